@@ -1,7 +1,8 @@
-"""What a run found: its values, tables, figures and documents, and the published study they stand beside.
+"""Results of a run: values, tables, figures and documents, and the published study for comparison.
 
-Nothing here knows the engine or a platform. Modules that draw (``results.figures``, ``results.report.documents``) are
-imported by name where they are used: matplotlib takes longer to load than most commands take to run.
+This package imports neither the engine nor a platform. Callers import the modules that draw (``results.figures``,
+``results.report.documents``) by name where they use them, because matplotlib takes longer to load than most commands
+take to run.
 """
 
 from results.contract import result_document, result_from_document, run_document

@@ -1,8 +1,7 @@
 """The JSON that other programs read: ``archiver run --json`` and ``results.json``.
 
-One idea: the fields of Result are the contract. A document is its fields by name, nested as they are, so
-nothing can be in one and not in the other; fields may be added, never renamed, and a reader ignores those it
-does not know.
+The fields of Result are the contract. A document contains the same fields under the same names, nested in the same way.
+Fields may be added but never renamed. A reader ignores fields that it does not know.
 """
 
 from __future__ import annotations
@@ -45,7 +44,8 @@ _KINDS = (
     Ceiling, Replayed, InfrastructureResult,
 )  # fmt: skip
 
-# The fields of each value, and whether a document must have them: looked up for every value of every result.
+# The fields of each value, and whether a document must have them. They are cached because every value of every result
+# needs them.
 _KNOWN: Mapping[type, Mapping[str, bool]] = {
     kind: {each.name: each.default is MISSING and each.default_factory is MISSING for each in fields(kind)}
     for kind in _KINDS
@@ -53,12 +53,12 @@ _KNOWN: Mapping[type, Mapping[str, bool]] = {
 
 
 def result_document(result: Result) -> dict[str, Any]:
-    """One entry of ``results``; every key names its unit, and null is what was not measured."""
+    """Return one entry of ``results``. Every key names its unit; null means not measured."""
     return asdict(result)
 
 
 def result_from_document(document: Mapping[str, Any]) -> Result:
-    """The Result of such an entry. Raises ResultsError naming a key that is missing."""
+    """Return the Result of one entry of ``results``. Raises ResultsError naming a missing key."""
     nested: dict[str, Any] = {
         "server": _server_usage(document.get("server")),
         "client": _client_usage(document.get("client")),
@@ -115,11 +115,11 @@ def run_document(
     verdict: Verdict = "none",
     search: SearchOutcome | None = None,
 ) -> dict[str, Any]:
-    """The one document of a run.
+    """Return the JSON document of a run.
 
-    ``facts`` are plain JSON values: ``run``, ``scenario``, ``backend``, ``platform`` (a mapping with
-    ``name``) and ``hosts`` are required, others are added as they are. ``cells`` has one entry per cell over its
-    repetitions. Raises ResultsError naming a fact that is missing.
+    ``facts`` are plain JSON values. ``run``, ``scenario``, ``backend``, ``platform`` (a mapping with ``name``) and
+    ``hosts`` are required; the document contains all others unchanged. ``cells`` has one entry per cell over its
+    repetitions. Raises ResultsError naming a missing fact.
     """
     missing = [name for name in RUN_FACTS if name not in facts]
     if missing:
@@ -135,7 +135,7 @@ def run_document(
 
 
 def check_from_document(document: Mapping[str, Any]) -> CheckRecord:
-    """The record of such a document. Raises ResultsError naming what is missing."""
+    """Return the record of a check from its document. Raises ResultsError naming a missing key."""
     names = [field.name for field in fields(CheckRecord)]
     missing = [name for name in names if name not in document]
     if missing:
@@ -145,12 +145,15 @@ def check_from_document(document: Mapping[str, Any]) -> CheckRecord:
 
 
 def json_text(document: Mapping[str, Any]) -> str:
-    """A run document as it is printed and saved. A number that JSON has no word for (NaN) is our error."""
+    """Return a run document as text, for printing and saving.
+
+    A NaN is a programming error, because JSON cannot express it.
+    """
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _cell_documents(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Every cell over its repetitions: the median of objects/s and its 95% interval (null for one repetition)."""
+    """Summarise every cell over its repetitions: median objects/s and its 95% interval (null for one repetition)."""
     return [
         {
             **key.document,

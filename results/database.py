@@ -1,7 +1,7 @@
-"""One SQLite database per run: the only place where results live.
+"""One SQLite database per run: the only place that stores results.
 
-One idea: a phase is committed the moment it ends, in one transaction, so a run that is killed keeps every finished
-phase, and everything printed or drawn later is a query over this file.
+The run commits each phase in one transaction when the phase ends. A run that is killed therefore keeps every finished
+phase. Every table, figure and document is a query over this file.
 """
 
 from __future__ import annotations
@@ -25,25 +25,23 @@ from results.resources import CLIENT, SampleRow, SourceProblem, Timeline
 
 VERSION = 8
 FILE_NAME = "run.db"
-LOCK_NAME = "lock"  # beside it, held by whoever writes it
-CLOCK_ANEW_NS = (
-    60 * 10**9
-)  # a difference to wall clocks beyond this means that the run's clock began anew, or stood still
+LOCK_NAME = "lock"  # next to the database; the writer locks it
+CLOCK_ANEW_NS = 60 * 10**9  # a larger difference to wall clocks means that the run's clock restarted or stopped
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectsFrom:
-    """The objects of an earlier run that a run reads. The last two fields are epoch seconds."""
+    """Objects of an earlier run that this run reads. The last two fields are epoch seconds."""
 
     run: str
     objects: int
-    archived_from: float  # when the first phase began that archived some of them
-    archived_to: float  # and the last one
+    archived_from: float  # start of the first phase that archived some of them
+    archived_to: float  # start of the last such phase
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What is known of a run before its first phase. Field names are the columns of table run."""
+    """Facts about a run before its first phase. Field names are the columns of table run."""
 
     id: str
     started_at: float
@@ -67,17 +65,17 @@ class RunRecord:
     content_kind: str
     interval_ns: int
     comparison: str | None = None
-    objects_from: ObjectsFrom | None = None  # None: it archives what it reads
-    request: str | None = None  # JSON: what the user asked for; None: a conformance run
+    objects_from: ObjectsFrom | None = None  # None: the run archives what it reads
+    request: str | None = None  # JSON: the user's request; None: a conformance run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun(RunRecord):
-    """A run's own row: its record, and what became known later."""
+    """The row of a run: its record, and the fields that the run sets later."""
 
-    ended_at: float | None = None  # epoch seconds; None: it is under way, or was killed
+    ended_at: float | None = None  # epoch seconds; None: running, or killed
     verdict: str | None = None  # pass, fail, void, none, interrupted; None as above
-    lock_verified: str | None = None  # verified, or what was wrong with the first lock; None: no lock was read back
+    lock_verified: str | None = None  # verified, or the problem with the first lock; None: no lock was read back
 
 
 class ArchivedRange(NamedTuple):
@@ -86,8 +84,8 @@ class ArchivedRange(NamedTuple):
     object_bytes: int
     first: int
     last: int
-    data: str  # the data set that a scenario counts them to; empty in sweeps
-    workload: int  # place of the workload in its phase, from 0
+    data: str  # data set in which a scenario counts them; empty in sweeps
+    workload: int  # index of the workload in its phase, from 0
 
     @property
     def objects(self) -> int:
@@ -95,7 +93,7 @@ class ArchivedRange(NamedTuple):
 
 
 class ObjectChange(NamedTuple):
-    """What became of the archived objects ``first`` to ``last``: extended, held, released, deleted, copied ..."""
+    """A change to the archived objects ``first`` to ``last``: extended, held, released, deleted, copied ..."""
 
     operation: str
     object_bytes: int
@@ -104,14 +102,17 @@ class ObjectChange(NamedTuple):
 
 
 class WorkloadInterval(NamedTuple):
-    """What one workload finished in one interval of a phase, counted from the phase's start, warm-up included."""
+    """Work that one workload finished in one interval of a phase.
+
+    Intervals count from the phase's start, warm-up included.
+    """
 
     workload: str
     interval: int  # from 0
     objects: int
     bytes: int
     errors: int
-    response_total_ns: int  # of the objects, from due to done
+    response_total_ns: int  # sum over objects, from due to done
     response_max_ns: int
 
 
@@ -119,16 +120,16 @@ class Attempts(NamedTuple):
     """Requests for objects of one operation with one way of locking."""
 
     operation: str
-    lock: str | None  # how objects came by their lock; None: as the run says
+    lock: str | None  # how objects were locked; None: the run's way
     attempts: int
-    sessions: int  # that ended well
+    sessions: int  # number of sessions that ended without error
 
 
 class BrokenPhase(NamedTuple):
-    """A phase that was begun and did not finish as it should."""
+    """A phase that began and did not finish normally."""
 
     position: int
-    server_now: float  # epoch seconds: the platform's clock when it began
+    server_now: float  # epoch seconds: the platform's clock at the phase's start
 
 
 class WorkloadHistogram(NamedTuple):
@@ -152,7 +153,7 @@ class IntervalRow:
     bytes: int
     attempts: int
     errors: int
-    response_total_ns: int = 0  # of the objects that ended in it
+    response_total_ns: int = 0  # sum over the objects that ended in the interval
     response_max_ns: int = 0
 
 
@@ -171,7 +172,7 @@ class PartRow:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One row of table worker; what is None there is not known."""
+    """One row of table worker; None means unknown."""
 
     worker: int
     name: str
@@ -201,7 +202,7 @@ class HistogramRow:
 
 @dataclass(frozen=True, slots=True)
 class PhaseTimes:
-    """Which phase ran when: ``started_at`` is epoch seconds, instants in nanoseconds are on the run's clock."""
+    """Start and end of a phase. ``started_at`` is in epoch seconds; instants in nanoseconds are on the run's clock."""
 
     position: int
     label: str
@@ -220,13 +221,13 @@ class PhaseTimes:
 
     @property
     def archived_seconds(self) -> float:
-        """Between ``prepared_at`` and the phase's end."""
+        """Seconds between ``prepared_at`` and the phase's end."""
         return self.seconds + (self.start_ns - self.prepared_ns) / 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseRecord:
-    """All that is kept of a finished phase."""
+    """Everything that the database stores about a finished phase."""
 
     times: PhaseTimes
     name: str
@@ -238,7 +239,7 @@ class PhaseRecord:
     archived: Sequence[ArchivedRange]
     errors: Sequence[FirstError]
     changed: Sequence[ObjectChange] = ()
-    gave_up: str | None = None  # why it ended early
+    gave_up: str | None = None  # why the phase ended early
     criteria: Sequence[CriterionResult] = ()
     parts: Sequence[PartRow] = ()
     workers: Sequence[WorkerRow] = ()
@@ -246,7 +247,7 @@ class PhaseRecord:
 
 
 class ProbeRow(NamedTuple):
-    """Probe objects of one way of locking: archived before the clients of a phase began."""
+    """Probe objects of one way of locking. The run archives them before the clients of a phase begin."""
 
     lock: str | None
     object_bytes: int
@@ -256,15 +257,15 @@ class ProbeRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """When a run went on after it had broken off."""
+    """A continuation of an interrupted run."""
 
     at: float  # epoch seconds
-    after_position: int  # of the last phase that had finished; 0: none
-    shift_ns: int  # by which instants that are older were moved on the run's clock
+    after_position: int  # the last finished phase; 0: none
+    shift_ns: int  # added to earlier instants on the run's clock
 
 
 _JSON_COLUMNS = ("command_line", "platform", "settings", "host", "worker_cores", "location", "objects_from")
-_OF_PHASES = (  # tables
+_OF_PHASES = (  # tables with rows per phase
     "criterion", "probe", "worker", "part", "error", "object_change", "object_range", "histogram", "interval",
     "result",
 )  # fmt: skip
@@ -277,12 +278,12 @@ class RunDatabase:
     def __init__(self, connection: sqlite3.Connection, path: Path, lock: IO[bytes] | None = None) -> None:
         self._db = connection
         self._db.row_factory = sqlite3.Row
-        self._lock = lock  # of the one who writes
+        self._lock = lock  # the writer's lock
         self.path = path
 
     @classmethod
     def create(cls, path: Path, record: RunRecord) -> RunDatabase:
-        """A new database with the run's own row. Raises ResultsError where it cannot be written."""
+        """Create a database with the run's row. Raises ResultsError if the file cannot be written."""
         lock = connection = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -311,14 +312,14 @@ class RunDatabase:
 
     @classmethod
     def open(cls, path: Path) -> RunDatabase:
-        """An existing database, to read. Raises ResultsError for a missing, foreign, damaged or newer file."""
+        """Open an existing database for reading. Raises ResultsError for a missing, foreign, damaged or newer file."""
         return cls._open(_existing(path), "ro", None)
 
     @classmethod
     def reopen(cls, path: Path) -> RunDatabase:
-        """An existing database, to go on writing it.
+        """Open an existing database for further writing.
 
-        Raises ResultsError as ``open`` does, and where the run that writes it is alive.
+        Raises ResultsError as ``open`` does, and if the run that writes it is alive.
         """
         path = _existing(path)
         try:
@@ -356,12 +357,15 @@ class RunDatabase:
         return cls(connection, path, lock)
 
     def begin_phase(self, position: int, server_now: float) -> None:
-        """A phase is about to touch the platform, whose clock (epoch seconds) decides which objects it takes."""
+        """Record that a phase is about to use the platform.
+
+        The platform's clock (epoch seconds) decides which objects the phase uses.
+        """
         with self._transaction():
             self._db.execute("INSERT INTO begun VALUES (?, ?, ?)", (position, time.time(), server_now))
 
     def add_phase(self, phase: PhaseRecord) -> None:
-        """Commit a finished phase, all of it or nothing."""
+        """Commit a finished phase in one transaction."""
         times = phase.times
         at = times.position
         with self._transaction():
@@ -404,18 +408,18 @@ class RunDatabase:
             self._insert("criterion", 2, [(at, json.dumps(asdict(each))) for each in phase.criteria])
 
     def criteria(self) -> list[CriterionResult]:
-        """What became of the scenario's criteria, in the order of phases."""
+        """Return the results of the scenario's criteria in the order of phases."""
         rows = self._db.execute("SELECT document FROM criterion ORDER BY rowid")
         return [CriterionResult(**json.loads(row["document"])) for row in rows]
 
     def set_search(self, outcome: SearchOutcome) -> None:
-        """What a search came to; the last one counts."""
+        """Record the result of a search; it replaces an earlier one."""
         with self._transaction():
             self._db.execute("DELETE FROM search")
             self._db.execute("INSERT INTO search VALUES (?)", (json.dumps(asdict(outcome)),))
 
     def search(self) -> SearchOutcome | None:
-        """What the run's search came to; None where it had none, or where that broke off."""
+        """Return the result of the run's search. Returns None if the run had no search or was interrupted during it."""
         row = self._db.execute("SELECT document FROM search").fetchone()
         if row is None:
             return None
@@ -429,14 +433,14 @@ class RunDatabase:
             self._insert("sample", 4, [(s.source, s.at, s.monotonic_ns, json.dumps(s.reading)) for s in samples])
 
     def add_source_problem(self, found: SourceProblem) -> None:
-        """Commit why a source of resource samples could not be read; the first reason stays."""
+        """Commit why a source of resource samples could not be read. The first reason stays."""
         with self._transaction():
             self._db.execute(
                 "INSERT OR IGNORE INTO source_problem VALUES (?, ?, ?)", (found.source, found.at, found.problem)
             )
 
     def add_check(self, check: CheckRecord, exchanges: Sequence[dict[str, Any]]) -> None:
-        """Commit what a conformance check came to, with its evidence."""
+        """Commit the result of a conformance check, with its evidence."""
         with self._transaction():
             self._db.execute(
                 "INSERT INTO worm_check VALUES (?, ?, ?, ?)",
@@ -446,32 +450,32 @@ class RunDatabase:
             self._insert("worm_exchange", 4, rows)
 
     def add_round(self, record: RoundRecord) -> None:
-        """Commit what a round of conformance checks was like."""
+        """Commit the conditions of a round of conformance checks."""
         with self._transaction():
             self._db.execute("INSERT INTO worm_round VALUES (?, ?)", (record.round, json.dumps(asdict(record))))
 
     def rounds(self) -> list[RoundRecord]:
-        """The rounds of conformance checks of this run, in order."""
+        """Return the rounds of conformance checks of this run, in order."""
         rows = self._db.execute("SELECT document FROM worm_round ORDER BY rowid")
         return [RoundRecord(**json.loads(row["document"])) for row in rows]
 
     def add_audit(self, document: Mapping[str, Any]) -> None:
-        """Commit what an audit found."""
+        """Commit the result of an audit."""
         with self._transaction():
             self._db.execute("INSERT INTO audit VALUES (?, ?)", (document["started_at"], json.dumps(document)))
 
     def audits(self) -> list[dict[str, Any]]:
-        """What every audit of this run found, in order."""
+        """Return the results of every audit of this run, in order."""
         rows = self._db.execute("SELECT document FROM audit ORDER BY rowid")
         return [json.loads(row["document"]) for row in rows]
 
     def checks(self) -> list[CheckRecord]:
-        """Every conformance check of this run, in the order in which they ended."""
+        """Return every conformance check of this run, in the order in which they ended."""
         rows = self._db.execute("SELECT document FROM worm_check ORDER BY rowid")
         return [check_from_document(json.loads(row["document"])) for row in rows]
 
     def exchanges(self, check: CheckRecord) -> list[dict[str, Any]]:
-        """The evidence of a check, in order."""
+        """Return the evidence of a check, in order."""
         rows = self._db.execute(
             "SELECT document FROM worm_exchange WHERE check_id = ? AND round = ? ORDER BY position",
             (check.id, check.round),
@@ -479,21 +483,21 @@ class RunDatabase:
         return [json.loads(row["document"]) for row in rows]
 
     def set_lock_verified(self, outcome: str) -> None:
-        """What reading back the first lock showed."""
+        """Record the result of reading back the first lock."""
         with self._transaction():
             self._db.execute("UPDATE run SET lock_verified = ?", (outcome,))
 
     def finish(self, ended_at: float, verdict: str) -> None:
-        """The run is over."""
+        """Record the end and the verdict of the run."""
         with self._transaction():
             self._db.execute("UPDATE run SET ended_at = ?, verdict = ?", (ended_at, verdict))
 
     def resume(self, at: float, now_ns: int) -> Resumption:
-        """The run goes on, at ``at`` (epoch seconds) and ``now_ns`` (its clock), after its last finished phase.
+        """Continue the run after its last finished phase, at ``at`` (epoch seconds) and ``now_ns`` (the run's clock).
 
-        A phase that gave up is forgotten, and one in which the platform went away already. Where the clock began anew
-        meanwhile, as it does when the machine starts, all that is older is moved to before ``now_ns``, as long before
-        it as wall clocks say.
+        This forgets a phase that gave up, and a phase during which the platform became unreachable. A machine that
+        restarted has a new monotonic clock. In that case all earlier instants move to before ``now_ns``, by the time
+        that passed on wall clocks.
         """
         with self._transaction():
             broken = self._broken()
@@ -510,25 +514,28 @@ class RunDatabase:
         return Resumption(at, after, shift_ns)
 
     def _shift_ns(self, at: float, now_ns: int) -> int:
-        """What to add to older instants, so that they lie before ``now_ns`` as long as wall clocks say."""
+        """Return the shift that moves earlier instants before ``now_ns``, by the time that passed on wall clocks."""
         last = self._db.execute(
             "SELECT at, monotonic_ns FROM sample UNION ALL SELECT started_at + seconds, end_ns FROM phase "
             "ORDER BY 2 DESC LIMIT 1"
         ).fetchone()
         if last is None:
             return 0
-        since_ns = round(max(0.0, at - last[0]) * 1e9)  # a wall clock that was set back says no more than the order
+        since_ns = round(max(0.0, at - last[0]) * 1e9)  # a wall clock that was set back gives only the order
         shift_ns: int = now_ns - since_ns - last[1]
-        # Wall clocks drift, and are set by fractions of a second: the clock itself is better while it runs on.
+        # Wall clocks drift, and time services adjust them by fractions of a second. The run's clock is more exact while
+        # it keeps running.
         return 0 if last[1] <= now_ns and abs(shift_ns) < CLOCK_ANEW_NS else shift_ns
 
     def resumptions(self) -> list[Resumption]:
-        """When the run went on after it had broken off, in order."""
+        """Return the times at which the run continued after an interruption, in order."""
         return [Resumption(*row) for row in self._db.execute("SELECT at, after_position, shift_ns FROM resumption")]
 
     def broken_off(self) -> list[BrokenPhase]:
-        """Return every beginning of a phase that did not finish as it should, in order. A phase that gave up is among
-        them only after ``resume``."""
+        """Return every start of a phase that did not finish normally, in order.
+
+        A phase that gave up is included only after ``resume``.
+        """
         rows = self._db.execute(
             "SELECT position, server_now FROM begun WHERE rowid NOT IN (SELECT max(begun.rowid) FROM begun JOIN phase "
             "USING (position) GROUP BY position) ORDER BY rowid"
@@ -536,12 +543,15 @@ class RunDatabase:
         return [BrokenPhase(*row) for row in rows]
 
     def finished(self) -> int:
-        """How many phases finished as they should."""
+        """Count the phases that finished normally."""
         return int(self._db.execute("SELECT count(*) FROM phase").fetchone()[0]) - len(self._broken())
 
     def _broken(self) -> list[int]:
-        """Positions of phases that do not count as finished: those that gave up, and the one before where the platform
-        went away in it already, so that errors were seen in its last interval."""
+        """Return the positions of phases that do not count as finished.
+
+        These are the phases that gave up. The previous phase is included if the platform became unreachable during it,
+        which shows as errors in its last interval.
+        """
         rows = self._db.execute(
             "SELECT position FROM phase WHERE gave_up NOT NULL OR (position + 1 IN (SELECT position FROM phase WHERE "
             "gave_up NOT NULL) AND 0 < (SELECT sum(errors) FROM interval WHERE interval.position = phase.position "
@@ -550,7 +560,7 @@ class RunDatabase:
         return [row["position"] for row in rows]
 
     def archived_by(self, position: int) -> list[ArchivedRange]:
-        """What one phase archived."""
+        """Return the objects that one phase archived."""
         rows = self._db.execute(
             "SELECT object_bytes, first, last, data, workload FROM object_range WHERE position = ? ORDER BY first",
             (position,),
@@ -558,7 +568,7 @@ class RunDatabase:
         return [ArchivedRange(*row) for row in rows]
 
     def changes(self, position: int | None = None) -> list[ObjectChange]:
-        """What one phase, or the run, did with archived objects, in order."""
+        """Return the changes that one phase, or the run, made to archived objects, in order."""
         rows = self._db.execute(
             "SELECT operation, object_bytes, first, last FROM object_change WHERE position = ?1 OR ?1 IS NULL "
             "ORDER BY rowid",
@@ -567,7 +577,7 @@ class RunDatabase:
         return [ObjectChange(*row) for row in rows]
 
     def run(self) -> StoredRun:
-        """The run's own row."""
+        """Return the run's row."""
         row = self._db.execute("SELECT * FROM run").fetchone()
         values: dict[str, Any] = {
             each.name: json.loads(row[each.name])
@@ -583,7 +593,10 @@ class RunDatabase:
         return StoredRun(**values)
 
     def results(self, *, drift_checks: bool = False) -> list[Result]:
-        """Every result in the order of measuring, without (or only) the repeated first cells that show drift."""
+        """Return every result in the order of measuring.
+
+        ``drift_checks`` selects the repeated first cells that show drift: none or only these.
+        """
         rows = self._db.execute(
             "SELECT document FROM result JOIN phase USING (position) WHERE drift_check = ? ORDER BY position, workload",
             (drift_checks,),
@@ -591,7 +604,7 @@ class RunDatabase:
         return [result_from_document(json.loads(row["document"])) for row in rows]
 
     def phases(self) -> list[PhaseTimes]:
-        """When each phase ran, in order."""
+        """Return the times of each phase, in order."""
         rows = self._db.execute(
             "SELECT position, label, started_at, seconds, start_ns, end_ns, measured_from_ns, measured_to_ns, "
             "prepared_ns FROM phase ORDER BY position"
@@ -599,14 +612,14 @@ class RunDatabase:
         return [PhaseTimes(*row) for row in rows]
 
     def workers(self) -> dict[int, list[WorkerRow]]:
-        """By phase, what each worker did and how it was together with the others."""
+        """Return, by phase, the work and the state of each worker, and their synchronisation."""
         found: dict[int, list[WorkerRow]] = {}
         for row in self._db.execute("SELECT * FROM worker ORDER BY position, worker"):
             found.setdefault(row["position"], []).append(WorkerRow(*tuple(row)[1:]))
         return found
 
     def workload_intervals(self) -> dict[int, list[WorkloadInterval]]:
-        """By phase, what each workload finished in each interval, warm-up and drain included."""
+        """Return, by phase, the work that each workload finished in each interval, warm-up and drain included."""
         found: dict[int, list[WorkloadInterval]] = {}
         for row in self._db.execute(
             "SELECT position, workload, interval, objects, bytes, errors, response_total_ns, response_max_ns "
@@ -616,15 +629,15 @@ class RunDatabase:
         return found
 
     def timelines(self) -> dict[str, Timeline]:
-        """The server's resource samples by source, in the order in which the sources first spoke."""
+        """Return the server's resource samples by source, in the order of the sources' first samples."""
         return self._timelines("source != ?")
 
     def client_timeline(self) -> Timeline:
-        """The samples of the client's host, where the server runs on another; else empty."""
+        """Return the samples of the client's host. They are empty if the server runs on the same host."""
         return self._timelines("source = ?").get(CLIENT, Timeline())
 
     def _timelines(self, which: str) -> dict[str, Timeline]:
-        """The samples for whose source a comparison with the client's applies."""
+        """Return the samples of the sources that this comparison with the client's source selects."""
         found: dict[str, Timeline] = {}
         for row in self._db.execute(
             f"SELECT source, at, monotonic_ns, reading FROM sample WHERE {which} ORDER BY monotonic_ns", (CLIENT,)
@@ -634,15 +647,15 @@ class RunDatabase:
         return found
 
     def source_problems(self) -> list[SourceProblem]:
-        """The first problem of every source that could not be read at some time."""
+        """Return the first problem of every source that could not be read at some time."""
         rows = self._db.execute("SELECT source, at, problem FROM source_problem ORDER BY at")
         return [SourceProblem(*row) for row in rows]
 
     def attempts(self) -> list[Attempts]:
-        """Attempts by operation and lock, over all phases.
+        """Return attempts by operation and lock, over all phases.
 
-        A workload with several operations counts its sessions under ``mixed``, and its attempts there and under each
-        operation.
+        A workload with several operations counts its sessions under ``mixed``. It counts its attempts under ``mixed``
+        and under each operation.
         """
         rows = self._db.execute(
             "SELECT operation, json_extract(document, '$.lock') AS lock, sum(attempts), sum(interval.sessions) "
@@ -653,11 +666,11 @@ class RunDatabase:
         return [Attempts(*row) for row in rows]
 
     def has_errors(self) -> bool:
-        """Whether anything failed."""
+        """Return whether any operation failed."""
         return self._db.execute("SELECT 1 FROM error LIMIT 1").fetchone() is not None
 
     def histograms(self, operation: str, quantity: str) -> list[tuple[bytes, bytes]]:
-        """(indices, counts) of a quantity in every phase of an operation, as the table has them."""
+        """Return (indices, counts) of a quantity in every phase of an operation, as stored."""
         rows = self._db.execute(
             "SELECT indices, counts FROM histogram JOIN result USING (position, workload) "
             "WHERE quantity = ?1 AND operation = ?2 UNION ALL "
@@ -668,7 +681,7 @@ class RunDatabase:
         return [tuple(row) for row in rows]
 
     def cell_histograms(self, quantity: str) -> list[WorkloadHistogram]:
-        """The histograms of a quantity in every phase."""
+        """Return the histograms of a quantity in every phase."""
         rows = self._db.execute(
             "SELECT position, workload, indices, counts FROM histogram WHERE quantity = ? ORDER BY position, workload",
             (quantity,),
@@ -676,7 +689,7 @@ class RunDatabase:
         return [WorkloadHistogram(*row) for row in rows]
 
     def archived(self, object_bytes: int) -> list[tuple[int, int]]:
-        """Ranges (first, last) of the objects of one size that this run archived."""
+        """Return the ranges (first, last) of the objects of one size that this run archived."""
         rows = self._db.execute(
             "SELECT first, last FROM object_range WHERE object_bytes = ? ORDER BY first", (object_bytes,)
         )
@@ -700,7 +713,7 @@ class RunDatabase:
 
 
 def _existing(path: Path) -> Path:
-    """The file of a run that is named by its file or folder. Raises ResultsError."""
+    """Return the database file of a run, given the file or its folder. Raises ResultsError if it is missing."""
     if path.is_dir():
         path = path / FILE_NAME
     if not path.exists():
@@ -709,10 +722,10 @@ def _existing(path: Path) -> Path:
 
 
 def _lock(path: Path) -> IO[bytes]:
-    """Be the only one who writes this database, until the file that is returned closes: the kernel sees to that even
-    where the process is killed. Raises ResultsError where another does.
+    """Take the exclusive write lock of this database until the returned file closes.
 
-    It is a file of its own, since closing any other descriptor of the database would undo SQLite's own locks.
+    The kernel releases the lock even if the process is killed. Raises ResultsError if another process has the lock. The
+    lock is a separate file, because closing any other descriptor of the database would release SQLite's own locks.
     """
     file = (path.parent / LOCK_NAME).open("wb")
     try:

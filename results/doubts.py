@@ -1,6 +1,6 @@
-"""Doubts: what a reader should know before believing a run's numbers.
+"""Warnings about the reliability of a run's numbers.
 
-One idea: each warning is one function that yields sentences: what looks wrong, by how much, and what to try.
+Each warning is one function that yields sentences: the problem, its size, and a remedy.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ DRIFT_PERCENT = 10.0
 CLOCK_SECONDS = 2.0
 FALLS_BELOW = 0.9  # of the best rate with fewer clients
 NO_GAIN_BELOW = 1.05
-OVERLAP_MIN = 0.5  # of a cell's time in the time between the samples around it
-WRITTEN_SHARE_MIN = 0.9  # of the bytes acknowledged, on the device by the end of their phases
+OVERLAP_MIN = 0.5  # of a cell's time within the time between the surrounding samples
+WRITTEN_SHARE_MIN = 0.9  # of the bytes acknowledged, on the device at the end of their phases
 
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """What the warnings read."""
+    """The records that the warnings read."""
 
     database: RunDatabase
     run: StoredRun
     all_results: Sequence[Result]
-    results: Sequence[Result]  # without phases that only make data, since these prove nothing
+    results: Sequence[Result]  # without phases that only make data, because these prove nothing
 
     @property
     def details(self) -> Mapping[str, Any]:
@@ -39,7 +39,7 @@ class _Recorded:
 
     @property
     def cells(self) -> str:
-        """What a result is called."""
+        """The word for a result: cell or workload."""
         return "workloads" if any(result.application for result in self.all_results) else "cells"
 
     def share(self, some: Sequence[Result]) -> str:
@@ -47,21 +47,21 @@ class _Recorded:
 
 
 def doubts(database: RunDatabase) -> list[str]:
-    """Every doubt about a run, the gravest first."""
+    """Return every warning about a run, the most serious first."""
     results = database.results()
     recorded = _Recorded(database, database.run(), results, [result for result in results if not result.is_load])
     return [sentence for warning in _WARNINGS for sentence in warning(recorded)]
 
 
 def resumed(database: RunDatabase) -> list[str]:
-    """When the run went on after it had broken off, a sentence without its full stop for each time."""
+    """Return one sentence, without its full stop, for each time that an interrupted run continued."""
     return [
         f"resumed at {format_instant(each.at)} after phase {each.after_position}" for each in database.resumptions()
     ]
 
 
 def ages(started_at: float, earlier: ObjectsFrom) -> dict[str, float]:
-    """How old the objects of an earlier run were when this one began to read them."""
+    """Return the ages of an earlier run's objects when this run began to read them."""
     return {
         "age_seconds_min": started_at - earlier.archived_to,
         "age_seconds_max": started_at - earlier.archived_from,
@@ -69,7 +69,7 @@ def ages(started_at: float, earlier: ObjectsFrom) -> dict[str, float]:
 
 
 def origin(started_at: float, earlier: ObjectsFrom) -> str:
-    """Name the objects of an earlier run that a run read, and their age when it began."""
+    """Name the objects of an earlier run that this run read, and their age at its start."""
     youngest, oldest = (format_duration(seconds) for seconds in ages(started_at, earlier).values())
     before = f"{youngest} before" if youngest == oldest else f"{youngest} to {oldest} before"
     return f"{earlier.objects:,} of run {earlier.run}, archived {before}"
@@ -187,15 +187,18 @@ def _not_cold(recorded: _Recorded) -> Iterator[str]:
 
 
 def _from_memory(recorded: _Recorded) -> Iterator[str]:
-    """Whether what was acknowledged had reached the device by then, as far as that can be seen; by size, since small
-    objects write many times their bytes."""
+    """Warn if acknowledged bytes had not reached the device when their phases ended.
+
+    The check is by object size, because small objects cause several times their size in writes.
+    """
     sums: dict[int, tuple[int, int]] = {}
     for r in recorded.results:
         if r.operation != "archive" or r.server is None or r.server.overlap < OVERLAP_MIN:
-            continue  # of a cell of a moment nobody knows which of the bytes between two samples were its own
+            continue  # samples cannot attribute device writes to a cell this short
         if r.server.disk_write_bytes is not None:
             archived, written = sums.get(r.object_bytes, (0, 0))
-            # A short cell may have written all of what came between the samples around it, not only its share of time.
+            # A short cell may have written all bytes counted between the surrounding samples, not only its share of the
+            # time.
             written_max = round(r.server.disk_write_bytes / r.server.overlap)
             sums[r.object_bytes] = (archived + r.bytes, written + written_max)
     short = {size: pair for size, pair in sums.items() if pair[1] < WRITTEN_SHARE_MIN * pair[0]}
@@ -218,7 +221,7 @@ def _silent_sources(recorded: _Recorded) -> Iterator[str]:
 
 
 def _silent_addresses(recorded: _Recorded) -> Iterator[str]:
-    """Addresses of an endpoint's name that took no connection when the run began."""
+    """Warn about addresses of an endpoint's name that accepted no connection at the run's start."""
     for url, silent in recorded.details.get("silent_addresses", {}).items():
         yield (
             f"{', '.join(silent)} of {url} took no connection when the run began, so all clients went to "
@@ -228,7 +231,7 @@ def _silent_addresses(recorded: _Recorded) -> Iterator[str]:
 
 
 def _unseen_disks(recorded: _Recorded) -> Iterator[str]:
-    """Disks that were named, by role or speed, but that no source showed."""
+    """Warn about disks with a configured role or speed that no source reported."""
     settings = recorded.run.settings
     named = {*settings.get("disk_roles", {}), *settings.get("disk_speeds", {})}
     timelines = recorded.database.timelines().values() if named else ()
@@ -241,7 +244,10 @@ def _unseen_disks(recorded: _Recorded) -> Iterator[str]:
 
 
 def _ended_connections(recorded: _Recorded) -> Iterator[str]:
-    """Whether the platform, or what is before it, ended connections within sessions, and after how many requests."""
+    """Warn if the platform, or a proxy in front of it, closed connections within sessions.
+
+    The warning states after how many requests.
+    """
     ended = [result for result in recorded.results if result.requests_per_connection is not None]
     if not ended:
         return
@@ -262,7 +268,7 @@ def _ended_connections(recorded: _Recorded) -> Iterator[str]:
 
 
 def _more_clients_less(recorded: _Recorded) -> Iterator[str]:
-    """Where more clients brought less, or nothing though no resource was near saturation."""
+    """Warn if more clients reduced the rate, or did not raise it although no resource was near saturation."""
     cells = parallel_cells(recorded.results)
     for key, cell in cells.items():
         fewer = [cells[other] for other in cells if other[:3] == key[:3] and other.clients < key.clients]
@@ -284,14 +290,14 @@ def _more_clients_less(recorded: _Recorded) -> Iterator[str]:
 
 
 def _smaller_transactions(recorded: _Recorded) -> Iterator[str]:
-    """Whether the server let fewer objects into a transaction than its cell is labelled with."""
+    """Warn if the server accepted fewer objects per transaction than the cell's label states."""
     smaller = []
     for r in recorded.results:
         committed = r.transaction_commit_ms
         if r.objects_per_transaction is None or committed is None or r.errors:
             continue
         per_session = math.ceil(r.objects_per_session / r.objects_per_transaction)
-        # What was committed around the window's edges belongs to sessions that are not counted.
+        # Transactions at the window's edges belong to sessions that are not counted.
         if committed.count > per_session * (r.sessions + 2 * r.clients):
             smaller.append((r, r.objects / committed.count))
     if smaller:
@@ -347,18 +353,18 @@ _WARNINGS: tuple[Callable[[_Recorded], Iterable[str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A sweep's first cell, measured again last."""
+    """The first cell of a sweep, measured again at the end."""
 
     phase: str
     cell: str
-    percent: float  # how far its objects/s had moved
+    percent: float  # change of its objects/s
 
     def __str__(self) -> str:
         return f"{self.phase}: the first cell ({self.cell}) ran {self.percent:+.0f}% when measured again last"
 
 
 def drifts(database: RunDatabase) -> list[Drift]:
-    """How far each sweep's first cell had moved when it was measured again, last."""
+    """Return the change of each sweep's first cell between its first and its last measurement."""
     firsts: dict[tuple[str, int, int, int, int], Result] = {}
     for result in database.results():
         firsts.setdefault(_identity(result), result)
@@ -376,12 +382,12 @@ def _identity(result: Result) -> tuple[str, int, int, int, int]:
 
 
 def _why(result: Result) -> str:
-    """What of the client limited a result that the client limited, where that is known."""
+    """Name the client resource that limited a client-limited result, if known."""
     return "".join(f": {each.by}" for each in _of_client(result))
 
 
 def _remedy(limited: Sequence[Result]) -> str:
-    """What to do about results that the client limited."""
+    """Suggest a remedy for results that the client limited."""
     if any(result.client.sessions_without_port for result in limited):
         return (
             "set net.ipv4.tcp_tw_reuse=1, widen net.ipv4.ip_local_port_range, name more addresses of the platform "
@@ -393,7 +399,7 @@ def _remedy(limited: Sequence[Result]) -> str:
 
 
 def _of_client(result: Result) -> list[Utilisation]:
-    """What is known of how full the client was."""
+    """Return the known utilisations of the client."""
     return [each for each in result.utilisations if each.resource == "client"]
 
 

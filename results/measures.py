@@ -1,7 +1,7 @@
 """The quantities that are compared and tabulated, each under one name.
 
-One idea: a Measure reads one number from a Result or from a part of one. Of several copies that ran side by side
-(tiles) rates add up, and of their times the worst counts, but of means the mean over all objects.
+A Measure reads one number from a Result or from a part of one. Copies of a workload (tiles) run at the same time: their
+rates add up, and the worst of their times counts. For means, the mean over all objects counts.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Measured = Result | PartResult
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measure:
-    """One quantity, of which there is one object; ``of`` returns None for what was not measured."""
+    """A quantity. Each quantity has one Measure object. ``of`` returns None if the quantity was not measured."""
 
-    name: str  # in JSON and conditions, with its unit
+    name: str  # name in JSON and conditions, with its unit
     words: str
     of: Callable[[Measured], float | None]
     more_is_better: bool = False
-    objects_min: int = 1  # a result of fewer objects says nothing
+    objects_min: int = 1  # minimum number of objects for a meaningful value
 
     def over(self, copies: Sequence[Measured]) -> float | None:
-        """The value of copies that ran side by side; None for a rate that one of them lacks."""
+        """Return the value over copies that ran at the same time. Returns None for a rate that one copy lacks."""
         values = [value for each in copies if (value := self.of(each)) is not None]
         if not values or (self.more_is_better and len(values) < len(copies)):
             return None
@@ -37,7 +37,7 @@ class Measure:
 
 
 def pooled_mean_ms(measured: Iterable[Measured | None]) -> float | None:
-    """The mean response time of all their objects together."""
+    """Return the mean response time over all objects of these results."""
     found = [each.object_response_ms for each in measured if each and each.object_response_ms]
     count = sum(latency.count for latency in found)
     return sum(latency.mean * latency.count for latency in found) / count if count else None
@@ -52,12 +52,12 @@ def _latency(field: str, statistic: str) -> Callable[[Measured], float | None]:
 
 
 def _megabytes(measured: Measured) -> float | None:
-    """None for an operation that moves no bytes."""
+    """Return MB/s, or None for an operation that moves no bytes."""
     return measured.megabytes_per_second if measured.bytes or not measured.objects else None
 
 
 def _sessions(measured: Measured) -> float | None:
-    """For an open loop; in a closed loop sessions/s follow from objects/s."""
+    """Return sessions/s of an open loop. In a closed loop, sessions/s follow from objects/s."""
     return measured.achieved_per_second if isinstance(measured, Result) and measured.offered is not None else None
 
 
@@ -73,5 +73,5 @@ RESPONSE_P99 = Measure(
 SCORE = Measure("score", "score", lambda _: None, more_is_better=True)  # of all workloads of a phase, not of one
 LATENCIES = (RESPONSE, P50, P99)
 WORKLOAD_MEASURES = (RATE, MEGABYTE_RATE, SESSION_RATE, *LATENCIES, RESPONSE_P99)
-CELL_MEASURES = (RATE, *LATENCIES)  # the objects of a cell are of one size, so its MB/s follow from its objects/s
+CELL_MEASURES = (RATE, *LATENCIES)  # the objects of a cell have one size, so MB/s follow from objects/s
 MEASURES = (*WORKLOAD_MEASURES, SCORE)

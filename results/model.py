@@ -1,8 +1,8 @@
-"""What was measured, as plain values: the vocabulary shared by the engine that fills a run's database and the
-tables, figures and documents made from it.
+"""Values that a run measures.
 
-One idea: a Result is one workload of one phase in one repetition, with everything needed to judge it beside the
-number. Its fields are the published ``--json`` contract: fields may be added, never renamed.
+The engine fills a run's database with these values. The tables, figures and documents read them. A Result is one
+workload of one phase in one repetition, with everything needed to judge its numbers. Its fields are the published
+``--json`` contract: fields may be added, never renamed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Of a stated population, in milliseconds, from a merged HDR histogram (never a mean of percentiles)."""
+    """Latency of a stated population, in milliseconds, from a merged HDR histogram (never a mean of percentiles)."""
 
     count: int
     mean: float
@@ -26,17 +26,20 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class DiskUsage:
-    """One disk of the server during the measured time. Busy time alone proves nothing: a disk that takes many requests
-    at once (NVMe, RAID, virtual) is busy all the time long before it is full."""
+    """One disk of the server during the measured time.
+
+    Busy time alone does not prove saturation. A disk that serves many requests at once (NVMe, RAID, virtual) is busy
+    all the time long before its limit.
+    """
 
     device: str
-    role: str  # object, catalogue ...; "" where nobody said
-    busy_percent: float | None  # of the time at least one request was under way
+    role: str  # object, catalogue ...; "" if not configured
+    busy_percent: float | None  # share of the time with at least one request in progress
     read_bytes: float
     write_bytes: float
-    queue: float | None  # requests waiting or being served, on average
+    queue: float | None  # mean number of requests waiting or in service
     await_ms: float | None  # mean time of a request, waiting included
-    share_of_speed: float | None  # of the bytes per second that it was said to sustain, 0-1
+    share_of_speed: float | None  # share of the configured sustained bytes per second, 0-1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,65 +49,65 @@ class LinkUsage:
     interface: str
     receive_megabytes_per_second: float
     send_megabytes_per_second: float
-    speed_megabytes_per_second: float | None  # rated, each direction; None: not known
+    speed_megabytes_per_second: float | None  # rated, each direction; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
 class ServerUsage:
-    """The server's resources during the measured time; None where nothing could be sampled."""
+    """The server's resources during the measured time; None where no source reported samples."""
 
-    cpu_percent: float | None  # of the store's processes; 100 = one core busy
-    host_cpu_percent: float | None  # of all cores of the host, 0-100
-    busiest_core_percent: float | None  # among the cores that the workers leave to the server
-    disk_busy_percent: float | None  # the busiest of the devices that hold the store's data
-    disk_read_bytes: int | None  # by these devices
+    cpu_percent: float | None  # CPU of the store's processes; 100 = one core busy
+    host_cpu_percent: float | None  # all cores of the host, 0-100
+    busiest_core_percent: float | None  # of the cores that the workers do not use
+    disk_busy_percent: float | None  # the busiest device with the store's data
+    disk_read_bytes: int | None  # bytes read by these devices
     disk_write_bytes: int | None
-    network_megabytes_per_second: float | None  # both directions; over loopback only where the client is here, too
-    cpu_limit_percent: float | None = None  # what its processes may use at once: cores by affinity or quota, x 100
-    busiest_thread_percent: float | None = None  # of the time it had a core, or was ready to run but had none
-    iowait_percent: float | None = None  # of all cores
+    network_megabytes_per_second: float | None  # both directions; loopback only if the client runs on the same host
+    cpu_limit_percent: float | None = None  # CPU limit of its processes: cores by affinity or quota, x 100
+    busiest_thread_percent: float | None = None  # share of the time on a core, or ready to run without one
+    iowait_percent: float | None = None  # mean over all cores
     steal_percent: float | None = None
-    throttled_percent: float | None = None  # of the time its processes were kept waiting by their quota
-    resident_bytes: float | None = None  # the most seen
-    cpu_milliseconds_per_object: float | None = None  # of its processes; of the host where the client is elsewhere
+    throttled_percent: float | None = None  # share of the time that the CPU quota stopped its processes
+    resident_bytes: float | None = None  # maximum observed
+    cpu_milliseconds_per_object: float | None = None  # CPU of its processes; of the host if the client runs elsewhere
     write_amplification: float | None = None  # device bytes written per byte archived
-    cache_share: float | None = None  # of the bytes retrieved: what no device had to read
-    network_bytes_per_byte: float | None = None  # on the wire per byte archived or retrieved
-    store_written_bytes: dict[str, float] = field(default_factory=dict)  # by part, as the store counts them
+    cache_share: float | None = None  # share of the retrieved bytes that no device had to read
+    network_bytes_per_byte: float | None = None  # bytes on the wire per byte archived or retrieved
+    store_written_bytes: dict[str, float] = field(default_factory=dict)  # bytes by part, as the store counts them
     store_syncs: dict[str, float] = field(default_factory=dict)
     disks: tuple[DiskUsage, ...] = ()
     links: tuple[LinkUsage, ...] = ()
-    overlap: float = 1.0  # share of the measured time in the time between the samples around it
+    overlap: float = 1.0  # share of the measured time within the time between the surrounding samples
 
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """How much of what one resource can bear was asked of it."""
+    """Utilisation of one resource: the used share of its capacity."""
 
     resource: str  # client, server cpu, object disk vda, network eth0
     by: str  # the measure: busiest thread, its processes of 2 cores, share of its speed, busy time ...
-    share: float  # 0-1 (a little more where the measure errs)
-    decisive: bool  # False: a measure that alone proves no saturation
+    share: float  # 0-1 (slightly more because of measurement error)
+    decisive: bool  # False: this measure alone proves no saturation
 
 
 @dataclass(frozen=True, slots=True)
 class ClientUsage:
-    """What the tester itself spent during the measured time."""
+    """The client's own resource use during the measured time."""
 
     cpu_percent: float  # 100 = one core busy, summed over workers
-    busiest_worker_percent: float  # of the time the busiest worker had a core, or was ready to run but had none
+    busiest_worker_percent: float  # share of the time that the busiest worker was on a core, or ready without one
     cpu_microseconds_per_object: float | None
-    lateness_p99_ms: float  # how late the event loop's timers fired
-    sessions_without_port: int = 0  # of the whole phase: they did not open, because this machine had no port left
-    links: tuple[LinkUsage, ...] = ()  # of the client's host; empty where the server shares it or it was not watched
-    memory_available_bytes: float | None = None  # of the client's host, the least seen; None: it was not watched
-    swap_in_megabytes_per_second: float | None = None  # of the client's host
-    swap_out_megabytes_per_second: float | None = None  # of the client's host
+    lateness_p99_ms: float  # scheduling delay: how late the event loop's timers fired
+    sessions_without_port: int = 0  # sessions of the whole phase that did not open: no local port was free
+    links: tuple[LinkUsage, ...] = ()  # of the client's host; empty if the server shares it or no source sampled it
+    memory_available_bytes: float | None = None  # minimum on the client's host; None: not sampled
+    swap_in_megabytes_per_second: float | None = None  # swap-in on the client's host
+    swap_out_megabytes_per_second: float | None = None  # swap-out on the client's host
 
 
 @dataclass(frozen=True, slots=True)
 class FirstError:
-    """The first failure of its kind, and how many there were."""
+    """The first failure of its kind, and the number of such failures."""
 
     operation: str
     reason: str  # "403 AccessDenied", "read timeout", "damaged", ...
@@ -116,9 +119,9 @@ class FirstError:
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """One kind of object operation of a workload that does several; in the workload's measured time."""
+    """One kind of object operation of a workload that does several, in the workload's measured time."""
 
-    name: str  # the operation's, or what the scenario calls the objects beside the workload's own: log
+    name: str  # name of the operation, or the scenario's name for additional objects: log
     operation: str
     objects: int
     bytes: int
@@ -136,68 +139,68 @@ class PartResult:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """Sessions that were due in an open loop's measured time, and what became of them."""
+    """Offered load of an open loop: the sessions that were due in the measured time, and their outcome."""
 
     sessions: int
     sessions_per_second: float
     started: int
-    waited: int  # of them: found every client busy when they were due
-    dropped: int  # found the backlog full, and were never begun
-    backlog_max: int  # most that waited at one moment
-    lateness_ms: Latency | None  # of the client: how late it began those that found a client free
+    waited: int  # sessions that found every client busy when they were due
+    dropped: int  # sessions that found the backlog full and never began
+    backlog_max: int  # maximum number waiting at one moment
+    lateness_ms: Latency | None  # scheduling delay of the client, for sessions that found a free client
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What this client reached at the same sizes with the same clients, against a platform that does nothing."""
+    """The rate of the same client, with the same sizes and clients, against a platform that does no work."""
 
-    platform: str  # what that was: null S3 responder, null sessions
+    platform: str  # name of that platform: null S3 responder, null sessions
     objects_per_second: float
-    share: float  # of it, that the platform under test reached
+    share: float  # share of the ceiling that the tested platform reached
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A trace that was replayed: what was due, and how far client and platform kept to it."""
+    """A replayed trace: the operations that were due, and how closely client and platform followed their times."""
 
-    trace: str  # name of the file, or of the model
-    origin: str  # where the trace came from, in words
-    sha256: str  # of the trace's file
+    trace: str  # name of the file or of the model
+    origin: str  # description of the trace's source
+    sha256: str  # digest of the trace's file
     anonymised: bool
     speed: float
     streams: int
-    operations: int  # due
-    begun: int  # of them
-    waited: int  # of these: for what came before them in their stream, or for what they build on
-    left_out: tuple[tuple[str, int], ...]  # why, and how many operations of the trace were not due at all
-    capacity_bytes: int  # that lay there before it began
-    capacity_scale: float  # of what the application has in full
-    trace_seconds: float  # from its beginning to the last operation's due time
-    replay_seconds: float  # from its beginning to the last operation's end
-    allowed_seconds: float  # for that
-    lateness_ms: Latency | None  # of the client: from when an operation could be begun until it was
-    tolerance_ms: float  # that 99% of these may have
-    void: str  # why nothing follows from this replay; empty: something does
+    operations: int  # operations due
+    begun: int  # operations begun
+    waited: int  # operations begun late: they waited for an earlier operation of their stream, or for a dependency
+    left_out: tuple[tuple[str, int], ...]  # reasons, and the number of the trace's operations excluded for each
+    capacity_bytes: int  # bytes stored before the replay
+    capacity_scale: float  # share of the application's full capacity
+    trace_seconds: float  # from the beginning to the last operation's due time
+    replay_seconds: float  # from the beginning to the last operation's end
+    allowed_seconds: float  # limit for ``replay_seconds``
+    lateness_ms: Latency | None  # scheduling delay of the client: from when an operation could begin until it began
+    tolerance_ms: float  # limit for the 99th percentile of ``lateness_ms``
+    void: str  # why this replay proves nothing; empty: valid
 
     @property
     def margin_seconds(self) -> float:
-        """By how much it ended before it had to; negative: after."""
+        """Time between the replay's end and its limit; negative if the replay exceeded the limit."""
         return self.allowed_seconds - self.replay_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class InfrastructureResult:
-    """What went on beside applications: one kind of operation on whole sets of objects, again and again."""
+    """One kind of infrastructure operation, repeated on whole sets of objects while applications ran."""
 
     kind: str  # clone and deploy, storage migration
-    completed: int  # in ``seconds``, whole ones
+    completed: int  # complete operations within ``seconds``
     failed: int
-    seconds: float  # in which they were begun
-    minimum_per_hour: float  # that the rules ask for
-    mean_seconds: float | None  # that one took
-    objects: int  # of one instance
+    seconds: float  # time in which operations could begin
+    minimum_per_hour: float  # rate that the rules require
+    mean_seconds: float | None  # mean duration of one operation
+    objects: int  # objects of one instance
     bytes: int
-    findings: tuple[str, ...]  # content or protection that was lost, each said once
+    findings: tuple[str, ...]  # lost content or protection, each problem once
 
     @property
     def per_hour(self) -> float:
@@ -205,7 +208,7 @@ class InfrastructureResult:
 
     @property
     def ratio(self) -> float:
-        """Of how many there were to how many there must be."""
+        """Completed operations divided by required operations."""
         return self.per_hour / self.minimum_per_hour if self.minimum_per_hour else 1.0
 
 
@@ -216,30 +219,30 @@ class Result:
     phase: str
     workload: str
     operation: str  # archive, retrieve, query, extend, hold, release, refused-delete, delete ...; mixed: see parts
-    object_bytes: int  # the mean, rounded, where they differ
+    object_bytes: int  # mean, rounded
     objects_per_session: int
     clients: int
     repetition: int
-    position: int  # order in which it was measured, from 1
+    position: int  # order of measurement, from 1
     session_kind: str  # opened, kept
-    session_open: str  # what opening asks: connect, head-bucket, lock-config, sign-on, none
-    temperature: str | None  # cold, warm, unknown; None for archive
+    session_open: str  # request that opens a session: connect, head-bucket, lock-config, sign-on, none
+    temperature: str | None  # cache state: cold, warm, unknown; None for archive
     checksum: str
     payload_signing: bool
     retention_mode: str  # GOVERNANCE, COMPLIANCE, CLASS, none
     legal_hold: bool
     verified: str  # all, sample, none
     sessions: int
-    objects: int  # completed well inside the measured time
+    objects: int  # objects completed within the measured time
     bytes: int
     attempts: int
-    errors: int  # of the whole phase, warm-up and drain included
-    refusals: int  # requests of the measured time that the platform answered with an error, retried ones included
-    seconds: float  # what the rates are divided by
+    errors: int  # errors of the whole phase, warm-up and drain included
+    refusals: int  # error responses in the measured time, including requests that were retried
+    seconds: float  # divisor of the rates
     warm_up_objects: int
-    drained_objects: int  # finished after the deadline: in neither numerator nor time
-    store_bytes_before: int | None  # in the store's files at the start; None where they cannot be seen
-    archived_bytes_before: int  # by this run, at the start
+    drained_objects: int  # objects finished after the deadline: in neither numerator nor time
+    store_bytes_before: int | None  # size of the store's files at the start; None: not visible
+    archived_bytes_before: int  # bytes archived by this run before the phase
     objects_per_second: float
     megabytes_per_second: float
     mebibytes_per_second: float
@@ -252,91 +255,91 @@ class Result:
     first_byte_ms: Latency | None
     server: ServerUsage | None
     client: ClientUsage
-    limited_by: str | None  # client, server cpu, server disk, network, host cpu; None: nothing was near saturation
-    settled: bool  # the stop rule's precision was reached before its limits
-    unsteady: str | None  # why the rate was not steady while it was measured
+    limited_by: str | None  # client, server cpu, server disk, network, host cpu; None: no resource was near saturation
+    settled: bool  # the stop rule reached its precision before its limits
+    unsteady: str | None  # why the rate was not in steady state
     offered_per_second: float | None = None
     achieved_per_second: float | None = None
-    objects_per_transaction: int | None = None  # committed together; None: the protocol has no transactions
-    transaction_send_ms: Latency | None = None  # from its beginning to its vote
-    transaction_commit_ms: Latency | None = None  # from its vote to the answer
-    utilisations: tuple[Utilisation, ...] = ()  # nearest to saturation first
-    confidence: str | None = None  # in limited_by: high, or medium or low and why; None where no server was seen
+    objects_per_transaction: int | None = None  # objects committed together; None: the protocol has no transactions
+    transaction_send_ms: Latency | None = None  # from the transaction's beginning to its vote
+    transaction_commit_ms: Latency | None = None  # from the vote to the response
+    utilisations: tuple[Utilisation, ...] = ()  # highest utilisation first
+    confidence: str | None = None  # confidence in limited_by: high, or medium or low and why; None: no server samples
     first_errors: tuple[FirstError, ...] = field(default=())
-    variant: str = ""  # what sets it apart from others of the same sizes: lock header-and-hold, crc64nvme, for 3s
-    lock: str | None = None  # how objects came by their lock, where a scenario compares that; None: as the run says
-    lock_ms: Latency | None = None  # of the request that locked an object by itself
-    # Of workloads that run together:
-    application: str = ""  # its name without the copy: e-mail; empty: the phase had no others
-    copy: int | None = None  # which of several like it: the tile
-    scale: float | None = None  # what the scenario's scale was in this phase: tiles, users, cameras
-    begins_seconds: float | None = None  # when its measured time began, after the phase
-    sizes: str = ""  # how the sizes of what it archived were distributed, in words
-    keys: str = ""  # how objects were chosen that were there: uniform, zipf, sequential, each-once
-    parts: tuple[PartResult, ...] = ()  # by operation; all objects are counted above
+    variant: str = ""  # difference from others of the same sizes: lock header-and-hold, crc64nvme, for 3s
+    lock: str | None = None  # way of locking, if a scenario compares several; None: the run's way
+    lock_ms: Latency | None = None  # time of the separate lock request
+    # Fields of workloads that run at the same time:
+    application: str = ""  # its name without the copy: e-mail; empty: the only workload of its phase
+    copy: int | None = None  # number of the copy: the tile
+    scale: float | None = None  # value of the scenario's scale in this phase: tiles, users, cameras
+    begins_seconds: float | None = None  # start of its measured time, relative to the phase
+    sizes: str = ""  # size distribution of the archived objects, in words
+    keys: str = ""  # selection of existing objects: uniform, zipf, sequential, each-once
+    parts: tuple[PartResult, ...] = ()  # results by operation; the fields above count all objects
     offered: Offered | None = None  # open loop only
-    session_start_ms: Latency | None = None  # from due to begun; open loop only
+    session_start_ms: Latency | None = None  # queueing delay from due to begun; open loop only
     deadline_seconds: float | None = None
-    missed_deadlines: int = 0  # objects done later than that
-    steps_left_out: int = 0  # for want of an object for which they would have made sense
-    is_load: bool = False  # its phase only made the data that later ones need
-    ended_early: bool = False  # it used up what it may archive before its time was over
+    missed_deadlines: int = 0  # objects that finished after their deadline
+    steps_left_out: int = 0  # steps that found no suitable object
+    is_load: bool = False  # the phase only made data for later phases
+    ended_early: bool = False  # it used its archive limit before its time was over
     ceiling: Ceiling | None = None  # the same work against a platform that does nothing
-    replayed: Replayed | None = None  # it replayed a trace
-    infrastructure: InfrastructureResult | None = None  # it worked on whole sets of objects
-    incomplete: str | None = None  # why its phase was not carried out as it was meant to be: workers that were lost
-    attempt_ms: Latency | None = None  # service time without retries, of the objects that had any; None: none had
-    reconnect_ms: Latency | None = None  # connecting again, of the objects before which the server ended a connection
-    connections_per_session: float | None = None  # 1: the server ended none; None: no session ended in the time
-    requests_per_connection: float | None = None  # of those that the server ended; None: it ended none
+    replayed: Replayed | None = None  # set if it replayed a trace
+    infrastructure: InfrastructureResult | None = None  # set if it worked on whole sets of objects
+    incomplete: str | None = None  # why its phase was incomplete: lost workers
+    attempt_ms: Latency | None = None  # service time without retries, of objects with requests; None: no such objects
+    reconnect_ms: Latency | None = None  # time to reconnect, of objects whose connection the server had closed
+    connections_per_session: float | None = None  # 1: the server closed none; None: no session ended in the time
+    requests_per_connection: float | None = None  # requests before the server closed a connection; None: it closed none
 
     @property
     def void(self) -> str:
-        """Why nothing about the platform follows from this result; empty: something does."""
+        """Why this result proves nothing about the platform; empty if it is valid."""
         if self.client.sessions_without_port:
             return "the client had no local port free for some of its sessions"
         return self.replayed.void if self.replayed is not None else ""
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """Content or protection that infrastructure operations lost, each said once."""
+        """Content or protection that infrastructure operations lost, each problem once."""
         return self.infrastructure.findings if self.infrastructure is not None else ()
 
 
 @dataclass(frozen=True, slots=True)
 class CriterionResult:
-    """One pass criterion of the scenario, and what was measured against it in one phase."""
+    """One pass criterion of the scenario, with its measured value in one phase."""
 
-    name: str  # as the scenario writes it: object_ms.mean <= 20
-    workload: str  # of which; empty: the run
-    position: int  # of the phase
+    name: str  # text in the scenario: object_ms.mean <= 20
+    workload: str  # name of its workload; empty: the run
+    position: int  # position of the phase
     limit: float
-    measured: float | None  # None: nothing was measured that could meet it
+    measured: float | None  # None: no value was measured, so the criterion fails
     passed: bool
     scale: float | None = None
-    aborted: bool = False  # the phase was ended for it
+    aborted: bool = False  # the criterion ended the phase
 
 
 @dataclass(frozen=True, slots=True)
 class SearchStep:
-    """One trial of a search: every criterion held at this scale, or not."""
+    """One trial of a search: whether every criterion was met at this scale."""
 
     scale: int
-    positions: tuple[int, ...]  # of its phases
+    positions: tuple[int, ...]  # positions of its phases
     passed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """The largest scale that held, and how sure that is."""
+    """The largest scale that met all criteria, and the confidence in it."""
 
-    name: str  # of the scale: tiles
+    name: str  # name of the scale: tiles
     steps: tuple[SearchStep, ...]
-    largest: int | None  # that held in every trial; None: even the smallest failed
-    failed_at: int | None  # the next scale that was tried, and failed; None: none did up to the search's end
-    held: int  # trials at ``largest``, all of which passed
+    largest: int | None  # scale that passed every trial; None: even the smallest failed
+    failed_at: int | None  # the next scale tried, which failed; None: none failed up to the search's end
+    held: int  # number of trials at ``largest``, all passed
     confidence: str  # in words, with the bounds
-    ended_because: str  # the edge was found, the search's end held, --max-locked-bytes ...
+    ended_because: str  # the edge was found, the search's end passed, --max-locked-bytes ...
 
 
 FIRST_ROUND = "alone"
@@ -350,37 +353,37 @@ class CheckRecord:
     family: str
     tries: str
     must: str
-    answer: str  # the original's: Amazon's, or IBM's
+    answer: str  # answer of the original: Amazon S3 or IBM
     rules: tuple[str, ...]
     severity: str
     verdict: str
     reason: str
     started_at: float
     seconds: float
-    round: str  # what the platform was doing: alone, under load, after restart
+    round: str  # state of the platform: alone, under load, after restart
 
     @property
     def name(self) -> str:
-        """The id, and the round where it is not the first."""
+        """The id, followed by the round unless it is the first."""
         return self.id if self.round == FIRST_ROUND else f"{self.id} {self.round}"
 
     @property
     def is_violation(self) -> bool:
-        """A record can be lost or altered, or a lock weakened or missing."""
+        """Whether a record can be lost or altered, or a lock is weak or missing."""
         return self.verdict == "FAIL" and self.severity in ("S1", "S2")
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """One round of checks, and what the platform had to do or to bear meanwhile."""
+    """One round of checks, and the platform's load or disturbance during it."""
 
     round: str
     started_at: float  # epoch seconds
     seconds: float
-    note: str  # in words; why where it was not tried
-    load_seconds: float = 0.0  # for which clients archived and retrieved
+    note: str  # description; the reason if the round was not tried
+    load_seconds: float = 0.0  # time in which clients archived and retrieved
     objects_archived: int = 0
-    archived_per_second: float = 0.0  # while objects were archived, which may have been for a part of the time
+    archived_per_second: float = 0.0  # rate while clients archived, possibly for a part of the time
     objects_retrieved: int = 0
     retrieved_per_second: float = 0.0
     errors: int = 0

@@ -1,7 +1,7 @@
-"""A run's database while a command reads it.
+"""Open a run's database for a command that reads it.
 
-One idea: a file that was damaged or forged may hold anything where a number should be. Whatever breaks on that ends in
-one message, which names the file.
+A damaged or forged file may contain anything where a number should be. Any error from that ends in one message that
+names the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DAMAGES = (sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, Ar
 
 @contextmanager
 def opened(path: Path) -> Iterator[RunDatabase]:
-    """The database, closed at the end. Raises ResultsError for whatever is wrong with it, here or within."""
+    """Yield the database and close it at the end. Raises ResultsError for any problem with the file or its contents."""
     database = RunDatabase.open(path)
     try:
         yield database

@@ -1,8 +1,8 @@
-"""Server resource usage: what each source said, sample by sample, and what was used between any two instants.
+"""Server resource usage: the samples of each source, and the usage between any two instants.
 
-One idea: a source's words are kept as they came, mostly counters that only grow. What was used in a phase is a sum of
-their increments, the pieces at its edges in proportion; so phases need not be aligned with the sampling, a restart of
-the server takes nothing back, and every figure can be made again from the database.
+The database stores the values as the sources report them, mostly counters that only grow. Usage in a phase is the sum
+of the increments, with the pieces at the edges in proportion. Phases therefore need not be aligned with the sampling,
+and a restart of the server loses nothing. Every figure can be computed again from the database.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-LOCAL = "local"  # the source that shows this host, where the server runs on it
-CLIENT = "client"  # the same of the client's host, where the server runs elsewhere
+LOCAL = "local"  # source for this host, if the server runs on it
+CLIENT = "client"  # source for the client's host, if the server runs elsewhere
 
 Reading = Mapping[str, Mapping[str, float]]  # quantity -> item (core, device, interface ...; "" for a whole) -> value
 
-# What a counter grew in the few milliseconds between two samples is mostly its own grain.
+# The growth of a counter in the few milliseconds between two samples is mostly rounding.
 STEP_SECONDS_MIN = 0.5
-SILENCE_SECONDS_MAX = 3.0  # between two samples of a source: longer, and nobody knows when what happened
+SILENCE_SECONDS_MAX = 3.0  # maximum gap between two samples of a source; the timing of usage in a longer gap is unknown
 
 
 class Quantity(NamedTuple):
-    """What a name in a Reading means. The unit is in the name."""
+    """The meaning of a name in a Reading. The name contains the unit."""
 
-    item: str  # what its items are: core, device, interface ...; "" where there is only the whole
-    counter: bool  # only grows, from an unknown beginning; else it is what it is at that moment
-    begins_at_zero: bool = False  # an item that was not there before has counted from nothing since
+    item: str  # kind of its items: core, device, interface ...; "" if there is only a total
+    counter: bool  # True: only grows, from an unknown start; False: a gauge
+    begins_at_zero: bool = False  # a new item started counting from zero
 
 
 QUANTITIES: Mapping[str, Quantity] = {
-    # The host. Busy is what is neither idle, iowait nor steal.
+    # The host. Busy time excludes idle, iowait and steal.
     "cpu_user_seconds": Quantity("core", True),
     "cpu_system_seconds": Quantity("core", True),
     "cpu_iowait_seconds": Quantity("core", True),
@@ -46,14 +46,14 @@ QUANTITIES: Mapping[str, Quantity] = {
     "disk_write_bytes": Quantity("device", True),
     "disk_reads": Quantity("device", True),
     "disk_writes": Quantity("device", True),
-    "disk_request_seconds": Quantity("device", True),  # of all requests together: their rate is the mean queue
+    "disk_request_seconds": Quantity("device", True),  # sum over all requests: its rate is the mean queue length
     "network_receive_bytes": Quantity("interface", True),
     "network_send_bytes": Quantity("interface", True),
     "network_speed_bytes_per_second": Quantity("interface", False),
     # The server's processes.
     "process_cpu_seconds": Quantity("", True),
-    "process_cpu_limit_cores": Quantity("", False),  # cores it may use at once: by affinity and by cgroup quota
-    "process_throttled_seconds": Quantity("", True),  # kept waiting by its cgroup's quota
+    "process_cpu_limit_cores": Quantity("", False),  # usable cores: by affinity and by cgroup quota
+    "process_throttled_seconds": Quantity("", True),  # stopped by the cgroup's quota
     "thread_cpu_seconds": Quantity("thread", True, True),
     "thread_wait_seconds": Quantity("thread", True, True),  # ready to run, but without a core
     "process_resident_bytes": Quantity("", False),
@@ -61,7 +61,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "process_write_bytes": Quantity("", True),
     "process_open_files": Quantity("", False),
     "process_context_switches": Quantity("", True),
-    # What a store counts itself. Requests by the name that the platform has for the operation.
+    # Counters of the store itself. Requests have the platform's name for the operation.
     "requests": Quantity("operation", True, True),
     "request_errors": Quantity("operation", True, True),
     "first_byte_requests": Quantity("operation and seconds at most", True, True),  # "PutObject 0.05", cumulative
@@ -72,7 +72,7 @@ QUANTITIES: Mapping[str, Quantity] = {
 
 @dataclass(frozen=True, slots=True)
 class SampleRow:
-    """What one source said at one instant."""
+    """Values that one source reported at one instant."""
 
     source: str  # local, pid:123, minio, prometheus:http://...
     at: float  # epoch seconds
@@ -81,7 +81,7 @@ class SampleRow:
 
 
 class SourceProblem(NamedTuple):
-    """Why a source could not be read, the first time."""
+    """The first reason why a source could not be read."""
 
     source: str
     at: float  # epoch seconds
@@ -89,7 +89,7 @@ class SourceProblem(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """One quantity of one item over a time: of its rate per second for a counter, of itself otherwise."""
+    """Distribution of one item over a time: of its rate per second for a counter, of its value for a gauge."""
 
     mean: float
     p95: float
@@ -97,7 +97,7 @@ class Spread(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Values that hold from one instant to another."""
+    """Values that apply from one instant to another."""
 
     from_ns: int
     to_ns: int
@@ -115,34 +115,36 @@ class Timeline:
         return len(self._samples)
 
     def add(self, sample: SampleRow) -> None:
-        """The next sample."""
+        """Add the next sample."""
         self._samples.append(sample)
         self._at.append(sample.monotonic_ns)
 
     @property
     def begin_ns(self) -> int:
-        """The first sample's instant."""
+        """The instant of the first sample."""
         return self._at[0]
 
     @property
     def end_ns(self) -> int:
-        """The last sample's instant."""
+        """The instant of the last sample."""
         return self._at[-1]
 
     def reaches(self, from_ns: int, to_ns: int) -> bool:
-        """Whether there are samples at both ends of this time, whatever lies between."""
+        """Return whether there are samples at both ends of this time, regardless of gaps between them."""
         return bool(self._samples) and self._at[0] <= from_ns < to_ns <= self._at[-1]
 
     def covers(self, from_ns: int, to_ns: int) -> bool:
-        """Whether the samples reach over this time without a silence: else nobody knows when what happened."""
+        """Return whether the samples cover this time without a gap. The timing of usage within a gap is unknown."""
         return self.reaches(from_ns, to_ns) and all(
             b.monotonic_ns - a.monotonic_ns <= SILENCE_SECONDS_MAX * 1e9 for a, b in self._pairs(from_ns, to_ns)
         )
 
     def overlap(self, from_ns: int, to_ns: int) -> float:
-        """The share of this time in the time between the samples around it, 0-1: 1 where both its ends were sampled.
+        """Return this time as a share of the time between the surrounding samples, 0-1.
 
-        What was used in the rest of that time is told apart by proportion only.
+        It is 1 if both ends were sampled.
+
+        Usage outside this share can be separated by proportion only.
         """
         if not self.covers(from_ns, to_ns):
             return 0.0
@@ -150,7 +152,7 @@ class Timeline:
         return (to_ns - from_ns) / (max(last, to_ns) - first)
 
     def used(self, quantity: str, from_ns: int, to_ns: int) -> dict[str, float]:
-        """How much each item of a counter grew; empty where the samples do not reach or have no such quantity."""
+        """Return the growth of each item of a counter, or nothing if the samples do not cover the time."""
         return self._grown(quantity, from_ns, to_ns) if self.covers(from_ns, to_ns) else {}
 
     def _grown(self, quantity: str, from_ns: int, to_ns: int) -> dict[str, float]:
@@ -162,14 +164,17 @@ class Timeline:
         return grown
 
     def counted(self, quantity: str, from_ns: int, to_ns: int) -> dict[str, float]:
-        """As ``used``, but from the last sample before to the first one after: whole numbers, where nothing was under
-        way at either end. A silence between loses nothing of a counter."""
+        """Return the growth of each item from the last sample before to the first one after.
+
+        The values are whole numbers if no operation was in progress at either end. A gap between samples loses nothing
+        of a counter.
+        """
         if not self.reaches(from_ns, to_ns):
             return {}
         return self._grown(quantity, *self._around(from_ns, to_ns))
 
     def spread(self, quantity: str, from_ns: int, to_ns: int) -> dict[str, Spread]:
-        """Mean, 95th percentile and maximum per item, from sample to sample; empty as for ``used``."""
+        """Return mean, 95th percentile and maximum per item over the samples; empty as for ``used``."""
         if not self.covers(from_ns, to_ns):
             return {}
         seconds = (to_ns - from_ns) / 1e9
@@ -187,7 +192,7 @@ class Timeline:
         }
 
     def series(self, quantity: str, from_ns: int, to_ns: int) -> list[Step]:
-        """Values per item from sample to sample: rates per second of a counter, a gauge as it was at each sample."""
+        """Return values per item from sample to sample: rates per second of a counter, values of a gauge."""
         if QUANTITIES[quantity].counter:
             return self._steps(quantity, from_ns, to_ns)
         here = slice(max(0, bisect_right(self._at, from_ns) - 1), bisect_right(self._at, to_ns))
@@ -197,7 +202,7 @@ class Timeline:
         ]
 
     def _steps(self, quantity: str, from_ns: int, to_ns: int) -> list[Step]:
-        """Samples that lie close together (a phase's edge beside a second) make one step."""
+        """Merge samples that are close together (a phase's edge near a whole second) into one step."""
         pieces: list[tuple[int, int, dict[str, float]]] = []
         for a, b in self._pairs(from_ns, to_ns):
             increments = _increments(quantity, a, b)
@@ -212,20 +217,20 @@ class Timeline:
         return [_step(begun_ns, ended_ns, grown, from_ns, to_ns) for begun_ns, ended_ns, grown in pieces]
 
     def last(self, quantity: str, at_ns: int) -> dict[str, float]:
-        """What a quantity was in the newest sample not after an instant that has it."""
+        """Return a quantity from the newest sample that has it and is not after the instant."""
         for sample in reversed(self._samples[: bisect_right(self._at, at_ns)]):
             if quantity in sample.reading:
                 return dict(sample.reading[quantity])
         return {}
 
     def _around(self, from_ns: int, to_ns: int) -> tuple[int, int]:
-        """The instants of the last sample before and of the first one after."""
+        """Return the instants of the last sample before and of the first one after."""
         before = max(0, bisect_right(self._at, from_ns) - 1)
         after = min(bisect_left(self._at, to_ns), len(self._at) - 1)
         return self._at[before], self._at[after]
 
     def _pairs(self, from_ns: int, to_ns: int) -> Iterator[tuple[SampleRow, SampleRow]]:
-        """Neighbouring samples whose time between them touches this one."""
+        """Yield pairs of neighbouring samples whose interval overlaps this time."""
         first, last = max(0, bisect_right(self._at, from_ns) - 1), bisect_left(self._at, to_ns)
         for a, b in zip(self._samples[first:last], self._samples[first + 1 : last + 1], strict=False):
             if b.monotonic_ns > a.monotonic_ns:
@@ -246,13 +251,13 @@ def _step(begun_ns: int, ended_ns: int, grown: Mapping[str, float], from_ns: int
 
 
 def percentile_95(values: Sequence[float]) -> float:
-    """The smallest value that at least 95% do not exceed."""
+    """Return the smallest value that at least 95% do not exceed."""
     ranked = sorted(values)
     return ranked[max(0, -(-len(ranked) * 95 // 100) - 1)]
 
 
 def _increments(quantity: str, a: SampleRow, b: SampleRow) -> dict[str, float]:
-    """What each item counted from a to b; a counter that fell has begun anew."""
+    """Return the growth of each item from a to b. A counter that fell has restarted."""
     before, after = a.reading.get(quantity), b.reading.get(quantity)
     if after is None or (before is None and not QUANTITIES[quantity].begins_at_zero):
         return {}

@@ -1,8 +1,8 @@
-"""Statistics over repetitions, of one rate and of two rates measured in pairs; and of samples of objects.
+"""Statistics over repetitions: of one rate, of two rates measured in pairs, and of samples of objects.
 
-One idea: rates are ratios, so their spread is taken on the logarithm: an interval is then never negative, and reads
-as "within so many percent". Two platforms are compared pair by pair, so that what changed between one repetition and
-the next, and hit both, is in no difference.
+Rates are ratios, so their spread is computed on the logarithm. An interval is then never negative, and reads as "within
+so many percent". Two platforms are compared pair by pair. A change between repetitions that affects both platforms
+therefore cancels out.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import fmean, median, stdev
 
-PAIRS_MIN = 3  # fewer leave one degree of freedom or none: an interval twelve standard errors wide, or no interval
-_JUST_BELOW = 1 - 1e-9  # a tie is not broken by rounding
-REPETITIONS_MAX = 1000  # beyond these nobody is told an exact number
+PAIRS_MIN = 3  # fewer pairs leave at most one degree of freedom: an interval of twelve standard errors, or none
+_JUST_BELOW = 1 - 1e-9  # prevents rounding from breaking a tie
+REPETITIONS_MAX = 1000  # limit of the numbers of repetitions that are reported exactly
 
 # Student's t, 97.5%, for 1, 2, ... degrees of freedom; beyond these, 1.96 + 2.5 / degrees is within 1%.
 _T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -23,7 +23,7 @@ _T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A median over repetitions and, from two on, the 95% interval of the geometric mean."""
+    """A median over repetitions. With two or more it has the 95% interval of the geometric mean."""
 
     median: float
     low: float | None
@@ -33,26 +33,26 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class PairedRatio:
-    """The geometric mean of the ratios of pairs; from PAIRS_MIN pairs on its 95% interval and two-sided p value."""
+    """The geometric mean of the ratios of pairs, from PAIRS_MIN pairs on with 95% interval and two-sided p value."""
 
     ratio: float
     low: float | None
     high: float | None
-    p: float | None  # of a difference this large, or larger, were there none
+    p: float | None  # probability of a difference this large, or larger, if there were none
     pairs: int
     spread: float | None  # standard deviation of the logarithms; None for one pair
 
 
 def t_975(degrees: int) -> float:
-    """Student's t for a two-sided 95% interval with this many degrees of freedom (at least 1).
+    """Return Student's t for a two-sided 95% interval with this many degrees of freedom (at least 1).
 
-    Cheap enough to be asked after every session; ``t_quantile`` is exact.
+    It is fast enough to call after every session; ``t_quantile`` is exact.
     """
     return _T_975[degrees - 1] if degrees <= len(_T_975) else 1.96 + 2.5 / degrees
 
 
 def t_two_sided(t: float, degrees: int) -> float:
-    """The probability of a Student's t at least as far from zero as ``t``, on either side.
+    """Return the probability of a Student's t at least as far from zero as ``t``, on either side.
 
     Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.1: 1 - A(t|v) = I_x(v/2, 1/2), x = v / (v + t²).
     """
@@ -63,18 +63,21 @@ def t_two_sided(t: float, degrees: int) -> float:
 
 @cache
 def t_quantile(probability: float, degrees: int) -> float:
-    """The t that a Student's t stays below with this probability (above 0.5, below 1): ``t_two_sided`` inverted."""
+    """Return the t that a Student's t stays below with this probability (above 0.5, below 1).
+
+    This is the inverse of ``t_two_sided``.
+    """
     outside = 2 * (1 - probability)
     low, high = 0.0, 1.0
     while t_two_sided(high, degrees) > outside:
         low, high = high, 2 * high
-    while low < (middle := (low + high) / 2) < high:  # until no float lies between
+    while low < (middle := (low + high) / 2) < high:  # until no float is between them
         low, high = (middle, high) if t_two_sided(middle, degrees) > outside else (low, middle)
     return high
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The estimate of equal repetitions of one rate; no interval where one of them is zero, or there is but one."""
+    """Estimate one rate from equal repetitions. The interval is None for one repetition, or if a value is zero."""
     middle = median(values)
     if len(values) < 2 or min(values) <= 0:
         return Estimate(middle, None, None, len(values))
@@ -85,7 +88,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def paired_ratio(log_ratios: Sequence[float]) -> PairedRatio:
-    """The estimate of a ratio from the logarithms of its pairs (at least one): Student's t for paired observations.
+    """Estimate a ratio from the logarithms of its pairs (at least one), with Student's t for paired observations.
 
     Snedecor and Cochran, Statistical Methods, "Paired samples": t = mean / (s / sqrt(n)), n - 1 degrees of freedom.
     """
@@ -102,9 +105,9 @@ def paired_ratio(log_ratios: Sequence[float]) -> PairedRatio:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p values, in the order given: of those below q, a share of at most q is false, on average.
+    """Return adjusted p values, in the order given. Of those below q, on average a share of at most q is false.
 
-    Benjamini and Hochberg, "Controlling the False Discovery Rate", J. R. Statist. Soc. B 57 (1995), section 3.1; as
+    Benjamini and Hochberg, "Controlling the False Discovery Rate", J. R. Statist. Soc. B 57 (1995), section 3.1. As
     values: the i-th smallest of m becomes the least of m / j x p(j) over all j from i to m.
     """
     count = len(p_values)
@@ -118,14 +121,15 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def bad_objects_max(objects: int, sampled: int, bad: int, confidence: float) -> int:
-    """How many of ``objects`` are bad at most, with this confidence, where ``bad`` of ``sampled`` were, drawn at random
-    and each once.
+    """Return the upper bound of bad objects among ``objects``, with this confidence.
 
-    The exact one-sided bound of the hypergeometric distribution: the most bad objects among which a sample with so few
-    of them is still at least as likely as 1 - confidence (Cochran, Sampling Techniques, 3rd edition, section 3.6).
+    ``bad`` of ``sampled`` objects were bad; the sample was drawn at random without replacement. This is the exact
+    one-sided bound of the hypergeometric distribution. It is the largest number of bad objects for which a sample with
+    so few of them has a probability of at least 1 - confidence (Cochran, Sampling Techniques, 3rd edition, section
+    3.6).
     """
     most = objects - (sampled - bad)
-    # Below the number that the sample suggests, the sample is more likely than not: the bound lies above.
+    # Below the number that the sample suggests, such a sample is more likely than not. The bound is therefore above it.
     low, high = max(bad, bad * objects // sampled if sampled else 0), most
     while low < high:
         middle = (low + high + 1) // 2
@@ -135,10 +139,10 @@ def bad_objects_max(objects: int, sampled: int, bad: int, confidence: float) -> 
 
 
 def pairs_needed(spread: float, log_difference: float) -> int | None:
-    """With how many pairs of this spread a 95% interval around this difference (not 0) no longer reaches ratio 1.
+    """Return how many pairs of this spread give a 95% interval around this difference (not 0) that excludes ratio 1.
 
-    The least n with t(n - 1) x spread / sqrt(n) < |difference|; None for more than REPETITIONS_MAX. It is the number
-    at which an estimate becomes that narrow, not one at which a test is sure to find the difference.
+    The result is the least n with t(n - 1) x spread / sqrt(n) < abs(difference), or None for more than REPETITIONS_MAX.
+    At this number the interval is narrow enough. A test is not certain to find the difference with it.
     """
 
     def resolves(pairs: int) -> bool:
@@ -146,7 +150,7 @@ def pairs_needed(spread: float, log_difference: float) -> int | None:
 
     if not resolves(REPETITIONS_MAX):
         return None
-    low, high = PAIRS_MIN - 1, REPETITIONS_MAX  # the half-width falls with every pair: halve the range
+    low, high = PAIRS_MIN - 1, REPETITIONS_MAX  # the half-width falls with every pair, so bisection works
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if resolves(middle) else (middle, high)
@@ -154,14 +158,17 @@ def pairs_needed(spread: float, log_difference: float) -> int | None:
 
 
 def _half_width(spread: float, count: int) -> float:
-    """Of the 95% interval of a mean."""
+    """Return the half-width of the 95% interval of a mean."""
     return t_quantile(0.975, count - 1) * spread / math.sqrt(count)
 
 
 def _hypergeometric_up_to(found: int, objects: int, bad: int, sampled: int) -> float:
-    """The probability of at most ``found`` bad ones in a sample of ``sampled``, where ``bad`` of ``objects`` are.
+    """Return the probability of at most ``found`` bad ones in a sample.
 
-    From the last term down: where ``found`` is below what is to be expected, each is smaller than the one before.
+    The sample is ``sampled`` of ``objects``, of which ``bad`` are bad.
+
+    The sum starts at the last term. If ``found`` is below its expected value, each term is smaller than the previous
+    one.
     """
     if found >= min(bad, sampled):
         return 1.0
@@ -177,17 +184,19 @@ def _hypergeometric_up_to(found: int, objects: int, bad: int, sampled: int) -> f
 
 
 def _log_choices(among: int, chosen: int) -> float:
-    """The logarithm of the binomial coefficient."""
+    """Return the logarithm of the binomial coefficient."""
     if not 0 <= chosen <= among:
         return -math.inf
     return math.lgamma(among + 1) - math.lgamma(chosen + 1) - math.lgamma(among - chosen + 1)
 
 
 def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
-    """The regularised incomplete beta function I_x(a, b); ``rest`` is 1 - x, given since it may be tiny beside 1.
+    """Return the regularised incomplete beta function I_x(a, b).
 
-    NIST Digital Library of Mathematical Functions, 8.17.22: a continued fraction that converges fast below
-    (a + 1) / (a + b + 2); above, 8.17.4: I_x(a, b) = 1 - I_(1-x)(b, a).
+    ``rest`` is 1 - x; callers pass it because it may be tiny compared with 1.
+
+    NIST Digital Library of Mathematical Functions, 8.17.22: a continued fraction that converges fast below (a + 1) / (a
+    + b + 2). Above, 8.17.4 applies: I_x(a, b) = 1 - I_(1-x)(b, a).
     """
     if not x or not rest:
         return 0.0 if not x else 1.0
@@ -198,8 +207,8 @@ def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """DLMF 8.17.22's continued fraction 1 / (1 + d1 / (1 + d2 / ...)), by Lentz's method (DLMF 3.10(iii))."""
-    tiny = 1e-300  # stands in for a denominator of zero
+    """Return DLMF 8.17.22's continued fraction 1 / (1 + d1 / (1 + d2 / ...)), by Lentz's method (DLMF 3.10(iii))."""
+    tiny = 1e-300  # replaces a denominator of zero
     value = ratio_c = 1.0
     ratio_d = 0.0
     for step in range(1, 10_000):

@@ -1,8 +1,7 @@
-"""A table as a plain value: cells with a text for people, the number behind it for programs, and notes.
+"""A table as a plain value. Each cell has a text for people, its number for programs, and notes.
 
-One idea: a table is declared. Each column says what it shows of a row, a TableSpec lists the columns, and ``table``
-fills them from rows of any kind, such as Units. Letters for footnotes, alignment and file formats are the business of
-``results.text``.
+A table is declared: each column defines what it shows of a row, and a TableSpec lists the columns. ``table`` fills them
+from rows of any kind, such as Units. ``results.text`` does footnote letters, alignment and file formats.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from archiver.values.sizes import format_size
 from results.units import Unit, UnitKey
 
 NOT_MEASURED = "–"
-TLS_WORDS = {True: "yes", False: "no", None: "unknown"}  # what a platform's profile says of it
+TLS_WORDS = {True: "yes", False: "no", None: "unknown"}  # TLS according to a platform's profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +24,26 @@ class Cell:
     text: str
     number: float | None = None
     notes: tuple[str, ...] = ()
-    of: UnitKey | None = field(default=None, compare=False)  # the unit that it was measured in
+    of: UnitKey | None = field(default=None, compare=False)  # the unit of which it shows a value
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading: what, and in which unit; and what of a row it shows. The leading ``label`` columns name the rows."""
+    """A heading with its unit, and the function that reads the cell from a row.
+
+    The leading ``label`` columns name the rows.
+    """
 
     name: str
     unit: str = ""
     of: Callable[[Any], Cell | str | float | None] | None = field(default=None, compare=False)
-    digits: int = field(default=0, compare=False)  # after the point, of a number
+    digits: int = field(default=0, compare=False)  # decimal places of a number
     notes: Callable[[Any], tuple[str, ...]] | None = field(default=None, compare=False)
     label: bool = False
-    words: bool = False  # set flush left and wrapped where it is long
+    words: bool = False  # left-aligned, and wrapped if long
 
     def cell(self, row: Any) -> Cell:
-        """What this column shows of a row; None is what was not measured."""
+        """Return the cell of a row in this column. None means not measured."""
         assert self.of is not None, f"column {self.name!r} does not say what it shows"
         value = self.of(row)
         if isinstance(value, Cell):
@@ -52,22 +54,22 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    name: str  # of its file: archive-objects-per-second
+    name: str  # name of its file: archive-objects-per-second
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
-    across: str = ""  # what the headings of the number columns count: "objects per session"
+    across: str = ""  # meaning of the number columns' headings: "objects per session"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Every note once, in the order in which a reader meets them."""
+        """Every note once, in reading order."""
         return tuple(dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes))
 
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """A table declared: every column says what it shows of a row."""
+    """The declaration of a table: its columns, and what each shows of a row."""
 
     name: str
     title: str
@@ -76,7 +78,7 @@ class TableSpec:
     across: str = ""
 
     def table(self, rows: Iterable[Any], more: Sequence[tuple[Cell, ...]] = ()) -> Table:
-        """The table of these rows, and below them ``more`` rows that are made already."""
+        """Return the table of these rows, followed by the finished rows ``more``."""
         cells = (*(filled(self.columns, row) for row in rows), *more)
         return Table(self.name, self.title, self.columns, cells, self.caption, self.across)
 
@@ -90,7 +92,7 @@ def filled(columns: Iterable[Column], row: Any) -> tuple[Cell, ...]:
 
 
 def columns_of(part: Callable[[Any], Any], columns: Iterable[Column]) -> tuple[Column, ...]:
-    """These columns, where they show a part of a row and not the row itself."""
+    """Return these columns, applied to a part of each row."""
 
     def of_part(read: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
         return None if read is None else lambda row: read(part(row))
@@ -103,7 +105,7 @@ def number(value: float | None, decimals: int, notes: tuple[str, ...] = ()) -> C
 
 
 def interval(unit: Unit | None) -> Cell:
-    """How far the 95% interval reaches from the median, the farther side, in percent."""
+    """Return the larger distance of the 95% interval's ends from the median, in percent."""
     found = unit.estimate if unit else None
     if found is None or found.low is None or found.high is None or not found.median:
         return Cell(NOT_MEASURED)
@@ -112,15 +114,15 @@ def interval(unit: Unit | None) -> Cell:
 
 
 def settings_table(name: str, title: str, settings: Mapping[str, str]) -> Table:
-    """Names and values as they were recorded, one in a row."""
+    """Return a table of recorded names and values, one pair per row."""
     columns = (Column("setting", of=lambda row: row[0], label=True), Column("value", of=lambda row: row[1], words=True))
     return TableSpec(name, title, columns).table(settings.items())
 
 
-KEY_COLUMNS = (  # of a cell's key
+KEY_COLUMNS = (  # columns of a cell's key
     Column("operation", of=lambda key: key.operation, label=True),
     Column("object size", of=lambda key: format_size(key.object_bytes), label=True),
     Column("objects/session", of=lambda key: key.objects_per_session, label=True),
     Column("clients", of=lambda key: key.clients, label=True),
 )
-UNIT_COLUMNS = columns_of(lambda unit: unit.key, KEY_COLUMNS)  # of a cell
+UNIT_COLUMNS = columns_of(lambda unit: unit.key, KEY_COLUMNS)  # columns of a cell

@@ -1,7 +1,7 @@
 """Tables as text: for a terminal, as Markdown, as CSV.
 
-One idea: people get rounded numbers, aligned on their last digit with a letter for each footnote after it;
-programs get CSV with full numbers, no letters, and the notes in words in a last column.
+People get rounded numbers, aligned on their last digit, with a letter for each footnote after it. Programs get CSV with
+full numbers, without letters, and with the notes in words in a last column.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from results.table import Cell, Column, Table
 
 _LETTERS = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"  # Unicode has no superscript q
 _GAP = "  "
-_NARROWEST = 16  # a column of words is not squeezed below this
+_NARROWEST = 16  # minimum width of a column of words
 
 
 def render_text(table: Table, width: int = 110) -> str:
-    """For a terminal of fixed-width characters: at most ``width`` of them where the words can be wrapped."""
+    """Render a table for a terminal with fixed-width characters, at most ``width`` wide if wrapping is sufficient."""
     letters = _footnote_letters(table)
     columns = [_TextColumn(column, index, table, letters) for index, column in enumerate(table.columns)]
     _squeeze(columns, width)
@@ -30,7 +30,7 @@ def render_text(table: Table, width: int = 110) -> str:
     if table.across:
         labels = sum(column.width + len(_GAP) for column in columns if column.column.label)
         room = full - labels
-        dash = "─" if room >= len(table.across) + 8 else " "  # a stub of a line helps nobody
+        dash = "─" if room >= len(table.across) + 8 else " "  # a very short line would not help readers
         out.append(" " * labels + f" {table.across} ".center(room, dash).rstrip())
     headings = [column.heading() for column in columns]
     tallest = max(map(len, headings))
@@ -51,7 +51,7 @@ def render_text(table: Table, width: int = 110) -> str:
 
 
 def render_markdown(table: Table) -> str:
-    """A Markdown section: heading, caption, pipe table, footnotes."""
+    """Render a Markdown section: heading, caption, pipe table, footnotes."""
     letters = _footnote_letters(table)
     headings = [" ".join(_heading(column)).strip() for column in table.columns]
     if table.across:
@@ -65,7 +65,10 @@ def render_markdown(table: Table) -> str:
 
 
 def render_csv(table: Table) -> str:
-    """A line per row under headings with units, empty where nothing was measured; notes last, if any."""
+    """Render CSV: headings with units, one line per row, and a last column of notes if any.
+
+    Fields without a measured value are empty.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     headings = [
@@ -96,7 +99,7 @@ def _heading(column: Column) -> tuple[str, str]:
 
 
 class _TextColumn:
-    """How one column is set: its width, its side, and a slot that keeps footnote letters out of line."""
+    """The layout of one column: its width, its alignment, and a slot that keeps footnote letters out of line."""
 
     def __init__(self, column: Column, index: int, table: Table, letters: Mapping[str, str]) -> None:
         cells = [row[index] for row in table.rows]
@@ -122,7 +125,7 @@ class _TextColumn:
 
 
 def _lines(columns: Sequence[_TextColumn], blocks: Sequence[Sequence[str]]) -> list[str]:
-    """Side by side: blocks of lines that have been set in their columns."""
+    """Join blocks of lines, already set in their columns, side by side."""
     rows = zip_longest(*blocks, fillvalue="")
     return [
         _GAP.join(text.ljust(column.width) for column, text in zip(columns, row, strict=True)).rstrip() for row in rows
@@ -130,7 +133,7 @@ def _lines(columns: Sequence[_TextColumn], blocks: Sequence[Sequence[str]]) -> l
 
 
 def _squeeze(columns: Sequence[_TextColumn], width: int) -> None:
-    """Narrow the columns of words, the widest first, until the table fits or none can give more."""
+    """Narrow the columns of words, the widest first, until the table fits or none can be narrower."""
     words = [column for column in columns if column.column.words]
     while words and sum(column.width + len(_GAP) for column in columns) - len(_GAP) > width:
         widest = max(words, key=lambda column: column.width)
@@ -140,7 +143,7 @@ def _squeeze(columns: Sequence[_TextColumn], width: int) -> None:
 
 
 def _without_repeats(row: Sequence[Cell], above: Sequence[Cell], columns: Sequence[Column]) -> list[Cell]:
-    """Leave a label blank where it and all before it are those of the row above."""
+    """Blank each label that, with all labels before it, equals those of the previous row."""
     shown = list(row)
     for index, column in enumerate(columns):
         if not above or not column.label or above[index] != row[index]:
@@ -156,5 +159,5 @@ def _csv_value(cell: Cell, column: Column) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text that stays within one cell or list item: no bar, no line break."""
+    """Escape text so that it stays within one cell or list item: no bar, no line break."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -1,15 +1,15 @@
-"""Units: what a run measured, each at one point of its parameters, over all its repetitions.
+"""Units: the measurements of a run, each at one point of its parameters, over all repetitions.
 
-One idea: every kind of result becomes a Unit, and comparison, tables and figures read Units. A unit has a sample for
-each repetition, and its value is the median over them.
+Every kind of result becomes a Unit. Comparison, tables and figures read Units. A unit has a sample for each repetition;
+its value is the median over them.
 
 - A cell is a unit of a sweep: one operation, object size, objects per session and number of clients. Of each repetition
-  the earliest result counts: the first cell of a sweep is measured again at its end, and that shows drift. A phase with
+  the earliest result counts, because a sweep measures its first cell again at its end to show drift. A phase with
   several numbers of clients answers another question than a phase with one client.
-- A workload that ran side by side with others is a unit at each scale. Its copies (tiles) are one unit: they ran at the
-  same time, so they are no repetitions. Each operation of a workload is a unit of its own, and so is each number of
-  clients, where there were several; the workload itself is then the best of these. Phases that only make data are left
-  out.
+- A workload that ran at the same time as others is a unit at each scale. Its copies (tiles) are one unit: they ran at
+  the same time, so they are no repetitions. Each operation of a workload is a separate unit. Each number of clients is
+  one too, if there were several; the workload itself is then the best of these. Phases that only make data are
+  excluded.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from results.statistics import Estimate, estimate
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
 
 NO_RESULTS = "this run holds no results: no phase finished"
-ALL_WORKLOADS = "all workloads"  # the name of all workloads of a phase together
-ALL_BUT = "all but "  # the part of a workload without the objects next to its own, such as a log
+ALL_WORKLOADS = "all workloads"  # the sum of all workloads of a phase
+ALL_BUT = "all but "  # the part of a workload without additional objects, such as a log
 _OF_CELLS = (*CELL_MEASURES, MEGABYTE_RATE)
 LARGE_BYTES = 256 * 1024  # objects of this mean size are compared by MB/s, smaller ones by objects/s
 
@@ -53,13 +53,13 @@ _DOUBTS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
 
 
 class UnitKey(NamedTuple):
-    """The parameters of a unit; ``str`` of it is its name in conditions: archive.8KiB.500, database small.8@2."""
+    """The parameters of a unit. ``str`` returns its name in conditions: archive.8KiB.500, database small.8@2."""
 
-    operation: str  # of a cell, with its variant: archive, lock header; of a workload a part; empty: all that it does
+    operation: str  # of a cell, with its variant: archive, lock header; of a workload, a part; empty: all operations
     object_bytes: int = 0  # of a cell
     objects_per_session: int = 0  # of a cell
-    clients: int = 0  # of each copy; 0: of a workload that was measured with one number, or the best of several
-    workload: str = ""  # its name without the copy; empty: a cell
+    clients: int = 0  # clients of each copy; 0: a workload with one number of clients, or the best of several
+    workload: str = ""  # name without the copy; empty: a cell
     phase: str = ""  # of a workload
     scale: float | None = None  # of a workload
 
@@ -69,12 +69,12 @@ class UnitKey(NamedTuple):
 
     @property
     def is_workload(self) -> bool:
-        """A workload as a whole: neither a part of one, nor one of several numbers of clients."""
+        """Whether this is a whole workload: neither a part nor one of several numbers of clients."""
         return bool(self.workload) and not self.operation and not self.clients
 
     @property
     def document(self) -> dict[str, Any]:
-        """The key in JSON and CSV; None is what it does not have."""
+        """Return the key for JSON and CSV. None means that the field does not apply."""
         if self.is_cell:
             return {name: getattr(self, name) for name in self._fields[:4]}
         own = {"phase": self.phase, "scale": self.scale, "workload": self.workload}
@@ -92,14 +92,14 @@ class UnitKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was measured of a unit in one repetition."""
+    """The measurements of a unit in one repetition."""
 
     repetition: int
-    values: Mapping[str, float]  # by the measure's name; what was not measured is missing
+    values: Mapping[str, float]  # by the measure's name, without values that were not measured
     objects: int
     errors: int
-    results: tuple[Result, ...] = ()  # of every copy
-    why_none: str = ""  # there is no value, where that is not seen from what there is
+    results: tuple[Result, ...] = ()  # results of every copy
+    why_none: str = ""  # why there is no value, if the results do not show it
 
     @property
     def limits(self) -> set[str | None]:
@@ -113,7 +113,7 @@ class Unit:
 
     key: UnitKey
     samples: tuple[Sample, ...]
-    measures: tuple[Measure, ...]  # that are compared; the one that says most first
+    measures: tuple[Measure, ...]  # measures to compare, the most significant first
 
     @property
     def results(self) -> tuple[Result, ...]:
@@ -124,7 +124,7 @@ class Unit:
         return self.samples[0].results[0]
 
     def median(self, measure: Measure) -> float | None:
-        """The median over the repetitions that have it."""
+        """Return the median over the repetitions with this measure."""
         values = [sample.values[measure.name] for sample in self.samples if measure.name in sample.values]
         return median(values) if values else None
 
@@ -134,17 +134,17 @@ class Unit:
 
     @property
     def megabytes_per_second(self) -> float:
-        """10^6 bytes per second."""
+        """Median in 10^6 bytes per second."""
         return self.median(MEGABYTE_RATE) or 0.0
 
     @property
     def estimate(self) -> Estimate:
-        """Of objects/s: its relative interval is that of MB/s, too."""
+        """Estimate of objects/s. Its relative interval also applies to MB/s."""
         return estimate([sample.values[RATE.name] for sample in self.samples])
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why this unit is to be read with care; each is a sentence for a footnote."""
+        """Warnings about this unit, each as a sentence for a footnote."""
         return tuple(doubt for doubt, applies in _DOUBTS if any(map(applies, self.results)))
 
     @property
@@ -153,28 +153,31 @@ class Unit:
 
     @property
     def clients(self) -> list[int]:
-        """Of each copy, fewest first."""
+        """Numbers of clients of each copy, ascending."""
         return sorted({result.clients for result in self.results})
 
     @property
     def temperature(self) -> str | None:
-        """The cache state of what it retrieved, or several: ``cold or unknown``; None: it retrieved nothing."""
+        """The cache state of the retrieved objects, or several: ``cold or unknown``.
+
+        None if the unit retrieved nothing.
+        """
         states = {result.temperature for result in self.results} - {None}
         return " or ".join(sorted(map(str, states))) or None
 
     @property
     def ended_early(self) -> bool:
-        """A repetition used up what it may archive before its time was over."""
+        """Whether a repetition used its archive limit before its time was over."""
         return any(result.ended_early for result in self.results)
 
     @property
     def connections(self) -> float:
-        """Per session, the median; 1 for a result of which it is not known that the platform ended connections."""
+        """Median connections per session. A result without information about closed connections counts as 1."""
         return median(result.connections_per_session or 1.0 for result in self.results)
 
 
 def joined(units: Iterable[Unit]) -> dict[UnitKey, Unit]:
-    """The units by key, those of one key as one, in the order in which keys come first."""
+    """Return the units by key. Units with the same key are merged, and the keys keep their first order."""
     groups: dict[UnitKey, list[Unit]] = {}
     for unit in units:
         groups.setdefault(unit.key, []).append(unit)
@@ -189,16 +192,16 @@ def joined(units: Iterable[Unit]) -> dict[UnitKey, Unit]:
 
 
 def all_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
-    """Every cell, in the order operation, size, objects per session, clients; of several clients, and of one."""
+    """Return every cell, with one or several clients, in the order operation, size, objects per session, clients."""
     return dict(sorted((parallel_cells(results) | single_cells(results)).items()))
 
 
 def single_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
-    """The cells of one client, in order.
+    """Return the cells of one client, in order.
 
-    They come from the phases that measured one client only, or, where there are none, from the others. Raises
-    ResultsError if two results of one cell and repetition were measured under different settings: one number cannot
-    stand for both.
+    They come from the phases that measured one client only. If there are none, they come from the others. Raises
+    ResultsError if two results of one cell and repetition have different settings, because one number cannot represent
+    both.
     """
     swept = _swept(results)
     parallel = {result.phase for result in swept if result.clients > 1}
@@ -207,9 +210,9 @@ def single_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
 
 
 def parallel_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
-    """The cells measured with several numbers of clients, one client among them; empty if there are none.
+    """Return the cells measured with several numbers of clients, including one client; empty if there are none.
 
-    One client is that of the same phase; failing that, ``single_cells`` has it. Raises ResultsError likewise.
+    The cell of one client comes from the same phase, or else from ``single_cells``. Raises ResultsError likewise.
     """
     swept = _swept(results)
     parallel = {result.phase for result in swept if result.clients > 1}
@@ -219,33 +222,33 @@ def parallel_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
 
 
 def cell_of(key: UnitKey, result: Result) -> Unit:
-    """One repetition of a cell."""
+    """Return one repetition of a cell."""
     values = {each.name: value for each in _OF_CELLS if (value := each.of(result)) is not None}
     return one_sample(key, result.repetition, values, (result.objects, result.errors), CELL_MEASURES, [result])
 
 
 def object_sizes(keys: Iterable[UnitKey]) -> list[int]:
-    """The object sizes measured, in bytes, smallest first."""
+    """Return the measured object sizes in bytes, ascending."""
     return sorted({key.object_bytes for key in keys})
 
 
 def session_lengths(keys: Iterable[UnitKey]) -> list[int]:
-    """The objects per session measured, fewest first."""
+    """Return the measured numbers of objects per session, ascending."""
     return sorted({key.objects_per_session for key in keys})
 
 
 def temperatures(units: Iterable[Unit]) -> str:
-    """The cache states of several units that retrieved."""
+    """Return the cache states of several units that retrieved."""
     return " or ".join(sorted({result.temperature or "unknown" for unit in units for result in unit.results}))
 
 
 def _swept(results: Sequence[Result]) -> list[Result]:
-    """The results of sweeps, in the order in which they were measured."""
+    """Return the results of sweeps in the order of measurement."""
     return sorted((result for result in results if not result.application), key=lambda result: result.position)
 
 
 def _collected(results: Sequence[Result]) -> dict[UnitKey, Unit]:
-    """Group by cell and repetition; where there are several results, the first of them counts."""
+    """Group results by cell and repetition. Of several results the first counts."""
     chosen: dict[tuple[UnitKey, int], Result] = {}
     for result in results:
         first = chosen.setdefault((_cell_key(result), result.repetition), result)
@@ -259,7 +262,10 @@ def _collected(results: Sequence[Result]) -> dict[UnitKey, Unit]:
 
 
 def _cell_key(result: Result) -> UnitKey:
-    """Variants are cells of their own: the operation has what sets it apart from others of the same sizes."""
+    """Return the key of a cell.
+
+    Variants are separate cells: the operation includes what differs from others of the same sizes.
+    """
     operation = f"{result.operation}, {result.variant}" if result.variant else result.operation
     return UnitKey(operation, result.object_bytes, result.objects_per_session, result.clients)
 
@@ -279,7 +285,7 @@ def _settings(result: Result) -> tuple[str, str, str, bool, str, bool, str, int 
 
 @dataclass(frozen=True, slots=True)
 class PhaseRepetition:
-    """One phase of workloads side by side, numbered among those of its scale."""
+    """One phase of simultaneous workloads, numbered among the phases of its scale."""
 
     phase: str
     scale: float | None
@@ -291,8 +297,11 @@ class PhaseRepetition:
 
 
 def phase_repetitions(results: Sequence[Result]) -> list[PhaseRepetition]:
-    """The phases of workloads side by side, the smallest scale first. A search tries a scale again without calling that
-    a repetition: there they are numbered in the order in which they ran."""
+    """Return the phases of simultaneous workloads, the smallest scale first.
+
+    A search may try a scale again without declaring a repetition. Its phases are numbered in the order in which they
+    ran.
+    """
     phases: dict[int, list[Result]] = {}
     for result in results:
         if result.application and not result.is_load:
@@ -310,7 +319,7 @@ def phase_repetitions(results: Sequence[Result]) -> list[PhaseRepetition]:
 
 
 def phase_units(phase: PhaseRepetition) -> Iterator[Unit]:
-    """One repetition of every workload of a phase, of each of its numbers of clients, and of each of its parts."""
+    """Yield one repetition of every workload of a phase, of each number of clients, and of each part."""
     applications: dict[str, list[Result]] = {}
     for result in phase.results:
         applications.setdefault(result.application, []).append(result)
@@ -324,9 +333,9 @@ def phase_units(phase: PhaseRepetition) -> Iterator[Unit]:
 
 
 def workload_units(found: Iterable[Unit]) -> dict[UnitKey, Unit]:
-    """The workloads of these repetitions, in order: by phase and scale, each workload with its parts.
+    """Return the workloads of these repetitions by phase and scale, each followed by its parts.
 
-    A part of which nothing was done in a repetition has a rate of zero there.
+    A part without operations in a repetition has a rate of zero there.
     """
     units = joined(found)
     for key, part in units.items():
@@ -354,12 +363,12 @@ def one_sample(
     results: Sequence[Result] = (),
     why_none: str = "",
 ) -> Unit:
-    """One repetition of a unit; ``counts``: objects and errors."""
+    """Return one repetition of a unit. ``counts`` are its objects and errors."""
     return Unit(key, (Sample(repetition, values, *counts, tuple(results), why_none),), measures)
 
 
 def _with_parts(key: UnitKey, repetition: int, copies: Sequence[Result]) -> Iterator[Unit]:
-    """A workload and its parts; and all of its own, where other objects come next to them."""
+    """Yield a workload and its parts. If it has additional objects, also yield the sum without them."""
     yield _measured(key, repetition, copies, copies)
     parts = [part for result in copies for part in result.parts]
     for name in sorted({part.name for part in parts}):
@@ -375,15 +384,17 @@ def _with_parts(key: UnitKey, repetition: int, copies: Sequence[Result]) -> Iter
 
 
 def _measured(key: UnitKey, repetition: int, copies: Sequence[Measured], results: Sequence[Result]) -> Unit:
-    """What copies did together."""
+    """Return the combined measurements of several copies."""
     values = {each.name: value for each in WORKLOAD_MEASURES if (value := each.over(copies)) is not None}
     counts = (min(each.objects for each in copies), sum(each.errors for each in copies))
     return one_sample(key, repetition, values, counts, _main_measure_first(values, copies), results)
 
 
 def _best(key: UnitKey, repetition: int, points: Sequence[Result]) -> Unit:
-    """The best of several numbers of clients, as studies report it: the highest rates, and the shortest mean response
-    time; each copy's own, added up or on average."""
+    """Return the best of several numbers of clients, as studies report it: highest rates, shortest mean response time.
+
+    Each copy contributes its own best. Rates add up; response times are averaged.
+    """
 
     def of_copies(measure: Measure, best: Callable[[Sequence[float]], float]) -> list[float]:
         copies = sorted({point.copy or 0 for point in points})
@@ -399,7 +410,7 @@ def _best(key: UnitKey, repetition: int, points: Sequence[Result]) -> Unit:
 
 
 def _main_measure_first(values: Mapping[str, float], copies: Sequence[Measured]) -> tuple[Measure, ...]:
-    """The measures that have a value, and the rate always; MB/s first for large objects."""
+    """Return the measures that have a value, and always the rate. MB/s come first for large objects."""
     found = [measure for measure in WORKLOAD_MEASURES if measure is RATE or measure.name in values]
     moved, objects = sum(each.bytes for each in copies), sum(each.objects for each in copies)
     large = bool(objects) and moved >= LARGE_BYTES * objects and MEGABYTE_RATE in found

@@ -1,6 +1,6 @@
-"""The verdict on a run: the one function by which run, resume, reports and the verification of bundles judge.
+"""The verdict on a run. Run, resume, reports and the verification of bundles all use this one function.
 
-One idea: it reads what the database has, so a verdict can be computed again from the record.
+It reads only what the database stores, so a verdict can be computed again from the record.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Verdict = Literal["void", "pass", "fail", "none"]
 def verdict(
     results: Sequence[Result], criteria: Sequence[CriterionResult], search: SearchOutcome | None, *, is_judged: bool
 ) -> Verdict:
-    """The verdict on a run that carried out all its phases.
+    """Return the verdict on a run that completed all its phases.
 
-    A search passes if some scale met every criterion. Any other run is void if the client kept a result from saying
-    anything about the platform. It fails if infrastructure operations lost content or protection, if a phase lost
-    workers, or if a criterion was missed. ``is_judged``: the scenario has criteria; none: it has not.
+    A search passes if some scale met every criterion. Any other run is void if the client invalidated a result. It
+    fails if infrastructure operations lost content or protection, if a phase lost workers, or if a criterion was
+    missed. ``is_judged`` states whether the scenario has criteria; without criteria the verdict is none.
     """
     if search is not None:
         return "pass" if search.largest is not None else "fail"

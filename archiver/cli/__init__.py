@@ -1,5 +1,7 @@
-"""The command line. This module only assembles the group. Each command has a module of its own name, in the
-room of related commands, and is loaded when it is used: workers and short commands do not pay for the others.
+"""The command line.
+
+This module only assembles the group. Each command has a module with its name, in the package of related commands. The
+group imports a module when its command is used, so workers and short commands do not load the others.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class _Commands(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        if sys.platform != "linux":  # before any command is loaded: its modules need what only Linux has
+        if sys.platform != "linux":  # before loading any command, because their modules need Linux
             click.echo(f"archiver: needs Linux, and this system is {sys.platform}; run it on a Linux machine", err=True)
             sys.exit(2)
         return super().make_context(info_name, args, parent, **extra)
@@ -61,7 +63,7 @@ class _Commands(click.Group):
             number = interruption.signal_of(interrupted)
             click.echo(f"archiver: {interruption.words(number)}", err=True)
             sys.exit(interruption.exit_status(number))
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except BrokenPipeError:  # the reader of our output closed the pipe
             sys.stderr.close()
             sys.exit(0)
         except OSError as error:
@@ -69,7 +71,7 @@ class _Commands(click.Group):
                 raise
             where = f"{error.filename}: " if error.filename else ""
             click.echo(f"archiver: {where}{error.strerror}; make room there, or have it written elsewhere", err=True)
-            sys.stdout = None  # what it still holds does not fit either
+            sys.stdout = None  # its buffered output cannot be written either
             sys.exit(1)
 
 

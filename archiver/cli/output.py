@@ -1,4 +1,4 @@
-"""What a run's database says, for people and for programs: used by `run` and by `report`."""
+"""Output of a run's database, for people and for programs. The commands `run` and `report` use it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONG_TABLES = ("latency", SERVER_RESOURCES, *COURSE_TABLES, *REPORT_TABLES)  # i
 
 
 def document(database: RunDatabase) -> dict[str, Any]:
-    """The published JSON document of a run."""
+    """Return the published JSON document of a run."""
     run = database.run()
     facts = {
         "run": run.id,
@@ -66,7 +66,7 @@ def document(database: RunDatabase) -> dict[str, Any]:
 
 
 def _hosts(run: StoredRun) -> list[dict[str, Any]]:
-    """The coordinator's first, then those of the workers that are others."""
+    """Return the coordinator's host first, then the workers' other hosts."""
     cluster = run.settings.get("dask")
     others = cluster["hosts"] if cluster is not None else []
     return [run.host, *(host for host in others if host["host"] != run.host["host"])]
@@ -77,7 +77,7 @@ def run_json(database: RunDatabase) -> str:
 
 
 def facts(database: RunDatabase) -> dict[str, str]:
-    """What opens a report: label and text, in order."""
+    """Return the facts at the beginning of a report: label and text, in order."""
     run = database.run()
     settings, host, platform = run.settings, run.host, run.platform
     lock = "none"
@@ -140,7 +140,7 @@ def _transactions(settings: dict[str, Any]) -> str:
 
 
 def print_run(database: RunDatabase) -> None:
-    """Facts, tables, doubts, and what is left on the platform."""
+    """Print facts, tables, warnings, and the objects left on the platform."""
     run = database.run()
     for label, text in facts(database).items():
         click.echo(f"{label:>13}  {text}")
@@ -168,7 +168,7 @@ def print_run(database: RunDatabase) -> None:
 
 
 def print_left_behind(run_id: str) -> None:
-    """What this run left on its platform, from the ledger."""
+    """Print what this run left on its platform, from the ledger."""
     ledger = Ledger(ledger_path())
     placements = ledger.placements(run_id)
     ledger.close()

@@ -35,7 +35,7 @@ INSTANT = _Parsed("date", lambda text: parse_instant(text).timestamp())
 
 
 def _all_of(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
-    """One decorator for several options, which are listed in this order."""
+    """Return one decorator for several options, which are listed in this order."""
 
     def decorate(command: _Command) -> _Command:
         for option in reversed(options):
@@ -45,7 +45,7 @@ def _all_of(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _C
     return decorate
 
 
-# Who asks an S3 platform, and whom it has to be.
+# Credentials of the client, and verification of the S3 server.
 credential_options = _all_of(
     click.option("--profile", help="AWS profile: credentials, endpoint, region  [default: AWS_PROFILE]"),
     click.option(
@@ -61,7 +61,7 @@ server_clock_option = click.option(
     help="Consent to dates by a platform's clock that is more than 15 minutes from this machine's.",
 )
 
-# By which way it is reached.
+# The route to the platform.
 route_options = _all_of(
     click.option(
         "--addressing",
@@ -73,7 +73,7 @@ route_options = _all_of(
     click.option("--direct", is_flag=True, help="Ignore the proxies that the environment names."),
 )
 
-# How long an S3 platform may take.
+# Timeouts of an S3 platform.
 timeout_options = _all_of(
     click.option("--connect-timeout", type=DURATION, default="5s", show_default=True, help="For connecting and TLS."),
     click.option(
@@ -83,12 +83,12 @@ timeout_options = _all_of(
 
 
 def say_first(words: str) -> None:
-    """Tell which platform is meant: the first line that a command prints, on standard error."""
+    """Print which platform is used. This is the first line of a command's standard error."""
     click.echo(words, err=True)
 
 
 def s3_reach(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was chosen with the options above, by the names of S3Options."""
+    """Return the values of the options above, by the names of S3Options."""
     return {
         "profile": given["profile"],
         "ca_bundle": given["ca_bundle"],
@@ -100,7 +100,7 @@ def s3_reach(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# How a TSM server is reached.
+# The connection to a TSM server.
 tsm_options = _all_of(
     click.option("--tsm-library", metavar="PATH", help="TSM: client library, for example IBM's  [default: ours]"),
     click.option(
@@ -116,7 +116,7 @@ tsm_options = _all_of(
 
 
 def tsm_reach(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was chosen with them, by the names of TsmOptions."""
+    """Return the values of these options, by the names of TsmOptions."""
     return {
         "library": given["tsm_library"],
         "server": given["tsm_server"],

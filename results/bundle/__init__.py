@@ -1,4 +1,4 @@
-"""What somebody else needs to confirm a published result without us: conformance evidence, audit bundles.
+"""Files for confirming a published result independently: conformance evidence, audit bundles.
 
-One idea: everything in a bundle is named with its SHA-256, and the one hash over these names is what is published.
+A manifest names everything in a bundle with its SHA-256. The one hash over these names is what is published.
 """

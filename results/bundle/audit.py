@@ -1,10 +1,10 @@
-"""The audit bundle: a ZIP of a run's database, of what follows from it, and of a manifest with the hash of each file.
+"""The audit bundle: a ZIP of a run's database, the files that follow from it, and a manifest with their hashes.
 
-One idea: manifest.json names every other file with its length and SHA-256 in a canonical form, so the SHA-256 of
-manifest.json stands for all of it: that is what is published, and any program can take it again.
+manifest.json names every other file with its length and SHA-256 in a canonical form. The SHA-256 of manifest.json
+therefore identifies all contents. It is the published value, and any program can compute it again.
 
-Whoever made a bundle may mean harm to whoever reads it. So nothing is written under a name from it, every length is
-bounded before anything is read, and what is read is bounded by that length.
+The maker of a bundle may be hostile to its reader. The reader therefore writes no file under a name from it, bounds
+every length before reading, and reads at most that length.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BEGINS_WITH = b"PK"
 FILES_MAX = 10_000
 BYTES_MAX = 16 << 30  # of all files, unpacked
 DATABASE_BYTES_MAX = 4 << 30
-DOCUMENT_BYTES_MAX = 256 << 20  # of any other file but a trace, which is read piece by piece
+DOCUMENT_BYTES_MAX = 256 << 20  # of any other file except traces, which are read in pieces
 _PIECE_BYTES = 1 << 20
 _NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*/)*[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _NAME_LENGTH_MAX = 200
@@ -44,7 +44,7 @@ _UNREADABLE = (
 
 
 class FileEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What the manifest says of one file."""
+    """The entry of a file in the manifest."""
 
     name: str
     bytes: int
@@ -52,43 +52,47 @@ class FileEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only
 
 
 class Manifest(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """manifest.json: ``files`` by name, rising."""
+    """manifest.json: ``files`` by name, ascending."""
 
     format: str
     run: str
     files: tuple[FileEntry, ...]
 
     def text(self) -> bytes:
-        """Its canonical form: keys sorted, no spaces."""
+        """Return its canonical form: keys sorted, no spaces."""
         return msgspec.json.encode(self, order="sorted")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBundle:
-    """A bundle whose hashes were compared; ``wrong`` names all that is not as the manifest says. Only where that is
-    empty are the other values to be relied on."""
+    """A bundle with checked hashes. ``wrong`` names all differences from the manifest.
+
+    The other values are reliable only if ``wrong`` is empty.
+    """
 
     wrong: tuple[str, ...]
-    sha256: str = ""  # of manifest.json: what is published
+    sha256: str = ""  # of manifest.json: the published hash
     run: str = ""
-    documents: Mapping[str, bytes] = field(default_factory=dict)  # all files but the database and traces
+    documents: Mapping[str, bytes] = field(default_factory=dict)  # all files except the database and traces
     traces: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256
 
     @property
     def files(self) -> int:
-        """How many there are, the manifest left out."""
+        """The number of files, without the manifest."""
         return len(self.documents) + len(self.traces) + 1
 
 
 def sha256_of(content: bytes | Path) -> str:
-    """Of these bytes, or of a file's. Raises OSError."""
+    """Return the hash of these bytes, or of a file. Raises OSError."""
     with _opened(content) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def write_audit_bundle(path: Path, run: str, contents: Mapping[str, bytes | Path]) -> str:
-    """Write the contents by name, never over another file, and return the SHA-256 that stands for them. The same
-    contents give the same bytes. Raises ResultsError."""
+    """Write the contents by name, never over another file, and return the SHA-256 that identifies them.
+
+    The same contents give the same bytes. Raises ResultsError.
+    """
     entries = []
     for name, content in sorted(contents.items()):
         length = content.stat().st_size if isinstance(content, Path) else len(content)
@@ -107,8 +111,10 @@ def write_audit_bundle(path: Path, run: str, contents: Mapping[str, bytes | Path
 
 
 def read_audit_bundle(path: Path, folder: Path) -> ReadBundle:
-    """Read a bundle and compare it with its manifest; its database is copied into ``folder``, as run.db. What is wrong,
-    the ZIP itself included, is in the answer."""
+    """Read a bundle and compare it with its manifest. The function copies the database into ``folder``, as run.db.
+
+    The return value reports all errors, including those of the ZIP itself.
+    """
     try:
         with ZipFile(path) as bundle:
             wrong = list(_misshapen(bundle.infolist()))
@@ -118,7 +124,7 @@ def read_audit_bundle(path: Path, folder: Path) -> ReadBundle:
 
 
 def _add(bundle: ZipFile, name: str, content: bytes | Path) -> None:
-    """Without a time, an owner, or anything else that would differ another day. Traces are compressed already."""
+    """Add a file without a time, an owner, or other variable data. Traces are already compressed."""
     info = ZipInfo(name)
     info.compress_type = ZIP_STORED if name.startswith(TRACES) else ZIP_DEFLATED
     info.create_system = 3
@@ -135,7 +141,7 @@ def _opened(content: bytes | Path) -> IO[bytes]:
 
 
 def _misshapen(found: list[ZipInfo]) -> Iterator[str]:
-    """Everything for which the ZIP is not even looked into."""
+    """Yield every reason to reject the ZIP before reading its files."""
     if len(found) > FILES_MAX:
         yield f"{len(found):,} files are more than a bundle may have ({FILES_MAX:,})"
         return
@@ -197,7 +203,7 @@ def _read(bundle: ZipFile, folder: Path) -> ReadBundle:
 
 
 def _is_as_listed(bundle: ZipFile, entry: FileEntry, copy: IO[bytes] | None) -> bool:
-    """Whether a file has the length and the hash of its entry; its bytes go into ``copy``."""
+    """Return whether a file has the length and the hash of its entry. Its bytes go into ``copy``."""
     digest, length = hashlib.sha256(), 0
     try:
         with bundle.open(entry.name) as source:

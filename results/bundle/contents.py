@@ -1,7 +1,7 @@
-"""The documents of an audit bundle beside the results themselves: environment, traces, prices, and the report's text.
+"""The documents of an audit bundle apart from the results: environment, traces, prices, and the report's text.
 
-One idea: each of them follows from the run's database and from the files that were given for the bundle, so whoever
-receives it makes them again and sees whether they are the same.
+Each document follows from the run's database and from the files given for the bundle. A recipient makes them again and
+compares them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from results.tables.workers import worker_tables
 from results.text import render_csv
 
 PRICES = "prices.toml"
-SUPPORT_YEARS = 3  # that a report's price has, too, unless it is told otherwise
+SUPPORT_YEARS = 3  # also the default of a report's price
 
 _OF_THE_RUN = (
     "id", "started_at", "ended_at", "verdict", "command_line", "backend", "platform", "settings", "location", "host",
@@ -39,7 +39,7 @@ _OF_THE_RUN = (
 
 
 def environment_document(database: RunDatabase) -> dict[str, Any]:
-    """environment.json: with what was measured, on what, how; and by which Archiver the bundle was made."""
+    """Return environment.json: tools, platform and settings of the measurement, and the bundle's Archiver version."""
     run = database.run()
     stored = asdict(run)
     return {
@@ -50,8 +50,11 @@ def environment_document(database: RunDatabase) -> dict[str, Any]:
 
 
 def traces_document(database: RunDatabase, given: Mapping[str, str]) -> dict[str, Any]:
-    """traces.json: every trace that was replayed, once. ``given``: name in the bundle -> SHA-256 of those that are in
-    it. What a model made has the model as the scenario writes it, with its seed: whoever has both can make it again."""
+    """Return traces.json: every replayed trace, once.
+
+    ``given`` maps the name in the bundle to the SHA-256 of the included traces. A trace from a model has the model as
+    the scenario writes it, with its seed. Anyone with both can make the trace again.
+    """
     scenario = json.loads(database.run().scenario_json)
     files = {sha256: name for name, sha256 in given.items()}
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -72,12 +75,12 @@ def traces_document(database: RunDatabase, given: Mapping[str, str]) -> dict[str
 
 
 def replayed_traces(database: RunDatabase) -> frozenset[str]:
-    """SHA-256 of every trace that a result of the run replayed."""
+    """Return the SHA-256 of every trace that a result of the run replayed."""
     return frozenset(result.replayed.sha256 for result in database.results() if result.replayed is not None)
 
 
 def prices_document(path: Path, replay: ReplayedRun | None) -> dict[str, Any]:
-    """prices.json: what the parts in a price file cost, and for each application where sets of them were replayed.
+    """Return prices.json: the cost of the parts in a price file, also per application if sets of them were replayed.
 
     Raises UsageError for a price file without parts.
     """
@@ -106,7 +109,10 @@ def report_texts(
     watched: Watched,
     mixed: WorkloadsShown | None,
 ) -> dict[str, bytes]:
-    """report/report.md and report/tables/*.csv, without the figures: they are drawn from the same tables."""
+    """Return report/report.md and report/tables/*.csv.
+
+    The bundle omits the figures, because they show the numbers of the same tables.
+    """
     audits = database.audits()
     tables = [
         *build_tables(database.results(), watched),
@@ -120,7 +126,7 @@ def report_texts(
 
 
 def trace_name(sha256: str) -> str:
-    """By which a trace is in the bundle: what its file was called says nothing that can be confirmed."""
+    """Return the name of a trace in the bundle. It omits the file's original name, which cannot be confirmed."""
     return f"{TRACES}{sha256}.parquet"
 
 
@@ -138,7 +144,7 @@ def _said_of(trace: Replayed) -> dict[str, Any]:
 
 
 def _model_of(result: Result, scenario: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The model that made a result's trace, as the scenario writes it; None: its trace is a file."""
+    """Return the model that made a result's trace, as the scenario writes it. Returns None if its trace is a file."""
     for phase in _tables(scenario.get("phase")):
         for replay in _tables(phase.get("replay")):
             if (phase.get("name"), replay.get("name")) == (result.phase, result.application) and "model" in replay:

@@ -1,8 +1,7 @@
-"""A run's database as another copy of it has it: taken whole while the run may still be read, and checked when it comes
-from somebody else.
+"""A copy of a run's database: complete even during other reads and writes, and checked if of unknown origin.
 
-One idea: before anything is asked of a database from elsewhere, it is seen to have the tables of ours and nothing else:
-no view, no trigger, no table that is computed by what somebody wrote.
+Before the first query, a check confirms that a foreign database has exactly the expected tables. It must have no view,
+no trigger, and no table with computed contents.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from pathlib import Path
 from archiver.values.errors import ResultsError
 from results.database import HistogramRow
 
-Counts = dict[str, dict[str, int]]  # part of the phase -> quantity -> how many
+Counts = dict[str, dict[str, int]]  # part of the phase -> quantity -> count
 _COUNTED = ("sessions", "objects", "bytes", "attempts", "errors")
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """A copy as of one instant, whatever is written meanwhile, in one file. Raises ResultsError."""
+    """Copy the database as of one instant, despite concurrent writes, into one file. Raises ResultsError."""
     try:
         with closing(_reading(source)) as original, closing(sqlite3.connect(target)) as copy:
             original.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")  # so that it can be read without another file beside it
+            copy.execute("PRAGMA journal_mode = DELETE")  # makes it readable without another file
     except sqlite3.Error as error:
         raise ResultsError(f"{source}: cannot be copied: {error}") from error
 
 
 def database_version(path: Path) -> int:
-    """PRAGMA user_version; 0 for what is no database."""
+    """Return PRAGMA user_version, or 0 if the file is no database."""
     try:
         with closing(_reading(path)) as database:
             version: int = database.execute("PRAGMA user_version").fetchone()[0]
@@ -41,7 +40,7 @@ def database_version(path: Path) -> int:
 
 
 def unsound(path: Path) -> str | None:
-    """Why this is no sound database of this version; None: it is one."""
+    """Return why this is no valid database of this version. Returns None if it is one."""
     try:
         with closing(_reading(path)) as database:
             database.execute("PRAGMA trusted_schema = OFF")
@@ -54,7 +53,7 @@ def unsound(path: Path) -> str | None:
 
 
 def stored_histograms(path: Path) -> dict[tuple[int, str], list[HistogramRow]]:
-    """Every histogram, by the position of its phase and its workload."""
+    """Return every histogram, by the position of its phase and its workload."""
     found: dict[tuple[int, str], list[HistogramRow]] = {}
     with closing(_reading(path)) as database:
         for position, *row in database.execute(
@@ -66,7 +65,7 @@ def stored_histograms(path: Path) -> dict[tuple[int, str], list[HistogramRow]]:
 
 
 def stored_counts(path: Path) -> dict[tuple[int, str], Counts]:
-    """What the intervals add up to, by the position of the phase and the workload."""
+    """Return the sums of the intervals, by the position of the phase and the workload."""
     found: dict[tuple[int, str], Counts] = {}
     sums = ", ".join(f"sum({name})" for name in _COUNTED)
     with closing(_reading(path)) as database:
@@ -88,6 +87,6 @@ def _our_tables() -> list[tuple[str, ...]]:
 
 
 def _tables(database: sqlite3.Connection) -> list[tuple[str, ...]]:
-    """All that a database is made of, without comments."""
+    """Return the definitions of everything in a database, without comments."""
     rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name")
     return [(*names, " ".join(re.sub(r"--[^\n]*", "", sql or "").split())) for *names, sql in rows]

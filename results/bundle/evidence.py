@@ -1,7 +1,7 @@
-"""Evidence: one JSON file with everything a conformance run saw, and the hash of each part.
+"""Evidence: one JSON file with every observation of a conformance run, and the hash of each part.
 
-One idea: whoever receives it can check, years later and without us, that nothing in it was changed: the manifest names
-every part with its SHA-256, and the evidence's own hash is of the manifest alone.
+A recipient can check years later, without this project, that nothing in it was changed. The manifest names every part
+with its SHA-256. The evidence's own hash is of the manifest alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORMAT = "archiver-bundle-1"
 
 
 def make_evidence(database: RunDatabase) -> dict[str, Any]:
-    """The evidence of a conformance run. Raises ResultsError for a run that checked nothing."""
+    """Return the evidence of a conformance run. Raises ResultsError for a run without checks."""
     run, checks = database.run(), database.checks()
     if not checks:
         raise ResultsError(f"{database.path}: this run made no conformance checks; make one with: archiver worm")
@@ -45,12 +45,12 @@ def make_evidence(database: RunDatabase) -> dict[str, Any]:
 
 
 def evidence_text(evidence: Mapping[str, Any]) -> str:
-    """As it is written."""
+    """Return the evidence as the text of its file."""
     return json.dumps(evidence, indent=1, ensure_ascii=False) + "\n"
 
 
 def write_evidence(evidence: Mapping[str, Any], path: Path) -> None:
-    """Write it, never over another file. Raises ResultsError."""
+    """Write the evidence, never over another file. Raises ResultsError."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(evidence_text(evidence))
@@ -61,7 +61,7 @@ def write_evidence(evidence: Mapping[str, Any], path: Path) -> None:
 
 
 def verify_evidence(path: Path) -> dict[str, Any]:
-    """The evidence in a file, every hash checked again. Raises ResultsError naming each part that is not as it was."""
+    """Return the evidence in a file after checking every hash. Raises ResultsError naming each changed part."""
     try:
         return whole_evidence(path.read_bytes(), str(path))
     except OSError as failed:
@@ -69,8 +69,10 @@ def verify_evidence(path: Path) -> dict[str, Any]:
 
 
 def whole_evidence(content: bytes, where: str) -> dict[str, Any]:
-    """The evidence in these bytes, every hash checked again. ``where`` they come from is named where something is
-    wrong. Raises ResultsError naming each part that is not as it was."""
+    """Return the evidence in these bytes after checking every hash.
+
+    ``where`` is their source, for messages. Raises ResultsError naming each changed part.
+    """
     try:
         evidence = json.loads(content)
     except (ValueError, RecursionError) as failed:
@@ -91,7 +93,7 @@ def whole_evidence(content: bytes, where: str) -> dict[str, Any]:
 
 
 def check_same_platform(platform: PlatformProfile, evidence: Mapping[str, Any]) -> None:
-    """Raises ResultsError where conformance evidence is of another platform than the run."""
+    """Raise ResultsError if conformance evidence is for another platform than the run's."""
     try:
         checked = evidence["parts"]["summary"]["platform"]
         seen = checked["name"], checked.get("version")
@@ -110,6 +112,9 @@ def _named(name: str, version: str | None) -> str:
 
 
 def _hash_of(value: Any) -> str:
-    """SHA-256 of the value's JSON with sorted keys and no spaces (as RFC 8785 orders it, for what is in here)."""
+    """Return the SHA-256 of the value's JSON with sorted keys and no spaces.
+
+    RFC 8785 orders these values in the same way.
+    """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""Runs side by side: ratios of pairs, verdicts, what could have been shown, forms and gate."""
+"""Comparison of runs: ratios of pairs, verdicts, detectable differences, forms and gate."""

@@ -1,9 +1,9 @@
-"""Platforms compared: the ratio of their rates and of their latencies, cell by cell and over all cells, with what
-chance alone would do; and workload by workload, where several ran side by side.
+"""Comparison of platforms: ratios of rates and latencies by cell and over all cells, with tests against chance.
 
-One idea: repetition k of one platform and repetition k of another are a pair, measured one beside the other, and only
-their ratio counts. A verdict needs three pairs or more and holds for the whole matrix at once: of the cells called
-better or worse, at most 5% are called so by chance. What cannot be judged is shown, and says why.
+Workloads that ran at the same time are compared one by one. Repetition k of one platform and repetition k of another
+are a pair, measured one after the other, and only their ratio counts. A verdict needs three pairs or more and applies
+to the whole matrix at once: of the cells called better or worse, at most 5% are expected to be false. Cells without a
+verdict are shown with the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.units import Unit, UnitKey, all_cells, joined, phase_repetitions, phase_units, workload_units
 
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"
-CONNECTIONS_ALIKE = 1.05  # times as many connections per session; counts of some seconds differ by chance
+CONNECTIONS_ALIKE = 1.05  # ratio of connections per session; counts of a few seconds differ by chance
 Kind = Literal["cell", "workload"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _BY_NAME = {measure.name: measure for measure in MEASURES}
@@ -33,17 +33,20 @@ _BY_NAME = {measure.name: measure for measure in MEASURES}
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """What a comparison needs of a run's database."""
+    """The parts of a run's database that a comparison needs."""
 
     row: StoredRun
     results: Sequence[Result]
     doubts: Sequence[str] = ()
-    mixed: WorkloadsShown | None = None  # its workloads that ran side by side
+    mixed: WorkloadsShown | None = None  # its workloads that ran at the same time
 
     @classmethod
     def read(cls, database: RunDatabase) -> MeasuredRun:
-        """The run as its database has it. Its drift is left out of the doubts: pairs are there so that it does not
-        matter, and where they were not interleaved the comparison says so."""
+        """Read a run from its database.
+
+        The warnings omit drift, because pairs cancel it out. If the pairs were not interleaved, the comparison reports
+        that.
+        """
         drifting = tuple(f"{drift}" for drift in drifts(database))
         kept = [doubt for doubt in doubts(database) if not doubt.startswith(drifting)]
         return cls(database.run(), database.results(), kept, mixed_run(database))
@@ -54,7 +57,10 @@ class MeasuredRun:
 
     @property
     def platform(self) -> tuple[str, str, str]:
-        """Name, protocol and, unless Archiver started it (on another port each time), address."""
+        """Return name, protocol and address.
+
+        The address is empty if Archiver started the platform, because its port changes.
+        """
         platform = self.row.platform
         started = self.row.settings.get("platform_started")
         return platform.name, platform.protocol, "" if started else ", ".join(platform.endpoints)
@@ -62,7 +68,7 @@ class MeasuredRun:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One platform of a comparison: its runs in the order in which they started, their repetitions numbered on."""
+    """One platform of a comparison: its runs in the order of their starts, with repetitions numbered consecutively."""
 
     label: str
     runs: tuple[MeasuredRun, ...]
@@ -79,7 +85,7 @@ class ComparedUnit:
 
     key: UnitKey
     measured: tuple[Unit | None, ...]
-    ratios: Mapping[str, tuple[Ratio | None, ...]]  # by the measure's name; what says most of it first
+    ratios: Mapping[str, tuple[Ratio | None, ...]]  # by the measure's name, the most significant first
 
     @property
     def first(self) -> Unit:
@@ -89,26 +95,26 @@ class ComparedUnit:
 
     @property
     def main_measure(self) -> Measure:
-        """The rate by which it is known: MB/s of large objects, objects/s of small ones and of cells."""
+        """The rate that represents the unit: MB/s of large objects, objects/s of small ones and of cells."""
         return self.first.measures[0]
 
     def ratio(self, measure: Measure, index: int) -> Ratio | None:
-        """Of the further side at this index; None where one of the two did not measure it."""
+        """Return the ratio of the further side at this index. Returns None if one of the two did not measure it."""
         return self.ratios[measure.name][index] if measure.name in self.ratios else None
 
 
 @dataclass(frozen=True, slots=True)
 class Overall:
-    """One side against the first, over the whole matrix; or over all workloads, where there is no matrix."""
+    """One side compared with the first, over the whole matrix, or over all workloads if there is no matrix."""
 
-    ratio: Ratio  # pairs are the mean over cells: they are independent of each other, cells are not
-    cells: int  # that count in it
+    ratio: Ratio  # pairs are the mean over cells: pairs are independent of each other, cells are not
+    cells: int  # cells included in it
     cells_in_common: int
     verdicts: Mapping[Verdict, int]
-    marks: tuple[str, ...]  # in what the two are not alike
-    latencies: Mapping[str, Ratio]  # by the measure's name, over the cells that have it
-    forced: tuple[str, ...]  # why the two would have been refused; nothing of them has a verdict
-    of: Kind  # what its cells are
+    marks: tuple[str, ...]  # differences between the conditions of the two
+    latencies: Mapping[str, Ratio]  # by the measure's name, over the cells with that measure
+    forced: tuple[str, ...]  # reasons against comparing the two; if any, they have no verdicts
+    of: Kind  # kind of its cells
 
     def ratio_of(self, measure: Measure) -> Ratio:
         return self.ratio if measure is RATE else self.latencies[measure.name]
@@ -116,12 +122,12 @@ class Overall:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The sides, the first of which is the base of every ratio; all else in their order."""
+    """The sides, the first of which is the base of every ratio. Everything else is in their order."""
 
     sides: tuple[Side, ...]
     interleaved: bool
     units: tuple[ComparedUnit, ...]
-    overall: tuple[Overall, ...]  # of the second side and each further one
+    overall: tuple[Overall, ...]  # for the second side and each further one
 
     @property
     def cells(self) -> tuple[ComparedUnit, ...]:
@@ -132,28 +138,28 @@ class Comparison:
         return tuple(unit for unit in self.units if not unit.key.is_cell)
 
     def pair(self, index: int) -> str:
-        """``other / first`` for the entry of ``overall`` at this index."""
+        """Return ``other / first`` for the entry of ``overall`` at this index."""
         return f"{self.sides[index + 1].label} / {self.sides[0].label}"
 
     @property
     def forced(self) -> tuple[str, ...]:
-        """Why this comparison would have been refused; empty where nothing was forced."""
+        """The reasons against this comparison that ``force`` overrode; empty without any."""
         return tuple(dict.fromkeys(reason for overall in self.overall for reason in overall.forced))
 
     @property
     def scale_name(self) -> str:
-        """What workloads were scaled by: tiles; empty where by nothing."""
+        """Return the scale of the workloads: tiles; empty if there is none."""
         names = [run.mixed.scale_name for side in self.sides for run in side.runs if run.mixed]
         return next(filter(None, names), "")
 
 
 def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Comparison:
-    """Compare platforms; the first run's is the base.
+    """Compare platforms; the first run's platform is the base.
 
-    Runs of one platform and protocol are taken together, their repetitions numbered on; where there is no other
-    platform, each run stands for itself. ``force``: runs that are too unlike are compared all the same, marked and
-    without verdicts. Raises UsageError for fewer than two runs, or one named twice; ResultsError where they have
-    nothing in common, or, naming every reason, where they are too unlike for a ratio to mean anything.
+    Runs of one platform and protocol are combined, with consecutive repetitions. If there is no other platform, each
+    run is a separate side. ``force`` compares runs that are too different, with marks and without verdicts. Raises
+    UsageError for fewer than two runs, or a run named twice. Raises ResultsError if the runs have nothing in common,
+    or, naming every reason, if they are too different for a meaningful ratio.
     """
     twice = [name for name, count in Counter(run.id for run in runs).items() if count > 1]
     if twice:
@@ -183,8 +189,10 @@ def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Compari
 def _judged(
     evidence: Mapping[str, Mapping[UnitKey, Evidence]], forced: tuple[str, ...]
 ) -> dict[str, dict[UnitKey, Ratio]]:
-    """Cells apart from workloads, and each number of clients of these apart: there may be many of them, and it is the
-    best that is reported."""
+    """Judge cells separately from workloads, and single numbers of clients separately from both.
+
+    There may be many numbers of clients, and reports show only the best.
+    """
     found: dict[str, dict[UnitKey, Ratio]] = {}
     for name, each in evidence.items():
         families: dict[tuple[bool, bool], dict[UnitKey, Evidence]] = {}
@@ -209,8 +217,11 @@ def _compared(
 
 
 def _sides(runs: Sequence[MeasuredRun]) -> tuple[Side, ...]:
-    """Runs by platform in the order in which platforms were named; labelled by what tells them apart."""
-    weights = next((run.mixed.weights for run in runs if run.mixed), None)  # one measure for all scores
+    """Return the runs by platform, in the order of the arguments.
+
+    Labels contain the parts that distinguish the platforms.
+    """
+    weights = next((run.mixed.weights for run in runs if run.mixed), None)  # the same weights for all scores
     groups: dict[tuple[str, str, str], list[MeasuredRun]] = {}
     for run in runs:
         groups.setdefault(run.platform, []).append(run)
@@ -220,7 +231,7 @@ def _sides(runs: Sequence[MeasuredRun]) -> tuple[Side, ...]:
 
 
 def _label(platform: tuple[str, str, str], others: Sequence[tuple[str, str, str]]) -> str:
-    """The name, or as much more as tells it from the others."""
+    """Return the name, extended as far as necessary to distinguish it from the others."""
     name, protocol, address = platform
     same = [other for other in others if other[0] == name]
     if len(same) == 1:
@@ -234,7 +245,7 @@ def _label(platform: tuple[str, str, str], others: Sequence[tuple[str, str, str]
 
 
 def _paths(platform: tuple[str, str, str]) -> int:
-    """How many endpoints it was reached by; 0: Archiver started it."""
+    """Return the number of endpoints of the platform; 0 if Archiver started it."""
     address = platform[2]
     return len(address.split(", ")) if address else 0
 
@@ -255,7 +266,7 @@ def _side(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float] 
                 side_by_side += [
                     _numbered_on(unit, before) for unit in whole_phase_units(phase, run.mixed, run.row, weights)
                 ]
-        # As planned: what a run that broke off lacks, moves no other's pair.
+        # Use the planned numbers. Repetitions missing from an interrupted run then do not shift the pairs of others.
         before += max([run.row.repetitions, *(phase.number for phase in phases)])
     return Side(label, tuple(in_order), dict(sorted(joined(swept).items())) | workload_units(side_by_side))
 
@@ -265,7 +276,7 @@ def _numbered_on(unit: Unit, before: int) -> Unit:
 
 
 def _unlike(first: Side, other: Side) -> list[Likeness]:
-    """In what the two differ, and the runs of either among themselves."""
+    """Return the differences between the two sides, and between the runs of each."""
     found = [likeness(first.runs[0].row, other.runs[0].row, (first.label, other.label))]
     for side in (first, other):
         one = side.runs[0]
@@ -274,7 +285,7 @@ def _unlike(first: Side, other: Side) -> list[Likeness]:
 
 
 def _refuse(found: Sequence[Likeness]) -> None:
-    """Raise ResultsError with every reason for which these runs do not compare, and the remedy."""
+    """Raise ResultsError with every reason against comparing these runs, and the remedy."""
     reasons = list(dict.fromkeys(reason for alike in found for reason in alike.refusals))
     if reasons:
         options = dict.fromkeys(option for alike in found for option in alike.options)
@@ -285,7 +296,7 @@ def _refuse(found: Sequence[Likeness]) -> None:
 
 
 def _unmatched(first: Side, other: Side) -> list[str]:
-    """Cells and workloads that only one of them measured."""
+    """Return the cells and workloads that only one of the two measured."""
     return [
         f"{count} {what}{'s' if count > 1 else ''} measured on {side.label} only"
         for side, another in ((first, other), (other, first))
@@ -303,13 +314,13 @@ def _nothing_in_common(first: Side, other: Side) -> str:
 
 
 def _interleaved(sides: Sequence[Side]) -> bool:
-    """Whether every pair was measured side by side: run by run, the sides share their comparison's id."""
+    """Return whether every pair was interleaved: run by run, the sides share their comparison's id."""
     ids = {tuple(run.row.comparison for run in side.runs) for side in sides}
     return len(ids) == 1 and None not in ids.pop()
 
 
 def _evidence(first: Side, other: Side) -> dict[str, dict[UnitKey, Evidence]]:
-    """The pairs of every unit that both measured, by the measure's name, in what was measured of it on either."""
+    """Return the pairs of every unit that both measured, by the measure's name, for all measures of either side."""
     common = [(unit, other.units[key]) for key, unit in first.units.items() if key in other.units]
     notes = {ours.key: _notes((first.label, ours), (other.label, theirs)) for ours, theirs in common}
     return {
@@ -323,7 +334,7 @@ def _evidence(first: Side, other: Side) -> dict[str, dict[UnitKey, Evidence]]:
 
 
 def _notes(ours: tuple[str, Unit], theirs: tuple[str, Unit]) -> tuple[str, ...]:
-    """What to know of both before their ratio is believed. Each is a label and what that side measured."""
+    """Return the warnings of both sides about a ratio. Each has a label and the side's value."""
     (label, one), (other_label, other) = ours, theirs
     found = []
     if one.key.is_cell and not _is_same_temperature(one, other):
@@ -341,18 +352,18 @@ def _notes(ours: tuple[str, Unit], theirs: tuple[str, Unit]) -> tuple[str, ...]:
 
 
 def _is_same_temperature(one: Unit, other: Unit) -> bool:
-    """Nothing was retrieved, or the cache state is known and the same."""
+    """Return whether neither retrieved anything, or both have the same known cache state."""
     return one.temperature is None or (one.temperature == other.temperature and one.temperature in ("cold", "warm"))
 
 
 def _is_same_connections(one: Unit, other: Unit) -> bool:
-    """Neither ended connections more often than the other, so that its objects paid for others."""
+    """Return whether neither platform closed connections more often, so that reconnecting cost both the same."""
     fewer, more = sorted((one.connections, other.connections))
     return more <= CONNECTIONS_ALIKE * fewer
 
 
 def _temperature_marks(first: Side, other: Side) -> list[str]:
-    """For all cells at once, and for all workloads."""
+    """Return the marks for all cells at once, and for all workloads."""
     retrieved = {what: [pair for pair in _pairs(first, other, what) if pair[0].temperature] for what in KINDS}
     words = {"cell": "retrieve cells", "workload": "workloads that retrieve"}
     return [
@@ -363,7 +374,7 @@ def _temperature_marks(first: Side, other: Side) -> list[str]:
 
 
 def _connection_marks(first: Side, other: Side) -> list[str]:
-    """For all cells at once, and for all workloads."""
+    """Return the marks for all cells at once, and for all workloads."""
     measured = {what: _pairs(first, other, what) for what in KINDS}
     return [
         f"connections per session differ in {unlike} of {len(pairs)} {what}s"
@@ -373,7 +384,7 @@ def _connection_marks(first: Side, other: Side) -> list[str]:
 
 
 def _pairs(first: Side, other: Side, kind: Kind) -> list[tuple[Unit, Unit]]:
-    """What both measured of cells, or of workloads as a whole."""
+    """Return the cells, or the whole workloads, that both measured."""
     return [(unit, other.units[key]) for key, unit in first.units.items() if _is(kind, key) and key in other.units]
 
 
@@ -387,7 +398,7 @@ def _overall(
     marks: Sequence[str],
     forced: tuple[str, ...],
 ) -> Overall:
-    """Over the cells, or over the workloads where there are no cells."""
+    """Return the result over the cells, or over the workloads if there are no cells."""
     kind: Kind = "cell" if any(key.is_cell for key in evidence[RATE.name]) else "workload"
     chosen = {
         measure.name: {key: each for key, each in evidence[measure.name].items() if _is(kind, key)}

@@ -1,20 +1,20 @@
-"""The JSON of a comparison: what ``archiver compare --json`` prints and comparison.json holds.
+"""The JSON of a comparison: the output of ``archiver compare --json`` and the contents of comparison.json.
 
-One idea: every number that a table shows is here unrounded, under a name with its unit. As everywhere: fields may be
-added, never renamed, and null is what there is not.
+It contains every number of the tables without rounding, under a name with its unit. As everywhere, fields may be added
+but never renamed, and null means that there is no value.
 
-``platforms``, ``cells`` (each with ``rates`` of every platform, ``ratios`` of objects/s and ``latencies``, lists of
-ratios by measure), ``overall`` and ``fail_if``. A ratio is a further platform over the first: ``low`` and ``high``
-bound its 95% interval, ``p`` is of the paired t test and ``adjusted_p`` over all cells, ``verdict`` is better, worse,
-no difference shown or no verdict (then ``no_verdict_because``), and ``detectable_percent`` is the smallest true
-difference that would have been called one with a probability of ``power_percent``. ``forced`` lists why runs that were
-compared by force would have been refused.
+The keys are ``platforms``, ``cells`` (each with ``rates`` of every platform, ``ratios`` of objects/s and ``latencies``,
+lists of ratios by measure), ``overall`` and ``fail_if``. A ratio is a further platform over the first. ``low`` and
+``high`` bound its 95% interval. ``p`` is of the paired t test, and ``adjusted_p`` over all cells. ``verdict`` is
+better, worse, no difference shown or no verdict (then ``no_verdict_because`` has the reason). ``detectable_percent`` is
+the smallest true difference that the test would have found with a probability of ``power_percent``. ``forced`` lists
+the reasons against a comparison that ``--force`` overrode.
 
-``workloads`` are of workloads that ran side by side, their copies (tiles) added up: each with ``phase``, ``scale``,
-``workload``, ``operation`` (null: all that it does), ``clients`` of each copy (null: one number of them, or the best of
+``workloads`` are workloads that ran at the same time, their copies (tiles) added up. Each has ``phase``, ``scale``,
+``workload``, ``operation`` (null: all operations), ``clients`` of each copy (null: one number of them, or the best of
 several), ``told_by`` (the measure that the tables show), ``measured`` on every platform, and ``ratios``, lists by
-measure. The workload "all workloads" is all together: the operations steady, peak and, of tiles, score. ``overall`` is
-``of`` cells or, where there are none, of workloads.
+measure. The workload "all workloads" is the sum of all, with the operations steady, peak and, for tiles, score.
+``overall`` is over cells (``of``) or, if there are none, over workloads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from results.units import Unit
 
 
 def comparison_document(comparison: Comparison, judgements: Sequence[Judgement] = ()) -> dict[str, Any]:
-    """Plain JSON values: rates and latencies are medians over repetitions, ratios other / first."""
+    """Return plain JSON values. Rates and latencies are medians over repetitions; ratios are other / first."""
     labels = [side.label for side in comparison.sides]
     return {
         "first": labels[0],

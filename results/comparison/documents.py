@@ -1,7 +1,7 @@
 """A folder of documents of one comparison: comparison.md, .json, .csv, .svg and .png, and workloads.csv.
 
-One idea: everything follows from the comparison, so the same runs give the same bytes. The figure is a forest plot:
-every cell's ratio with its interval on one log scale, so that an eye sees at once which way, how far and how surely.
+Everything follows from the comparison, so the same runs give the same bytes. The figure is a forest plot: every cell's
+ratio with its interval on one logarithmic scale. Readers see direction, size and confidence at once.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from results.units import UnitKey
 
 _WIDTH_INCHES = 10.0
 _ROW_INCHES = 0.2
-_LETTER_INCHES = 0.075  # of a row's label, at most on average
+_LETTER_INCHES = 0.075  # upper bound of the mean width of a character in a label
 _EDGE_INCHES = 1.9  # title, axis, legend and caption
 _LEGEND_INCHES = 0.6
-_BETWEEN_INCHES = 0.85  # a panel's axis, its name, and the title of the one beneath
+_BETWEEN_INCHES = 0.85  # a panel's axis, its name, and the title of the panel below
 _BESIDE_MAX = 2
 
-_TICKS = (  # within each decade, by how far the axis spans
+_TICKS = (  # within each decade, by the axis's span
     (4.0, (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 6.0, 7.0, 8.0, 9.0)),
     (50.0, (1.0, 2.0, 3.0, 5.0)),
     (math.inf, (1.0,)),
@@ -56,10 +56,10 @@ _TICKS = (  # within each decade, by how far the axis spans
 
 
 def write_comparison(folder: Path, comparison: Comparison, judgements: Sequence[Judgement] = ()) -> list[Path]:
-    """Write every document into ``folder``, made if need be, and return their paths, comparison.md first; of cells and
-    of workloads there is one where there are any.
+    """Write every document into ``folder`` and return their paths, comparison.md first.
 
-    Files of the same names are replaced. Raises ResultsError if the folder cannot be written.
+    The function creates the folder if necessary. It writes the documents of cells and of workloads only if there are
+    any. Files of the same names are replaced. Raises ResultsError if the folder cannot be written.
     """
     figure = comparison_figure(comparison)
     files = {
@@ -79,8 +79,7 @@ def write_comparison(folder: Path, comparison: Comparison, judgements: Sequence[
 
 
 def comparison_markdown(comparison: Comparison, judgements: Sequence[Judgement] = ()) -> str:
-    """What was compared, the sentences of the whole, the conditions, the doubts of the runs, the figure, the tables in
-    every form."""
+    """Return the comparison as Markdown: sentences, conditions, warnings, the figure, and the tables in every form."""
     platforms, *tables = comparison_tables(comparison, FORMS)
     parts = [
         f"# {listed(comparison)} compared",
@@ -104,7 +103,7 @@ def comparison_markdown(comparison: Comparison, judgements: Sequence[Judgement] 
 
 
 def comparison_csv(comparison: Comparison) -> str:
-    """One line per cell and platform after the first, under the names that the JSON has."""
+    """Return one line per cell and platform after the first, with the JSON's names."""
     document = comparison_document(comparison)
     return _csv(
         [
@@ -116,7 +115,7 @@ def comparison_csv(comparison: Comparison) -> str:
 
 
 def workloads_csv(comparison: Comparison) -> str:
-    """One line per workload, measure and platform after the first, likewise."""
+    """Return one line per workload, measure and platform after the first, with the JSON's names."""
     document = comparison_document(comparison)
     return _csv(
         [
@@ -129,8 +128,10 @@ def workloads_csv(comparison: Comparison) -> str:
 
 
 def comparison_figure(comparison: Comparison) -> Figure:
-    """A panel per operation, or of workloads per scale, two beside each other; a row per cell, or workload, the ratios
-    of all further platforms in it; log scale, 1 marked."""
+    """Draw a panel per operation, or for workloads per scale, in two columns.
+
+    A row is a cell or a workload with the ratios of all further platforms. The scale is logarithmic, with 1 marked.
+    """
     panels = _panels(comparison)
     beside = min(len(panels), _BESIDE_MAX)
     lines = [panels[start : start + beside] for start in range(0, len(panels), beside)]
@@ -159,7 +160,7 @@ class _ForestRow:
     """One line of a forest plot."""
 
     label: str
-    group: object  # rows of different groups stand half a row apart
+    group: object  # rows of different groups have a gap of half a row
     ratios: tuple[Ratio | None, ...]
 
 
@@ -171,7 +172,7 @@ class _ForestPanel:
 
 
 def _panels(comparison: Comparison) -> list[_ForestPanel]:
-    """The cells by operation, then the workloads by scale."""
+    """Return the cells by operation, then the workloads by scale."""
     panels: dict[str, _ForestPanel] = {}
     for cell in comparison.cells:
         key = cell.key
@@ -192,7 +193,7 @@ def _scale_words(key: UnitKey, scale_name: str) -> str:
 
 
 def _what(comparison: Comparison) -> list[str]:
-    """What is compared one by one."""
+    """Return the kinds of units that are compared."""
     found = (("cell by cell", comparison.cells), ("workload by workload", comparison.workloads))
     return [words for words, units in found if units]
 
@@ -263,7 +264,7 @@ def _csv_latencies(cell: dict[str, Any], index: int, ours: dict[str, Any], their
 
 
 def _places(rows: Sequence[_ForestRow]) -> list[float]:
-    """Where each row lies: below one another, half a row apart between groups."""
+    """Return the position of each row from top to bottom, with half a row between groups."""
     places, place = [], 0.0
     for index, row in enumerate(rows):
         if index and row.group != rows[index - 1].group:
@@ -290,7 +291,7 @@ def _draw_forest(axes: Axes, rows: Sequence[_ForestRow], others: int) -> None:
 
 
 def _draw_ratio(axes: Axes, place: float, ratio: Ratio, colour: str, marker: str) -> None:
-    """Filled where there is a verdict of better or worse, hollow elsewhere; grey where there can be none."""
+    """Draw a ratio: filled for a verdict of better or worse, hollow otherwise, grey if no verdict is possible."""
     if ratio.ratio is None:
         return
     if ratio.verdict == "no verdict":
@@ -319,7 +320,7 @@ def _scale_ratios(axes: Axes) -> None:
 
 
 def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes, inches: Sequence[float]) -> None:
-    """Title above, legend and caption beneath."""
+    """Set the title above, and legend and caption below."""
     height = figure.get_figheight()
     lines = _caption(comparison)
     below = 0.17 * len(lines)

@@ -1,10 +1,10 @@
-"""The ratios of a comparison as tables, of cells or of workloads: rates side by side, and the forms that people know.
+"""The ratios of a comparison as tables, of cells or of workloads, in the forms of common reports.
 
-One idea: the numbers are those of the comparison, and a form only writes them otherwise, so that no form says more
-than the others. The percent form is that of storage validation reports ("99% of the eight-path system"), the times form
-that of reports on tiering ("3.2 times more, 33% faster response"), the matrix form that of the DR550 paper. What such a
-report published stands below what was measured, in rows that say whose it is. A workload is known by one rate, MB/s of
-large objects and objects/s of small ones; where it is a workload of tiles, the copies count together.
+All forms contain the numbers of the comparison in different notations. The percent form is that of storage validation
+reports ("99% of the eight-path system"). The times form is that of reports on tiering ("3.2 times more, 33% faster
+response"). The matrix form is that of the DR550 paper. Published values are below the measured ones, in rows that name
+their source. One rate represents a workload: MB/s of large objects and objects/s of small ones. The copies of a
+workload of tiles count together.
 """
 
 from __future__ import annotations
@@ -80,8 +80,10 @@ class Line:
 
 
 def rates_table(comparison: Comparison, kind: Kind) -> Table:
-    """Every cell in common, or every workload, its parts and all together, at every scale: the rates of each side, then
-    the ratios to the first."""
+    """Return every common cell, or every workload, its parts and the sum of all, at every scale.
+
+    The columns are the rates of each side, then the ratios to the first.
+    """
     not_interleaved = "" if comparison.interleaved else ", which were not interleaved"
     rates = [
         column for side in range(len(comparison.sides)) for column in _rates(comparison.sides[side].label, side, kind)
@@ -102,8 +104,10 @@ def rates_table(comparison: Comparison, kind: Kind) -> Table:
 
 
 def percent_table(comparison: Comparison, kind: Kind, index: int) -> Table:
-    """As in ESG's Table 5: a further platform's rates as percent of the first's, and over all; of workloads at the
-    largest scale."""
+    """Return a further platform's rates as percent of the first's, and over all, as in ESG's Table 5.
+
+    For workloads it uses the largest scale.
+    """
     first, label, blank = comparison.sides[0].label, comparison.sides[index + 1].label, Cell("")
     shown = percent_columns(label, first)
     more = [(*labels, blank, blank, *filled(shown, ratio)) for labels, ratio in _whole(comparison, kind, index)]
@@ -135,8 +139,12 @@ def percent_table(comparison: Comparison, kind: Kind, index: int) -> Table:
 
 
 def times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
-    """As reports on tiering have it: times the first's rate, and by how much the response is faster; of workloads at
-    the largest scale."""
+    """Return the rates as times the first's, and by how many percent the response is faster.
+
+    Reports on tiering use this form.
+
+    For workloads it uses the largest scale.
+    """
     first, label, blank, none = (
         comparison.sides[0].label,
         comparison.sides[index + 1].label,
@@ -175,8 +183,10 @@ def times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
 
 
 def matrix_table(comparison: Comparison, kind: Kind) -> Table:
-    """The ratios of every further platform: of cells by object size (down) and objects per session (across), of
-    workloads at every scale (across)."""
+    """Return the ratios of every further platform.
+
+    For cells, rows are object sizes and columns are objects per session. For workloads, the columns are scales.
+    """
     rows: dict[tuple[Cell, ...], dict[float, Line]] = {}
     for line in _in_matrix_order(comparison, kind):
         rows.setdefault(_series(line), {})[_across(line)] = line
@@ -205,7 +215,7 @@ def matrix_table(comparison: Comparison, kind: Kind) -> Table:
 
 
 def differences_table(comparison: Comparison, kind: Kind, index: int) -> Table:
-    """What the verdicts on one further side rest on."""
+    """Return the basis of the verdicts on one further side."""
     return TableSpec(
         f"{_prefix(kind)}differences-{index + 1}",
         f"Differences{'' if kind == 'cell' else ' of workloads'}: {comparison.pair(index)}",
@@ -217,8 +227,11 @@ def differences_table(comparison: Comparison, kind: Kind, index: int) -> Table:
 
 
 def latencies_table(comparison: Comparison, kind: Kind, index: int) -> Table:
-    """Times of objects on the first and on one further side: of cells the median and the 99th percentile of the service
-    time, of workloads the mean and the 99th percentile of the response time."""
+    """Return times of objects on the first and on one further side.
+
+    For cells they are the median and the 99th percentile of the service time. For workloads they are the mean and the
+    99th percentile of the response time.
+    """
     measures = {"p50": P50, "p99": P99} if kind == "cell" else {"mean": RESPONSE, "p99": RESPONSE_P99}
     first, *_ = measures.values()
     labels = _labels(comparison, kind)
@@ -244,8 +257,7 @@ def latencies_table(comparison: Comparison, kind: Kind, index: int) -> Table:
 
 
 def lines(comparison: Comparison, kind: Kind) -> Iterator[Line]:
-    """Each unit by the rate by which it is known; open loops by their sessions, too, all together by MB/s and
-    objects/s."""
+    """Yield each unit with its main rate. Open loops also have sessions; the sum of all has MB/s and objects/s."""
     if kind == "cell":
         yield from (Line(cell, RATE) for cell in comparison.cells)
         return
@@ -258,24 +270,26 @@ def lines(comparison: Comparison, kind: Kind) -> Iterator[Line]:
 
 
 def whole_phase_lines(comparison: Comparison) -> list[Line]:
-    """All workloads of the largest scale together, and the score: what a sentence tells."""
+    """Return the sum of all workloads of the largest scale, and the score, for the overall sentence."""
     return [line for line in _largest_lines(list(lines(comparison, "workload"))) if line.key.workload == ALL_WORKLOADS]
 
 
 def study_units(comparison: Comparison) -> list[ComparedUnit]:
-    """Workloads with their parts, and all together; without each number of clients."""
+    """Return workloads with their parts and the sum of all, without single numbers of clients."""
     return [unit for unit in comparison.workloads if not unit.key.clients]
 
 
 def listed(comparison: Comparison) -> str:
-    """The labels of all sides, in a sentence."""
+    """Return the labels of all sides, in a sentence."""
     *others, last = (side.label for side in comparison.sides)
     return f"{', '.join(others)} and {last}"
 
 
 def _study_lines(comparison: Comparison, kind: Kind, index: int) -> list[Line]:
-    """The lines that a further side measured; of workloads those of the largest scale, throughput first, then
-    operations, then all together."""
+    """Return the lines that a further side measured.
+
+    For workloads they are those of the largest scale: throughput first, then operations, then the sum of all.
+    """
     there = [line for line in lines(comparison, kind) if line.ratio(index) is not None]
     return there if kind == "cell" else _largest_lines(there)
 
@@ -292,7 +306,7 @@ def _rank(line: Line) -> int:
 
 
 def _largest(comparison: Comparison, index: int) -> str:
-    """``At 4 tiles, the most that both measured.``"""
+    """Return ``At 4 tiles, the most that both measured.``"""
     chosen = _study_lines(comparison, "workload", index)
     scale = chosen[0].key.scale if chosen else None
     if scale is None:
@@ -301,7 +315,7 @@ def _largest(comparison: Comparison, index: int) -> str:
 
 
 def _whole(comparison: Comparison, kind: Kind, index: int) -> list[tuple[tuple[Cell, ...], Ratio]]:
-    """The row over all cells; or over all workloads, where the whole is over these, and there are several."""
+    """Return the row over all cells, or over all workloads if the overall ratio is over several workloads."""
     overall = comparison.overall[index]
     if kind == "cell":
         return [(_named(comparison, kind, "", "all cells"), overall.ratio)]
@@ -322,7 +336,7 @@ _CELL_LABELS = columns_of(lambda line: line.key, (_OPERATION, *KEY_COLUMNS[1:]))
 
 
 def _labels(comparison: Comparison, kind: Kind) -> tuple[Column, ...]:
-    """The columns that name a row."""
+    """Return the columns that name a row."""
     if kind == "cell":
         return _CELL_LABELS
     scale = Column(comparison.scale_name or "scale", of=_scale, label=True)
@@ -337,7 +351,7 @@ def _labels(comparison: Comparison, kind: Kind) -> tuple[Column, ...]:
 
 
 def _named(comparison: Comparison, kind: Kind, phase: str, what: str, note: str = "") -> tuple[Cell, ...]:
-    """The labels of a row that is of no unit."""
+    """Return the labels of a row without a unit."""
     blanks = (Cell(""), Cell(""), Cell(""))
     if kind == "cell":
         return Cell(what), *blanks
@@ -355,7 +369,7 @@ def _scale(line: Line) -> Cell:
 
 
 def _clients(line: Line) -> Cell:
-    """Of each copy."""
+    """Return the clients of each copy."""
     counts = line.unit.first.clients
     if line.key.workload == ALL_WORKLOADS:
         return Cell("")
@@ -363,7 +377,7 @@ def _clients(line: Line) -> Cell:
 
 
 def _rates(label: str, side: int, kind: Kind) -> Iterable[Column]:
-    """The rates of one side: of cells objects/s, with what speaks against it, and MB/s."""
+    """Return the columns of one side's rates: for cells objects/s, with warnings, and MB/s."""
     if kind == "workload":
         return (_rate(label, side, kind),)
 
@@ -392,7 +406,7 @@ def _ratio(comparison: Comparison, index: int) -> Column:
 
 
 def _latency_columns(comparison: Comparison, index: int, name: str, measure: Measure) -> tuple[Column, ...]:
-    """Of both sides, then the ratio with its interval."""
+    """Return the columns of both sides, then the ratio with its interval."""
     first, label = comparison.sides[0].label, comparison.sides[index + 1].label
     shown = (
         Column(f"{name} {first}", "ms", lambda line: line.median(0), 3),
@@ -404,7 +418,7 @@ def _latency_columns(comparison: Comparison, index: int, name: str, measure: Mea
 
 
 def _series(line: Line) -> tuple[Cell, ...]:
-    """The labels of a row of the matrix."""
+    """Return the labels of a row of the matrix."""
     key = line.key
     if key.is_cell:
         return Cell(key.operation), number(key.clients, 0), Cell(format_size(key.object_bytes))
@@ -412,7 +426,7 @@ def _series(line: Line) -> tuple[Cell, ...]:
 
 
 def _in_matrix_order(comparison: Comparison, kind: Kind) -> Iterable[Line]:
-    """Cells by operation, clients and object size."""
+    """Return the cells by operation, clients and object size."""
     if kind == "workload":
         return lines(comparison, kind)
     return sorted(

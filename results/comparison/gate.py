@@ -1,10 +1,11 @@
-"""Conditions on a comparison that fail a build: ``archive.8KiB.500.objects_per_second < 0.9``, or, of a workload that
-ran beside others, ``e-mail@4.objects_per_second < 0.9``.
+"""Conditions on a comparison that fail a build: ``archive.8KiB.500.objects_per_second < 0.9``.
 
-One idea: the estimate is judged, never its interval. A threshold is the tolerance that somebody chose; an interval
-that had to lie beyond it as a whole would let pass whatever was measured too rarely, and a comparison of one repetition
-would pass always. The interval is shown beside the estimate, and where it reaches across the threshold that is said:
-more repetitions make a condition steady. What cannot be judged fails.
+For a workload that ran at the same time as others, a condition is ``e-mail@4.objects_per_second < 0.9``.
+
+The gate judges the estimate, never its interval. A threshold is a tolerance that the user chose. If the whole interval
+had to be beyond it, a quantity measured too rarely would always pass, and so would every comparison of one repetition.
+The output shows the interval next to the estimate, and states if it crosses the threshold. More repetitions make the
+result of a condition stable. A condition that cannot be judged fails.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ WORKLOAD_GRAMMAR = "WORKLOAD[/OPERATION][.CLIENTS][@SCALE].QUANTITY COMPARISON N
 EXAMPLE = "archive.8KiB.500.objects_per_second < 0.9"
 WORKLOAD_EXAMPLE = "e-mail@4.objects_per_second < 0.9"
 ERRORS = "errors"
-MEGABYTES = "megabytes_per_second"  # objects of a cell are of one size, so its ratio is that of objects/s
+MEGABYTES = "megabytes_per_second"  # objects of a cell have one size, so its ratio equals that of objects/s
 QUANTITIES = (RATE.name, MEGABYTES, *(measure.name for measure in CELL_MEASURES[1:]), ERRORS)
 WORKLOAD_QUANTITIES = (*(measure.name for measure in MEASURES), ERRORS)
 ANY = "*"
-WORST_ALLOWED = 10  # a condition that lets ten times worse pass is a mistake of units
+WORST_ALLOWED = 10  # a condition that allows a factor of ten is a mistake of units
 
 _END = r"\.(?P<quantity>[A-Za-z0-9_]+)\s*(?P<comparison><=|>=|<|>)\s*(?P<number>\d+(?:\.\d+)?)"
 _CELL = re.compile(
@@ -49,10 +50,10 @@ _CELLS_SHOWN_MAX = 12
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Cells, or workloads in every phase; None stands for ``*``."""
+    """Cells, or workloads in every phase; None represents ``*``."""
 
     is_cell: bool
-    operation: str | None  # of a workload, empty: all that it does
+    operation: str | None  # of a workload, empty: all operations
     clients: int | None  # of a workload, 0: not by number of clients
     object_bytes: int | None = None  # of a cell
     objects_per_session: int | None = None  # of a cell
@@ -64,20 +65,20 @@ class Pattern:
             return False
         any_part = [name for name in ("operation", "clients") if getattr(self, name) is None]
         if key.workload and not all(getattr(key, name) for name in any_part):
-            return False  # a workload as a whole is none of its parts
+            return False  # a whole workload is not one of its parts
         names = ("operation", "clients", "object_bytes", "objects_per_session", "workload", "scale")
         return all(getattr(self, name) in (None, getattr(key, name)) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must not be."""
+    """A condition that must not be true."""
 
     text: str
     of: Pattern
     quantity: str
     comparison: str
-    number: float  # candidate / first; for errors, how many
+    number: float  # candidate / first; for errors, their number
 
     def holds(self, value: float) -> bool:
         return _COMPARISONS[self.comparison](value, self.number)
@@ -90,15 +91,15 @@ class Judgement:
     condition: Condition
     platform: str
     key: UnitKey
-    value: float | None  # None: it cannot be judged, and fails
+    value: float | None  # None: cannot be judged, and fails
     low: float | None  # 95% interval of a ratio
     high: float | None
     fails: bool
-    notes: tuple[str, ...]  # why it could not be judged, or is to be read with care
+    notes: tuple[str, ...]  # why it could not be judged, or needs care
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition of such a text. Raises UsageError with the grammar, the quantities, or what a number means."""
+    """Parse the text of a condition. Raises UsageError with the grammar, the quantities, or the meaning of a number."""
     of_cell, of_workload = _CELL.fullmatch(text.strip()), _WORKLOAD.fullmatch(text.strip())
     found = of_cell or of_workload
     if found is None:
@@ -140,15 +141,15 @@ def _workload_pattern(found: re.Match[str]) -> Pattern:
 
 
 def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judgement]:
-    """Every condition on each cell, or workload, of the first platform that it names, for each further platform.
+    """Judge every condition on each matching cell or workload of the first platform, for each further platform.
 
-    Raises UsageError naming the cells, or workloads, that there are, where it names none of them.
+    Raises UsageError with the existing cells or workloads if a condition matches none of them.
     """
     return [judgement for condition in conditions for judgement in _judge(comparison, condition)]
 
 
 def _judge(comparison: Comparison, condition: Condition) -> list[Judgement]:
-    """What says nothing of a quantity by its nature, as deletions of MB/s, is not asked for it."""
+    """Judge one condition. It skips units that cannot have the quantity, such as deletions for MB/s."""
     first = comparison.sides[0]
     quantity = RATE.name if condition.of.is_cell and condition.quantity == MEGABYTES else condition.quantity
     compared = {unit.key: unit for unit in comparison.units}
@@ -175,7 +176,7 @@ def _judge(comparison: Comparison, condition: Condition) -> list[Judgement]:
 
 
 def gate_sentences(judgements: Sequence[Judgement]) -> list[str]:
-    """One for each judgement that fails, and one for each condition and platform that passes."""
+    """Return one sentence for each judgement that fails, and one for each condition and platform that passes."""
     groups: dict[tuple[str, str], list[Judgement]] = {}
     for judgement in judgements:
         groups.setdefault((judgement.condition.text, judgement.platform), []).append(judgement)
@@ -212,7 +213,7 @@ def _judged(condition: Condition, side: Side, key: UnitKey, measured: Unit | Non
 
 
 def _unsure(condition: Condition, ratio: Ratio) -> tuple[str, ...]:
-    """What chance may have done to the judgement."""
+    """Return notes on the possible influence of chance on the judgement."""
     if ratio.low is None or ratio.high is None:
         return (f"no interval from {ratio.pairs} pair{'' if ratio.pairs == 1 else 's'}",)
     if ratio.low <= condition.number <= ratio.high:
@@ -240,7 +241,7 @@ def _count(text: str) -> int | None:
 
 
 def _distance(judgement: Judgement) -> float:
-    """How far a value that passes is from its threshold."""
+    """Return the distance of a passing value from its threshold."""
     value, number = judgement.value or 0.0, judgement.condition.number
     return abs(math.log(value / number)) if value and number else abs(value - number)
 

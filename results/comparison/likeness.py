@@ -1,9 +1,9 @@
-"""Likeness: whether two runs can be compared, and what must be said beside the numbers where they can.
+"""Likeness: whether two runs can be compared, and which differences to report with the numbers.
 
-One idea: one table of rules, in words. Where the client asked more work of one platform than of the other, the ratio
-would be of the work, and the comparison is refused; where the surroundings differ, it is marked. On one platform,
-spoken to in one protocol, a setting that differs is the very thing that is compared, and is marked; but workloads that
-ran side by side must be the same everywhere: each of their rates is of the work beside it, too.
+One table has all rules, in words. If the client requested different work from the two platforms, the ratio would
+measure the work, so the comparison is refused. If the conditions differ, the comparison is marked. With one platform
+and one protocol, a setting that differs is the subject of the comparison, so it is only marked. Workloads that ran at
+the same time must always be the same, because each of their rates also depends on the others.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from results.database import StoredRun
 Action = Literal["refuse everywhere", "refuse", "refuse within a protocol", "mark", "mark on one platform"]
 
 UNKNOWN = "unknown"
-_DIFFERENCES_TOLD = 3  # of what differs within one thing
-_LEFT_OUT = ("name", "quick")  # what --quick changes is in the other keys
+_DIFFERENCES_TOLD = 3  # differences listed within one setting
+_LEFT_OUT = ("name", "quick")  # other keys have the effects of --quick
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is looked at, what follows where it differs, and why."""
+    """One compared setting, the consequence of a difference, and the reason."""
 
     name: str
     read: Callable[[StoredRun], Any]
     action: Action
     why: str
-    option: str = ""  # of `archiver run`, with which two runs are made alike
+    option: str = ""  # of `archiver run`, which makes two runs alike
 
 
 def _setting(name: str) -> Callable[[StoredRun], Any]:
@@ -51,7 +51,7 @@ def _client_machine(row: StoredRun) -> str:
 
 
 def _stopping(row: StoredRun) -> str:
-    """How long and how much cells were measured, of every sweep: ``1s to 2s, at most 24MB``."""
+    """Return the duration and amount limits of the cells of every sweep: ``1s to 2s, at most 24MB``."""
     stops = [sweep.get("stop", {}) for sweep in json.loads(row.scenario_json).get("sweep", [])]
     shown = {
         f"{stop.get('seconds_min')} to {stop.get('seconds_max')}, at most {stop.get('bytes_max')}" for stop in stops
@@ -60,7 +60,7 @@ def _stopping(row: StoredRun) -> str:
 
 
 def _workloads(row: StoredRun) -> dict[str, Any]:
-    """What was asked of workloads that ran side by side, key by key: ``tiles.e-mail.clients``."""
+    """Return the settings of simultaneous workloads, key by key: ``tiles.e-mail.clients``."""
     asked: dict[str, Any] = {}
     for phase in json.loads(row.scenario_json).get("phase", []):
         asked |= {
@@ -73,7 +73,7 @@ def _workloads(row: StoredRun) -> dict[str, Any]:
 
 
 def _criteria(row: StoredRun) -> str:
-    """``errors == 0, object_ms.mean <= 20 of e-mail (retrieve)``"""
+    """Return ``errors == 0, object_ms.mean <= 20 of e-mail (retrieve)``"""
     told = []
     for criterion in json.loads(row.scenario_json).get("criterion", []):
         workload = f" of {criterion['workload']}" if "workload" in criterion else ""
@@ -128,17 +128,20 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """``marks`` name all that differs, each with both values; of these, ``refusals`` say why they forbid a ratio."""
+    """Differences of two runs.
+
+    ``marks`` name all of them, with both values; ``refusals`` state which forbid a ratio, and why.
+    """
 
     marks: tuple[str, ...]
     refusals: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()  # of `archiver run`, with which the refusals are mended
+    options: tuple[str, ...] = ()  # of `archiver run`, which avoid the refusals
 
 
 def likeness(one: StoredRun, other: StoredRun, labels: tuple[str, str], *, pooled: bool = False) -> Likeness:
-    """How alike two runs are. All refusals at once: who has to measure again wants to hear them together.
+    """Compare the settings of two runs. It reports all refusals at once, because the user has to measure again.
 
-    ``pooled``: they are to stand for one platform together, so that no setting may differ.
+    ``pooled``: the runs represent one platform together, so no setting may differ.
     """
     protocols = (one.platform.protocol, other.platform.protocol)
     one_protocol = protocols[0] == protocols[1]
@@ -173,7 +176,7 @@ def _differs(name: str, labels: tuple[str, str], values: tuple[Any, Any]) -> str
 
 
 def _differ_within(name: str, labels: tuple[str, str], values: tuple[dict[str, Any], dict[str, Any]]) -> str:
-    """With the first of what differs."""
+    """Return the name with the first differences."""
     one, other = values
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     told = [

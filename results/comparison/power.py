@@ -1,7 +1,7 @@
-"""What a comparison would have shown: the smallest true difference that its pairs find in four cases of five.
+"""Statistical power of a comparison: the smallest true difference that its pairs find in four of five cases.
 
-One idea: "no difference shown" means little by itself. The power of the paired t test at the level that a cell had to
-reach among all cells tells how large a difference can hide behind it.
+"No difference shown" has little meaning by itself. The power of the paired t test, at the level that a cell had to
+reach among all cells, shows how large an undetected difference can be.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ _HALVINGS = 40
 
 @cache
 def detectable(pairs: int, level: float) -> float:
-    """The true mean, in standard errors, that a two-sided t test of so many pairs (three or more) at this level calls a
-    difference of the right direction with a probability of POWER.
+    """Return the true mean, in standard errors, that the test detects with a probability of POWER.
+
+    The test is a two-sided t test of this many pairs (three or more) at this level. Detection means a difference in the
+    right direction.
     """
     low, high = 0.0, 1.0
     while power(high, pairs, level) < POWER:
@@ -31,11 +33,11 @@ def detectable(pairs: int, level: float) -> float:
 
 
 def power(errors: float, pairs: int, level: float) -> float:
-    """The probability with which such a test shows a true mean of so many standard errors.
+    """Return the probability with which such a test detects a true mean of so many standard errors.
 
-    It does where Z + errors > t S: Z normal, t the test's threshold and S the estimated over the true spread, whose
-    square is chi-squared over its degrees of freedom (Johnson, Kotz and Balakrishnan, Continuous Univariate
-    Distributions 2, chapter 31: the noncentral t); integrated over S.
+    The test detects it if Z + errors > t S. Z is normal, t is the test's threshold, and S is the estimated over the
+    true spread. The square of S is chi-squared over its degrees of freedom. The function integrates over S (Johnson,
+    Kotz and Balakrishnan, Continuous Univariate Distributions 2, chapter 31: the noncentral t).
     """
     degrees = pairs - 1
     threshold = t_quantile(1 - level / 2, degrees)
@@ -49,12 +51,15 @@ def power(errors: float, pairs: int, level: float) -> float:
 
 
 def _density(spread: float, degrees: int) -> float:
-    """Of the estimated spread over the true one: a chi variable over the root of its degrees of freedom."""
+    """Return the density of the estimated over the true spread.
+
+    It is a chi variable over the root of its degrees of freedom.
+    """
     half = degrees / 2
     logarithm = math.log(2) + half * math.log(half) - math.lgamma(half)
     return math.exp(logarithm + (degrees - 1) * math.log(spread) - half * spread * spread)
 
 
 def _normal(value: float) -> float:
-    """The standard normal distribution function."""
+    """Return the standard normal distribution function."""
     return math.erfc(-value / math.sqrt(2)) / 2

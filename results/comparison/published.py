@@ -1,7 +1,7 @@
-"""What ESG Lab published of one system beside another under mixed work, to stand below what is measured.
+"""ESG Lab's published comparisons of systems under mixed work, shown below the measured ones.
 
-One idea: these are somebody else's ratios, of block storage. They are read from ``reference/mixed_workload.json``, and
-stand in rows that say whose they are.
+These are another owner's ratios, for block storage. The module reads them from ``reference/mixed_workload.json``. The
+rows of the tables name their source.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PublishedPercent:
-    """Candidate as percent of baseline, by what was measured."""
+    """Candidate as percent of baseline, by measured quantity."""
 
     source: str
     baseline: str
@@ -26,7 +26,7 @@ class PublishedPercent:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTiering:
-    """With a faster tier beside without it."""
+    """A system with a faster tier compared with the same system without it."""
 
     source: str
     baseline: str
@@ -37,7 +37,7 @@ class PublishedTiering:
 
 @cache
 def fewer_paths() -> PublishedPercent:
-    """Table 5 of the report on the DS5020: half as many host paths."""
+    """Return Table 5 of the report on the DS5020: half the number of host paths."""
     data = _data()["ds5020"]
     study = data["path_comparison_table_5"]
     percents = study["candidate_percent_of_baseline"]
@@ -56,7 +56,7 @@ def fewer_paths() -> PublishedPercent:
 
 @cache
 def faster_tier() -> PublishedTiering:
-    """The report on the V7000: some flash drives beside the disks."""
+    """Return the report on the V7000: some flash drives added to the disks."""
     data = _data()["storwize_v7000"]
     study = data["tiering_comparison"]
     return PublishedTiering(

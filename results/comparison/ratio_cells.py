@@ -1,6 +1,6 @@
-"""How ratios are written in tables: with their verdicts, as percent, as times, as faster or slower.
+"""Ratios as table cells: with their verdicts, as percent, as times, as faster or slower.
 
-One idea: whatever a ratio is of, it is written in one way, and a verdict that its direction does not say is a note.
+All ratios have the same format. A verdict that the ratio's direction does not show is a note.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PERCENT_SHOWN_MAX = 1000
 
 
 def difference_caption(of: str) -> str:
-    """How verdicts on several of these (cells) came about."""
+    """Return how the verdicts on several units of this kind (cells) were computed."""
     return (
         "Verdicts: paired t test on the logarithms of the ratios, two-sided, Benjamini-Hochberg at"
         f" {FALSE_DISCOVERY_RATE:.0%} over all {of}; fewer than {PAIRS_MIN} pairs give none. Repetitions needed: with"
@@ -28,7 +28,7 @@ def difference_caption(of: str) -> str:
 
 
 def rounded(ratio: float) -> str:
-    """Two decimals, and for ratios far below 1 two digits."""
+    """Return two decimals, and for ratios far below 1 two digits."""
     return f"{ratio:,.2f}" if ratio >= 0.1 else f"{ratio:#.2g}"
 
 
@@ -37,7 +37,7 @@ def times(ratio: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Two digits below ten, no decimals above, and no more than a thousand."""
+    """Return two digits below ten, no decimals above, and at most a thousand."""
     if value > _PERCENT_SHOWN_MAX:
         return f">{_PERCENT_SHOWN_MAX}"
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
@@ -48,7 +48,7 @@ def faster_words(percent_faster: float) -> str:
 
 
 def noted_ratio(ratio: Ratio | None) -> Cell:
-    """The ratio, with its verdict as a note unless its direction says it."""
+    """Return the ratio, with its verdict as a note unless its direction shows it."""
     if ratio is None:
         return Cell(NOT_MEASURED)
     unshown = () if ratio.verdict in ("better", "worse") else (ratio.words,)
@@ -56,26 +56,26 @@ def noted_ratio(ratio: Ratio | None) -> Cell:
 
 
 def interval(ratio: Ratio | None, written: Callable[[float], str] = rounded) -> Cell:
-    """``0.92 to 1.03``."""
+    """Return ``0.92 to 1.03``."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return Cell(NOT_MEASURED)
     return Cell(f"{written(ratio.low)} to {written(ratio.high)}")
 
 
 def verdict_cell(ratio: Ratio | None) -> Cell:
-    """The verdict, with a note of why there is none."""
+    """Return the verdict, with a note if there is none."""
     if ratio is None:
         return Cell(NOT_MEASURED)
     return Cell(ratio.verdict, None, (ratio.because,) if ratio.because else ())
 
 
 def ratio_number(value: float | None, notes: tuple[str, ...] = (), written: Callable[[float], str] = rounded) -> Cell:
-    """Of a ratio, or of a bound of one."""
+    """Return a cell with a ratio, or with a bound of one."""
     return Cell(NOT_MEASURED, None, notes) if value is None else Cell(written(value), value, notes)
 
 
 def _percent_faster(time_ratio: float) -> float:
-    """By how much less time it takes; negative: more."""
+    """Return how many percent less time it takes; negative: more."""
     return (1 - time_ratio) * 100
 
 
@@ -97,7 +97,7 @@ def _percent(ratio: Ratio) -> float | None:
 
 
 def _faster(ratio: Ratio | None) -> Cell:
-    """Of times: how much faster or slower than the first."""
+    """Return how much faster or slower than the first, from a ratio of times."""
     if ratio is None or ratio.ratio is None:
         return Cell(NOT_MEASURED)
     faster = _percent_faster(ratio.ratio)
@@ -111,7 +111,7 @@ def _faster_interval(ratio: Ratio | None) -> Cell:
 
 
 _VERDICT = Column("verdict", of=verdict_cell, words=True)
-DIFFERENCE_COLUMNS = (  # what a verdict rests on
+DIFFERENCE_COLUMNS = (  # the basis of a verdict
     Column("ratio", of=lambda ratio: ratio_number(ratio.ratio, ratio.notes)),
     Column("95% from", of=lambda ratio: ratio_number(ratio.low)),
     Column("to", of=lambda ratio: ratio_number(ratio.high)),
@@ -129,7 +129,7 @@ FASTER_COLUMNS = (  # a ratio of times, as faster or slower than the first
 
 
 def percent_columns(label: str, first: str) -> tuple[Column, ...]:
-    """A ratio as percent of the first."""
+    """Return the columns of a ratio as percent of the first."""
     return (
         Column(label, f"% of {first}", _percent, 2, lambda ratio: ratio.notes),
         Column("95%", of=lambda ratio: interval(ratio, lambda value: f"{value * 100:,.1f}")),
@@ -138,7 +138,7 @@ def percent_columns(label: str, first: str) -> tuple[Column, ...]:
 
 
 def times_columns(quantity: str) -> tuple[Column, ...]:
-    """A ratio as times the first."""
+    """Return the columns of a ratio as times the first."""
     return (
         Column(quantity, of=lambda ratio: ratio_number(ratio.ratio, ratio.notes, times)),
         Column("95%", of=interval),

@@ -1,8 +1,8 @@
-"""The ratio of two sides in one thing that both measured, from pairs of repetitions, and the verdict on it.
+"""The ratio of two sides of one unit that both measured, from pairs of repetitions, and its verdict.
 
-One idea: whatever is compared, a cell of a matrix or a workload among others, is on each side a list of samples, one
-for each repetition, and only samples of one repetition are a pair. A verdict needs three pairs or more, and is given
-over all things together that are compared in one quantity. What cannot be judged is shown, and says why.
+Each side of a unit, a cell or a workload, is a list of samples, one for each repetition. Only samples of the same
+repetition are a pair. A verdict needs three pairs or more. The test is over all units that are compared in one
+quantity. Units without a verdict are shown with the reason.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Verdict = Literal["better", "worse", "no difference shown", "no verdict"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 FALSE_DISCOVERY_RATE = 0.05
-WORTH_SHOWING_SHARE = 0.05  # the difference for which repetitions are reckoned where none was shown
-LEVEL = 0.05  # of a test that stands alone, as that of the whole does
+WORTH_SHOWING_SHARE = 0.05  # the difference for computing the necessary repetitions if none was shown
+LEVEL = 0.05  # of a single test, as for the overall ratio
 UNLIKE = "unlike runs"
-_LOGARITHM_MAX = 100.0  # a spread without bounds detects nothing; JSON has no word for infinity
+_LOGARITHM_MAX = 100.0  # an unlimited spread detects nothing; JSON cannot express infinity
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """With how many repetitions a 95% interval of the spread seen would exclude ratio 1, were this the difference."""
+    """The repetitions needed for a 95% interval of the observed spread to exclude ratio 1, given this difference."""
 
     repetitions: int | None  # None: more than REPETITIONS_MAX
     difference_percent: float
-    seen: bool  # the difference is the one seen; else one of 5%, since none was shown
+    seen: bool  # the difference is the observed one; else 5%, because none was shown
 
     def __str__(self) -> str:
         return f"more than {REPETITIONS_MAX}" if self.repetitions is None else f"{self.repetitions}"
@@ -49,19 +49,19 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Other / first, from pairs of repetitions; above 1 the other has the higher rate, or the longer latency."""
+    """Other / first, from pairs of repetitions. Above 1, the other has the higher rate, or the longer latency."""
 
     ratio: float | None  # geometric mean over the pairs; None: no pair has two rates above zero
     low: float | None
     high: float | None
     p: float | None  # None: not tested
-    adjusted_p: float | None  # over all that is compared in one measure and side; of the whole, p itself
+    adjusted_p: float | None  # over all units compared in one measure and side; for the overall ratio, p itself
     pairs: int
     verdict: Verdict
-    because: str = ""  # there is no verdict
+    because: str = ""  # why there is no verdict
     needed: Needed | None = None
     notes: tuple[str, ...] = ()
-    detectable_percent: float | None = None  # a true difference as large is called one in four cases of five
+    detectable_percent: float | None = None  # the test finds a true difference of this size in four of five cases
 
     @property
     def words(self) -> str:
@@ -70,16 +70,16 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The pairs of one thing."""
+    """The pairs of one unit."""
 
-    log_ratios: Mapping[int, float]  # by repetition; empty where no ratio can be made
+    log_ratios: Mapping[int, float]  # by repetition; empty if no ratio is possible
     pairs: int
-    unfit: str  # why it says nothing of the platforms; empty where it does
+    unfit: str  # why it proves nothing about the platforms; empty if valid
     notes: tuple[str, ...] = ()
 
 
 def paired(ours: Iterable[Sample], theirs: Iterable[Sample], measure: Measure, notes: tuple[str, ...] = ()) -> Evidence:
-    """The pairs of one thing in one measure: samples of the same repetition."""
+    """Return the pairs of one unit in one measure: samples of the same repetition."""
     beside = {sample.repetition: sample for sample in theirs}
     pairs = {each.repetition: (each, beside[each.repetition]) for each in ours if each.repetition in beside}
     both = [sample for pair in pairs.values() for sample in pair]
@@ -101,7 +101,10 @@ def paired(ours: Iterable[Sample], theirs: Iterable[Sample], measure: Measure, n
 
 
 def judged_together(evidence: Mapping[UnitKey, Evidence], measure: Measure, *, forced: bool) -> dict[UnitKey, Ratio]:
-    """Every ratio of one measure with its verdict, over all of them together; where forced, with none."""
+    """Return every ratio of one measure with its verdict, tested together.
+
+    If forced, the ratios have no verdicts.
+    """
     if forced:
         evidence = {key: replace(each, unfit=each.unfit or UNLIKE) for key, each in evidence.items()}
     estimates = {key: paired_ratio(list(each.log_ratios.values())) for key, each in evidence.items() if each.log_ratios}
@@ -115,7 +118,7 @@ def judged_together(evidence: Mapping[UnitKey, Evidence], measure: Measure, *, f
 
 
 def judged_as_a_whole(evidence: Mapping[UnitKey, Evidence], measure: Measure, *, forced: bool) -> Ratio:
-    """The geometric mean over all that say something, of the pairs that all of these have."""
+    """Return the geometric mean over all valid units, from the pairs that all of these have."""
     fit = [each.log_ratios for each in evidence.values() if not each.unfit]
     numbers = sorted(set[int].intersection(*(set(logs) for logs in fit))) if fit else []
     means = [fmean(logs[number] for logs in fit) for number in numbers]
@@ -130,7 +133,7 @@ def judged_as_a_whole(evidence: Mapping[UnitKey, Evidence], measure: Measure, *,
 
 
 def _levels(adjusted: Mapping[UnitKey, float]) -> dict[UnitKey, float]:
-    """The p value that each had to stay below to be called different, the others being as they are."""
+    """Return the p value below which each would have a difference, given the others."""
     called = [key for key, p in adjusted.items() if p < FALSE_DISCOVERY_RATE]
     share = FALSE_DISCOVERY_RATE / len(adjusted) if adjusted else 0.0
     return {key: share * (len(called) if key in called else len(called) + 1) for key in adjusted}
@@ -139,7 +142,7 @@ def _levels(adjusted: Mapping[UnitKey, float]) -> dict[UnitKey, float]:
 def _judged(
     evidence: Evidence, estimated: PairedRatio | None, adjusted_p: float | None, level: float | None, measure: Measure
 ) -> Ratio:
-    """The verdict, by rule."""
+    """Return the ratio with its verdict, by rule."""
     if estimated is None:
         return Ratio(None, None, None, None, None, evidence.pairs, "no verdict", evidence.unfit, None, evidence.notes)
     verdict, because, needed = _verdict(evidence.unfit, estimated, adjusted_p, measure)
@@ -161,7 +164,7 @@ def _judged(
 def _verdict(
     unfit: str, estimated: PairedRatio, adjusted_p: float | None, measure: Measure
 ) -> tuple[Verdict, str, Needed | None]:
-    """The verdict, why there is none, and the repetitions needed."""
+    """Return the verdict, the reason if there is none, and the repetitions needed."""
     if unfit:
         return "no verdict", unfit, None
     if adjusted_p is None or estimated.pairs < PAIRS_MIN:
@@ -172,7 +175,10 @@ def _verdict(
 
 
 def _needed(estimated: PairedRatio, *, seen: bool = False) -> Needed | None:
-    """For the difference seen, or one worth showing; None where one pair shows no spread."""
+    """Return the repetitions for the observed difference, or for the standard one.
+
+    Returns None if one pair shows no spread.
+    """
     if estimated.spread is None:
         return None
     ratio = estimated.ratio if seen else 1 + WORTH_SHOWING_SHARE
@@ -180,8 +186,11 @@ def _needed(estimated: PairedRatio, *, seen: bool = False) -> Needed | None:
 
 
 def _detectable_percent(estimated: PairedRatio, level: float | None) -> float | None:
-    """The smallest true difference that these pairs show at this level with a power of 80%, were the spread seen the
-    true one; as the higher rate or latency in percent of the lower. None where nothing was tested."""
+    """Return the smallest true difference that these pairs show at this level with a power of 80%.
+
+    It assumes that the observed spread is the true one. The value is the higher rate or latency in percent of the
+    lower. Returns None if nothing was tested.
+    """
     if level is None or estimated.spread is None:
         return None
     errors = detectable(estimated.pairs, level)

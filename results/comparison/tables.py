@@ -1,8 +1,8 @@
 """A comparison for people: tables of platforms, rates and differences, and one sentence per platform.
 
-One idea: rates and ratios of all platforms stand side by side, and a ratio that shows no difference has a footnote
-that says so; what the verdicts rest on (interval, p, pairs, what they could have shown) is a table of its own. The
-same ratios have other forms (results/comparison/forms.py) for those who know them so.
+Rates and ratios of all platforms are in the same rows. A ratio without a shown difference has a footnote. The basis of
+the verdicts (interval, p, pairs, detectable difference) is a separate table. ``results/comparison/forms.py`` writes the
+same ratios in other common forms.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 
 def comparison_tables(comparison: Comparison, forms: Sequence[Form] = ("rates",)) -> list[Table]:
-    """Platforms, the ratios in these forms, and for each platform after the first the differences and the latencies.
+    """Return the platforms, the ratios in these forms, and each further platform's differences and latencies.
 
-    Runs that were compared by force are marked in each of them.
+    Each table marks runs that were compared by force.
     """
     of_all: Mapping[Form, Callable[[Comparison, Kind], Table]] = {"rates": rates_table, "matrix": matrix_table}
     of_each: Mapping[Form, Callable[[Comparison, Kind, int], Table]] = {"percent": percent_table, "times": times_table}
@@ -63,13 +63,16 @@ def comparison_tables(comparison: Comparison, forms: Sequence[Form] = ("rates",)
 
 
 def forced_sentence(comparison: Comparison) -> str:
-    """What stands over everything where unlike runs are compared by force; empty where nothing was forced."""
+    """Return the sentence above everything if unlike runs were compared by force; empty otherwise."""
     return f"FORCED, no verdicts: {'; '.join(comparison.forced)}." if comparison.forced else ""
 
 
 def overall_sentences(comparison: Comparison) -> list[str]:
-    """One per platform after the first: the ratio over all cells, how many went which way, what the pairs would have
-    shown, the latencies, and what is marked."""
+    """Return one sentence per platform after the first.
+
+    It states the ratio over all cells, the number of cells in each direction, the detectable difference, the latencies,
+    and the marks.
+    """
     return [
         f"{comparison.pair(index)}: {_whole(overall)}; {_counts(overall)}{_shown(comparison, index)}"
         f"{_latency_words(comparison, index)}{_whole_phase(comparison, index)}{_forced(overall)}{_marked(overall)}"
@@ -78,7 +81,7 @@ def overall_sentences(comparison: Comparison) -> list[str]:
 
 
 def doubt_sentences(comparison: Comparison) -> list[str]:
-    """The doubts about every run, each led by its platform."""
+    """Return the warnings about every run, each beginning with its platform."""
     return [f"{side.label}: {doubt}" for side in comparison.sides for run in side.runs for doubt in run.doubts]
 
 
@@ -102,7 +105,7 @@ def _counts(overall: Overall) -> str:
 
 
 def _shown(comparison: Comparison, index: int) -> str:
-    """What the pairs could have shown of a difference, over all cells and in the median one."""
+    """Return the detectable difference of the pairs, over all cells and in the median cell."""
     whole = comparison.overall[index].ratio.detectable_percent
     cells = [
         ratio.detectable_percent
@@ -123,8 +126,12 @@ def _marked_as_forced(table: Table, comparison: Comparison) -> Table:
 
 
 def _latency_words(comparison: Comparison, index: int) -> str:
-    """``; p50 service 0.80 times (better), p99 service 1.10 times over 3 cells (no difference shown)``, where pairs
-    allow; cells are told where they are not those of the rates."""
+    """Return the latencies in words, if the pairs allow.
+
+    Example: ``; p50 service 0.80 times (better), p99 service 1.10 times over 3 cells (no difference shown)``.
+
+    The number of cells appears if it differs from that of the rates.
+    """
     overall = comparison.overall[index]
     words = []
     for measure in (P50, P99):
@@ -138,7 +145,7 @@ def _latency_words(comparison: Comparison, index: int) -> str:
 
 
 def _judged(comparison: Comparison, index: int, measure: Measure) -> list[Ratio | None]:
-    """The ratios in this measure that the whole is made of."""
+    """Return the ratios in this measure that the overall ratio consists of."""
     return [
         unit.ratio(measure, index)
         for unit in comparison.units
@@ -147,7 +154,10 @@ def _judged(comparison: Comparison, index: int, measure: Measure) -> list[Ratio 
 
 
 def _whole_phase(comparison: Comparison, index: int) -> str:
-    """``; all workloads together at 4 tiles: steady MB/s 0.99 times (95% 0.98-1.01, no difference shown), ...``"""
+    """Return the rates of all workloads together in words.
+
+    Example: ``; all workloads together at 4 tiles: steady MB/s 0.99 times (95% 0.98-1.01, no difference shown), ...``
+    """
     there = [
         (f"{line.key.operation} {line.measure.words}", line.key.scale, ratio)
         for line in whole_phase_lines(comparison)
@@ -177,7 +187,7 @@ def _forced(overall: Overall) -> str:
 
 
 def _marked(overall: Overall) -> str:
-    """But for what the reasons against this comparison have said already."""
+    """Return the marks, without those that the reasons against this comparison already state."""
     marks = [mark for mark in overall.marks if not any(reason.startswith(mark) for reason in overall.forced)]
     return f"; marked: {'; '.join(marks)}" if marks else ""
 

@@ -1,5 +1,7 @@
-"""All workloads of a phase as one unit: the peak and the steady rate of its course, in the time in which all of them
-were under way; and of tiles the score."""
+"""All workloads of a phase as one unit: peak and steady rate of its course, and for tiles the score.
+
+The rates cover the time in which all workloads were running.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ STEADY, PEAK, SCORED = "steady", "peak", "score"
 def whole_phase_units(
     phase: PhaseRepetition, mixed: WorkloadsShown, row: StoredRun, weights: Mapping[str, float] | None
 ) -> Iterator[Unit]:
-    """One repetition of these units; ``weights`` are those of the score, ``row`` is the run's."""
+    """Yield one repetition of these units. ``weights`` are those of the score, ``row`` is the run's."""
     for course in mixed.courses:
         if course.position == phase.results[0].position:
             yield from _rates(phase, course, _successions(row, phase.phase))
@@ -31,7 +33,7 @@ def whole_phase_units(
 
 
 def _rates(phase: PhaseRepetition, course: Course, successions: Mapping[str, str]) -> Iterator[Unit]:
-    """Peak and steady rate of all workloads, in MB/s and objects/s."""
+    """Yield peak and steady rate of all workloads, in MB/s and objects/s."""
     whole = _while_all(course, successions)
     rates = {MEGABYTE_RATE: summary(whole, MEGABYTES), RATE: summary(whole, OBJECTS)} if whole else {}
     reason = "" if whole else "its workloads were never all under way at once"
@@ -62,8 +64,10 @@ def _counts(phase: PhaseRepetition) -> tuple[int, int]:
 
 
 def _while_all(course: Course, successions: Mapping[str, str]) -> Course | None:
-    """The course from the first to the last second in which all workloads were under way, those that follow one another
-    being one; None where there is no such second."""
+    """Return the course from the first to the last second in which all workloads were running.
+
+    Workloads that follow one another count as one. Returns None if there is no such second.
+    """
     groups: dict[str, list[str]] = {}
     for application in course.applications:
         groups.setdefault(successions.get(application, application), []).append(application)
@@ -76,7 +80,7 @@ def _while_all(course: Course, successions: Mapping[str, str]) -> Course | None:
 
 
 def _successions(row: StoredRun, phase: str) -> dict[str, str]:
-    """The workload with which a succession begins, of each that comes after another in this phase."""
+    """Return, for each workload that follows another in this phase, the first workload of its succession."""
     phases = json.loads(row.scenario_json).get("phase", [])
     tables: list[dict[str, Any]] = next((each.get("workload", []) for each in phases if each.get("name") == phase), [])
     after = {table["name"]: table["after"] for table in tables if "after" in table}

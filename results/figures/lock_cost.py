@@ -1,6 +1,6 @@
-"""The figure of what a lock costs: of each variant the share of objects/s that it loses, with 95% intervals.
+"""The figure of lock cost: the loss of objects/s of each variant, with 95% intervals.
 
-One idea: zero is the variant that the others are compared with, so whatever reaches over zero shows no cost.
+Zero is the baseline of the comparison. An interval that includes zero therefore shows no cost.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from results.tables.lock_cost import VariantCost, variant_costs
 
 LOCK_COST = "figure-9-lock-cost"
 _ROW_INCHES = 0.42
-_PANEL_INCHES = 0.75  # of each panel, besides its rows
+_PANEL_INCHES = 0.75  # height of each panel without its rows
 _FRAME_INCHES = 2.0
 
 
 def build_lock_figures(results: Sequence[Result], caption: Caption) -> dict[str, Figure]:
-    """The figure by the stem of its file name; none where no variant can be compared with another."""
+    """Return the figure by the stem of its file name; empty if no variant has a baseline."""
     costs = variant_costs(results)
     return {LOCK_COST: _lock_cost_figure(costs, caption)} if any(cost.rate for cost in costs) else {}
 
 
 def _lock_cost_figure(costs: Sequence[VariantCost], caption: Caption) -> Figure:
-    """A panel for each sweep, a row for each variant, and in it a point for each object size."""
+    """Draw a panel for each sweep, a row for each variant, and in it a point for each object size."""
     sweeps: dict[str, list[VariantCost]] = {}
     for cost in costs:
         if cost.rate is not None:
@@ -89,7 +89,7 @@ def _percent(ratio: float) -> float:
 
 
 def _reach(rates: Sequence[PairedRatio]) -> list[list[float]]:
-    """How far each interval reaches to the left and to the right of its point; nowhere where there is none."""
+    """Return the distances from each point to its interval's left and right end; zero without an interval."""
     lows = [rate.ratio if rate.high is None else rate.high for rate in rates]  # the highest rate is the lowest cost
     highs = [rate.ratio if rate.low is None else rate.low for rate in rates]
     return [

@@ -1,8 +1,7 @@
-"""The paper's Figures 1 to 5 of a run, with the published curves on the same scale beside them.
+"""The paper's Figures 1 to 5 of a run, with the published curves on the same scale for comparison.
 
-One idea: a figure function takes results and returns a matplotlib Figure that nobody else knows of (no
-pyplot, no global state), and the same results give the same bytes: no date, no version, a fixed salt for the
-ids of an SVG.
+A figure function takes results and returns a new matplotlib Figure without global state (no pyplot). The same results
+give the same bytes: no date, no version, a fixed salt for the ids of an SVG.
 """
 
 from __future__ import annotations
@@ -34,13 +33,14 @@ from results.units import (
     temperatures,
 )
 
-# Okabe and Ito's palette, told apart with any colour vision; yellow, too faint on white, gives way to black.
-# Markers tell the lines apart without colour, and are one more: an eighth line is no twin of the first.
+# Okabe and Ito's palette is distinguishable with any colour vision. Black replaces yellow, which is too faint on white.
+# Markers distinguish the lines without colour. There is one more marker than colours, so an eighth line differs from
+# the first.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 GREY = "#666666"
 STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so that every machine draws the same
+    "font.family": "DejaVu Sans",  # included with matplotlib, so that every machine draws the same
     "font.size": 9.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -48,9 +48,9 @@ STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
-    "svg.fonttype": "none",  # text stays text: it can be searched, copied and read aloud
+    "svg.fonttype": "none",  # text stays text, so readers can search and copy it and screen readers can read it
     "svg.hashsalt": "archiver",
-    "text.parse_math": False,  # a platform's name may hold dollars
+    "text.parse_math": False,  # a platform's name may contain dollars
 }
 _NAMES: dict[tuple[str, Quantity], str] = {
     ("archive", "objects_per_second"): "figure-1-archive-objects-per-second",
@@ -66,15 +66,15 @@ _AXES = {
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """What is printed beneath every figure of a run."""
+    """Text below every figure of a run."""
 
     run: str
     platform: str
-    shares_machine: bool = False  # client and server on one host: numbers to compare, not capacity
+    shares_machine: bool = False  # client and server on one host: numbers for comparison, not capacity
 
 
 def build_figures(results: Sequence[Result], caption: Caption) -> dict[str, Figure]:
-    """Every figure that these results can fill, by the stem of its file name, in the order of the paper.
+    """Return every figure for which these results have data, by the stem of its file name, in the order of the paper.
 
     Raises ResultsError if there are no results.
     """
@@ -92,10 +92,10 @@ def build_figures(results: Sequence[Result], caption: Caption) -> dict[str, Figu
 
 
 def rate_figure(results: Sequence[Result], operation: str, quantity: Quantity, caption: Caption) -> Figure:
-    """Figures 1 to 4: a rate by object size, one line per objects per session, beside the published lines.
+    """Return Figures 1 to 4: a rate by object size, a line per objects per session, and the published lines.
 
-    Both panels share their axes. MB/s are 10^6 bytes per second on both, the paper's too. A rate of zero has
-    no place on a log scale and is left out.
+    Both panels share their axes. MB/s are 10^6 bytes per second on both, the paper's too. A rate of zero has no place
+    on a logarithmic scale and is omitted.
     """
     cells = {key: cell for key, cell in single_cells(results).items() if key.operation == operation}
     ours = {key: getattr(cell, quantity) for key, cell in cells.items()}
@@ -124,7 +124,7 @@ def rate_figure(results: Sequence[Result], operation: str, quantity: Quantity, c
 
 
 def parallel_figure(results: Sequence[Result], objects_per_session: int, caption: Caption) -> Figure:
-    """Figure 5: MB/s by object size and parallel clients; beneath it each rate over that of one client."""
+    """Return Figure 5: MB/s by object size and parallel clients, and below it each rate relative to one client."""
     cells = {
         key: cell for key, cell in parallel_cells(results).items() if key.objects_per_session == objects_per_session
     }
@@ -155,12 +155,12 @@ def parallel_figure(results: Sequence[Result], objects_per_session: int, caption
 
 
 def svg_bytes(figure: Figure) -> bytes:
-    """SVG with text as text; the same figure gives the same bytes."""
+    """Return an SVG with text as text. The same figure gives the same bytes."""
     return _saved(figure, "svg", {"Date": None, "Creator": None})
 
 
 def png_bytes(figure: Figure) -> bytes:
-    """PNG at 144 dots per inch; the same figure gives the same bytes."""
+    """Return a PNG with 144 dots per inch. The same figure gives the same bytes."""
     return _saved(figure, "png", {"Software": None})
 
 
@@ -172,7 +172,7 @@ def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
 
 
 def _draw_lines(axes: Axes, rates: Mapping[UnitKey, float], counts: Sequence[int]) -> None:
-    """One line per objects per session; those of the paper's columns look the same in every run."""
+    """Draw one line per objects per session. The lines of the paper's columns look the same in every run."""
     places = sorted({*counts, *(key[2] for key in dr550().cells)})
     for index, count in ((places.index(count), count) for count in counts):
         points = sorted((key.object_bytes, rate) for key, rate in rates.items() if key[2] == count and rate > 0)
@@ -199,7 +199,7 @@ def _scale_axes(axes: Axes, object_bytes: Sequence[int]) -> None:
 
 
 def label_y(axes: Axes, text: str) -> None:
-    """At the edge of the figure, however long the tick labels are."""
+    """Put the label at the edge of the figure, however long the tick labels are."""
     axes.set_ylabel(text)
     figure = axes.get_figure(root=True)
     if figure:
@@ -242,7 +242,7 @@ def _draw_bars(rates: Axes, gains: Axes, cells: Mapping[UnitKey, Unit], operatio
             )
     gains.axhline(1, color=GREY, linewidth=0.8)
     gains.set_xticks(list(groups.values()), [f"{size / 1024:g}" for size in groups])
-    margin = max(0.6, (5 - len(groups)) / 2)  # few sizes: bars, not blocks
+    margin = max(0.6, (5 - len(groups)) / 2)  # keeps the bars narrow if there are few sizes
     gains.set_xlim(-margin, len(groups) - 1 + margin)
     gains.set_xlabel("object size, KiB")
     heading = f"{operation}, {temperatures(chosen.values())} data" if operation == "retrieve" else operation
@@ -255,7 +255,7 @@ def _draw_bars(rates: Axes, gains: Axes, cells: Mapping[UnitKey, Unit], operatio
 def place_legend(
     figure: Figure, panels: Iterable[Axes], title: str | None, *, upside_down: bool = False, left: float = 0.875
 ) -> None:
-    """One legend for all panels, to the right of them; upside down where the last line lies highest."""
+    """Place one legend for all panels to their right, in reverse order if the last line is highest."""
     entries = {
         label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
@@ -271,7 +271,7 @@ def place_legend(
 
 
 def _frame(figure: Figure, title: str, cells: Mapping[UnitKey, Unit], caption: Caption) -> None:
-    """Title above; beneath, what the picture stands on."""
+    """Set the title above, and the facts about these results below."""
     results = [result for cell in cells.values() for result in cell.results]
     facts = [
         f"{sum(result.objects for result in results):,} objects in"
@@ -285,7 +285,7 @@ def _frame(figure: Figure, title: str, cells: Mapping[UnitKey, Unit], caption: C
 
 
 def set_frame(figure: Figure, title: str, facts: Sequence[str], caption: Caption, *, right: float = 0.87) -> None:
-    """Title above; beneath, of which run it is, these facts, and whether to take it for capacity."""
+    """Set the title above. Below, set the run's name, these facts, and whether the numbers show capacity."""
     shared = ["client and server share this machine: comparison, not capacity"] if caption.shares_machine else []
     said = "; ".join([f"Run {caption.run} on {caption.platform}", *facts, *shared])
     lines = textwrap.wrap(f"{said}.", 150)

@@ -1,7 +1,7 @@
-"""The paper's Figures 6 to 8: the server's processor, disks and network over the run's time, its phases marked.
+"""The paper's Figures 6 to 8: the server's processor, disks and network over the run's time, with its phases marked.
 
-One idea: what is drawn is what a source said, between one sample and the next. A line breaks where its source was
-silent, and a limit too far above to be drawn is told in the caption, so that no curve is squeezed flat by it.
+The figures show the reported values between one sample and the next. A line breaks at a gap between samples. A limit
+far above the values is stated in the caption, so that it does not flatten the curves.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from results.reference.published import NAME, dr550
 from results.resources import Timeline
 from results.tables.watched import Curve, Watched
 
-LIMIT_IN_SIGHT = 2.5  # a limit up to so many times the highest value is drawn
+LIMIT_IN_SIGHT = 2.5  # a limit up to this multiple of the highest value is drawn
 MINUTES_FROM_SECONDS = 300  # longer runs are drawn in minutes
-_BANDS = ("#f3d9b1", "#c9dff0", "#d9ecd0", "#ead3e6", "#e3e3e3")  # behind archive, retrieve ...: by sweep
+_BANDS = ("#f3d9b1", "#c9dff0", "#d9ecd0", "#ead3e6", "#e3e3e3")  # backgrounds of archive, retrieve ...: by sweep
 _RIGHT = 0.795
 _LEGEND_WIDTH = 20  # characters
 _CHARACTER_WIDTH = 0.008  # of a panel's width
@@ -43,22 +43,22 @@ class _Limit(NamedTuple):
 
 
 class _Panel(NamedTuple):
-    label: str  # of its y axis
+    label: str  # label of its y axis
     lines: Sequence[_DrawnCurve]
     limits: Sequence[_Limit] = ()
     height: float = 1.0
 
 
 def build_resource_figures(watched: Watched, caption: Caption) -> dict[str, Figure]:
-    """Every figure that what was watched can fill, by the stem of its file name, in the order of the paper."""
+    """Return every figure for which the samples have data, by the stem of its file name, in the order of the paper."""
     figures = {name: draw(watched, caption) for name, draw in RESOURCE_FIGURES.items()}
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def processor_figure(watched: Watched, caption: Caption) -> Figure | None:
-    """Figure 6: the server's processor; None where nobody watched it.
+    """Return Figure 6: the server's processor. Returns None without samples.
 
-    The host as a whole is drawn where the client is not on it, or where nothing is known of the server's processes.
+    The figure shows the host as a whole if the client is on another host, or if the server's processes are unknown.
     """
     colours = cycle(COLOURS)
     lines, limits = [], []
@@ -84,8 +84,10 @@ def processor_figure(watched: Watched, caption: Caption) -> Figure | None:
 
 
 def disk_figure(watched: Watched, caption: Caption) -> Figure | None:
-    """Figure 7: how busy each disk was, and beneath it the queue, since busy time alone proves nothing; None where
-    nobody watched them."""
+    """Return Figure 7: busy time of each disk, and below it the queue, because busy time alone proves nothing.
+
+    Returns None without samples.
+    """
     busy, queues = (_by_item(watched, quantity) for quantity in ("disk_busy_seconds", "disk_request_seconds"))
     roles = watched.disk_roles
     chosen = sorted(busy, key=lambda disk: (disk.partition(" ")[0] not in roles, -_mean(busy[disk])))[: len(COLOURS)]
@@ -112,7 +114,7 @@ def disk_figure(watched: Watched, caption: Caption) -> Figure | None:
 
 
 def network_figure(watched: Watched, caption: Caption) -> Figure | None:
-    """Figure 8: what each network interface moved, beside its rated speed; None where nobody watched them."""
+    """Return Figure 8: the throughput of each network interface, with its rated speed. Returns None without samples."""
     sent, received = (_by_item(watched, f"network_{way}_bytes") for way in ("send", "receive"))
     loopback = {interface for interface in sent if interface.partition(" ")[0] == "lo"}
     ours = sent.keys() & loopback if watched.shares_host else sent.keys() - loopback
@@ -125,7 +127,7 @@ def network_figure(watched: Watched, caption: Caption) -> Figure | None:
     lines, limits = [], []
     for interface in chosen:
         lines.append(_DrawnCurve(f"{interface} sends", sent[interface], next(colours)))
-        if not watched.shares_host:  # what loopback sends it receives as well
+        if not watched.shares_host:  # loopback receives the same bytes that it sends
             lines.append(_DrawnCurve(f"{interface} receives", received[interface], next(colours)))
         speed = watched.link_speed_bytes_per_second or speeds.get(interface)
         if speed is not None:
@@ -143,12 +145,12 @@ RESOURCE_FIGURES: Mapping[str, Callable[[Watched, Caption], Figure | None]] = {
 
 
 def _first(watched: Watched, quantity: str) -> list[Timeline]:
-    """The source that knows a quantity, if there is one: of several the first, as everywhere."""
+    """Return the source that reports a quantity, if any. Of several the first counts, as everywhere."""
     return list(watched.sources(quantity).values())[:1]
 
 
 def _by_item(watched: Watched, quantity: str) -> dict[str, Curve]:
-    """Every item of every source."""
+    """Return every item of every source."""
     return {
         _named(item, place): curve
         for place, timeline in enumerate(watched.sources(quantity).values(), 1)
@@ -157,7 +159,7 @@ def _by_item(watched: Watched, quantity: str) -> dict[str, Curve]:
 
 
 def _rated_speeds(watched: Watched) -> dict[str, float]:
-    """Bytes per second of each interface whose speed is known."""
+    """Return the bytes per second of each interface with known speed."""
     return {
         _named(interface, place): speed
         for place, timeline in enumerate(watched.sources("network_send_bytes").values(), 1)
@@ -166,7 +168,7 @@ def _rated_speeds(watched: Watched) -> dict[str, float]:
 
 
 def _named(item: str, place: int) -> str:
-    """The first source's items keep their names; those of others say which host they are of."""
+    """Return the item's name. Items of sources after the first include the name of their host."""
     return item if place == 1 else f"{item} of host {place}"
 
 
@@ -205,7 +207,10 @@ def _draw(title: str, panels: Sequence[_Panel], watched: Watched, caption: Capti
 
 
 def _draw_lines(axes: Axes, panel: _Panel, seconds: float) -> None:
-    """Steps: each value is a mean over the time before its moment. The first line lies on top; long runs are thin."""
+    """Draw steps: each value is a mean over the time before its moment.
+
+    The first line lies on top; long runs have thin lines.
+    """
     thin = 1.0 if seconds == 1 else 0.6
     for place, line in enumerate(panel.lines):
         axes.plot(
@@ -220,7 +225,7 @@ def _draw_lines(axes: Axes, panel: _Panel, seconds: float) -> None:
 
 
 def _draw_limits(axes: Axes, panel: _Panel) -> list[str]:
-    """Draw those that are in sight; returns what the caption has to say of the others."""
+    """Draw the limits near the values. Returns caption text for the others."""
     values = [value for line in panel.lines for value in line.curve.values if not isnan(value)]
     highest = max(values, default=0.0)
     unseen = []
@@ -235,8 +240,10 @@ def _draw_limits(axes: Axes, panel: _Panel) -> list[str]:
 
 
 def _mark_phases(panels: Sequence[Axes], watched: Watched, seconds: float) -> None:
-    """A band behind each phase, in the colour of its sweep. A sweep's name stands above its bands where there is room,
-    else in the legend."""
+    """Draw a band behind each phase in the colour of its sweep.
+
+    The sweep's name appears above its bands if there is room, else in the legend.
+    """
     start_ns, end_ns = watched.span_ns
     sweeps = [watched.sweeps.get(phase.position, phase.label) for phase in watched.phases]
     colours = dict(zip(dict.fromkeys(sweeps), cycle(_BANDS), strict=False))

@@ -1,7 +1,6 @@
-"""Rates per drive, beside the guidelines that storage was planned with and what ESG measured.
+"""Rates per drive, compared with the guidelines for planning storage and with ESG's measurements.
 
-One idea: the drives are what the user says they are. Where all applications share them, each rate is only its part of
-what a drive did.
+The user states the number of drives. If all applications share them, each rate is only a part of a drive's load.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from results.table import Column, Table, TableSpec
 
 @dataclass(frozen=True, slots=True)
 class Drives:
-    """How many drives held whose data."""
+    """Numbers of drives by application."""
 
     email: int
     database: int
-    shared: bool = False  # by all applications
+    shared: bool = False  # all applications share the drives
 
     @classmethod
     def for_all(cls, count: int) -> Drives:
-        """All applications on the same drives."""
+        """Return the same drives for all applications."""
         return cls(count, count, shared=True)
 
     def of(self, application: str) -> int:
@@ -33,7 +32,7 @@ class Drives:
 
 
 def drives_table(scales: Sequence[Scale], drives: Drives) -> Table:
-    """For each number of tiles: rates per drive, the guideline per disk, and ESG's."""
+    """Return for each number of tiles: rates per drive, the guideline per disk, and ESG's rates."""
     known = guidelines()
     lines = (
         (EMAIL, "operations/s", known.email),
@@ -68,7 +67,7 @@ def drives_table(scales: Sequence[Scale], drives: Drives) -> Table:
 
 
 class _DriveRate(NamedTuple):
-    """What one application did on its drives."""
+    """The rate of one application on its drives."""
 
     tiles: float
     application: str

@@ -1,7 +1,7 @@
-"""The figures of a tile run, numbered as in ESG's report: client utilisation (10), aggregate rate by tiles (11),
-throughput spikes (12), mailboxes (13) and e-mail's response time (14) by tiles.
+"""The figures of a tile run, numbered as in ESG's report.
 
-One idea: a line goes through the medians over trials, and a bar shows how far they differ.
+They are client utilisation (10), aggregate rate by tiles (11), throughput spikes (12), mailboxes (13) and e-mail's
+response time (14) by tiles. A line connects the medians over trials, and a bar shows the range.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ AGGREGATE_RATE = "figure-11-aggregate-rate"
 SPIKES = "figure-12-throughput-spikes"
 MAILBOXES = "figure-13-mailboxes"
 EMAIL_RESPONSE = "figure-14-email-response"
-LATENESS_LIMIT_MS = 2.0  # beyond which the client, not the platform, would be seen in response times
+LATENESS_LIMIT_MS = 2.0  # above this scheduling delay, the client itself would be visible in response times
 SPIKE_BAND = "#f3d9b1"
-_SPIKES_TOLD = 8  # in a caption
+_SPIKES_TOLD = 8  # spikes listed in a caption
 _LEGEND_LEFT = 0.805
 _LEGEND_WIDTH = 18  # characters
 _MARGIN = 0.35  # of a tile, to the left and right of the first and last
 
-_Points = Mapping[float, Sequence[float]]  # of each trial, by scale
+_Points = Mapping[float, Sequence[float]]  # values of each trial, by scale
 
 
 def tile_figures(
@@ -56,9 +56,11 @@ def tile_figures(
     caption: Caption,
     scale_name: str = "tiles",
 ) -> dict[str, Figure]:
-    """Every figure that this run can fill, by the stem of its file name. Spikes are those of the largest scale.
+    """Return every figure for which this run has data, by the stem of its file name.
 
-    ``courses``: of the phases that measured, without those that only archived the data.
+    Spikes are those of the largest scale.
+
+    ``courses`` are the courses of the measured phases, without those that only archived the data.
     """
     figures = {
         CLIENT_UTILISATION: client_figure(results, caption, scale_name),
@@ -71,7 +73,7 @@ def tile_figures(
 
 
 def client_figure(results: Sequence[Result], caption: Caption, scale_name: str) -> Figure | None:
-    """Figure 10: how busy the client was, and how late its timers fired: of each phase the worst of its workloads."""
+    """Return Figure 10: CPU use of the client and its scheduling delay. Each phase shows its worst workload."""
     phases: dict[int, list[Result]] = {}
     for result in results:
         if result.scale is not None and not result.is_load:
@@ -106,7 +108,7 @@ def client_figure(results: Sequence[Result], caption: Caption, scale_name: str) 
 
 
 def rate_figure(courses: Sequence[Course], caption: Caption, scale_name: str) -> Figure | None:
-    """Figure 11: peak and steady rate of all workloads together, MB/s above and objects/s beneath."""
+    """Return Figure 11: peak and steady rate of all workloads together, MB/s above and objects/s below."""
     known = [course for course in courses if course.scale is not None and summary(course, MEGABYTES)]
     if not known:
         return None
@@ -139,7 +141,7 @@ def rate_figure(courses: Sequence[Course], caption: Caption, scale_name: str) ->
 
 
 def spikes_figure(course: Course, caption: Caption, scale_name: str) -> Figure | None:
-    """Figure 12: the time line of one phase: rates with their spikes, response times under them, and the programme."""
+    """Return Figure 12, the time line of one phase: rates with spikes, response times below, and the programme."""
     rates = {quantity: summary(course, quantity) for quantity in (MEGABYTES, OBJECTS)}
     if rates[MEGABYTES] is None:
         return None
@@ -174,7 +176,10 @@ def spikes_figure(course: Course, caption: Caption, scale_name: str) -> Figure |
 
 
 def mailboxes_figure(scales: Sequence[Scale], criteria: Sequence[CriterionResult], caption: Caption) -> Figure | None:
-    """Figure 13: mailboxes that all tiles support; a cross where a criterion failed: what the rate alone would make."""
+    """Return Figure 13: mailboxes that all tiles support.
+
+    A cross marks a failed criterion, at the number from the rate alone.
+    """
     found = {scale.tiles: all_mailboxes(scale, criteria) for scale in scales}
     held = {tiles: each.supported for tiles, each in found.items() if each.supported is not None}
     missed = {t: each.possible for t, each in found.items() if each.supported is None and each.possible is not None}
@@ -218,7 +223,7 @@ def mailboxes_figure(scales: Sequence[Scale], criteria: Sequence[CriterionResult
 def email_response_figure(
     scales: Sequence[Scale], criteria: Sequence[CriterionResult], caption: Caption
 ) -> Figure | None:
-    """Figure 14: e-mail's mean retrieve and mean log archive, each with its limit dotted; points are tiles."""
+    """Return Figure 14: e-mail's mean retrieve and mean log archive, each with its limit dotted; points are tiles."""
     chosen = [scale for scale in scales if any(tile.email for trial in scale.trials for tile in trial.tiles)]
     if not chosen:
         return None
@@ -257,7 +262,7 @@ def _scale_of(course: Course) -> float:
 
 
 def _draw(axes: Axes, points: _Points, place: int, label: str) -> None:
-    """A line through the medians; a bar from the least to the most where there are several."""
+    """Draw a line through the medians, with a bar from minimum to maximum if there are several values."""
     colour, marker = COLOURS[place], MARKERS[place]
     middles = {scale: median(values) for scale, values in sorted(points.items())}
     axes.plot(
@@ -274,7 +279,7 @@ def _draw(axes: Axes, points: _Points, place: int, label: str) -> None:
 
 
 def _scale_axis(axes: Axes, scales: Sequence[float], name: str) -> None:
-    """Whole numbers, a tick for each scale where they are few."""
+    """Set whole numbers, with a tick for each scale if there are few."""
     axes.set_xlim(scales[0] - _MARGIN * _step(scales), scales[-1] + _MARGIN * _step(scales))
     if len(scales) <= 10 and _step(scales) * 25 >= scales[-1] - scales[0]:
         axes.set_xticks(list(scales), [f"{scale:,g}" for scale in scales])
@@ -285,7 +290,7 @@ def _scale_axis(axes: Axes, scales: Sequence[float], name: str) -> None:
 
 
 def _step(scales: Sequence[float]) -> float:
-    """The least distance between two."""
+    """Return the smallest distance between two scales."""
     return min((high - low for low, high in pairwise(scales)), default=1.0)
 
 
@@ -324,7 +329,7 @@ def _draw_rate(axes: Axes, course: Course, quantity: str) -> None:
 
 
 def _draw_responses(axes: Axes, course: Course) -> None:
-    """Mean response time of every bin, of each workload; a line breaks where nothing of it was done."""
+    """Draw the mean response time of every bin of each workload. A line breaks where the workload did nothing."""
     first, last = course.window
     for place, application in enumerate(course.applications):
         means = [
@@ -348,7 +353,7 @@ def _draw_responses(axes: Axes, course: Course) -> None:
 
 
 def _draw_programme(axes: Axes, course: Course) -> None:
-    """A bar for each workload while it was under way; where the outstanding requests changed, bars with an edge."""
+    """Draw a bar for each workload while it ran. An edge marks a change of the outstanding requests."""
     names = course.applications
     for place, application in enumerate(names):
         bars = sorted({(round(s.begins, 1), round(s.ends, 1)) for s in course.spans if s.application == application})
@@ -359,7 +364,7 @@ def _draw_programme(axes: Axes, course: Course) -> None:
             edgecolor="white",
             linewidth=0.8,
         )
-    axes.yaxis.tick_right()  # long names: there is room under the legend
+    axes.yaxis.tick_right()  # long names fit below the legend
     axes.tick_params(axis="y", length=0)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -367,7 +372,7 @@ def _draw_programme(axes: Axes, course: Course) -> None:
 
 
 def _merged(bars: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Copies that ran at the same time, within a second, are one bar."""
+    """Merge the bars of copies that ran at the same time, within a second."""
     found: list[tuple[float, float]] = []
     for begins, ends in bars:
         if found and begins < found[-1][1] - 1.0:
@@ -378,7 +383,7 @@ def _merged(bars: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _mark(panels: Sequence[Axes], spike: Spike, place: int) -> None:
-    """A band through all panels, its number above."""
+    """Draw a band through all panels, with its number above."""
     for axes in panels:
         axes.axvspan(spike.begins, spike.ends, color=SPIKE_BAND, linewidth=0, zorder=0)
     panels[0].text(
@@ -404,5 +409,5 @@ def _colour(place: int) -> str:
 
 
 def _dash(place: int) -> str:
-    """Lines that cross again and again are told apart without colour, too."""
+    """Return a dash pattern, so that crossing lines are distinguishable without colour."""
     return ("-", "--", "-.", ":")[place % 4]

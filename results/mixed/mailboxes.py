@@ -1,7 +1,7 @@
-"""Mailboxes: how many a tile's e-mail supports, or why none.
+"""Mailboxes: the number that a tile's e-mail supports, or the reason for none.
 
-One idea: mailboxes are database operations per second over what one mailbox asks for, and only while every criterion
-holds. A tile that is too slow supports none, however much it did.
+The number is database operations per second divided by the rate of one mailbox. It counts only if every criterion is
+met. A tile that is too slow supports none at any rate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from results.model import CriterionResult, Result
 
 @dataclass(frozen=True, slots=True)
 class Mailboxes:
-    """What a tile, or all of them, support; ``reasons`` why none do. ``possible``: what the rate alone would make."""
+    """The mailboxes that one tile, or all tiles, support.
+
+    ``reasons``: why there are none. ``possible``: the number from the rate alone.
+    """
 
     supported: int | None
     reasons: tuple[str, ...] = ()
@@ -27,20 +30,19 @@ class Mailboxes:
 
 
 def page_bytes(email: Result) -> int:
-    """Bytes of a database page: what e-mail retrieves, one as large as the other; or else what it was to archive."""
+    """Return the bytes of a database page: the mean size that e-mail retrieves, or else its configured size."""
     retrieved = part_of(email, RETRIEVE)
     return round(retrieved.bytes / retrieved.objects) if retrieved and retrieved.objects else email.object_bytes
 
 
 def limit_ms(part: str, position: int, email: Result, criteria: Sequence[CriterionResult]) -> float:
-    """The mean response time up to which a part passes: the scenario's, where it sets one for this part, or
-    Jetstress's."""
+    """Return the limit of a part's mean response time: the scenario's limit if there is one, else Jetstress's."""
     default = dict(zip((RETRIEVE, LOG), email_limits_ms(), strict=True))[part]
     return next((criterion.limit for criterion in _of(criteria, position, email) if _limits(criterion, part)), default)
 
 
 def tile_mailboxes(scale: Scale, number: int, criteria: Sequence[CriterionResult]) -> Mailboxes:
-    """What one tile supports at a number of tiles: by its median rate, and only if everything held in every trial."""
+    """Return the mailboxes of one tile, from its median rate, if every trial met every criterion."""
     rate = scale.middle(number, lambda tile: tile.email_rate)
     emails = [(trial.position, tile) for trial in scale.trials for tile in trial.tiles if tile.number == number]
     known = [tile.email for _, tile in emails if tile.email is not None]
@@ -59,7 +61,7 @@ def tile_mailboxes(scale: Scale, number: int, criteria: Sequence[CriterionResult
 
 
 def all_mailboxes(scale: Scale, criteria: Sequence[CriterionResult]) -> Mailboxes:
-    """What all tiles support together: none as soon as one of them supports none."""
+    """Return the mailboxes that all tiles support together: none if one tile supports none."""
     each = {number: tile_mailboxes(scale, number, criteria) for number in scale.numbers}
     failed = [number for number, mailboxes in each.items() if mailboxes.supported is None]
     known = [mailboxes.possible for mailboxes in each.values() if mailboxes.possible is not None]
@@ -71,7 +73,7 @@ def all_mailboxes(scale: Scale, criteria: Sequence[CriterionResult]) -> Mailboxe
 
 
 def highest_limit_ms(part: str, scale: Scale, criteria: Sequence[CriterionResult]) -> float:
-    """The highest of a part's limits in every tile and trial; they are alike unless a scenario sets several."""
+    """Return the highest of a part's limits over tiles and trials. They are equal unless a scenario sets several."""
     limits = [
         limit_ms(part, trial.position, tile.email, criteria)
         for trial in scale.trials
@@ -82,7 +84,7 @@ def highest_limit_ms(part: str, scale: Scale, criteria: Sequence[CriterionResult
 
 
 def _failures(position: int, tile: Tile, criteria: Sequence[CriterionResult]) -> list[str]:
-    """Why a tile's e-mail did not pass in one trial; the scenario's criteria first."""
+    """Return why a tile's e-mail did not pass in one trial, the scenario's criteria first."""
     email = tile.email
     if email is None:
         return ["no e-mail was measured in one of its trials"]
@@ -106,7 +108,7 @@ def _of(criteria: Sequence[CriterionResult], position: int, email: Result) -> li
 
 
 def _limits(criterion: CriterionResult, part: str) -> bool:
-    """It sets an upper limit to the mean response time of this part: ``object_ms.mean <= 5 (log)``."""
+    """Return whether it sets an upper limit to the mean response time of this part: ``object_ms.mean <= 5 (log)``."""
     return re.fullmatch(rf"object_ms\.mean\s*<.*\({part}\)", criterion.name) is not None
 
 

@@ -1,12 +1,12 @@
-"""The course of a phase: what all workloads did second by second, where that stood out, and which change caused it.
+"""The course of a phase: the rates of all workloads second by second, the spikes, and the cause of each spike.
 
-One idea: the steady rate is the median of the seconds outside spikes, and a spike is what stands far enough above that
-median. So both are found together: begin with all seconds, mark what stands out, take the median of the others, and
-again, until nothing more stands out. The marks only grow, so it ends.
+The steady rate is the median of the seconds outside spikes, and a spike is far enough above that median. The two
+definitions depend on each other, so both are found by iteration. Begin with all seconds, mark the spikes, take the
+median of the others, and repeat until no new second is marked. Marks are never removed, so the iteration ends.
 
-Far enough is 25% above the median and four times the usual scatter, for two seconds or more; the scatter is 1.4826
-times the median distance from the median (a standard deviation, were it normal). A second between two that stand out
-does too.
+Far enough is 25% above the median and four times the usual scatter, for two seconds or more. The scatter is 1.4826
+times the median distance from the median (the standard deviation of a normal distribution). A single second between two
+marked seconds is marked too.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from results.model import Result
 
 BIN_SECONDS = 1.0
 PEAK_SECONDS = 10.0
-RISE_MIN = 0.25  # of the steady rate
+RISE_MIN = 0.25  # relative to the steady rate
 SCATTERS_MIN = 4.0
 SPIKE_BINS_MIN = 2
-CAUSE_SECONDS = 2.0  # before a spike's first second: a change in this time may have caused it
-BESIDE_SECONDS = 10.0  # before and after a spike, for comparison
+CAUSE_SECONDS = 2.0  # a change up to this long before a spike's first second may have caused it
+BESIDE_SECONDS = 10.0  # time before and after a spike, for comparison
 _SCATTER = 1.4826
-_LABELS_TOLD = 2  # of changes at one moment
+_LABELS_TOLD = 2  # labels shown of changes at one moment
 
 MEGABYTES = "MB/s"
 OBJECTS = "objects/s"
@@ -35,7 +35,7 @@ OBJECTS = "objects/s"
 
 @dataclass(slots=True)
 class Amount:
-    """What was done in a bin."""
+    """Work done in a bin."""
 
     objects: int = 0
     bytes: int = 0
@@ -49,11 +49,11 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When one workload was under way, warm-up included: seconds after its phase began."""
+    """The time in which one workload ran, warm-up included, in seconds after its phase began."""
 
     workload: str
-    application: str  # or its name, where it has none
-    label: str  # the application, and how many requests were outstanding where that changes
+    application: str  # the application, or the workload's name if it has none
+    label: str  # the application, and the number of outstanding requests if that changes
     clients: int
     begins: float
     measured_from: float
@@ -62,7 +62,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class RateChange:
-    """A workload, or one in several tiles at once, began or ended."""
+    """The beginning or end of a workload, or of its copies in several tiles at once."""
 
     at: float
     begins: bool
@@ -78,8 +78,11 @@ class RateChange:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A phase second by second. ``bins``: of each application, as many as the phase had; ``window``: the bins that lie
-    wholly within the programme, first and one past the last."""
+    """A phase second by second.
+
+    ``bins`` has for each application all bins of the phase. ``window`` has the bins wholly within the programme: first
+    and one past the last.
+    """
 
     position: int
     scale: float | None
@@ -90,24 +93,26 @@ class Course:
 
     @property
     def applications(self) -> list[str]:
-        """In the order in which they began."""
+        """Return the applications in the order in which they began."""
         return list(dict.fromkeys(span.application for span in sorted(self.spans, key=lambda span: span.begins)))
 
     def rates(self, quantity: str, application: str | None = None) -> list[float]:
-        """MB/s or objects/s of every bin, of one application or of all together."""
+        """Return MB/s or objects/s of every bin, of one application or of all together."""
         chosen = self.bins.values() if application is None else [self.bins[application]]
         return [
             sum(_of(amount, quantity) for amount in column) / self.bin_seconds for column in zip(*chosen, strict=True)
         ]
 
     def is_under_way(self, application: str, place: int) -> bool:
-        """Whether an application was at work in the middle of a bin."""
+        """Return whether an application was running in the middle of a bin."""
         middle = (place + 0.5) * self.bin_seconds
         return any(span.begins <= middle < span.ends for span in self.spans if span.application == application)
 
     def began(self, application: str, at: float) -> float | None:
-        """When the work began that an application was at, at this moment or within a bin after it, points without a
-        pause between them being one."""
+        """Return when an application's work at this moment, or within one bin after it, began.
+
+        Points without a pause between them count as one.
+        """
         spans = sorted((s.begins, s.ends) for s in self.spans if s.application == application)
         began: float | None = None
         ended = -self.bin_seconds
@@ -120,14 +125,14 @@ class Course:
         return began if ended > at else None
 
     def labels(self, application: str, places: Iterable[int]) -> frozenset[str]:
-        """What an application was doing in these bins: with how many requests outstanding."""
+        """Return the labels of an application in these bins: its numbers of outstanding requests."""
         middles = [(place + 0.5) * self.bin_seconds for place in places]
         own = [span for span in self.spans if span.application == application]
         return frozenset(span.label for span in own for middle in middles if span.begins <= middle < span.ends)
 
     @property
     def changes(self) -> list[RateChange]:
-        """Every beginning and end, copies that changed together (within a bin) as one."""
+        """Return every beginning and end. Copies that changed together (within a bin) count as one."""
         moments = [(span.begins, True, span) for span in self.spans] + [(span.ends, False, span) for span in self.spans]
         found: list[RateChange] = []
         for at, begins, span in sorted(moments, key=lambda moment: (moment[2].label, moment[1], moment[0])):
@@ -152,22 +157,22 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """One of the other workloads before, during and after a spike; None: it was not under way, or did nothing."""
+    """Another workload before, during and after a spike; None: it was not running, or did nothing."""
 
     application: str
     objects_per_second: tuple[float | None, float | None, float | None]
     response_ms: tuple[float | None, float | None, float | None]
-    changed: str  # what of its own was not the same over these times; empty: nothing
+    changed: str  # its own change over these times; empty: none
 
 
 @dataclass(frozen=True, slots=True)
 class Spike:
-    """Seconds in which a rate stood out. ``quantities``: in MB/s, in objects/s, or in both."""
+    """Seconds with a rate far above the steady rate. ``quantities``: in MB/s, in objects/s, or in both."""
 
     quantities: tuple[str, ...]
     begins: float
     ends: float
-    rate: float  # mean, of the first of its quantities
+    rate: float  # mean of the first of its quantities
     highest: float
     steady: float
     carrier: str  # the application whose rate rose most
@@ -176,9 +181,9 @@ class Spike:
 
 
 def course(results: Sequence[Result], rows: Iterable[WorkloadInterval], interval_ns: int) -> Course:
-    """The course of one phase from its results and the intervals of its workloads.
+    """Return the course of one phase from its results and the intervals of its workloads.
 
-    A bin is 1 s, or one interval where that is longer; an interval belongs to the bin in which it begins.
+    A bin is 1 s, or one interval if that is longer. An interval belongs to the bin in which it begins.
     """
     per_bin = max(1, round(BIN_SECONDS * 1e9 / interval_ns))
     bin_seconds = per_bin * interval_ns / 1e9
@@ -204,7 +209,7 @@ def course(results: Sequence[Result], rows: Iterable[WorkloadInterval], interval
 
 
 def summary(course: Course, quantity: str) -> Rate | None:
-    """Peak and steady rate of a phase; None where nothing was done."""
+    """Return peak and steady rate of a phase. Returns None if nothing was done."""
     first, last = course.window
     rates = course.rates(quantity)[first:last]
     if not rates or not any(rates):
@@ -217,7 +222,7 @@ def summary(course: Course, quantity: str) -> Rate | None:
 
 
 def standing_out(rates: Sequence[float]) -> list[bool]:
-    """Which bins are in a spike, by the rule at the head of this module."""
+    """Return which bins are in a spike, by the rule in this module's docstring."""
     marked = [False] * len(rates)
     while True:
         calm = [rate for rate, out in zip(rates, marked, strict=True) if not out]
@@ -235,9 +240,9 @@ def standing_out(rates: Sequence[float]) -> list[bool]:
 
 
 def spikes(course: Course) -> list[Spike]:
-    """Every spike of a phase in order of time.
+    """Return every spike of a phase in order of time.
 
-    One that shows in objects/s and overlaps one in MB/s by half of the shorter, or more, is the same.
+    A spike in objects/s that overlaps one in MB/s by at least half of the shorter is the same spike.
     """
     megabytes, objects = summary(course, MEGABYTES), summary(course, OBJECTS)
     found = [(run, [MEGABYTES], megabytes) for run in _runs(megabytes)]
@@ -255,7 +260,7 @@ def spikes(course: Course) -> list[Spike]:
 
 
 def _spans(results: Sequence[Result], rows: Sequence[WorkloadInterval], interval_seconds: float) -> tuple[Span, ...]:
-    """From the first to the last that a workload did, and at least its measured time."""
+    """Return the spans from the first to the last activity of each workload, and at least its measured time."""
     clients: dict[str, set[int]] = {}
     for result in results:
         clients.setdefault(_application(result), set()).add(result.clients)
@@ -297,7 +302,7 @@ def _long_enough(marked: Sequence[bool]) -> list[bool]:
 
 
 def _runs(rate: Rate | None) -> list[tuple[int, int]]:
-    """Marked bins that follow each other: first and one past the last, from the window's beginning."""
+    """Return runs of consecutive marked bins: first and one past the last, from the window's beginning."""
     runs, place = [], 0
     for out, group in groupby(rate.marked if rate else ()):
         length = len(list(group))
@@ -349,7 +354,7 @@ def _spike(course: Course, run: tuple[int, int], quantities: tuple[str, ...], ra
 
 
 def _stretch(places: Iterable[int], calm: set[int]) -> list[int]:
-    """The bins up to the next spike or the end of the programme."""
+    """Return the bins up to the next spike or the end of the programme."""
     found = []
     for place in places:
         if place not in calm:
@@ -359,9 +364,9 @@ def _stretch(places: Iterable[int], calm: set[int]) -> list[int]:
 
 
 def _cause(course: Course, begins: float, carrier: str) -> tuple[str, float]:
-    """The change of the programme at a spike's beginning, and when all was still as before.
+    """Return the change of the programme that caused a spike, and the last moment before it took effect.
 
-    It is that of the workload that carries the spike, if there is one; it may have begun gently, seconds before.
+    A change of the workload that carries the spike has priority. Its rate may have risen slowly, seconds before.
     """
     began = course.began(carrier, begins)
     gently = began if began is not None and 0 <= begins - began <= BESIDE_SECONDS else begins
@@ -401,6 +406,6 @@ def _rate(amounts: Sequence[Amount], bin_seconds: float) -> float | None:
 
 
 def _mean(amounts: Sequence[Amount]) -> float | None:
-    """Mean response time in milliseconds."""
+    """Return the mean response time in milliseconds."""
     objects = sum(amount.objects for amount in amounts)
     return sum(amount.response_total_ns for amount in amounts) / objects / 1e6 if objects else None

@@ -1,6 +1,7 @@
-"""The programme of a phase as tables: when each workload ran, peak and steady rates, spikes, and who felt them.
+"""The programme of a phase as tables: when each workload ran, peak and steady rates, spikes and their effects.
 
-One idea: a spike is told with the change that caused it and with what all others did before, during and after it.
+The tables show each spike with the change that caused it, and with the rates of all other workloads before, during and
+after it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ RULE = (
 
 
 def programme_tables(courses: Sequence[Course], scale_name: str) -> list[Table]:
-    """Every table that these phases can fill."""
+    """Return every table for which these phases have data."""
     tables = [
         programme_table(courses, scale_name),
         rates_table(courses, scale_name),
@@ -46,7 +47,7 @@ def programme_tables(courses: Sequence[Course], scale_name: str) -> list[Table]:
 
 
 def programme_table(courses: Sequence[Course], scale_name: str) -> Table:
-    """When each workload was under way."""
+    """Return when each workload ran."""
 
     def spans(row: tuple[Course, str]) -> list[Span]:
         course, application = row
@@ -75,7 +76,7 @@ def programme_table(courses: Sequence[Course], scale_name: str) -> Table:
 
 
 class _Whole(NamedTuple):
-    """Of all workloads of a phase."""
+    """The values of all workloads of a phase."""
 
     course: Course
     megabytes: Rate | None
@@ -83,7 +84,7 @@ class _Whole(NamedTuple):
 
 
 def rates_table(courses: Sequence[Course], scale_name: str) -> Table:
-    """Peak and steady rate of all workloads together, for each scale."""
+    """Return peak and steady rate of all workloads together, for each scale."""
 
     def shorter(row: _Whole) -> tuple[str, ...]:
         seconds = row.megabytes.peak_seconds if row.megabytes else PEAK_SECONDS
@@ -106,7 +107,7 @@ def rates_table(courses: Sequence[Course], scale_name: str) -> Table:
 
 
 class _Numbered(NamedTuple):
-    """A spike by its number in its phase, and one of the workloads beside it."""
+    """A spike by its number in its phase, and one of the other workloads."""
 
     course: Course
     number: int
@@ -118,7 +119,7 @@ _SPIKE = Column("spike", of=lambda row: row.number, label=True)
 
 
 def spikes_table(courses: Sequence[Course], scale_name: str) -> Table:
-    """Every spike, and the change of the programme that caused it."""
+    """Return every spike, and the change of the programme that caused it."""
     return TableSpec(
         name="spikes",
         title="Throughput spikes",
@@ -144,7 +145,7 @@ def spikes_table(courses: Sequence[Course], scale_name: str) -> Table:
 
 
 def others_table(courses: Sequence[Course], scale_name: str) -> Table:
-    """What all other workloads did before, during and after each spike."""
+    """Return the rates of all other workloads before, during and after each spike."""
     return TableSpec(
         name="spikes-others",
         title="The other workloads before, during and after each spike",

@@ -1,7 +1,7 @@
-"""What ESG Lab published of tiles on two block storage systems, to stand beside what is measured on an object store.
+"""ESG Lab's published results of tiles on two block storage systems, for comparison with an object store.
 
-One idea: these are somebody else's numbers, of another kind of storage. They are read from
-``reference/mixed_workload.json`` and never altered, and no ratio to them is formed.
+These are another owner's numbers, for another kind of storage. The module reads them from
+``reference/mixed_workload.json`` and never alters them. No table computes a ratio to them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class PublishedEmail:
 
 @dataclass(frozen=True, slots=True)
 class PublishedDatabase:
-    """One line of its Table 3. The latency is the least, with 1 outstanding; the rates are the largest."""
+    """One line of its Table 3. The latency is the minimum, with 1 outstanding request; the rates are the maxima."""
 
     tile: int | None  # None: all
     small_per_second: float
-    large_megabytes_per_second: float  # as printed: whether they are 10^6 or 2^20 bytes is not known
+    large_megabytes_per_second: float  # as printed; the report does not say whether they are 10^6 or 2^20 bytes
     latency_ms: float | None
 
 
@@ -44,17 +44,17 @@ class PublishedWebScan:
     web_per_second: float
     web_mebibytes_per_second: float | None
     scan_mebibytes_per_second: float | None
-    scan_as_printed: float | None = None  # where whether it is MB or MiB is not known
+    scan_as_printed: float | None = None  # as printed, if the report does not say MB or MiB
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedTiles:
-    """One ESG Lab report. ``tiles``: how many the database, web and scan lines are of; None: our copy does not say."""
+    """One ESG Lab report. ``tiles``: the number for the database, web and scan lines; None: our copy does not say."""
 
     name: str
     source: str
     tiles: int | None
-    small_outstanding: int | None  # with which the most small operations were reached
+    small_outstanding: int | None  # outstanding requests at the maximum rate of small operations
     large_outstanding: int | None
     email: tuple[PublishedEmail, ...]
     database: tuple[PublishedDatabase, ...]
@@ -63,7 +63,7 @@ class PublishedTiles:
 
 @dataclass(frozen=True, slots=True)
 class Guideline:
-    """What a disk was to be counted on for, and what ESG's tiles came to."""
+    """The planned rate of a disk, and the rate of ESG's tiles."""
 
     per_disk: float
     measured_per_drive: float | None
@@ -81,7 +81,7 @@ class Guidelines:
 
 @cache
 def mailbox_rates() -> dict[int, float]:
-    """Database operations per second of one mailbox, by the bytes of a page: Jetstress 2007 and 2010."""
+    """Return database operations per second of one mailbox, by page size in bytes: Jetstress 2007 and 2010."""
     data = _data()
     pages = data["ds5020"]["email"]["page_kib"]
     return {
@@ -92,21 +92,21 @@ def mailbox_rates() -> dict[int, float]:
 
 @cache
 def email_limits_ms() -> tuple[float, float]:
-    """The mean retrieve and the mean log archive up to which Jetstress passes, in milliseconds."""
+    """Return the limits of Jetstress for the mean retrieve and the mean log archive, in milliseconds."""
     limits = _data()["ds5020"]["email"]["pass"]
     return limits["database_read_ms"], limits["log_write_ms"]
 
 
 @cache
 def small_latency_limit_ms() -> float:
-    """The mean of small database operations that should not be exceeded, in milliseconds."""
+    """Return the limit for the mean of small database operations, in milliseconds."""
     highest: float = _data()["ds5020"]["database"]["guideline_small_latency_ms"][1]
     return highest
 
 
 @cache
 def guidelines() -> Guidelines:
-    """Rates per disk that storage was planned with, beside those that ESG measured on the DS5020."""
+    """Return the guideline rates per disk, with those that ESG measured on the DS5020."""
     data = _data()["ds5020"]["per_device_guidelines"]
     measured = data["measured"]
     return Guidelines(
@@ -118,7 +118,7 @@ def guidelines() -> Guidelines:
 
 @cache
 def ds5020() -> PublishedTiles:
-    """The report on the IBM DS5020 of May 2010: Tables 2, 3 and 4."""
+    """Return the report on the IBM DS5020 of May 2010: Tables 2, 3 and 4."""
     data = _data()["ds5020"]
     totals = data["database"]["printed_totals"]
     web, scan = data["web_server"], data["scan_read"]
@@ -153,7 +153,7 @@ def ds5020() -> PublishedTiles:
 
 @cache
 def storwize_v7000() -> PublishedTiles:
-    """The report on the IBM Storwize V7000 of February 2011: what of it is printed as numbers."""
+    """Return the report on the IBM Storwize V7000 of February 2011: the values that it prints as numbers."""
     data = _data()["storwize_v7000"]
     email = data["email"]
     return PublishedTiles(

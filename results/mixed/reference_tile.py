@@ -1,7 +1,7 @@
-"""The reference tile: what one tile did on a named platform and machine, stored, so that scores have one measure.
+"""The reference tile: stored results of one tile on a named platform and machine, the unit of all scores.
 
-One idea: it is a document of a real run, with its five throughputs and everything that says where they come from;
-anybody's run of one tile can be made another.
+It is a document of a real run, with its five throughputs and their full origin. Any run of one tile can become another
+reference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KEYS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ReferenceTile:
-    """One tile's throughputs by application, MB/s for large operations and the scan, and where they come from."""
+    """Throughputs of one tile by application, MB/s for large operations and the scan, and their origin."""
 
     name: str
     platform: str
@@ -42,7 +42,7 @@ class ReferenceTile:
 
     @property
     def described(self) -> str:
-        """For captions."""
+        """Return a description for captions."""
         return f"{self.name}: {self.platform} on {self.machine}, {self.date}, Archiver {self.archiver_version}"
 
 
@@ -64,7 +64,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def stored_reference() -> ReferenceTile:
-    """The reference that comes with Archiver. Raises UsageError where it is missing or damaged."""
+    """Return the reference that is included with Archiver. Raises UsageError if it is missing or damaged."""
     file = resources.files("results").joinpath(*_STORED)
     try:
         text = file.read_bytes()
@@ -74,7 +74,7 @@ def stored_reference() -> ReferenceTile:
 
 
 def read_reference(path: Path) -> ReferenceTile:
-    """The reference in a file. Raises UsageError naming the file, the key and the remedy."""
+    """Return the reference in a file. Raises UsageError naming the file, the key and the remedy."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -92,10 +92,10 @@ def reference_document(
     date: str,
     archiver_version: str,
 ) -> dict[str, Any]:
-    """The document of a reference, made from what one tile did alone in a run: medians over its trials.
+    """Return the document of a reference, from the trials of a single tile in a run: medians over the trials.
 
-    Raises ResultsError where the run measured no single tile, lacks an application, or a criterion failed or none was
-    judged: what did not hold is no measure for others.
+    Raises ResultsError if the run measured no single tile or lacks an application. It also raises ResultsError if a
+    criterion failed or none was judged, because such a run cannot be a reference.
     """
     alone = next((scale for scale in scales if scale.tiles == 1), None)
     if alone is None:

@@ -1,6 +1,6 @@
-"""What was asked of each scale (tiles, users, cameras, clients) and held, and how the search for the largest went.
+"""Criteria of each scale (tiles, users, cameras, clients) with results, and the search for the largest scale.
 
-One idea: a criterion of a scale is judged by its worst workload in its worst trial; all others did better.
+The worst workload in the worst trial decides about a criterion of a scale.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ THE_RUN = "the run"
 
 
 def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result], scale_name: str) -> Table:
-    """A row for each scale, criterion and application: the worst that was measured, the limit, and how many held."""
+    """Return a row for each scale, criterion and application: worst measured value, limit, and number met."""
     applications = {result.workload: result.application for result in results if result.application}
     groups: dict[tuple[float | None, str, str], list[CriterionResult]] = {}
     for each in criteria:
@@ -62,7 +62,7 @@ class _Judged(NamedTuple):
 
 
 def search_table(outcome: SearchOutcome) -> Table:
-    """Every trial of the search in order, and beneath what it came to."""
+    """Return every trial of the search in order, with the result of the search below."""
     return TableSpec(
         name="search",
         title=f"Search for the most {outcome.name}",
@@ -77,7 +77,7 @@ def search_table(outcome: SearchOutcome) -> Table:
 
 
 def search_told(outcome: SearchOutcome) -> str:
-    """What a search came to, in sentences."""
+    """Return the result of a search, in sentences."""
     found = f"no number of {outcome.name} held"
     if outcome.largest is not None:
         found = f"the largest that held: {outcome.largest:,} {outcome.name}"
@@ -85,7 +85,7 @@ def search_told(outcome: SearchOutcome) -> str:
 
 
 def _worst(judged: Sequence[CriterionResult]) -> CriterionResult:
-    """Not measured is worst; else the one farthest on the wrong side."""
+    """Return the worst value: one that was not measured, else the farthest on the wrong side of the limit."""
 
     def badness(each: CriterionResult) -> tuple[bool, bool, float]:
         if each.measured is None:

@@ -1,8 +1,8 @@
 """The score of a tile run, in the form of VMmark: "3.42@4 tiles".
 
-One idea: a tile scores the geometric mean over its applications of their throughput over the reference tile's, so that
-an application twice as fast cannot make up for two that are half as fast; tiles add up; and where a criterion
-failed there is no score at all.
+A tile's score is the geometric mean over its applications of their throughput divided by the reference tile's. One
+application that is twice as fast therefore cannot compensate for two that are half as fast. Tiles add up. If a
+criterion failed, there is no score.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _TOLD_MAX = 2  # failed criteria that are named
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a number of tiles scored, or why nothing."""
+    """The score of a number of tiles, or the reason for its absence."""
 
     tiles: float
     value: float | None
     reason: str = ""
 
     def __str__(self) -> str:
-        """ "3.42@4 tiles"."""
+        """Return "3.42@4 tiles"."""
         count = f"{self.tiles:g} tile{'' if self.tiles == 1 else 's'}"
         return f"no score at {count}: {self.reason}" if self.value is None else f"{self.value:.2f}@{count}"
 
 
 def score_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
-    """The weight of each application that counts; they sum to 1. None: all alike; what is not named does not count.
+    """Return the weight of each application in the score; the weights sum to 1.
 
-    Raises ScenarioError for names that are no application's, for weights that are negative or no numbers, and for
-    weights that sum to nothing.
+    None gives equal weights. Applications that are not named do not count. Raises ScenarioError for unknown
+    applications, for weights that are negative or no numbers, and for weights that sum to zero.
     """
     given = dict.fromkeys(APPLICATIONS, 1.0) if weights is None else dict(weights)
     for name, weight in given.items():
@@ -55,7 +55,10 @@ def score_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
 
 
 def tile_score(tile: Tile, reference: ReferenceTile, weights: Mapping[str, float]) -> float | None:
-    """The weighted geometric mean of a tile's ratios; None where an application that counts did nothing."""
+    """Return the weighted geometric mean of a tile's ratios.
+
+    Returns None if an application with a weight did nothing.
+    """
     ratios = {name: ratio for name in weights if (ratio := _ratio(tile.throughputs[name], reference, name))}
     if len(ratios) < len(weights):
         return None
@@ -65,7 +68,7 @@ def tile_score(tile: Tile, reference: ReferenceTile, weights: Mapping[str, float
 def scale_score(
     scale: Scale, criteria: Sequence[CriterionResult], reference: ReferenceTile, weights: Mapping[str, float]
 ) -> Score:
-    """The score of a number of tiles: the median over its trials, in all of which every criterion must have held."""
+    """Return the score of a number of tiles: the median over its trials, if every trial met every criterion."""
     scores = []
     for trial in scale.trials:
         reason = _why_none(trial, criteria, weights)
@@ -77,7 +80,10 @@ def scale_score(
 
 
 def best_score(scores: Sequence[Score]) -> Score | None:
-    """That of the most tiles that held; where none did, that of the fewest, with its reason; None where none ran."""
+    """Return the score of the most tiles that met all criteria.
+
+    If none did, return the score of the fewest, with its reason. Returns None if none ran.
+    """
     held = [score for score in scores if score.value is not None]
     if held:
         return max(held, key=lambda score: score.tiles)
@@ -90,8 +96,10 @@ def score_table(
     reference: ReferenceTile,
     weights: Mapping[str, float] | None = None,
 ) -> Table:
-    """Each tile's ratios and their mean, and the score of each number of tiles. Raises ScenarioError as
-    ``score_weights``."""
+    """Return each tile's ratios and their mean, and the score of each number of tiles.
+
+    Raises ScenarioError as ``score_weights``.
+    """
     shares = score_weights(weights)
     scores = [scale_score(scale, criteria, reference, shares) for scale in scales]
     best = best_score(scores)
@@ -131,7 +139,7 @@ def score_table(
 
 
 class _Scored(NamedTuple):
-    """A tile of a number of tiles, or all of them."""
+    """One tile of a number of tiles, or all of them."""
 
     scale: Scale
     score: Score
@@ -143,7 +151,7 @@ def _ratio(throughput: float | None, reference: ReferenceTile, application: str)
 
 
 def _why_none(trial: TileTrial, criteria: Sequence[CriterionResult], weights: Mapping[str, float]) -> str:
-    """Why a trial has no score; empty: it has one."""
+    """Return why a trial has no score; empty if it has one."""
     judged = [criterion for criterion in criteria if criterion.position == trial.position]
     failed = [f"{each.workload}: {each.name}" if each.workload else each.name for each in judged if not each.passed]
     if failed:

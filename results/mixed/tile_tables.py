@@ -1,7 +1,7 @@
 """The tables of a tile run: e-mail, database, web and scan, per tile and for all, as in ESG's Tables 2, 3 and 4.
 
-One idea: a tile's row is the median over trials, and "all" is the sum of its rows (of times: the mean over objects),
-so that a reader can add up. Published rows have a name that says whose they are, and no ratio stands beside them.
+A tile's row is the median over trials. The row "all" is the sum of the other rows (for times: the mean over objects),
+so that a reader can check it. The names of published rows include their source, and no table computes a ratio to them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LEAST_OF_TILES = "the mean of the tiles' least"
 def tile_tables(
     scales: Sequence[Scale], criteria: Sequence[CriterionResult] = (), published: Sequence[PublishedTiles] = ()
 ) -> list[Table]:
-    """Every table that these tiles can fill: all of them together first, then by application."""
+    """Return every table for which these tiles have data: the totals first, then by application."""
     tables = [
         totals_table(scales, criteria),
         email_table(scales, criteria, published),
@@ -53,7 +53,7 @@ def tile_tables(
 
 
 def totals_table(scales: Sequence[Scale], criteria: Sequence[CriterionResult]) -> Table:
-    """One row for each number of tiles: what they did together."""
+    """Return one row for each number of tiles, with their totals."""
 
     def throughput(application: str) -> Callable[[Scale], float | None]:
         return lambda scale: total(scale.throughput(tile, application) for tile in scale.numbers)
@@ -82,11 +82,11 @@ class _TileRow:
     """One tile in every trial of a number of tiles, or all of them together."""
 
     scale: Scale
-    tile: int | None  # None: all of them
+    tile: int | None  # None: all tiles
 
     @property
     def tiles(self) -> list[Tile]:
-        """In every trial."""
+        """Return the tile in every trial."""
         if self.tile is not None:
             return self.scale.all_of(self.tile)
         return [tile for trial in self.scale.trials for tile in trial.tiles]
@@ -96,7 +96,7 @@ class _TileRow:
         return self.scale.numbers if self.tile is None else [self.tile]
 
     def rate(self, of: Callable[[Tile], float | None]) -> float | None:
-        """The median over trials; of all the sum of the tiles' medians, which there is if no tile lacks one."""
+        """Return the median over trials. For all tiles, return the sum of their medians, or None if one lacks it."""
         return total(self.scale.middle(tile, of) for tile in self.numbers)
 
 
@@ -108,7 +108,7 @@ _LABELS = (
 
 
 def _rows(scales: Sequence[Scale], has: Callable[[Tile], object], *, whole: bool = True) -> list[_TileRow]:
-    """Each tile that has what the table is of, and below it all of a number of tiles."""
+    """Return each tile with data for the table, followed by a row for all of a number of tiles."""
     rows = []
     for scale in scales:
         chosen = [_TileRow(scale, tile) for tile in scale.numbers if any(has(each) for each in scale.all_of(tile))]
@@ -119,7 +119,7 @@ def _rows(scales: Sequence[Scale], has: Callable[[Tile], object], *, whole: bool
 def email_table(
     scales: Sequence[Scale], criteria: Sequence[CriterionResult], published: Sequence[PublishedTiles] = ()
 ) -> Table:
-    """The form of Table 2: operations/s, times, and the mailboxes that they support while every criterion holds."""
+    """Return the form of Table 2: operations/s, times, and the mailboxes if every criterion is met."""
     rows = _rows(scales, lambda tile: tile.email)
 
     def mailboxes(row: _TileRow) -> Cell:
@@ -144,7 +144,7 @@ def email_table(
 
 
 def email_operations_table(scales: Sequence[Scale]) -> Table:
-    """What e-mail's operations were on a store that keeps what is locked: each kind counted apart."""
+    """Return e-mail's operations on a store that keeps locked objects, each kind counted separately."""
     return TableSpec(
         name="tiles-email-operations",
         title="E-mail by tile: its operations, each kind apart",
@@ -167,7 +167,7 @@ def email_operations_table(scales: Sequence[Scale]) -> Table:
 
 
 def database_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] = ()) -> Table:
-    """The form of Table 3, with the latency and the outstanding requests that belong to each rate."""
+    """Return the form of Table 3, with the latency and the outstanding requests of each rate."""
     rows = _rows(scales, lambda tile: tile.database_small or tile.database_large)
     return TableSpec(
         name="tiles-database",
@@ -202,7 +202,7 @@ def database_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] 
 
 
 def web_scan_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] = ()) -> Table:
-    """The form of Table 4: web server and scan."""
+    """Return the form of Table 4: web server and scan."""
     rows = _rows(scales, lambda tile: tile.web or tile.scan)
 
     def rate(of: Callable[[Tile], Result | None], field: str) -> Callable[[_TileRow], float | None]:
@@ -225,13 +225,13 @@ def web_scan_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] 
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """None where one is missing, or there are none."""
+    """Return the mean. Returns None if a value is missing or there are none."""
     known = [value for value in values if value is not None]
     return fmean(known) if known and len(known) == len(values) else None
 
 
 def _least_mean_ms(scale: Scale) -> float | None:
-    """The mean over tiles of the mean response times of their quickest points."""
+    """Return the mean over tiles of the mean response times of their fastest points."""
     return _mean([mean_ms(scale.middle_point(n, lambda tile: tile.small_quickest, mean_ms)) for n in scale.numbers])
 
 
@@ -244,7 +244,7 @@ def _part_ms(row: _TileRow, name: str) -> float | None:
 
 
 def _mailbox_cell(mailboxes: Mailboxes) -> Cell:
-    """The number, or "none" and the reasons."""
+    """Return the number, or "none" and the reasons."""
     if mailboxes.supported is not None:
         return number(mailboxes.supported, 0)
     return Cell("none" if mailboxes.possible is not None else NOT_MEASURED, None, mailboxes.reasons)
@@ -259,14 +259,14 @@ def _part_column(heading: str, name: str) -> Column:
 
 
 def _share(row: _TileRow, name: str, factor: int) -> float | None:
-    """Of e-mail's operations."""
+    """Return the share of e-mail's operations."""
     rate, whole = _part_rate(row, name), row.rate(lambda tile: tile.email_rate)
     return factor * rate / whole if whole and rate is not None else None
 
 
 @dataclass(frozen=True)
 class _Points:
-    """Of each tile of a row: most small, quickest small, most small within the limit, most large."""
+    """For each tile of a row: most small operations, lowest latency, most small within the limit, most large."""
 
     best: list[Result | None]
     quickest: list[Result | None]
@@ -309,7 +309,7 @@ def _points(row: _TileRow) -> _Points:
 
 
 def _early(which: str) -> Callable[[_Points], tuple[str, ...]]:
-    """Of a tile's own point."""
+    """Return the function that notes if a single tile's point ended early."""
 
     def notes(points: _Points) -> tuple[str, ...]:
         (point, *_) = getattr(points, which)
@@ -352,7 +352,7 @@ def _published_database(study: PublishedTiles) -> Iterator[tuple[Cell, ...]]:
 
 
 def _published_web_scan(study: PublishedTiles) -> Iterator[tuple[Cell, ...]]:
-    """MB/s follow from the MiB/s that are printed."""
+    """Yield the published rows. MB/s follow from the printed MiB/s."""
     for line in study.web_scan:
         scan = number(_megabytes(line.scan_mebibytes_per_second), 1)
         yield (
@@ -380,7 +380,7 @@ def _trials(scales: Sequence[Scale]) -> str:
 
 
 def _whose(published: Sequence[PublishedTiles]) -> str:
-    """Of the rows that are not ours."""
+    """Return the name of the rows' source."""
     if not published:
         return ""
     names = " and ".join(f"{study.name} ({study.source.rpartition(', ')[2]})" for study in published)

@@ -1,7 +1,7 @@
-"""The results of a tile run, put together again as tiles: in each trial of a number of tiles, what every tile did.
+"""The results of a tile run, grouped as tiles: every tile in each trial of a number of tiles.
 
-One idea: a tile is what one copy of each workload came to in one phase. What it did not measure is None and stays None:
-a total of four tiles of which one is missing is no total.
+A tile is the results of one copy of each workload in one phase. A value that was not measured is None. Four tiles have
+no total if one value is missing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,20 @@ DATABASE_SMALL = "database small"
 DATABASE_LARGE = "database large"
 WEB = "web"
 SCAN = "scan"
-APPLICATIONS = (EMAIL, DATABASE_SMALL, DATABASE_LARGE, WEB, SCAN)  # that do work of their own, and count in a score
+APPLICATIONS = (
+    EMAIL,
+    DATABASE_SMALL,
+    DATABASE_LARGE,
+    WEB,
+    SCAN,
+)  # each does its own work and counts in a score
 RETRIEVE = "retrieve"
-LOG = "log"  # the part of e-mail that is no database operation
+LOG = "log"  # the part of e-mail without database operations
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One tile in one trial; database results by the number of requests outstanding, fewest first."""
+    """One tile in one trial. Database results are by the number of outstanding requests, ascending."""
 
     number: int
     email: Result | None
@@ -38,7 +44,7 @@ class Tile:
 
     @property
     def email_rate(self) -> float | None:
-        """Database operations per second: all that e-mail does but its log."""
+        """Database operations per second: all e-mail operations except the log."""
         if self.email is None:
             return None
         return sum(part.objects_per_second for part in self.email.parts if part.name != LOG)
@@ -50,13 +56,13 @@ class Tile:
 
     @property
     def small_quickest(self) -> Result | None:
-        """The point with the least mean response time."""
+        """The point with the lowest mean response time."""
         timed = [point for point in self.database_small if mean_ms(point) is not None]
         return min(timed, key=lambda point: mean_ms(point) or 0.0, default=None)
 
     @property
     def small_within_limit(self) -> Result | None:
-        """Of the points whose mean is within the guideline's limit, the one with the most operations per second."""
+        """Of the points whose mean meets the guideline's limit, the one with the most operations per second."""
         limit = small_latency_limit_ms()
         held = [point for point in self.database_small if (mean := mean_ms(point)) is not None and mean <= limit]
         return max(held, key=lambda point: point.objects_per_second, default=None)
@@ -68,7 +74,7 @@ class Tile:
 
     @property
     def throughputs(self) -> dict[str, float | None]:
-        """What a score is made of, by application: operations/s, but MB/s of large operations and of the scan."""
+        """Return the inputs of a score by application: operations/s, but MB/s of large operations and of the scan."""
         small, large = self.small_best, self.large_best
         return {
             EMAIL: self.email_rate,
@@ -81,7 +87,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class TileTrial:
-    """One phase in which so many tiles ran side by side."""
+    """One phase in which this number of tiles ran at the same time."""
 
     scale: float
     position: int
@@ -97,32 +103,35 @@ class Scale:
 
     @property
     def numbers(self) -> list[int]:
-        """Of the tiles, from 1."""
+        """The numbers of the tiles, from 1."""
         return sorted({tile.number for trial in self.trials for tile in trial.tiles})
 
     def all_of(self, number: int) -> list[Tile]:
-        """One tile in every trial."""
+        """Return one tile in every trial."""
         return [tile for trial in self.trials for tile in trial.tiles if tile.number == number]
 
     def middle(self, number: int, of: Callable[[Tile], float | None]) -> float | None:
-        """The median of a tile's quantity over trials; of two in the middle the lower, which was measured."""
+        """Return the median of a tile's quantity over trials.
+
+        Of two middle values it is the lower, which was measured.
+        """
         values = [value for tile in self.all_of(number) if (value := of(tile)) is not None]
         return median_low(values) if values else None
 
     def throughput(self, number: int, application: str) -> float | None:
-        """The median of a tile's throughput over trials."""
+        """Return the median of a tile's throughput over trials."""
         return self.middle(number, lambda tile: tile.throughputs[application])
 
     def middle_point(
         self, number: int, of: Callable[[Tile], Result | None], by: Callable[[Result], float | None]
     ) -> Result | None:
-        """The result that is the median over trials likewise, so that what is told of it was measured together."""
+        """Return the result with the median over trials, so that all its values were measured together."""
         found = sorted((r for tile in self.all_of(number) if (r := of(tile))), key=lambda result: by(result) or 0.0)
         return found[(len(found) - 1) // 2] if found else None
 
 
 def tile_scales(results: Sequence[Result]) -> list[Scale]:
-    """What was measured of tiles, fewest tiles first; nothing where a run had none. Data loading is left out."""
+    """Return the measurements of tiles, the fewest tiles first; empty if a run had none. Data loading is excluded."""
     of_phase: dict[int, list[Result]] = {}
     for result in results:
         if result.copy is not None and result.application in (*APPLICATIONS, EMAIL_CHECK) and not result.is_load:
@@ -133,17 +142,17 @@ def tile_scales(results: Sequence[Result]) -> list[Scale]:
 
 
 def part_of(result: Result | None, name: str) -> PartResult | None:
-    """A workload's part by its name."""
+    """Return a workload's part by its name."""
     return next((part for part in result.parts if part.name == name), None) if result else None
 
 
 def mean_ms(measured: Result | PartResult | None) -> float | None:
-    """The mean response time of its objects."""
+    """Return the mean response time of its objects."""
     return measured.object_response_ms.mean if measured and measured.object_response_ms else None
 
 
 def total(values: Iterable[float | None]) -> float | None:
-    """Their sum; None where one is missing, or there are none."""
+    """Return the sum. Returns None if a value is missing or there are none."""
     known = list(values)
     return sum(value for value in known if value is not None) if known and None not in known else None
 

@@ -1,6 +1,6 @@
-"""What every workload of a phase did, beside what was asked of it.
+"""Measured load of every workload of a phase, compared with the offered load.
 
-One idea: copies of a workload (tiles) are one row: what they did adds up, and of how long it took the worst is shown.
+Copies of a workload (tiles) are one row. Their work adds up; of their times the worst is shown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from results.table import Column, Table, TableSpec
 
 
 def workloads_table(results: Sequence[Result], scale_name: str) -> Table:
-    """A row for each workload of each phase, and below it one for each kind of operation where it has several."""
+    """Return a row for each workload of each phase, followed by one for each kind of operation if it has several."""
     groups: dict[tuple[int, str, int], list[Result]] = {}
     for result in results:
         groups.setdefault((result.position, result.application, result.clients), []).append(result)
@@ -45,15 +45,15 @@ def workloads_table(results: Sequence[Result], scale_name: str) -> Table:
 
 
 class _WorkloadRow(NamedTuple):
-    """What copies of a workload did in one phase, or one part of it."""
+    """The copies of a workload, or of one part of it, in one phase."""
 
     copies: Sequence[Result]
-    part: str  # empty: all that they did
+    part: str  # empty: all operations
     measured: Sequence[Measured]
 
     @property
     def loops(self) -> list[Offered]:
-        """Of open loops."""
+        """The offered load of open loops."""
         return [result.offered for result in self.copies if result.offered is not None]
 
 
@@ -65,7 +65,7 @@ def _rows(copies: Sequence[Result]) -> Iterator[_WorkloadRow]:
 
 
 def _of_whole(name: str, unit: str, of: Callable[[_WorkloadRow], float | None], digits: int = 0) -> Column:
-    """A column that is empty in the rows of parts."""
+    """Return a column that is empty in the rows of parts."""
     return Column(name, unit, lambda row: "" if row.part else of(row), digits)
 
 
@@ -75,7 +75,7 @@ def _phase(result: Result, scale_name: str) -> str:
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Of those that are known; None where none is."""
+    """Return the sum of the known values. Returns None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

@@ -1,1 +1,1 @@
-"""How many platforms, how long, how much is kept and at what price, from measured or published rates."""
+"""Plans: platforms, durations, capacity and prices, from measured or published rates."""

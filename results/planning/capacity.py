@@ -1,7 +1,7 @@
-"""The capacity exercises, mail and video, in the planner's terms: what was measured beside what a plan would have said.
+"""The capacity exercises, mail and video, in the planner's terms: measured values compared with a plan's.
 
-One idea: the plan is made by the planner itself, from rates that the same run measured with nothing else going on, and
-for the very load that was then carried out. So the difference is the plan's own: what it takes to be alike and is not.
+The planner makes the plan from rates that the same run measured without other load, for the load that the run then
+carried out. The difference is therefore the plan's own error: the effects that it ignores.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NIGHT, DISCOVERY, SINGLE = "nightly archive", "discovery", "single retrieval"
 CAMERAS, PLAYBACK, EDITORS = "camera streams", "playback", "editors"
 
 _COURSE = LoadCourse(years=1)
-_ALIKE = 1.01  # sizes nearer than this are one size
+_ALIKE = 1.01  # sizes with a smaller ratio count as one size
 
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """The scale that an exercise came to: the largest below every failure, or where none held the smallest."""
+    """The scale that an exercise reached: the largest below every failure, or the smallest if all failed."""
 
     scale: float
     held: bool
@@ -47,7 +47,7 @@ class _Edge:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a plan says, and the rate that it rests on; or why it says nothing."""
+    """A plan's answer and the rate that it uses, or the reason for its absence."""
 
     clients: int
     planned: Range | None
@@ -66,10 +66,11 @@ def capacity_tables(
     criteria: Sequence[CriterionResult] = (),
     surface: RateSurface | None = None,
 ) -> list[Table]:
-    """Measured against planned, for each exercise that these results are of; none where they are of none.
+    """Return measured against planned values for each exercise in these results; empty if there are none.
 
-    ``surface``: the rates to plan with; otherwise those that the run measured in its phase ``rates``. A search measures
-    them anew in every step, so they are of the same minutes as what they are to foretell.
+    ``surface`` has the rates to plan with. Without it, the rates are those that the run measured in its phase
+    ``rates``. A search measures them again in every step, so they are from the same minutes as the values that they
+    predict.
     """
     of_exercise = [result for result in results if result.application in (NIGHT, CAMERAS) and result.scale is not None]
     rates = rate_cells(results)
@@ -85,7 +86,7 @@ def capacity_tables(
 
 
 class _Trials:
-    """Everything that was measured at the scale that counts."""
+    """All measurements at the deciding scale."""
 
     def __init__(
         self, results: Sequence[Result], criteria: Sequence[CriterionResult], edge: _Edge, surface: RateSurface
@@ -101,16 +102,16 @@ class _Trials:
 
     @property
     def applications(self) -> list[str]:
-        """What ran side by side."""
+        """Return the applications that ran at the same time."""
         return list(dict.fromkeys(result.application for result in self._results))
 
     def limit(self, application: str, metric: str) -> float | None:
-        """What the scenario allows."""
+        """Return the scenario's limit."""
         names = {result.workload for result in self.of(application)}
         return next((c.limit for c in self._criteria if c.workload in names and c.name.startswith(f"{metric} <")), None)
 
     def whole(self, application: str) -> list[Result]:
-        """Without phases that were ended for a criterion."""
+        """Return the results without phases that a criterion ended."""
         ended = {criterion.position for criterion in self._criteria if criterion.aborted}
         return [result for result in self.of(application) if result.position not in ended]
 
@@ -121,7 +122,7 @@ class _CapacityLine:
     decimals: int
     measured: float | None
     answer: _Answer
-    bound: str = ""  # why the measured number is none, or only a lower bound, from which nothing differs
+    bound: str = ""  # why there is no measured number, or only a lower bound, which allows no difference
 
 
 def _mail_lines(trials: _Trials) -> Iterator[_CapacityLine]:
@@ -187,7 +188,7 @@ def _video_lines(trials: _Trials) -> Iterator[_CapacityLine]:
 def _archiving_answers(
     trials: _Trials, plan: Callable[[], CapacityPlan], of: Callable[[Archiving], Range]
 ) -> Iterator[_Answer]:
-    """What the plan says of archiving, with each number of clients for which rates are known."""
+    """Yield the plan's answers on archiving, for each number of clients with known rates."""
     for clients in sorted(count for operation, count in trials.surface.cells if operation == "archive"):
         try:
             found = plan().archiving
@@ -200,7 +201,7 @@ def _archiving_answers(
 
 
 def _retrieval_answer(plan: Callable[[], CapacityPlan], of: Callable[[CapacityPlan], Retrieval | None]) -> _Answer:
-    """Milliseconds of a session of the retrieval, by one client."""
+    """Return the milliseconds of a retrieval session by one client."""
     try:
         made = plan()
     except ArchiverError as error:
@@ -212,7 +213,7 @@ def _retrieval_answer(plan: Callable[[], CapacityPlan], of: Callable[[CapacityPl
 
 
 def _film_answers(surface: RateSurface, film: Result) -> Iterator[_Answer]:
-    """One film after the other, and where that was measured, overlapping."""
+    """Yield the answers for one film after the other and, if that was measured, for overlapping films."""
     size, count = film.objects_per_session * film.object_bytes, film.objects_per_session
     try:
         found = plan_retrieve(surface, size_bytes=size, parallel=film.clients, objects_per_session=count).retrieval
@@ -227,7 +228,7 @@ def _film_answers(surface: RateSurface, film: Result) -> Iterator[_Answer]:
 
 
 def _edge(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> _Edge:
-    """As a search comes to it: a scale that failed once does not hold, nor does any above it."""
+    """Return the edge as a search finds it: a scale that failed once fails, and so does every larger one."""
     scales = sorted({result.scale for result in results if result.scale is not None})
     failed = [c.scale for c in criteria if c.scale is not None and not c.passed]
     held = [scale for scale in scales if not failed or scale < min(failed)]
@@ -278,7 +279,7 @@ def _range(planned: Range | None, decimals: int) -> Cell:
 
 
 def _caption(kind: str, trials: _Trials) -> str:
-    """What is compared, and what the plan takes to be alike that was not."""
+    """Return what is compared, and which differences the plan ignores."""
     archive = trials.of(NIGHT if kind == "mail" else CAMERAS)
     reasons = []
     if archive:
@@ -299,7 +300,7 @@ def _caption(kind: str, trials: _Trials) -> str:
 
 
 def _mean_ms(results: Sequence[Result]) -> float | None:
-    """Milliseconds of a session, from when it was due, over all trials."""
+    """Return the milliseconds of a session from its due time, over all trials."""
     known: list[Latency] = [r.session_response_ms for r in results if r.session_response_ms is not None]
     count = sum(latency.count for latency in known)
     return sum(latency.mean * latency.count for latency in known) / count if count else None

@@ -1,7 +1,7 @@
-"""What a plan costs over the years of retention, as a bill and per unit of what it does.
+"""The cost of a plan over the years of retention, as a bill and per unit of its results.
 
-One idea: everything is bought for the last year's load, and every price per unit is the whole bill over what it buys,
-so that platforms of different kinds compare: per object/s, per MB/s, per mailbox or camera, per TB kept for a year.
+The plan buys everything for the last year's load. Every unit price is the whole bill divided by the units, so that
+different kinds of platforms are comparable: per object/s, per MB/s, per mailbox or camera, per TB kept for a year.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PRICED_UNITS = {"user": "mailbox", "camera": "camera"}
 
 @dataclass(frozen=True, slots=True)
 class UnitPrice:
-    """The bill divided by what it buys."""
+    """The bill divided by the number of units."""
 
     unit: str  # object/s, MB/s, mailbox, camera, TB-year
     price: Range
@@ -36,9 +36,9 @@ class PlanCost:
 
 
 def plan_cost(plan: CapacityPlan, prices: PriceList, retrieved_share: float = 0.0) -> PlanCost:
-    """Price a plan that archives; each year ``retrieved_share`` of the objects kept is retrieved once, one per session.
+    """Price a plan that archives. Each year ``retrieved_share`` of the objects kept is retrieved once, one per session.
 
-    Raises UsageError for a plan that archives nothing, or a share that is none.
+    Raises UsageError for a plan that archives nothing, or an invalid share.
     """
     archiving = plan.archiving
     if archiving is None:
@@ -91,7 +91,10 @@ def _unit_prices(archiving: Archiving, platforms: Range, amount: Range) -> Itera
 
 
 def _per_rate(amount: Range, platforms: Range, rate: Range) -> Range:
-    """Over what all platforms do together. Few platforms are needed where each is fast, so these ends go together."""
+    """Return the price over the rate of all platforms together.
+
+    Fast platforms mean few platforms, so the ends of these ranges correspond.
+    """
     value = amount.value / (platforms.value * rate.value)
     if amount.low is None or amount.high is None or platforms.low is None or platforms.high is None:
         return Range(value)

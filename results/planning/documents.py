@@ -1,7 +1,7 @@
 """A plan as JSON for programs, and as a folder of documents: plan.md, plan.json, tables as CSV, the figure.
 
-One idea: the keys are a contract, with units in their names; every answer has its value and both ends of its range, and
-null is what its source cannot tell.
+The keys are a contract, with units in their names. Every answer has its value and both ends of its range. Null marks
+what its source cannot answer.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from results.text import escape_markdown, render_csv, render_markdown
 def plan_document(
     plan: CapacityPlan, question: Mapping[str, Any], *, what_if: bool = False, cost: PlanCost | None = None
 ) -> dict[str, Any]:
-    """The one document of a plan; ``question`` is what was asked, as plain JSON values.
+    """Return the document of a plan. ``question`` contains the user's parameters as plain JSON values.
 
-    ``fits`` has as ``low`` and ``high`` whether the ends of ``archive_seconds`` fit.
+    In ``fits``, ``low`` and ``high`` state whether the ends of ``archive_seconds`` fit.
     """
     archiving, retrieval = plan.archiving, plan.retrieval
     single = plan.single or retrieval
@@ -59,7 +59,7 @@ def plan_document(
 
 
 def plan_markdown(plan: CapacityPlan, *, what_if: bool = False, cost: PlanCost | None = None) -> str:
-    """The tables, led by what was extrapolated and what to doubt."""
+    """Return the tables, after the extrapolations and the warnings."""
     first, *others = plan_tables(plan, what_if=what_if, cost=cost)
     parts = [f"# {first.title}"]
     if plan.warnings:
@@ -77,9 +77,10 @@ def plan_markdown(plan: CapacityPlan, *, what_if: bool = False, cost: PlanCost |
 def write_plan(
     folder: Path, plan: CapacityPlan, document: Mapping[str, Any], cost: PlanCost | None = None
 ) -> list[Path]:
-    """Write every document into ``folder``, made if need be, and return their paths, plan.md first.
+    """Write every document into ``folder`` and return their paths, plan.md first.
 
-    A plan that archives has its what-if with it. Raises ResultsError if the folder cannot be written.
+    The function creates the folder if necessary. A plan that archives includes its what-if. Raises ResultsError if the
+    folder cannot be written.
     """
     what_if = plan.archiving is not None
     contents = {
@@ -89,7 +90,7 @@ def write_plan(
     for table in plan_tables(plan, what_if=what_if, cost=cost):
         contents[f"{table.name}.csv"] = render_csv(table).encode()
     if plan.archiving is not None:
-        from results.figures.phases import png_bytes, svg_bytes  # they bring matplotlib: only where something is drawn
+        from results.figures.phases import png_bytes, svg_bytes  # import matplotlib only for drawing
         from results.planning.figure import what_if_figure
 
         figure = what_if_figure(plan.archiving, plan.surface)

@@ -1,7 +1,6 @@
 """The figure of a what-if: time to archive against users, cameras or objects a day, and where it no longer fits.
 
-One idea: the window is a line, what one platform takes is another, and the point where they meet is named with its
-number.
+The window is one line, the time of one platform another. The figure labels their intersection with its number.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from results.figures.phases import COLOURS, GREY, STYLE, place_legend, plain_num
 from results.planning.plan import Archiving
 from results.planning.rate_surface import RateSurface
 
-_PAST_THE_LAST = 1.12  # the line goes on a little, so that an eye sees it cross the window
+_PAST_THE_LAST = 1.12  # extends the line to show that it crosses the window
 
 
 def what_if_figure(archiving: Archiving, surface: RateSurface) -> Figure:
-    """One platform's time for a period over the units of the what-if table, with its range where one is known."""
+    """Draw one platform's time for a period over the units of the what-if table, with its range if known."""
     load = archiving.load
     unit, unit_seconds = load.time_unit
     counts = [0.0, *(float(trial.units) for trial in archiving.trials)]
@@ -66,7 +65,7 @@ def what_if_figure(archiving: Archiving, surface: RateSurface) -> Figure:
 
 
 def _mark(axes: Axes, archiving: Archiving, unit_seconds: float) -> None:
-    """What was asked for, and the last that fits."""
+    """Mark the requested number, and the last that fits."""
     load = archiving.load
     most = int(archiving.units_max.value)
     asked = archiving.seconds.value / unit_seconds

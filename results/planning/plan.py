@@ -1,8 +1,8 @@
-"""How many of these do I need: plans for mail, cameras, and any mix of sizes, from measured rates.
+"""Capacity plans for mail, cameras, and any mix of sizes, from measured rates.
 
-One idea: a load is so many users, cameras or objects a day, each with so many objects in a period; everything else
-follows from the time that one period of it takes, which is its objects over the rates of a ``RateSurface``. Uncertainty
-is carried, never added: where a rate has no range, no answer has one.
+A load is a number of users, cameras or objects a day, each with a number of objects in a period. Everything else
+follows from the time for one period: its objects divided by the rates of a ``RateSurface``. Plans propagate uncertainty
+and never add any. If a rate has no range, no answer has one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurf
 DAYS_PER_YEAR = 365
 HOUR_SECONDS = 3600.0
 VIDEO_OBJECTS_PER_SESSION = 100  # of cameras, as in the paper's example
-_ROUNDING = 1e-9  # what a quotient that should be whole may be off by
+_ROUNDING = 1e-9  # allowed error of a quotient that should be a whole number
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is to be archived in a period, and in how much time."""
+    """The objects to archive in a period, and the time for that."""
 
     unit: str  # user, camera, object
     units: int
@@ -61,7 +61,7 @@ class Load:
 
     @property
     def time_unit(self) -> tuple[str, float]:
-        """(name, seconds) of the unit in which the window is a number that people read."""
+        """Return (name, seconds) of a readable unit for the window."""
         return ("hours", HOUR_SECONDS) if self.window_seconds > 2 * HOUR_SECONDS else ("minutes", 60.0)
 
     @property
@@ -71,11 +71,11 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class LoadCourse:
-    """How the load goes on."""
+    """The development of the load over the years."""
 
-    years: int  # of retention: nothing is removed before
-    growth_share: float = 0.0  # of the load, from one year to the next
-    headroom_share: float = 0.2  # of the window, that a platform is to keep free
+    years: int  # retention period: nothing is removed earlier
+    growth_share: float = 0.0  # growth of the load from one year to the next
+    headroom_share: float = 0.2  # part of the window that a platform keeps free
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Year:
     year: int
     objects: float
     bytes_archived: float
-    bytes_kept: float  # at its end; within the retention period nothing is removed
+    bytes_kept: float  # at its end; nothing is removed within the retention period
     archive_seconds: Range  # of one period
     platforms: Range
 
@@ -103,7 +103,7 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True)
 class Archiving:
-    """How long a period of a load takes on one platform, and what follows."""
+    """The time for a period of a load on one platform, and its consequences."""
 
     load: Load
     course: LoadCourse
@@ -114,7 +114,7 @@ class Archiving:
         return self.seconds_for(self.load.units)
 
     def seconds_for(self, units: float) -> Range:
-        """Of one period with so many units, on one platform with the clients that were measured."""
+        """Return the time of one period with this many units, on one platform with the measured clients."""
         times = [
             rate.objects_per_second.time_for(units * part.objects_per_unit)
             for part, rate in zip(self.load.parts, self.rates, strict=True)
@@ -126,17 +126,17 @@ class Archiving:
 
     @property
     def units_max(self) -> Range:
-        """The most units that one platform takes within the window, with nothing to spare."""
+        """Return the most units that one platform handles within the window, without headroom."""
         each = self.seconds_for(1)
         return _rounded(Range(self.load.window_seconds / each.value, *_inverse(each, self.load.window_seconds)), _whole)
 
     def platforms(self, seconds: Range) -> Range:
-        """How many are needed for one period within the window, the headroom kept free on each."""
+        """Return the platforms needed for one period within the window, with the headroom free on each."""
         return _rounded(seconds.times(1 / (self.load.window_seconds * (1 - self.course.headroom_share))), _at_least_one)
 
     @property
     def objects_per_second(self) -> Range:
-        """Of the whole load on one platform: all its objects over the time that they take."""
+        """Return the rate of the whole load on one platform: all its objects divided by their time."""
         seconds, objects = self.seconds_for(1), self.load.objects_per_unit
         return Range(objects / seconds.value, *_inverse(seconds, objects))
 
@@ -160,12 +160,12 @@ class Archiving:
 
     @property
     def terabyte_years(self) -> float:
-        """10^12 bytes retained for a year each, over all years: what comes in during a year is kept half of it."""
+        """Return 10^12 bytes retained for a year each, over all years. Data counts half in the year of its arrival."""
         return sum(year.bytes_kept - year.bytes_archived / 2 for year in self.years) / 1e12
 
     @property
     def trials(self) -> tuple[WhatIf, ...]:
-        """The answer for fewer and for more units, with the two between which the load no longer fits."""
+        """Return the answers for fewer and more units, including the two around the limit."""
         last = int(self.units_max.value)
         remarks = {last: "the last that fits", last + 1: "no longer fits", self.load.units: "asked for"}
         steps = {math.ceil(self.load.units * share) for share in (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4)}
@@ -180,30 +180,30 @@ class Archiving:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """How long it takes to get objects back."""
+    """The time to retrieve objects."""
 
     what: str  # one message, a film, ...
-    objects: int  # of each of the retrievals
+    objects: int  # objects of each retrieval
     parallel: int  # retrievals at the same time
     parts: tuple[tuple[float, PlannedRate], ...]  # share of the objects, and the rate of one client alone
     overlapping: PlannedRate | None = None  # measured with several clients; None: no overlap is assumed
-    is_stream: bool = False  # played while it comes: when it begins matters
+    is_stream: bool = False  # played during retrieval, so its start time matters
 
     @property
     def seconds(self) -> Range:
-        """Until the last of all parallel retrievals is done."""
+        """Return the time until the last parallel retrieval ends."""
         if self.overlapping is None:
             return self.seconds_alone.times(self.parallel)
         return self.overlapping.objects_per_second.time_for(self.objects * self.parallel)
 
     @property
     def seconds_alone(self) -> Range:
-        """Of one of them, with nobody else there."""
+        """Return the time of one retrieval without other load."""
         return self.milliseconds_per_object.times(self.objects / 1000)
 
     @property
     def milliseconds_per_object(self) -> Range:
-        """The mean; at one object per session this is the mean session time."""
+        """Return the mean. With one object per session it is the mean session time."""
         return together([rate.objects_per_second.time_for(1000 * share) for share, rate in self.parts])
 
     @property
@@ -212,14 +212,14 @@ class Retrieval:
 
     @property
     def p99_ms(self) -> float | None:
-        """Of the sessions of a single object; of several sizes the slowest one's."""
+        """Return the percentile of sessions of a single object. Of several sizes, the slowest counts."""
         known = [cell.session_p99_ms for cell in self.cells if cell.session_p99_ms is not None]
         one_each = all(rate.column == rate.objects_per_session == 1 for _, rate in self.parts)
         return max(known) if one_each and len(known) == len(self.cells) else None
 
     @property
     def first_byte_ms(self) -> float | None:
-        """Mean: opening the session, then the first byte of the first object."""
+        """Return the mean: opening the session, then the first byte of the first object."""
         return max((cell.first_byte_ms for cell in self.cells if cell.first_byte_ms is not None), default=None)
 
     @property
@@ -229,18 +229,18 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True)
 class CapacityPlan:
-    """One question's answers."""
+    """The answers to one question."""
 
     kind: str  # mail, video, retrieve, size
     surface: RateSurface
     archiving: Archiving | None = None
-    single: Retrieval | None = None  # one object in a session of its own
+    single: Retrieval | None = None  # one object in a separate session
     retrieval: Retrieval | None = None
-    unanswered: tuple[str, ...] = ()  # what this source cannot tell, and why
+    unanswered: tuple[str, ...] = ()  # questions that this source cannot answer, and why
 
     @property
     def rates(self) -> tuple[PlannedRate, ...]:
-        """Every rate that an answer rests on, once."""
+        """Return every rate that an answer uses, once."""
         found = list(self.archiving.rates) if self.archiving else []
         for retrieval in (self.single, self.retrieval):
             if retrieval is not None:
@@ -250,12 +250,12 @@ class CapacityPlan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was extrapolated."""
+        """Return the extrapolations."""
         return tuple(dict.fromkeys(f"{rate.operation}: {warning}" for rate in self.rates for warning in rate.warnings))
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why to take the answers with care: of the source, then of every cell that was used."""
+        """Return the warnings about the answers: about the source, then about every cell used."""
         of_cells = [f"{cell}: {doubt}" for rate in self.rates for cell in rate.cells for doubt in cell.doubts]
         return tuple(dict.fromkeys([*self.surface.remarks, *of_cells]))
 
@@ -272,10 +272,11 @@ def plan_mail(
     discovery_users: int = 1,
     discovery_messages: int | None = None,
 ) -> CapacityPlan:
-    """Mailboxes: a day's messages of every user, a session per user unless ``objects_per_session`` says otherwise.
+    """Plan mailboxes: a day's messages of every user, one session per user unless ``objects_per_session`` is given.
 
-    Discovery retrieves ``discovery_messages`` (a day's, unless said) of each of ``discovery_users``, in a session each.
-    Raises UsageError for numbers that make no load, ResultsError where archiving was not measured near it.
+    Discovery retrieves ``discovery_messages`` (default: a day's) of each of ``discovery_users``, with a session for
+    each user. Raises UsageError for numbers that make no load. Raises ResultsError if there is no archive measurement
+    near it.
     """
     load = Load("user", users, (Part(mean_bytes, messages),), objects_per_session or messages, "day", window_seconds)
     archiving = plan_archiving(surface, load, course)
@@ -302,10 +303,10 @@ def plan_video(
     objects_per_session: int = VIDEO_OBJECTS_PER_SESSION,
     film_bytes: int | None = None,
 ) -> CapacityPlan:
-    """Cameras: an hour of every stream is archived within an hour, in objects of the largest size measured.
+    """Plan cameras: an hour of every stream is archived within an hour, in objects of the largest measured size.
 
-    A film (an hour of one camera, unless ``film_bytes`` says otherwise) comes back as a stream of such objects, one per
-    session. Raises UsageError for numbers that make no load, ResultsError where archiving was not measured.
+    A film (default: an hour of one camera; ``film_bytes`` changes it) is retrieved as a stream of such objects, one per
+    session. Raises UsageError for numbers that make no load, ResultsError if archiving was not measured.
     """
     if not (math.isfinite(bytes_per_second) and bytes_per_second > 0):
         raise UsageError(f"a stream of {bytes_per_second:g} bytes per second archives nothing; it must be above zero")
@@ -326,11 +327,11 @@ def plan_video(
 def plan_retrieve(
     surface: RateSurface, *, size_bytes: int, parallel: int = 1, objects_per_session: int = 1
 ) -> CapacityPlan:
-    """Getting ``size_bytes`` back, ``parallel`` times at once.
+    """Plan ``parallel`` simultaneous retrievals of ``size_bytes`` each.
 
-    Up to the largest size measured it is one object; above, a stream of objects of that size, one per session unless
-    ``objects_per_session`` says otherwise. Raises UsageError for nothing to retrieve, ResultsError where retrieving was
-    not measured near it.
+    Up to the largest measured size it is one object. Above, it is a stream of objects of that size, one per session
+    unless ``objects_per_session`` is given. Raises UsageError for nothing to retrieve. Raises ResultsError if there is
+    no retrieve measurement near it.
     """
     _check_positive(size_bytes=size_bytes, parallel=parallel, objects_per_session=objects_per_session)
     largest = surface.size_max("retrieve")
@@ -351,9 +352,9 @@ def plan_size(
     window_seconds: float,
     objects_per_session: int = 1,
 ) -> CapacityPlan:
-    """Any mix: ``shares`` are (object bytes, share of the objects), which sum to 1.
+    """Plan any mix. ``shares`` are (object bytes, share of the objects), which sum to 1.
 
-    Raises UsageError for numbers that make no load, ResultsError where archiving was not measured near it.
+    Raises UsageError for numbers that make no load. Raises ResultsError if there is no archive measurement near it.
     """
     parts = tuple(Part(size, share) for size, share in shares)
     load = Load("object", objects_per_day, parts, objects_per_session, "day", window_seconds)
@@ -376,7 +377,7 @@ def plan_archiving(surface: RateSurface, load: Load, course: LoadCourse, clients
 
 
 def together(ranges: Sequence[Range]) -> Range:
-    """The sum; its ends are the sums of the ends, as if all erred the same way."""
+    """Return the sum. Its ends are the sums of the ends, as if all errors had the same sign."""
     lows = [each.low for each in ranges if each.low is not None]
     highs = [each.high for each in ranges if each.high is not None]
     known = len(lows) == len(highs) == len(ranges)
@@ -385,7 +386,7 @@ def together(ranges: Sequence[Range]) -> Range:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """Something to get back."""
+    """A retrieval that a plan asks about."""
 
     what: str
     shares: tuple[tuple[int, float], ...]  # object bytes, share of the objects
@@ -396,7 +397,7 @@ class _Wish:
 
 
 def _with_retrievals(plan: CapacityPlan, single: _Wish, everything: _Wish) -> CapacityPlan:
-    """The plan with what its source can tell about getting back, and why it cannot tell the rest."""
+    """Add the source's answers about retrieval to the plan, and the reasons for missing ones."""
     found: list[Retrieval | None] = []
     unanswered = list(plan.unanswered)
     for wish in (single, everything):
@@ -423,7 +424,7 @@ def _check_positive(**numbers: float) -> None:
 
 
 def _inverse(seconds: Range, numerator: float) -> tuple[float | None, float | None]:
-    """The ends of numerator / seconds."""
+    """Return the ends of numerator / seconds."""
     if seconds.low is None or seconds.high is None:
         return None, None
     return numerator / seconds.high, numerator / seconds.low

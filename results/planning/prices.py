@@ -1,7 +1,7 @@
-"""What a plan costs: priced parts of a platform, or a cloud's prices, over the years of retention.
+"""The price of a plan: parts of a platform, or a cloud's prices, over the years of retention.
 
-One idea: nothing is priced that the file does not price. Parts are of one platform and are multiplied by the platforms
-needed; every line of the bill can be disclosed: item, quantity, list price, support, amount.
+Only items in the price file have prices. Parts are for one platform and are multiplied by the number of platforms.
+Every line of the bill can be disclosed: item, quantity, list price, support, amount.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class PricedPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
 
     item: str
     quantity: float
-    list_price: float  # of one
-    support_years: float = 0.0  # that are in the list price
-    support_price_per_year: float | None = None  # of one, after that
+    list_price: float  # of one part
+    support_years: float = 0.0  # included in the list price
+    support_price_per_year: float | None = None  # of one part, after that
 
 
 class CloudPrices(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -51,12 +51,12 @@ class PriceList(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What is to be paid for over the years of retention."""
+    """The demand to pay for over the years of retention."""
 
     years: int
     platforms: float = 1
     gb_months: float = 0.0
-    requests: Mapping[RequestKind, float] | None = None  # all years'
+    requests: Mapping[RequestKind, float] | None = None  # sum over all years
     egress_gb: float = 0.0
 
 
@@ -64,14 +64,14 @@ class Demand:
 class BillLine:
     item: str
     quantity: float
-    price: float  # of one; list price, or per the unit that the item names
+    price: float  # of one; list price, or per unit that the item names
     amount: float
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """All lines of what a demand costs, and their sum."""
+    """All lines of a demand's costs, and their sum."""
 
     currency: str
     lines: tuple[BillLine, ...]
@@ -81,12 +81,12 @@ class Bill:
         return sum(line.amount for line in self.lines)
 
     def per(self, count: float) -> float | None:
-        """The price of one of ``count``; None for none."""
+        """Return the price of one of ``count``. Returns None for a count of zero."""
         return self.total / count if count else None
 
 
 def read_prices(path: Path) -> PriceList:
-    """The prices in a TOML file. Raises UsageError naming the file, the key and the remedy."""
+    """Return the prices in a TOML file. Raises UsageError naming the file, the key and the remedy."""
     try:
         document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         prices = msgspec.convert(document, PriceList)
@@ -111,7 +111,7 @@ def read_prices(path: Path) -> PriceList:
 
 
 def bill(prices: PriceList, demand: Demand) -> Bill:
-    """What a demand costs by these prices."""
+    """Return the cost of a demand at these prices."""
     lines: list[BillLine] = []
     for part in prices.part:
         lines += _part_lines(part, demand)
@@ -148,7 +148,7 @@ def _cloud_line(item: str, quantity: float, price: float, note: str = "") -> Bil
 
 
 def _numbers(prices: PriceList) -> Iterator[tuple[str, float, bool]]:
-    """(key, number, whether it must be above 0) of all that is written."""
+    """Yield (key, number, whether it must be above 0) for all numbers of the file."""
     for index, part in enumerate(prices.part, 1):
         key = f"part {index} ({part.item})"
         yield f"{key}: quantity", part.quantity, True
@@ -164,7 +164,7 @@ def _numbers(prices: PriceList) -> Iterator[tuple[str, float, bool]]:
 
 
 def _key_and_reason(message: str) -> str:
-    """``part[0].quantity: Expected `float`, got `str``` of msgspec's message, which has the key last."""
+    """Return ``part[0].quantity: Expected `float`, got `str``` from msgspec's message, which has the key last."""
     found = re.fullmatch(r"(.*?)(?: - at (?:`key` in )?`\$\.?(.*)`)?", message, re.DOTALL)
     assert found
     reason, key = found[1], found[2]

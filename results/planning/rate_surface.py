@@ -1,12 +1,12 @@
 """The measured matrix as a surface: a rate for any object size and any number of objects per session.
 
-One idea: a plan should err on the slow side, and must say where it stands on no measurement.
+A plan should err on the slow side, and must state where it has no measurement.
 
-Between two measured sizes the rate follows a straight line on logarithmic axes. Of the measured columns the next
-smaller number of objects per session is taken, as the DR550's authors did for 30 messages with their column of 25: a
-longer session is rarely slower per object. Beyond the measured sizes and columns four rules hold, each of which a
-platform normally beats: a larger object comes at the same MB/s, a smaller one at the same objects/s; a longer session
-at the same objects/s, a shorter one in the same time. Further than ``BEYOND_MAX`` times beyond is refused.
+Between two measured sizes the rate follows a straight line on logarithmic axes. For the objects per session, the next
+smaller measured column applies. The DR550's authors did the same for 30 messages with their column of 25. A longer
+session is rarely slower per object. Beyond the measured sizes and columns four rules apply; a platform is normally
+faster than each of them. A larger object has the same MB/s, a smaller one the same objects/s. A longer session has the
+same objects/s, a shorter one takes the same time. Values further than ``BEYOND_MAX`` times beyond are refused.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _OPENING_REQUESTS: dict[str, OpeningRequest] = {"head-bucket": "head", "lock-con
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A value with the ends of what is likely; both are None where nothing says how far it spreads."""
+    """A value with the ends of its likely range. Both ends are None if its spread is unknown."""
 
     value: float
     low: float | None = None
     high: float | None = None
 
     def times(self, factor: float) -> Range:
-        """Every part by a factor above zero."""
+        """Multiply every part by a factor above zero."""
         return Range(self.value * factor, _product(self.low, factor), _product(self.high, factor))
 
     def time_for(self, count: float) -> Range:
-        """The seconds that ``count`` take at this rate: the higher rate gives the lower time."""
+        """Return the seconds for ``count`` at this rate. The higher rate gives the lower time."""
         return Range(count / self.value, _quotient(count, self.high), _quotient(count, self.low))
 
 
 @dataclass(frozen=True, slots=True)
 class RateCell:
-    """One measured point: objects of one size, so many in a session, so many clients."""
+    """One measured point: object size, objects per session, and clients."""
 
     operation: str
     object_bytes: int
@@ -59,9 +59,9 @@ class RateCell:
     clients: int
     objects_per_second: Range
     doubts: tuple[str, ...] = ()
-    session_p99_ms: float | None = None  # the worst of the repetitions
+    session_p99_ms: float | None = None  # maximum over the repetitions
     first_byte_ms: float | None = None  # mean: opening a session, then the first byte of an object
-    first_byte_p99_ms: float | None = None  # of the object alone; the worst of the repetitions
+    first_byte_p99_ms: float | None = None  # of the object alone; maximum over the repetitions
 
     def __str__(self) -> str:
         clients = f" with {self.clients} clients" if self.clients > 1 else ""
@@ -70,15 +70,15 @@ class RateCell:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRate:
-    """The rate that a plan takes for what it asked, and the cells that it comes from."""
+    """The rate that a plan uses, and the cells that it comes from."""
 
     operation: str
     object_bytes: int
     objects_per_session: int
     objects_per_second: Range
-    cells: tuple[RateCell, ...]  # one, or the two sizes between which it lies, the smaller first
-    beyond: float  # how many times beyond what was measured; 1: within
-    warnings: tuple[str, ...]  # what was extrapolated, and how
+    cells: tuple[RateCell, ...]  # one, or the two sizes around it, the smaller first
+    beyond: float  # factor beyond the measured range; 1: within
+    warnings: tuple[str, ...]  # descriptions of the extrapolations
 
     @property
     def column(self) -> int:
@@ -90,12 +90,15 @@ class PlannedRate:
 
     @property
     def megabytes_per_second(self) -> Range:
-        """10^6 bytes per second."""
+        """Return 10^6 bytes per second."""
         return self.objects_per_second.times(self.object_bytes / 1e6)
 
     @property
     def slower_neighbour_per_second(self) -> float:
-        """Objects per second, were nothing gained between two sizes; of a rate that lies on no line its own."""
+        """Return the objects per second without interpolation between two sizes.
+
+        A rate that is not interpolated returns itself.
+        """
         if len(self.cells) == 1:
             return self.objects_per_second.value
         shorter = min(1.0, self.objects_per_session / self.column)
@@ -108,15 +111,17 @@ class RateSurface:
 
     source: str  # run 20261121t120329-222b78, or the study
     platform: str
-    spread: str  # what low and high are
+    spread: str  # meaning of low and high
     cells: Mapping[tuple[str, int], Mapping[tuple[int, int], RateCell]]  # (operation, clients): (size, objects)
-    remarks: tuple[str, ...] = ()  # why nothing of it should be believed without thought
-    opening_request: OpeningRequest | None = None  # where opening a session is a request that is paid for
+    remarks: tuple[str, ...] = ()  # warnings about its rates
+    opening_request: OpeningRequest | None = None  # None: opening a session is no billed request
 
     def rate(self, operation: str, object_bytes: int, objects_per_session: int, clients: int = 1) -> PlannedRate:
-        """The rate of ``clients`` together. Raises ResultsError where this operation was not measured, or nothing near.
+        """Return the rate of ``clients`` together.
 
-        Of several columns, as a run that ended early has them, one that holds the size comes before one that does not.
+        Raises ResultsError if there is no measurement of this operation or near it.
+
+        A run that ended early has incomplete columns. Columns that contain the size have priority.
         """
         table = self._table(operation, clients)
         columns: dict[int, list[int]] = {}
@@ -149,9 +154,9 @@ class RateSurface:
         )
 
     def parallel_rate(self, alone: PlannedRate, clients: int) -> PlannedRate | None:
-        """The rate of several clients together, in the column of ``alone`` and within the sizes measured so.
+        """Return the rate of several clients together, in the column of ``alone`` and within its measured sizes.
 
-        Of the numbers of clients measured the largest that is not above ``clients`` counts; None: none was.
+        The largest measured number that is not above ``clients`` counts. Returns None if there is none.
         """
         for operation, measured in sorted(self.cells, key=lambda key: -key[1]):
             if operation != alone.operation or not 1 < measured <= clients:
@@ -162,7 +167,7 @@ class RateSurface:
         return None
 
     def size_max(self, operation: str) -> int:
-        """The largest object measured, in bytes. Raises ResultsError where this operation was not measured."""
+        """Return the largest measured object in bytes. Raises ResultsError if this operation was not measured."""
         return max(size for size, _ in self._table(operation, 1))
 
     def _table(self, operation: str, clients: int) -> Mapping[tuple[int, int], RateCell]:
@@ -186,7 +191,7 @@ class RateSurface:
 
 
 def published_surface(name: str) -> RateSurface:
-    """The rates of a published study by its name in ``REFERENCES``. Raises ResultsError for another."""
+    """Return the rates of a published study by its name in ``REFERENCES``. Raises ResultsError for any other name."""
     if name not in REFERENCES:
         raise ResultsError(f"{name}: no such published study; there is {', '.join(REFERENCES)}")
     text = resources.files("results").joinpath("reference", "dr550.json").read_text(encoding="utf-8")
@@ -201,7 +206,7 @@ def published_surface(name: str) -> RateSurface:
 
 
 def measured_surface(database: RunDatabase) -> RateSurface:
-    """The rates that a run measured. Raises ResultsError where no phase of it finished, or none measured rates."""
+    """Return the rates that a run measured. Raises ResultsError if no phase finished, or none measured rates."""
     run = database.run()
     results = database.results()
     if not results:
@@ -229,9 +234,9 @@ def measured_surface(database: RunDatabase) -> RateSurface:
 
 
 def rate_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
-    """What a scenario of workloads side by side measured before them in a phase ``rates``, one after another.
+    """Return the rates that a scenario of simultaneous workloads measured one after another in a phase ``rates``.
 
-    Every time that it was measured, as in each step of a search, is a repetition.
+    Each measurement, as in each step of a search, is a repetition.
     """
     return joined(
         cell_of(UnitKey(result.operation, result.object_bytes, result.objects_per_session, result.clients), result)
@@ -248,7 +253,7 @@ def surface_of(
     remarks: tuple[str, ...] = (),
     opening_request: OpeningRequest | None = None,
 ) -> RateSurface:
-    """The rates of these cells (at least one), but for those in which nothing was done."""
+    """Return the rates of these cells (at least one), without those in which nothing was done."""
     repeated = max(len(cell.samples) for cell in measured)
     return RateSurface(
         source=source,
@@ -272,7 +277,7 @@ def _by_operation(cells: Iterable[RateCell]) -> dict[tuple[str, int], dict[tuple
 
 def _measured_cell(cell: Unit) -> RateCell:
     found = cell.estimate
-    # The median may lie outside the interval of the mean; the range holds both.
+    # The median may be outside the interval of the mean. The range includes both.
     rate = Range(found.median)
     if found.low is not None and found.high is not None:
         rate = Range(found.median, min(found.low, found.median), max(found.high, found.median))
@@ -289,7 +294,7 @@ def _measured_cell(cell: Unit) -> RateCell:
 
 
 def _published_cell(cell: PublishedCell, step_ms: float) -> RateCell:
-    """With the range that the paper's rounding of session times leaves."""
+    """Return the cell with the range from the paper's rounding of session times."""
     count, rate = cell.objects_per_session, cell.objects_per_second
     session_ms = count / rate * 1000
     rates = [count / (session_ms + shift) * 1000 for shift in (step_ms / 2, -step_ms / 2)]
@@ -308,7 +313,7 @@ def _published_cell(cell: PublishedCell, step_ms: float) -> RateCell:
 
 
 def _neighbours(column: Sequence[RateCell], object_bytes: int) -> tuple[RateCell, ...]:
-    """Of cells in the order of their sizes: the one of this size, the two around it, or the nearest."""
+    """Return, from cells in the order of their sizes, the one of this size, the two around it, or the nearest."""
     smaller = [cell for cell in column if cell.object_bytes <= object_bytes]
     larger = [cell for cell in column if cell.object_bytes >= object_bytes]
     if not smaller or not larger:
@@ -317,7 +322,7 @@ def _neighbours(column: Sequence[RateCell], object_bytes: int) -> tuple[RateCell
 
 
 def _between(cells: Sequence[RateCell], object_bytes: int) -> Range:
-    """The rate on the line through two cells; of one cell its own, or at its MB/s for a larger object."""
+    """Return the rate on the line through two cells. For one cell, return its rate, or its MB/s for a larger object."""
     first, last = cells[0], cells[-1]
     if first is last:
         return first.objects_per_second.times(min(1.0, first.object_bytes / object_bytes))
@@ -326,7 +331,8 @@ def _between(cells: Sequence[RateCell], object_bytes: int) -> Range:
     value = _on_the_line(a.value, b.value, share)
     if a.low is None or a.high is None or b.low is None or b.high is None:
         return Range(value)
-    # Ends of the line through the ends: wider than two independent intervals would leave it, never narrower.
+    # The ends are on the lines through the cells' ends. This range is never narrower than that of two independent
+    # intervals.
     return Range(value, _on_the_line(a.low, b.low, share), _on_the_line(a.high, b.high, share))
 
 
@@ -335,7 +341,7 @@ def _on_the_line(first: float, last: float, share: float) -> float:
 
 
 def _beyond(object_bytes: int, sizes: Sequence[int]) -> float:
-    """How many times this size lies beyond sizes in their order; 1 within them."""
+    """Return the factor by which this size is beyond the sorted sizes; 1 within them."""
     return max(1.0, sizes[0] / object_bytes, object_bytes / sizes[-1])
 
 
@@ -376,7 +382,7 @@ def _is_cold(cell: Unit) -> bool:
 
 
 def _mean(latencies: Sequence[Latency | None]) -> float | None:
-    """Of all that the repetitions counted."""
+    """Return the mean over all values of the repetitions."""
     known = [latency for latency in latencies if latency is not None and latency.count]
     if not known:
         return None

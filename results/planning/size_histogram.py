@@ -1,7 +1,7 @@
-"""How sizes are distributed over the objects of a load, as a file says it: CSV or TOML.
+"""Size distribution of a load's objects, from a CSV or TOML file.
 
-One idea: a share is a part of the objects, not of the bytes, and all of them together are everything: shares that do
-not sum to 1 (or 100%) are a mistake and not a matter of scale.
+A share is a part of the objects, not of the bytes. Shares that do not sum to 1 (or 100%) are an error; the reader does
+not scale them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 from archiver.values.errors import UsageError
 from archiver.values.sizes import parse_size
 
-_ROUNDING = 0.005  # by which rounded shares may miss their sum
+_ROUNDING = 0.005  # rounding error allowed in the sum of the shares
 
 
 def read_size_histogram(path: Path) -> list[tuple[int, float]]:
-    """(object bytes, share of the objects), smallest first; the shares sum to 1.
+    """Return (object bytes, share of the objects), smallest first; the shares sum to 1.
 
-    A file that ends in ``.toml`` has tables ``[[size]]`` with ``size`` and ``share``; any other is CSV with a first
-    line ``size,share``. A size is written as 8KiB, a share as 0.25 or 25%. Raises UsageError naming file and line.
+    A file that ends in ``.toml`` has tables ``[[size]]`` with ``size`` and ``share``. Any other is CSV with a first
+    line ``size,share``. Write a size as 8KiB, a share as 0.25 or 25%. Raises UsageError naming file and line.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -1,7 +1,7 @@
-"""The tables of a plan: its answers, the years, what if there were more, the cells it stands on, and what it costs.
+"""The tables of a plan: its answers, the years, the what-if, the cells that it uses, and its costs.
 
-One idea: an answer, its range and the rule it follows stand in one row, so that none is read without the others. Each
-such row has a unit of its own, so that its values are words; where a column has one unit they are numbers.
+An answer, its range and its rule are in one row, so that readers see them together. Each such row has its own unit, so
+its values are text. In a column with one unit they are numbers.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from results.planning.rate_surface import PlannedRate, Range, RateSurface
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
 _NAMES = {"mail": "mail", "video": "video", "retrieve": "retrieval", "size": "mixed sizes"}
-_VALUES = tuple(Column(name, words=True) for name in ("value", "from", "to"))  # each row has a unit of its own
+_VALUES = tuple(Column(name, words=True) for name in ("value", "from", "to"))  # each row has its own unit
 _Row = tuple[Cell, ...]
 
 
 def plan_tables(plan: CapacityPlan, *, what_if: bool = False, cost: PlanCost | None = None) -> list[Table]:
-    """Every table of this plan, the answers first."""
+    """Return every table of this plan, the answers first."""
     tables = [answers_table(plan)]
     if plan.archiving is not None:
         tables.append(years_table(plan.archiving))
@@ -44,7 +44,7 @@ def plan_tables(plan: CapacityPlan, *, what_if: bool = False, cost: PlanCost | N
 
 
 def answers_table(plan: CapacityPlan) -> Table:
-    """Each answer with its range and what it follows from."""
+    """Return each answer with its range and its basis."""
     rows: list[_Row] = []
     if plan.archiving is not None:
         rows += _archiving_rows(plan.archiving)
@@ -66,7 +66,7 @@ def answers_table(plan: CapacityPlan) -> Table:
 
 
 def years_table(archiving: Archiving) -> Table:
-    """What comes in, what is kept and what is needed in every year of the retention period."""
+    """Return the archived data, the kept data and the required platforms in every year of the retention period."""
     course = archiving.course
     unit, unit_seconds = archiving.load.time_unit
     return TableSpec(
@@ -89,7 +89,7 @@ def years_table(archiving: Archiving) -> Table:
 
 
 def what_if_table(archiving: Archiving) -> Table:
-    """Fewer and more units, and where they no longer fit."""
+    """Return the answers for fewer and more units, and the point at which they no longer fit."""
     load = archiving.load
     unit, unit_seconds = load.time_unit
     period = f"to archive {load.a_period}"
@@ -110,7 +110,7 @@ def what_if_table(archiving: Archiving) -> Table:
 
 
 def bill_table(cost: PlanCost) -> Table:
-    """The disclosure: every line that was priced."""
+    """Return the disclosure: every priced line."""
     currency = cost.bill.currency
     total = (Cell("total"), Cell(""), Cell(""), number(cost.bill.total, 2), Cell(""))
     return TableSpec(
@@ -130,7 +130,7 @@ def bill_table(cost: PlanCost) -> Table:
 
 
 def unit_price_table(cost: PlanCost, caption: str = "") -> Table:
-    """What one unit costs over the retention period; ``caption`` says what of, where it is not a plan's."""
+    """Return the price of one unit over the retention period. ``caption`` names the subject if it is not a plan."""
     return TableSpec(
         name="price-per-unit",
         title="Price per unit",
@@ -150,7 +150,7 @@ def _range_columns(
     of: Callable[[Any], Range],
     written: Callable[[float | None], Cell] = lambda value: number(value, 2),
 ) -> tuple[Column, ...]:
-    """A value and the ends of what is likely."""
+    """Return the columns of a value and the ends of its likely range."""
     return (
         Column(name, unit, lambda row: written(of(row).value)),
         Column("from", unit, lambda row: written(of(row).low)),
@@ -159,7 +159,7 @@ def _range_columns(
 
 
 def basis_table(plan: CapacityPlan) -> Table:
-    """Which measured cells the answers rest on."""
+    """Return the measured cells that the answers use."""
     return _BASIS.table((rate, cell) for rate in plan.rates for cell in rate.cells)
 
 
@@ -193,7 +193,7 @@ _BASIS = TableSpec(
 
 
 def examples_table(surface: RateSurface) -> Table:
-    """The four planning examples of the DR550's paper, answered from these rates; what they cannot tell is left out."""
+    """Return the four planning examples of the DR550's paper, answered from these rates, without unanswerable ones."""
     rows: list[_Row] = []
     course = LoadCourse(years=1)
     examples: tuple[Callable[[], _Row], ...] = (
@@ -222,7 +222,7 @@ def examples_table(surface: RateSurface) -> Table:
 
 
 def basis_sentence(rate: PlannedRate) -> str:
-    """Where one rate comes from: ``290.8 objects/s, between 312.5 (16KiB x 25) and 250.0 (32KiB x 25)``."""
+    """Return the origin of one rate: ``290.8 objects/s, between 312.5 (16KiB x 25) and 250.0 (32KiB x 25)``."""
     cells = [
         f"{cell.objects_per_second.value:,.1f} ({format_size(cell.object_bytes)} x {cell.objects_per_session})"
         for cell in rate.cells
@@ -357,7 +357,7 @@ def _basis_of(retrieval: Retrieval) -> str:
 
 
 def _price(price: float | None) -> Cell:
-    """In hundredths, and small ones to four digits."""
+    """Return the price in hundredths, and a small one with four digits."""
     if price is None or price >= 1 or not price:
         return number(price, 2)
     return Cell(f"{price:.4g}", price)
@@ -369,7 +369,7 @@ def _times(seconds: Range) -> tuple[Cell, Cell, Cell]:
 
 
 def _time(seconds: float | None) -> Cell:
-    """In milliseconds below a second, with decimals below two minutes."""
+    """Return the time in milliseconds below a second, with decimals below two minutes."""
     if seconds is None:
         return Cell(NOT_MEASURED)
     if seconds < 1:

@@ -1,1 +1,1 @@
-"""Published results of other studies, as data (JSON), and the one that every report shows."""
+"""Published results of other studies, as data (JSON), and the study that every report shows."""

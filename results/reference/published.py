@@ -1,7 +1,7 @@
-"""What IBM published: the DR550 tables of 14 February 2005, to stand beside what is measured today.
+"""IBM's published results: the DR550 tables of 14 February 2005, for comparison with today's measurements.
 
-One idea: these are somebody else's numbers. They are read from ``reference/dr550.json`` and never altered;
-where the paper contradicts itself or cannot be read, the cell says so and the doubt travels with the value.
+These are another owner's numbers. The module reads them from ``reference/dr550.json`` and never alters them. If the
+paper contradicts itself or cannot be read, the cell records that doubt with the value.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class PublishedCell:
     operation: str
     object_bytes: int
     objects_per_session: int
-    objects_per_second: float  # where the paper contradicts itself: the value that its MB/s and time grid support
+    objects_per_second: float  # if the paper contradicts itself: the value that its MB/s and time grid support
     megabytes_per_second: float  # as printed: objects/s x KiB / 1000, which is neither MB/s nor MiB/s
-    derived: bool  # objects/s could not be read in print and follow from the MB/s cell
-    contradicted_objects_per_second: float | None  # what is printed where objects/s and MB/s do not agree
+    derived: bool  # objects/s are illegible in print and follow from the MB/s cell
+    contradicted_objects_per_second: float | None  # printed value if objects/s and MB/s do not agree
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedResources:
-    """What the study concluded of the server's resources (its Figures 6, 7 and 8), in its words and numbers."""
+    """The study's conclusions about the server's resources (its Figures 6, 7 and 8), in its words and numbers."""
 
     server_cpu: str
-    conclusions: tuple[str, ...]  # the resource nearest to full first
+    conclusions: tuple[str, ...]  # the resource with the highest utilisation first
 
     @property
     def of_disks(self) -> tuple[str, ...]:
@@ -53,11 +53,11 @@ class PublishedStudy:
     cells: Mapping[tuple[str, int, int], PublishedCell]
     parallel_operation: str
     parallel_objects_per_session: int
-    improvements: Mapping[tuple[int, int], float]  # (object bytes, clients) -> rate over that of one client
+    improvements: Mapping[tuple[int, int], float]  # (object bytes, clients) -> rate relative to one client
     resources: PublishedResources
 
     def rates(self, operation: str, object_bytes: int) -> dict[int, float]:
-        """Objects per second by objects per session; empty for a size that the paper did not measure."""
+        """Return objects per second by objects per session; empty for a size that the paper did not measure."""
         return {
             cell.objects_per_session: cell.objects_per_second
             for cell in self.cells.values()
@@ -65,20 +65,20 @@ class PublishedStudy:
         }
 
     def improvement(self, operation: str, object_bytes: int, objects_per_session: int, clients: int) -> float | None:
-        """Figure 5: the rate with ``clients`` over that of one client; None where the paper quotes none."""
+        """Return Figure 5: the rate with ``clients`` relative to one client. Returns None if the paper quotes none."""
         if (operation, objects_per_session) != (self.parallel_operation, self.parallel_objects_per_session):
             return None
         return self.improvements.get((object_bytes, clients))
 
 
 def megabytes_in_the_papers_unit(objects_per_second: float, object_bytes: int) -> float:
-    """The paper's "MB/s", objects/s x KiB / 1000: 2.3% below 10^6 bytes per second, 2.3% above 2^20."""
+    """Return the paper's "MB/s", objects/s x KiB / 1000: 2.3% below 10^6 bytes per second, 2.3% above 2^20."""
     return objects_per_second * (object_bytes / 1024) / 1000
 
 
 @cache
 def dr550() -> PublishedStudy:
-    """The DR550 study: 56 archive and 56 retrieve cells, and the quoted gains of 2 and 4 parallel clients."""
+    """Return the DR550 study: 56 archive and 56 retrieve cells, and the quoted gains of 2 and 4 parallel clients."""
     text = resources.files("results").joinpath("reference", "dr550.json").read_text(encoding="utf-8")
     data: dict[str, Any] = json.loads(text)
     contradicted = {

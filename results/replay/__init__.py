@@ -1,1 +1,1 @@
-"""What replayed traces come to: responses of application sets, what held, score and price, IOmark's beside them."""
+"""Results of replayed traces: responses of application sets, verdict, score and price, compared with IOmark's."""

@@ -1,7 +1,6 @@
-"""What a run that replayed traces has to show: its tables in the order of an IOmark test report, and its summary.
+"""The contents of a run that replayed traces: tables in the order of an IOmark test report, and a summary.
 
-One idea: what people read at once is short; what makes the result believable (hashes, sets one by one, method) stands
-in the report and its CSV files.
+The terminal shows the short tables. The evidence (hashes, single sets, method) is in the report and its CSV files.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from results.replay.trials import READS, WRITES, ReplayedRun, mean_ms
 from results.replay.verdicts import capacity_mark, void_reasons
 from results.table import Table
 
-SETS = "replay-sets"  # the name of the long one
+SETS = "replay-sets"  # name of the long table
 FIGURE_TABLES = {"figure-15-response-share": "replay-applications"}  # the table with the numbers of each figure
-REPORT_TABLES = (  # not for a terminal
+REPORT_TABLES = (  # tables that the terminal does not show
     "replay-identifiers", "replay-traces", "replay-configuration", "replay-trace-facts", SETS, "replay-published",
     "replay-method",
 )  # fmt: skip
-SECTIONS = (  # of a report: name, title, tables
+SECTIONS = (  # sections of a report: name, title, tables
     ("replay", "Replay: what was tested, and what it came to",
      ("replay-identifiers", "replay-traces", "replay-summary", "replay-phases")),
     ("replay-passed", "Replay: passing detail", ("replay-passing",)),
@@ -43,7 +42,7 @@ SECTIONS = (  # of a report: name, title, tables
 
 
 def replay_tables(run: ReplayedRun) -> list[Table]:
-    """Every table that it can fill, in the order of the report."""
+    """Return every table for which the run has data, in the order of the report."""
     tables = [
         identifiers_table(run),
         traces_table(run),
@@ -63,7 +62,10 @@ def replay_tables(run: ReplayedRun) -> list[Table]:
 
 
 def replay_document(run: ReplayedRun) -> dict[str, Any]:
-    """The result in brief, for programs: what a test report's summary has. Null is what was not measured."""
+    """Return a summary of the result for programs, with the contents of a test report's summary.
+
+    Null means not measured.
+    """
     trial = run.result
     share = trial.responses.share_within(trial.limit_ms)
     return {

@@ -1,6 +1,6 @@
-"""What a replay stands on: identifiers, configuration, every application and set in detail, the traces, the method.
+"""Details of a replay: identifiers, configuration, every application and set, the traces, the method.
 
-One idea: an application in several sets is one row of merged responses; each set by itself is a row of the long table.
+An application in several sets is one row of merged responses. Each single set is a row of the long table.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _INFRASTRUCTURE = (
 
 
 def identifiers_table(run: ReplayedRun) -> Table:
-    """Which run, when, of what, on which platform, and who tested."""
+    """Return the identifiers of the run: time, scenario, platform, and tester."""
     row, platform, host = run.run, run.run.platform, run.run.host
     criteria = run.scenario.get("criteria")
     chosen = criteria if isinstance(criteria, str) else ""
@@ -84,7 +84,7 @@ def identifiers_table(run: ReplayedRun) -> Table:
 
 
 def configuration_table(run: ReplayedRun) -> Table:
-    """How client and platform were connected, and what was asked of the platform."""
+    """Return the connection of client and platform, and the requirements for the platform."""
     row, settings, platform, host = run.run, run.run.settings, run.run.platform, run.run.host
     cores = f" on core {', '.join(map(str, row.worker_cores))}" if row.worker_cores else ""
     shared = "yes: numbers to compare, not capacity" if row.shared_host else "no"
@@ -112,7 +112,7 @@ def configuration_table(run: ReplayedRun) -> Table:
 
 
 def traces_table(run: ReplayedRun) -> Table:
-    """Every trace with the hash by which it can be told from others."""
+    """Return every trace with the hash that identifies it."""
     return TableSpec(
         name="replay-traces",
         title="Traces that were replayed",
@@ -125,7 +125,7 @@ def traces_table(run: ReplayedRun) -> Table:
 
 
 def trace_facts_table(run: ReplayedRun) -> Table:
-    """What each trace is, and how much lay there for it."""
+    """Return the facts about each trace, and the data stored for it."""
     return TableSpec(
         name="replay-trace-facts",
         title="What the traces are",
@@ -149,7 +149,7 @@ def trace_facts_table(run: ReplayedRun) -> Table:
 
 
 class _Responses(NamedTuple):
-    """Results of one phase that are a row together."""
+    """The results of one phase that form one row."""
 
     trial: ReplayTrial
     name: str
@@ -161,7 +161,7 @@ class _Responses(NamedTuple):
 
     @property
     def left_out(self) -> Counter[str]:
-        """How many operations of the traces were not due at all, by why."""
+        """Return the number of excluded trace operations by reason."""
         return sum((Counter(dict(replayed.left_out)) for replayed in self.replays), Counter[str]())
 
     @property
@@ -191,12 +191,12 @@ def _percent_within(row: _Responses) -> float | None:
 
 
 def _late_ms(row: _Responses) -> float | None:
-    """The 99th percentile of how late the client was, the worst of several."""
+    """Return the 99th percentile of the client's scheduling delay, the worst of several."""
     return max((each.lateness_ms.p99 for each in row.replays if each.lateness_ms is not None), default=None)
 
 
 def applications_table(run: ReplayedRun) -> Table:
-    """Responses of the result by application, all sets together, and of all applications."""
+    """Return responses of the result by application, over all sets, and of all applications."""
     trial = run.result
     rows = [_Responses(trial, name, trial.of(name)) for name in trial.applications]
     if len(rows) > 1:
@@ -225,7 +225,7 @@ def applications_table(run: ReplayedRun) -> Table:
 
 
 def sets_table(run: ReplayedRun) -> Table:
-    """Every application of every set of every phase: long, for a report."""
+    """Return every application of every set of every phase. The table is long and meant for a report."""
     return _SETS_TABLE.table(
         _Responses(trial, result.application, [result]) for trial in run.trials for result in trial.results
     )
@@ -260,7 +260,7 @@ _SETS_TABLE = TableSpec(
 
 
 def published_table() -> Table:
-    """Mean responses by application as they were published; of block storage."""
+    """Return the published mean responses by application, on block storage."""
     reports = published_reports()
     names = list(dict.fromkeys(name for report in reports for name in report.mean_ms_by_application))
     return Table(
@@ -277,7 +277,7 @@ def published_table() -> Table:
 
 
 def method_table(run: ReplayedRun) -> Table:
-    """How it was done, in words."""
+    """Return a description of the method."""
     return settings_table("replay-method", "Method", {name: text for name, text in _method(run) if text})
 
 
@@ -320,7 +320,7 @@ def _disks_told(run: ReplayedRun, settings: Mapping[str, Any]) -> str:
 
 
 def _traces(run: ReplayedRun) -> list[Result]:
-    """An application of each trace."""
+    """Return one application of each trace."""
     seen: dict[tuple[str, str, str], Result] = {}
     for trial in run.trials:
         for result, replayed in zip(trial.results, _replays(trial.results), strict=True):

@@ -1,6 +1,6 @@
-"""The figure of a replay: which share of its responses took no longer than so long, in all and by application.
+"""The figure of a replay: the cumulative share of responses by time, in total and by application.
 
-One idea: the curve is the merged histograms themselves, so the limit crosses it exactly where the tables say.
+The curve is the merged histograms themselves, so it crosses the limit exactly at the tables' values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from results.replay.responses import Responses
 from results.replay.trials import ReplayedRun, ReplayTrial
 
 RESPONSE_SHARE = "figure-15-response-share"
-_POINTS = 240  # of a line, equally far apart on the logarithmic scale
+_POINTS = 240  # of a line, at equal distances on the logarithmic scale
 _INK = "#000000"
 _DASHES = ("-", "--", "-.", ":")
 _LEGEND_LEFT = 0.79
@@ -27,13 +27,16 @@ _LEGEND_WIDTH = 20  # characters
 
 
 def replay_figures(run: ReplayedRun, caption: Caption) -> dict[str, Figure]:
-    """Every figure that it can fill, by the stem of its file name."""
+    """Return every figure for which the run has data, by the stem of its file name."""
     figure = share_figure(run.result, caption)
     return {RESPONSE_SHARE: figure} if figure is not None else {}
 
 
 def share_figure(trial: ReplayTrial, caption: Caption) -> Figure | None:
-    """Figure 15: the cumulative share of responses, the limit marked; None where nothing was done."""
+    """Return Figure 15: the cumulative share of responses, with the limit marked.
+
+    Returns None if there were no responses.
+    """
     together = trial.responses
     if not together.count:
         return None
@@ -73,12 +76,12 @@ def share_figure(trial: ReplayTrial, caption: Caption) -> Figure | None:
 
 
 def _draw(axes: Axes, responses: Responses, at_ms: NDArray[np.float64], place: int, name: str) -> None:
-    """One application; a line of its own colour and dashes, so that it is known without colour, too."""
+    """Draw one application. Each line has a colour and a dash pattern, so that it is recognisable without colour."""
     if responses.count:
         axes.plot(
             at_ms,
             100 * responses.shares(at_ms),
-            color=COLOURS[place % (len(COLOURS) - 1)],  # the last is that of all together
+            color=COLOURS[place % (len(COLOURS) - 1)],  # the last colour is for all applications together
             linestyle=_DASHES[place % len(_DASHES)],
             linewidth=1.7,
             label=_wrapped(name),
@@ -86,7 +89,7 @@ def _draw(axes: Axes, responses: Responses, at_ms: NDArray[np.float64], place: i
 
 
 def _mark_limit(axes: Axes, trial: ReplayTrial) -> None:
-    """The limit in milliseconds, and how many must keep it where that was asked."""
+    """Mark the limit in milliseconds, and the required share if there is one."""
     limit, asked = trial.limit_ms, trial.asked_of_all
     axes.axvline(limit, color=GREY, linestyle=":", linewidth=1.6, label=_wrapped(f"{limit:g} ms"))
     if asked is not None:
@@ -94,7 +97,7 @@ def _mark_limit(axes: Axes, trial: ReplayTrial) -> None:
     share = trial.responses.share_within(limit)
     assert share is not None
     axes.plot([limit], [100 * share], "o", color=_INK, markersize=7, clip_on=False)
-    within = share > 0.5  # most curves are left of the limit: beneath them, on its right, there is room
+    within = share > 0.5  # most curves are left of the limit, so there is room below them and to its right
     axes.annotate(
         f"{100 * share:.1f}% within {limit:g} ms",
         (limit, 3 if within else 93),
@@ -106,7 +109,7 @@ def _mark_limit(axes: Axes, trial: ReplayTrial) -> None:
 
 
 def _scale_of(responses: Responses, limit_ms: float) -> NDArray[np.float64]:
-    """Where lines have points: from the shortest response to nearly the longest, with the limit among them."""
+    """Return the times of the lines' points: from the shortest response to nearly the longest, including the limit."""
     low = min(float(responses.milliseconds[0]) * 0.9, limit_ms / 4)
     high = max(float(responses.milliseconds[-1]) * 1.1, limit_ms * 4)
     return np.unique(np.append(np.geomspace(max(low, 1e-4), high, _POINTS), limit_ms))

@@ -1,7 +1,7 @@
-"""What one application costs: the priced configuration of a platform over the applications whose traces it replayed.
+"""The price of one application: the priced configuration of a platform divided by the applications of the replay.
 
-One idea: the whole amount is divided by the applications of the result, whatever its verdict is; so the verdict stands
-with the price.
+The whole amount is divided by the applications of the result, regardless of its verdict. The verdict therefore
+accompanies the price.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ APPLICATION, APPLICATION_SET = "application", "application set"
 
 
 def priced(run: ReplayedRun, prices: PriceList, years: int) -> ReplayedRun:
-    """The run with its price: the parts of one platform with support over ``years``.
+    """Return the run with its price: the parts of one platform with support over ``years``.
 
     Raises UsageError for a price file without parts, and for a run that replayed no application sets.
     """
@@ -42,7 +42,7 @@ def priced(run: ReplayedRun, prices: PriceList, years: int) -> ReplayedRun:
 
 
 def price_tables(run: ReplayedRun) -> list[Table]:
-    """The disclosure, and the price of an application; none without prices."""
+    """Return the disclosure and the price of an application; empty without prices."""
     if run.cost is None:
         return []
     result = run.result

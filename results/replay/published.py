@@ -1,7 +1,7 @@
-"""What two IOmark test reports published of block storage, to stand beside what an object store does.
+"""The results on block storage that two IOmark test reports published, for comparison with an object store.
 
-One idea: these are somebody else's numbers, of virtual machines on block storage. They are read from
-``reference/mixed_workload.json`` and never altered, and no ratio to them is formed.
+These are another owner's numbers, for virtual machines on block storage. The module reads them from
+``reference/mixed_workload.json`` and never alters them. No table computes a ratio to them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ CLONE, MIGRATION = "clone and deploy", "storage migration"
 
 @dataclass(frozen=True, slots=True)
 class PublishedReport:
-    """One of them; None: not printed."""
+    """One of the reports; None: not printed."""
 
     system: str
     source: str
-    version: str  # of the rules
+    version: str  # version of the rules
     sets: int
-    applications: int  # virtual machines
+    applications: int  # number of virtual machines
     mean_ms: float
     read_mean_ms: float
     write_mean_ms: float
     percent_within_20_ms: float | None
-    clones: int  # in the hour of the test
+    clones: int  # number in the hour of the test
     migrations: int
     score: float
     currency: str
@@ -41,26 +41,28 @@ class PublishedReport:
 
     @property
     def name(self) -> str:
-        """Says in every table whose these are, and of what."""
+        """The name in every table: the source and its kind of storage."""
         return f"published: {self.system}, block storage"
 
 
 @cache
 def published_reports() -> tuple[PublishedReport, ...]:
-    """Of December 2015 and of March 2014."""
+    """Return the reports of December 2015 and of March 2014."""
     return tuple(_report(each) for each in _data()["reports"])
 
 
 @cache
 def minimum_per_hour() -> Mapping[str, float]:
-    """How many infrastructure operations there must be, by kind: 6 and 3."""
+    """Return the minimum numbers of infrastructure operations per hour by kind: 6 and 3."""
     clone, migration = (each["minimum_per_hour"] for each in _data()["infrastructure_operations"])
     return {CLONE: clone, MIGRATION: migration}
 
 
 def infrastructure_score(clones_per_hour: float, migrations_per_hour: float) -> float:
-    """sqrt((clones - 6)^2 + (migrations - 3)^2). No rule says so: it was inferred from both published scores, which it
-    reproduces."""
+    """Return sqrt((clones - 6)^2 + (migrations - 3)^2).
+
+    No rule defines this formula. It was inferred from both published scores, which it reproduces.
+    """
     least = minimum_per_hour()
     return math.hypot(clones_per_hour - least[CLONE], migrations_per_hour - least[MIGRATION])
 

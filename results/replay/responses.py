@@ -1,7 +1,7 @@
-"""How long responses took, of many histograms together: the share within a limit, percentiles, and the whole curve.
+"""Response times over many merged histograms: the share within a limit, percentiles, and the whole curve.
 
-One idea: a histogram's value counts as the highest that shares its place in it. So a share within a limit is never too
-large, and it reaches 70% exactly when the percentile of the criterion, taken alike, keeps the limit.
+A value of a histogram counts as the highest value of its bucket. A share within a limit is therefore never too large.
+It reaches 70% exactly when the percentile of the criterion, computed in the same way, meets the limit.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# HdrHistogram's layout for three digits: 2048 sub-buckets, of which the upper half is new in every further bucket.
+# HdrHistogram's layout for three digits has 2048 sub-buckets. Each further bucket adds the upper half of them.
 _HALF_MAGNITUDE = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """Response times, rising, and how many took no longer than each."""
+    """Response times in ascending order, with cumulative counts."""
 
     milliseconds: NDArray[np.float64]
     reached: NDArray[np.int64]
@@ -29,16 +29,19 @@ class Responses:
         return int(self.reached[-1]) if len(self.reached) else 0
 
     def share_within(self, limit_ms: float) -> float | None:
-        """Of all, those that took at most so long, 0-1; None where there are none."""
+        """Return the share of responses within this limit, 0-1. Returns None if there are none."""
         return float(self.shares(np.array([limit_ms]))[0]) if self.count else None
 
     def shares(self, limits_ms: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The same of many limits. There must be responses."""
+        """Return the shares within many limits. There must be responses."""
         places = np.searchsorted(self.milliseconds, limits_ms, side="right")
         return np.concatenate([[0], self.reached])[places] / self.count
 
     def percentile(self, percent: float) -> float | None:
-        """In milliseconds, its rank rounded as HdrHistogram rounds it; None where there are none."""
+        """Return the percentile in milliseconds, with HdrHistogram's rounding of ranks.
+
+        Returns None if there are no responses.
+        """
         if not self.count:
             return None
         rank = max(1, math.floor(percent / 100 * self.count + 0.5))
@@ -49,14 +52,14 @@ NO_RESPONSES = Responses(np.empty(0, dtype=np.float64), np.empty(0, dtype=np.int
 
 
 def responses_of(indices: bytes, counts: bytes, longest_ms: float) -> Responses:
-    """Of one histogram as the database has it: little-endian int64; and the longest of its values."""
+    """Return the responses of one histogram as stored: little-endian int64, and the longest of its values."""
     index, count = np.frombuffer(indices, "<i8"), np.frombuffer(counts, "<i8")
     milliseconds = np.minimum(_highest_ns(index) / 1e6, longest_ms)
     return Responses(milliseconds, np.cumsum(count))
 
 
 def merged(parts: Iterable[Responses]) -> Responses:
-    """All of them together."""
+    """Return all responses together."""
     known = [part for part in parts if part.count]
     if not known:
         return NO_RESPONSES
@@ -67,7 +70,7 @@ def merged(parts: Iterable[Responses]) -> Responses:
 
 
 def _highest_ns(index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The highest of the nanoseconds that share each index."""
+    """Return the highest nanosecond value of each index."""
     bucket = np.maximum((index >> _HALF_MAGNITUDE) - 1, 0)
     place = index - (bucket << _HALF_MAGNITUDE)
     highest: NDArray[np.int64] = ((place + 1) << bucket) - 1

@@ -1,7 +1,7 @@
-"""What a replay came to, in the layout of an IOmark test report: summary, phases, passing detail, infrastructure.
+"""The results of a replay, in the layout of an IOmark test report: summary, phases, passing detail, infrastructure.
 
-One idea: every verdict stands with what it may not go without, and published values stand in columns of their own that
-say whose they are, beside ours and in no ratio.
+Every verdict includes its mandatory notes. Published values have separate columns that name their source, and no table
+computes a ratio to them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_
 
 INFERRED = "inferred from the published scores, which it reproduces; no rule says so"
 BELOW_THE_MINIMUM = "fewer than must be, of which a distance says nothing good"
-PHASE_COLUMNS = (  # of a phase that replayed
+PHASE_COLUMNS = (  # columns of a phase that replayed
     Column("phase", of=lambda trial: trial.position, label=True),
     Column("sets", of=lambda trial: trial.sets, label=True),
 )
@@ -33,7 +33,7 @@ _HOUR_SECONDS = 3600.0
 
 
 def summary_table(run: ReplayedRun) -> Table:
-    """The result of the run in a column, and beside it, of application sets, what was published."""
+    """Return the result of the run in a column, and for application sets the published results next to it."""
     trial = run.result
     reports = published_reports() if run.has_sets else ()
     rows = [*_what_rows(run, trial, reports), *_response_rows(trial, reports), *_time_rows(trial, reports)]
@@ -64,7 +64,7 @@ def summary_table(run: ReplayedRun) -> Table:
 
 
 def phases_table(run: ReplayedRun) -> Table:
-    """A row for each phase, as the search went; none for a single one."""
+    """Return a row for each phase, in the order of the search; empty for a single phase."""
     return TableSpec(
         name="replay-phases",
         title="Replay: every phase",
@@ -86,7 +86,7 @@ def phases_table(run: ReplayedRun) -> Table:
 
 
 def passing_table(run: ReplayedRun) -> Table:
-    """The verdict on the result, why it is void where it is, and each criterion with its limit."""
+    """Return the verdict on the result, the reasons if it is void, and each criterion with its limit."""
     trial = run.result
     blank, every = Cell(""), Cell(ALL_APPLICATIONS)
     rows: list[_Row] = [(Cell("VERDICT"), every, blank, blank, Cell(trial.verdict))]
@@ -114,12 +114,12 @@ def passing_table(run: ReplayedRun) -> Table:
 
 
 def infrastructure_table(run: ReplayedRun) -> Table:
-    """A row for each kind of infrastructure operation of each phase."""
+    """Return a row for each kind of infrastructure operation of each phase."""
     return _INFRASTRUCTURE.table((trial, each) for trial in run.trials for each in trial.infrastructure_totals())
 
 
 def score_cell(trial: ReplayTrial) -> Cell:
-    """The inferred score of a phase; none where a kind is missing, or there were fewer than must be."""
+    """Return the inferred score of a phase. There is none if a kind is missing or below its minimum."""
     clones, migrations = (_per_hour(trial, kind) for kind in (CLONE, MIGRATION))
     if clones is None or migrations is None:
         return Cell(NOT_MEASURED)
@@ -189,7 +189,7 @@ def _price_rows(run: ReplayedRun, reports: Sequence[PublishedReport]) -> list[_R
 
 
 def _priced(amount: float, report: PublishedReport, currency: str) -> Cell:
-    """In the report's own currency, which is named where it is not that of the row."""
+    """Return an amount in the report's currency. The cell names the currency if it differs from the row's."""
     if report.currency == currency:
         return number(amount, 2)
     return Cell(f"{report.currency} {amount:,.2f}")
@@ -219,7 +219,7 @@ def _extrapolated(each: InfrastructureTotal) -> tuple[str, ...]:
 
 
 def _with_set(measured: Cell, trial: ReplayTrial) -> Cell:
-    """Its set instead of its whole name, which the row has already: fewer notes."""
+    """Return a value with its set instead of the whole name, which the row already has. This needs fewer notes."""
     sets = {f"worst: {result.workload}": f"worst in set {result.copy}" for result in trial.results if result.copy}
     return replace(measured, notes=tuple(sets.get(note, note) for note in measured.notes))
 
@@ -232,7 +232,7 @@ def _of_which(run: ReplayedRun) -> str:
     return f"Of phase {trial.position}{sets}. "
 
 
-_TOTAL = (  # of infrastructure operations of one kind
+_TOTAL = (  # columns of infrastructure operations of one kind
     Column("operation", of=lambda each: each.kind, label=True),
     Column("completed", of=lambda each: each.completed),
     Column("failed", of=lambda each: each.failed),

@@ -1,6 +1,7 @@
-"""A run that replayed traces, phase by phase: so many sets at once, what they did, what went on beside them.
+"""A run that replayed traces, phase by phase: number of simultaneous sets, their work, and infrastructure operations.
 
-One idea: the result of a run is one phase, the slowest at the most sets that held; all others lead to it.
+The result of a run is one phase: the slowest at the largest number of sets that met all criteria. All other phases
+belong to the search.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from results.replay.verdicts import replay_verdict
 
 READS = frozenset(("retrieve", "range-retrieve", "head", "query"))
 WRITES = frozenset(("archive", "copy", "new-version"))
-LIMIT_MS = 20.0  # where the run was asked for no other
+LIMIT_MS = 20.0  # default if the run has no limit
 _OF_ALL = re.compile(r"object_ms\.p(?P<percent>\d+)\s*<=?")
 
 
@@ -51,25 +52,25 @@ class ReplayTrial:
 
     position: int
     phase: str
-    sets: float | None  # None: the traces were replayed once, by themselves
-    results: tuple[Result, ...]  # of applications
+    sets: float | None  # None: the traces were replayed once, without sets
+    results: tuple[Result, ...]  # results of applications
     infrastructure: tuple[InfrastructureResult, ...]
     criteria: tuple[CriterionResult, ...]
     by_workload: Mapping[str, Responses]
 
     @property
     def applications(self) -> list[str]:
-        """The kinds of them, by name."""
+        """The kinds of applications, by name."""
         return sorted({result.application for result in self.results})
 
     @property
     def application_count(self) -> int:
-        """Of all sets."""
+        """The number of applications in all sets."""
         return len({(result.application, result.copy) for result in self.results})
 
     @property
     def verdict(self) -> str:
-        """In words, with all that must stand with it."""
+        """The verdict in words, with all mandatory notes."""
         return replay_verdict(self.results, self.criteria, self.infrastructure)
 
     @property
@@ -78,13 +79,13 @@ class ReplayTrial:
 
     @property
     def limit_ms(self) -> float:
-        """Within which the share of all responses is told."""
+        """The limit for the reported share of all responses."""
         asked = self.asked_of_all
         return asked[1] if asked is not None else LIMIT_MS
 
     @property
     def asked_of_all(self) -> tuple[float, float] | None:
-        """(percent, milliseconds) that so many of all responses may take; None: nothing like that was asked."""
+        """The criterion (percent, milliseconds) for all responses; None if there is none."""
         for each in self.criteria:
             found = _OF_ALL.match(each.name)
             if found and not each.workload:
@@ -93,7 +94,7 @@ class ReplayTrial:
 
     @cached_property
     def responses(self) -> Responses:
-        """Of all applications together."""
+        """Return the responses of all applications together."""
         return self.responses_of(self.results)
 
     def responses_of(self, results: Iterable[Result]) -> Responses:
@@ -101,15 +102,15 @@ class ReplayTrial:
 
     @property
     def nearest(self) -> Replayed:
-        """Of all replays the one that ended latest beside what was allowed for it."""
+        """Return the replay that ended latest relative to its limit."""
         return min((_replayed(result) for result in self.results), key=lambda each: each.margin_seconds)
 
     def of(self, application: str) -> list[Result]:
-        """That application in every set."""
+        """Return the results of that application in every set."""
         return [result for result in self.results if result.application == application]
 
     def infrastructure_totals(self) -> list[InfrastructureTotal]:
-        """The infrastructure operations by kind; of several instances their sum."""
+        """Return the infrastructure operations by kind, summed over instances."""
         kinds: dict[str, list[InfrastructureResult]] = {}
         for each in self.infrastructure:
             kinds.setdefault(each.kind, []).append(each)
@@ -118,22 +119,25 @@ class ReplayTrial:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedRun:
-    """Of a run what replays have beside others."""
+    """The parts of a run that only replays have."""
 
     run: StoredRun
     scenario: Mapping[str, Any]
     trials: tuple[ReplayTrial, ...]
     search: SearchOutcome | None
-    cost: PlanCost | None = None  # where prices were given
+    cost: PlanCost | None = None  # set if prices were given
 
     @property
     def has_sets(self) -> bool:
-        """It replayed sets of applications, not one trace by itself."""
+        """Whether it replayed sets of applications, and not one trace alone."""
         return any(len(trial.applications) > 1 for trial in self.trials)
 
     @property
     def result(self) -> ReplayTrial:
-        """What the run comes to: the slowest phase of the most sets that held in all theirs, else of the fewest."""
+        """Return the result of the run: the slowest phase of the most sets that met all criteria, else of the fewest.
+
+        A number of sets counts only if all its phases met all criteria.
+        """
         by_sets: dict[float, list[ReplayTrial]] = {}
         for trial in self.trials:
             by_sets.setdefault(trial.sets or 0.0, []).append(trial)
@@ -145,7 +149,7 @@ class ReplayedRun:
 
 
 def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayedRun | None:
-    """What a run replayed, whose ``results`` these are; None where it replayed nothing."""
+    """Return the replays of the run with these ``results``. Returns None if it replayed nothing."""
     measured = [result for result in results if not result.is_load]
     phases: dict[int, list[Result]] = {}
     for result in measured:
@@ -185,14 +189,14 @@ def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayedRun 
 
 
 def mean_ms(results: Sequence[Result], operations: frozenset[str] | None = None) -> float | None:
-    """The mean response of all objects, or of those of some operations; None where there are none."""
+    """Return the mean response of all objects, or of those of some operations. Returns None if there are none."""
     if operations is None:
         return pooled_mean_ms(results)
     return pooled_mean_ms(part for result in results for part in _parts(result) if part.operation in operations)
 
 
 def _parts(result: Result) -> Sequence[PartResult | Result]:
-    """What did one thing alone has no parts: it is that one."""
+    """Return the parts of a result. A result with one operation has no parts and is its own part."""
     return result.parts or (result,)
 
 

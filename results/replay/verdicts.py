@@ -1,7 +1,7 @@
-"""The verdict on a replay, and what must stand with it wherever it is printed.
+"""The verdict on a replay, and the notes that always accompany it.
 
-One idea: nothing follows from a replay that was not in time, so VOID and its reasons come first; and whoever reads that
-something held must read as well how much of the full capacity lay there.
+A replay that missed its times proves nothing, so VOID and its reasons come first. A reader of a pass also needs the
+share of the full capacity that was stored.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ _REASONS_TOLD = 3
 
 
 def capacity_mark(results: Sequence[Result]) -> str:
-    """What stands with every verdict where less lay there than the rules ask for; empty: all of it did."""
+    """Return the note for every verdict if less data was stored than the rules require; empty otherwise."""
     scales = [result.replayed.capacity_scale for result in results if result.replayed is not None]
     least = min(scales, default=1.0)
     return f"{CAPACITY_RATIO_NOT_HELD} ({100 * least:.3g}% of the full capacity)" if least < 1 else ""
 
 
 def capacity_sentence(results: Sequence[Result]) -> str:
-    """The same as a sentence of its own."""
+    """Return the same note as a sentence."""
     mark = capacity_mark(results)
     return f"{mark[0].upper()}{mark[1:]}." if mark else ""
 
 
 def void_reasons(results: Sequence[Result]) -> list[str]:
-    """Why nothing follows from these results, each reason once, with whom it concerns; empty: something does."""
+    """Return why these results prove nothing, each reason once, with the applications; empty if they are valid."""
     concerned: dict[str, dict[str, None]] = {}
     for result in results:
         if result.void:
@@ -39,20 +39,24 @@ def void_reasons(results: Sequence[Result]) -> list[str]:
 def replay_verdict(
     results: Sequence[Result], criteria: Sequence[CriterionResult], beside: Sequence[InfrastructureResult] = ()
 ) -> str:
-    """The verdict on one phase in words: VOID and why, fail and why, pass, or none where nothing was asked; and the
-    mark of the capacity."""
+    """Return the verdict on one phase in words: VOID and why, fail and why, pass, or none without criteria.
+
+    The text includes the note about the capacity.
+    """
     return marked(_verdict(results, criteria, beside), results)
 
 
 def marked(verdict: str, results: Sequence[Result]) -> str:
-    """A verdict that was found elsewhere, with the mark that it may not go without."""
+    """Return a verdict with the capacity note that must accompany it."""
     mark = capacity_mark(results)
     return f"{verdict}; {mark}" if mark else verdict
 
 
 def run_verdict(verdict: str | None, results: Sequence[Result]) -> str:
-    """The verdict on a whole run in words, as the database has it, with what it may not go without; empty where nothing
-    was replayed and something follows from the run."""
+    """Return the stored verdict on a whole run in words, with its mandatory notes.
+
+    The result is empty if the run replayed nothing and is valid.
+    """
     if verdict != "void" and not any(result.replayed is not None for result in results):
         return ""
     told = void_words(results) or "VOID" if verdict == "void" else verdict or "not finished"
@@ -60,7 +64,7 @@ def run_verdict(verdict: str | None, results: Sequence[Result]) -> str:
 
 
 def void_words(results: Sequence[Result]) -> str:
-    """``VOID: `` and the reasons, as many as can be read at a glance; empty: not void."""
+    """Return ``VOID: `` and the first few reasons; empty if the run is not void."""
     reasons = void_reasons(results)
     if not reasons:
         return ""

@@ -1,7 +1,7 @@
-"""The report of a run as a plain value: what opens it, then its sections with their words, figures and tables.
+"""The report of a run as a plain value: its introduction, then its sections with their words, figures and tables.
 
-One idea: the order is that of the paper, the verdicts first and the evidence last, and a section that has nothing to
-show is left out, so that every kind of run gives a whole report.
+The order is that of the paper: verdicts first, evidence last. Sections without content are omitted, so every kind of
+run gives a complete report.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from results.tables.workers import worker_tables
 from results.units import Unit, all_cells, parallel_cells, session_lengths
 from results.worm.findings import DISCLAIMER, evidence_table, findings_table, requirement_table, rounds_table
 
-ROWS_SHOWN_MAX = 100  # of the long tables: more are for programs
+ROWS_SHOWN_MAX = 100  # of the long tables: more rows are for programs
 LONG_TABLES = (SERVER_RESOURCES, SETS)
-PHASES_TABULATED_MAX = 10  # of a page: what every source said of every phase is long, and takes long to add up
-BANDS_MAX = 200  # behind a resource figure: beyond them phases of a sweep that follow each other share one
-PARALLEL_FIGURES_MAX = 3  # of a page, one for each number of objects per session: the tables have them all
+PHASES_TABULATED_MAX = 10  # of a page: the values of every source and phase are long, and slow to compute
+BANDS_MAX = 200  # behind a resource figure; above it, consecutive phases of a sweep share a band
+PARALLEL_FIGURES_MAX = 3  # of a page, one for each number of objects per session; the tables have all of them
 
 _OBJECTIVES = {
     "dr550": "How many objects and megabytes per second the platform archives and retrieves, by object size, by objects"
@@ -73,7 +73,7 @@ _OBJECTIVES = {
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A figure, and the table that holds its numbers; "" where none does."""
+    """A figure, and the table with its numbers; "" if there is none."""
 
     name: str
     figure: Figure
@@ -82,16 +82,16 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section; ``name`` is what links to it."""
+    """One section; links use ``name``."""
 
     name: str
     title: str
     words: tuple[str, ...] = ()
-    sentences: tuple[str, ...] = ()  # as a list
+    sentences: tuple[str, ...] = ()  # shown as a list
     drawings: tuple[Drawing, ...] = ()
-    settings: tuple[Table, ...] = ()  # tables of words, as narrow as they are: side by side
+    settings: tuple[Table, ...] = ()  # narrow tables of words, shown next to each other
     tables: tuple[Table, ...] = ()
-    code: tuple[tuple[str, str], ...] = ()  # label and text, as it was typed
+    code: tuple[tuple[str, str], ...] = ()  # label and text, as the user typed it
     has_distributions: bool = False
 
     @property
@@ -103,7 +103,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """What the platform cost, and the years of support that are paid for."""
+    """The cost of the platform, and the years of support that it includes."""
 
     prices: PriceList
     years: int
@@ -131,10 +131,10 @@ def build_report(
     priced: Priced | None = None,
     mixed: WorkloadsShown | None = None,
 ) -> Report:
-    """The report of a run. ``facts`` (label -> text) open its configuration; ``doubts`` are its sentences;
-    ``priced`` is what the platform cost; ``mixed`` what it has of workloads side by side.
+    """Return the report of a run.
 
-    Raises ResultsError as reading a run's results does.
+    ``facts`` (label -> text) begin its configuration. ``doubts`` are its warnings. ``priced`` is the cost of the
+    platform. ``mixed`` has its simultaneous workloads. Raises ResultsError as reading a run's results does.
     """
     run, results, checks = database.run(), database.results(), database.checks()
     cells, audits = list(all_cells(results).values()), database.audits()
@@ -185,7 +185,7 @@ def build_report(
 
 
 def worm_tables(database: RunDatabase) -> list[Table]:
-    """The tables of a run's conformance checks; none where it made none."""
+    """Return the tables of a run's conformance checks; empty if it made none."""
     checks = database.checks()
     if not checks:
         return []
@@ -201,7 +201,7 @@ def worm_tables(database: RunDatabase) -> list[Table]:
 
 
 def draw_figures(results: Sequence[Result], watched: Watched, caption: Caption) -> dict[str, Figure]:
-    """Every figure of a run by the stem of its file name; none where nothing was measured."""
+    """Return every figure of a run by the stem of its file name; empty if nothing was measured."""
     if not results:
         return {}
     figures = build_figures(results, caption) | build_lock_figures(results, caption)
@@ -209,7 +209,7 @@ def draw_figures(results: Sequence[Result], watched: Watched, caption: Caption) 
 
 
 def belongs(figure: str, table: str) -> bool:
-    """Whether the numbers of a figure are those of a table, by their names."""
+    """Return whether the numbers of a figure are those of a table, by their names."""
     if figure in RESOURCE_FIGURES:
         return table == "resource-usage"
     if figure in FIGURE_TABLES:
@@ -218,7 +218,7 @@ def belongs(figure: str, table: str) -> bool:
 
 
 def _with_few_bands(watched: Watched) -> Watched:
-    """The same, where there are very many phases: of a sweep those that follow each other as one."""
+    """Return the same, or with very many phases, consecutive phases of a sweep merged into one."""
     if len(watched.phases) <= BANDS_MAX:
         return watched
     merged = []
@@ -237,7 +237,7 @@ def _drawings(
 
 
 def _table_of(figure: str, tables: Mapping[str, Table]) -> str:
-    """The table with a figure's numbers, of several that of the same objects per session; "" without one."""
+    """Return the table with a figure's numbers, or "". Of several it is the one with the same objects per session."""
     found = [table for table in tables if belongs(figure, table)]
     count = figure.rpartition("-")[2]
     return next((table for table in found if table.endswith(f"-{count}")), found[0] if found else "")
@@ -246,7 +246,7 @@ def _table_of(figure: str, tables: Mapping[str, Table]) -> str:
 def _measured(
     name: str, title: str, tables: Mapping[str, Table], drawings: Sequence[Drawing], prefixes: tuple[str, ...]
 ) -> Section:
-    """The tables whose names begin so, and their figures."""
+    """Return the tables whose names have these prefixes, and their figures."""
     mine = [table for key, table in tables.items() if key.startswith(prefixes)]
     names = {table.name for table in mine}
     return Section(name, title, drawings=tuple(each for each in drawings if each.table in names), tables=tuple(mine))
@@ -262,7 +262,10 @@ def _parallel(tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Secti
 
 
 def _to_draw(results: Sequence[Result]) -> list[Result]:
-    """Of many numbers of objects per session the paper's, if it is among them, and the extremes."""
+    """Return the results to draw.
+
+    If there are many numbers of objects per session, they are the paper's (if measured) and the extremes.
+    """
     counts = session_lengths(parallel_cells(results))
     if len(counts) <= PARALLEL_FIGURES_MAX:
         return list(results)
@@ -271,8 +274,10 @@ def _to_draw(results: Sequence[Result]) -> list[Result]:
 
 
 def _mixed(run: StoredRun, mixed: WorkloadsShown | None) -> Iterator[Section]:
-    """Workloads side by side: what they did, what was asked of them, and the course of it; first of all what was
-    replayed, in the order of a test report."""
+    """Yield the sections of simultaneous workloads: their results, their offered load, and their course.
+
+    Replays come first, in the order of a test report.
+    """
     if mixed is None:
         return
     tables = mixed_tables(mixed)
@@ -299,7 +304,7 @@ def _mixed(run: StoredRun, mixed: WorkloadsShown | None) -> Iterator[Section]:
 
 
 def _resources(seen: Sequence[KeyFinding], tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Section:
-    """The bottleneck verdict in words, then what was used."""
+    """Return the bottleneck verdict in words, then the usage."""
     section = _measured(
         "resources", "Resource usage", tables, drawings, ("limits", "resource-usage", "per-object", "requests")
     )
@@ -347,13 +352,13 @@ def _worm(database: RunDatabase, checks: Sequence[CheckRecord]) -> Section:
 
 
 def _planning(database: RunDatabase, results: Sequence[Result]) -> Section:
-    """The planning examples of the paper, answered from this run."""
+    """Return the planning examples of the paper, answered from this run."""
     tables = [examples_table(measured_surface(database))] if all_cells(results) else []
     return Section("planning", "Planning examples", tables=tuple(_filled(tables)))
 
 
 def _price(results: Sequence[Result], priced: Priced | None) -> Section:
-    """The disclosure: what was priced, and per unit."""
+    """Return the disclosure: priced parts, and prices per unit."""
     if priced is None or not results:
         return Section("price", "Price")
     cost = platform_cost(results, priced.prices, priced.years)
@@ -392,7 +397,7 @@ def _scenario(run: StoredRun) -> dict[str, Any]:
 
 
 def _lines(scenario: Mapping[str, Any]) -> str:
-    """JSON with one line for each sweep."""
+    """Return JSON with one line for each sweep."""
     parts = []
     for name, value in scenario.items():
         if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""How the service times of a cell's objects were distributed: few bins of its merged histograms, on a scale for all.
+"""Distribution of the service times of a cell's objects: few bins of its merged histograms, on a common scale.
 
-One idea: whatever a run's size, a cell's distribution is so many small numbers on the run's one logarithmic scale of
-time, so that two cells can be compared by eye and a thousand of them fit on a page.
+A cell's distribution has a fixed number of small values on the run's one logarithmic time scale, whatever the run's
+size. Readers can compare two cells by eye, and a thousand fit on a page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEIGHT_MAX = 24  # of the fullest bin
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The share of objects by service time; ``heights`` are of BINS equal steps of the scale, HEIGHT_MAX at most."""
+    """The share of objects by service time. ``heights`` are for BINS equal steps of the scale, HEIGHT_MAX at most."""
 
     objects: int
     heights: tuple[int, ...]
@@ -30,7 +30,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Distributions:
-    """Those of every cell, on one scale: from 10**``first_decade`` to 10**``last_decade`` milliseconds."""
+    """The distributions of every cell, on one scale: from 10**``first_decade`` to 10**``last_decade`` milliseconds."""
 
     first_decade: int
     last_decade: int
@@ -45,7 +45,10 @@ NO_DISTRIBUTIONS = Distributions(0, 1, {})
 
 
 def cell_distributions(database: RunDatabase, cells: Sequence[Unit]) -> Distributions:
-    """The distribution of each cell's object service times, its repetitions merged; none of cells without any."""
+    """Return the distribution of each cell's object service times, its repetitions merged.
+
+    Cells without any are omitted.
+    """
     found: dict[tuple[int, str], tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
     for each in database.cell_histograms("object_service"):
         found[each.position, each.workload] = (_logarithms(each.indices), np.frombuffer(each.counts, "<i8"))
@@ -68,14 +71,16 @@ def _binned(times: NDArray[np.float64], counts: NDArray[np.int64], first: int, l
     bins = np.bincount(
         np.minimum(((times - first) / (last - first) * BINS).astype(np.int64), BINS - 1), weights=counts, minlength=BINS
     )
-    # The square root lets a tail of one in five hundred be seen beside the bulk.
+    # The square root makes a tail of one in five hundred visible next to the bulk.
     heights = np.ceil(np.sqrt(bins / bins.max()) * HEIGHT_MAX).astype(np.int64)
     return Distribution(int(counts.sum()), tuple(heights.tolist()))
 
 
 def _logarithms(indices: bytes) -> NDArray[np.float64]:
-    """log10 of the milliseconds of each index among HdrHistogram's counts: 2048 sub-buckets of nanoseconds, of which
-    the upper half is new in every further bucket."""
+    """Return log10 of the milliseconds of each index in HdrHistogram's counts.
+
+    There are 2048 sub-buckets of nanoseconds; each further bucket adds the upper half of them.
+    """
     index = np.frombuffer(indices, "<i8")
     bucket, place = (index >> 10) - 1, (index & 1023) + 1024
     values = np.where(bucket < 0, place - 1024, place << np.maximum(bucket, 0))

@@ -1,8 +1,9 @@
-"""A folder of documents of one run: report.md, results.json, tables/*.csv, figures/*.svg and *.png; or one file,
-report.html.
+"""The documents of one run: a folder of report.md, results.json, tables and figures, or one file, report.html.
 
-One idea: everything follows from the run's database, so a folder can be made again at any time and comes out the same,
-byte for byte. Nothing in it says when it was written or on which machine.
+Tables are tables/*.csv; figures are figures/*.svg and *.png.
+
+Everything follows from the run's database, so a folder can be made again at any time with the same bytes. The documents
+contain no time and no machine of their making.
 """
 
 from __future__ import annotations
@@ -42,15 +43,14 @@ def write_documents(
     further: Sequence[Table] = (),
     mixed: WorkloadsShown | None = None,
 ) -> list[Path]:
-    """Write every document of a run into ``folder``, made if need be, and return their paths, report.md
-    first.
+    """Write every document of a run into ``folder`` and return their paths, report.md first.
 
-    ``document`` is the run document of ``results.contract`` and becomes results.json. ``facts`` (label ->
-    text) open the report in their order; ``doubts`` are sentences on what looks unstable and what to try;
-    ``shares_machine`` says that client and server ran on one host; ``watched`` is what was seen of the server
-    meanwhile; ``audits`` are what audits of the run found since; ``further`` are the tables of its conformance
-    checks and of its workers; ``mixed`` what it has of workloads side by side. Files of the same names are replaced,
-    others left alone. Raises ResultsError if the folder cannot be written.
+    The function creates the folder if necessary. ``document`` is the run document of ``results.contract`` and becomes
+    results.json. ``facts`` (label -> text) begin the report in their order. ``doubts`` are sentences with warnings and
+    remedies. ``shares_machine`` states that client and server ran on one host. ``watched`` has the server's samples.
+    ``audits`` are the results of later audits of the run. ``further`` are the tables of its conformance checks and of
+    its workers. ``mixed`` has its simultaneous workloads. Files of the same names are replaced; the function leaves
+    other files alone. Raises ResultsError if the folder cannot be written.
     """
     results = [result_from_document(entry) for entry in document["results"]]
     tables = _tables(results, watched, audits, further, mixed)
@@ -80,8 +80,10 @@ def write_page(
     priced: Priced | None = None,
     mixed: WorkloadsShown | None = None,
 ) -> list[Path]:
-    """Write report.html, the whole report of a run in one file, and return its path. The arguments are those of
-    ``write_documents``, and what the platform cost. Raises ResultsError if the folder cannot be written.
+    """Write report.html, the whole report of a run in one file, and return its path.
+
+    The arguments are those of ``write_documents``, and the cost of the platform. Raises ResultsError if the folder
+    cannot be written.
     """
     report = build_report(database, facts=facts, doubts=doubts, watched=watched, priced=priced, mixed=mixed)
     page = report_page(report)
@@ -96,8 +98,10 @@ def write_csv(
     further: Sequence[Table] = (),
     mixed: WorkloadsShown | None = None,
 ) -> list[Path]:
-    """Write tables/*.csv and return their paths. The arguments are those of ``write_documents``. Raises ResultsError if
-    the folder cannot be written, or if there is nothing to tabulate.
+    """Write tables/*.csv and return their paths.
+
+    The arguments are those of ``write_documents``. Raises ResultsError if the folder cannot be written, or if there is
+    nothing to tabulate.
     """
     results = [result_from_document(entry) for entry in document["results"]]
     files = _csv_files(_tables(results, watched, audits, further, mixed))
@@ -118,7 +122,7 @@ def report_markdown(
     tables: Sequence[Table],
     figures: Mapping[str, Figure],
 ) -> str:
-    """The report: facts, doubts, then each table beneath the figure of the same numbers."""
+    """Return the report: facts, warnings, then each table below the figure of the same numbers."""
     parts = [title]
     if facts:
         rows = [f"| {escape_markdown(label)} | {escape_markdown(text)} |" for label, text in facts.items()]
@@ -149,7 +153,7 @@ def _tables(
     further: Sequence[Table],
     mixed: WorkloadsShown | None,
 ) -> list[Table]:
-    """Every table of a run: measured, audited, and what else there is."""
+    """Return every table of a run: measurements, audits, and the others."""
     measured = build_tables(results, watched) if results else []
     together = mixed_tables(mixed) if mixed is not None else []
     return [*measured, *together, *([audits_table(audits)] if audits else []), *further]

@@ -1,6 +1,6 @@
 """A page that lists every run under a folder with its key figures.
 
-One idea: a run that cannot be read is a line that says why, so that one damaged folder hides none of the others.
+A run that cannot be read has a line with the reason. One damaged folder therefore hides none of the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from results.report.page import page, table_view
 from results.table import Column, TableSpec
 
 INDEX_NAME = "index.html"
-_PAGES = (PAGE_NAME, "worm.html")  # by which a run's report may lie beside it
+_PAGES = (PAGE_NAME, "worm.html")  # possible names of a run's report in its folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,10 @@ class ListedRun:
 
 
 def write_index(folder: Path, out: Path | None = None) -> tuple[Path, int]:
-    """Write index.html into a folder, or into ``out``, made if need be; its path, and how many runs it lists.
+    """Write index.html into a folder, or into ``out``, and return its path and the number of runs.
 
-    Raises ResultsError where there is no run under the folder, or where the page cannot be written.
+    The function creates the target folder if necessary. Raises ResultsError if there is no run under the folder, or if
+    the page cannot be written.
     """
     runs = listed_runs(folder)
     if not runs:
@@ -51,14 +52,14 @@ def write_index(folder: Path, out: Path | None = None) -> tuple[Path, int]:
 
 
 def listed_runs(folder: Path) -> list[ListedRun]:
-    """Every run under a folder, the latest first; those that cannot be read come last."""
+    """Return every run under a folder, the latest first. Runs that cannot be read come last."""
     found = [_read(path) for path in sorted(folder.rglob(FILE_NAME))]
     found.sort(key=lambda run: (run.figures is None, -run.figures.started_at if run.figures else 0.0))
     return found
 
 
 def index_page(runs: list[ListedRun], home: Path) -> str:
-    """The page of these runs, for a folder from which its links lead to the runs' own reports."""
+    """Return the page of these runs, with links relative to ``home`` to the runs' own reports."""
     links = {_name(run): link for run in runs if (link := _link(run, home))}
     view = table_view(_RUNS.table(run.figures for run in runs if run.figures is not None), {})
     unread = [(str(_relative(run.folder, home)), run.problem) for run in runs if run.figures is None]
@@ -74,12 +75,12 @@ def _read(path: Path) -> ListedRun:
             database.close()
     except ResultsError as error:
         return ListedRun(path.parent, None, str(error))
-    except (sqlite3.Error, ValueError, KeyError, TypeError) as error:  # what a damaged file may hold is anything
+    except (sqlite3.Error, ValueError, KeyError, TypeError) as error:  # a damaged file may contain anything
         return ListedRun(path.parent, None, f"{path}: damaged: {type(error).__name__}: {error}")
 
 
 def _peak(operation: str) -> tuple[Column, Column]:
-    """The highest rates of an operation."""
+    """Return the columns of an operation's highest rates."""
 
     def of(read: Callable[[Peak], float]) -> Callable[[KeyFigures], float | None]:
         return lambda run: read(run.peaks[operation]) if operation in run.peaks else None
@@ -112,7 +113,7 @@ def _name(run: ListedRun) -> str:
 
 
 def _link(run: ListedRun, home: Path) -> str:
-    """Where the run's page lies, seen from the index; "" where there is none."""
+    """Return the path of the run's page relative to the index; "" if there is none."""
     for name in _PAGES:
         found = run.folder / "report" / name
         if found.exists():

@@ -1,7 +1,7 @@
-"""A figure as part of a page: SVG that takes the page's colours, speaks for itself, and shares no id with another.
+"""A figure as part of a page: SVG with the page's colours, a description, and unique ids.
 
-One idea: matplotlib's own SVG is taken as it is and only its ids and colours are renamed, so that a figure looks the
-same in a page as in its file, and can be read in the dark.
+The SVG is matplotlib's own, with only ids and colours renamed. A figure therefore looks the same in a page as in its
+file, and is also readable on a dark background.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from results.figures.phases import COLOURS, GREY, svg_bytes
 
-# What stands for a colour in page.css, where each has one value for light and one for dark.
+# Replacements of colours: page.css defines a light and a dark value for each.
 _VARIABLES = {
     **{colour: f"--line-{place}" for place, colour in enumerate(COLOURS)},
     "#000000": "--ink",
@@ -39,7 +39,7 @@ _ELEMENT = re.compile(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>')
 
 
 def inline_svg(name: str, figure: Figure) -> str:
-    """The <svg> element of a figure, its ids made the page's own by its name."""
+    """Return the <svg> element of a figure, with ids made unique by the figure's name."""
     text = _METADATA.sub("", _PREAMBLE.sub("", svg_bytes(figure).decode()))
     text = _ID.sub(rf"\g<1>{name}-", text)
     text = _COLOUR.sub(lambda found: f"var({_VARIABLES[found[0]]})", text)
@@ -55,9 +55,9 @@ def inline_svg(name: str, figure: Figure) -> str:
 
 
 def describe(figure: Figure) -> str:
-    """What a figure shows, for those who do not see it: of each panel its scale, its lines and how far they reach."""
+    """Describe a figure for screen readers: each panel's scale, its lines and their ranges."""
     said = []
-    scale = ""  # a panel without one shares that of the panel before
+    scale = ""  # a panel without a scale shares that of the previous panel
     for axes in figure.axes:
         scale = axes.get_ylabel() or scale
         values = [float(y) for _, points in _series(axes) for _, y in points if isfinite(y)]
@@ -70,7 +70,7 @@ def describe(figure: Figure) -> str:
 
 
 def figure_csv(figure: Figure) -> str:
-    """The points that a figure draws, one in a row, for programs."""
+    """Return the points that a figure draws, one per row, for programs."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["panel", "line", "x", "y"])
@@ -82,7 +82,7 @@ def figure_csv(figure: Figure) -> str:
 
 
 def _series(axes: Axes) -> list[tuple[str, list[tuple[float, float]]]]:
-    """The lines and bars of a panel that its legend names, with their points."""
+    """Return the lines and bars of a panel that its legend names, with their points."""
     found = [
         (str(line.get_label()), [(x, y) for x, y in np.asarray(line.get_xydata(), float).tolist()])
         for line in axes.lines

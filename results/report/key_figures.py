@@ -1,7 +1,6 @@
-"""What a reader wants of a run first: did it hold, how fast was it at best, and what is to be said against it.
+"""The key figures of a run: its verdict, its best rates, and the warnings.
 
-One idea: a verdict is a sentence with a state, good, bad or to be read with care; the sentence says all that the
-colour does.
+A verdict is a sentence with a state: good, bad or needs care. The sentence contains all information of the colour.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted":
 
 @dataclass(frozen=True, slots=True)
 class KeyFinding:
-    """One line of a summary: what about, and what is to be said."""
+    """One line of a summary: subject and finding."""
 
     state: State
     about: str
@@ -37,7 +36,7 @@ class KeyFinding:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The fastest that an operation was, over all cells; MB are 10^6 bytes."""
+    """The highest rate of an operation over all cells; MB are 10^6 bytes."""
 
     operation: str
     by_objects: Unit
@@ -46,21 +45,21 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class KeyFigures:
-    """What a list of runs shows of one."""
+    """The values of one run in a list of runs."""
 
     run: str
     started_at: float  # epoch seconds
     platform: str
     backend: str
     scenario: str
-    verdict: str  # in a word
+    verdict: str  # verdict in one word
     state: State
     peaks: Mapping[str, Peak]  # by operation
     doubts: int
 
 
 def key_figures(database: RunDatabase) -> KeyFigures:
-    """The key figures of a run. Raises ResultsError as reading its results does."""
+    """Return the key figures of a run. Raises ResultsError as reading its results does."""
     run, results, checks = database.run(), database.results(), database.checks()
     state, word = verdict(run, results, checks)
     return KeyFigures(
@@ -77,7 +76,7 @@ def key_figures(database: RunDatabase) -> KeyFigures:
 
 
 def verdict(run: StoredRun, results: Sequence[Result], checks: Sequence[CheckRecord]) -> tuple[State, str]:
-    """The verdict on a run in a word or two, and how it is to be taken; with it what it may not go without."""
+    """Return the verdict on a run in a word or two with its mandatory notes, and its state."""
     state, word = _verdict(run, results, checks)
     return ("care" if state == "good" and capacity_mark(results) else state), marked(word, results)
 
@@ -99,7 +98,7 @@ def _verdict(run: StoredRun, results: Sequence[Result], checks: Sequence[CheckRe
 
 
 def peaks(results: Sequence[Result]) -> dict[str, Peak]:
-    """The fastest cells of archiving and of retrieving, with any number of clients; a variant counts with the rest."""
+    """Return the fastest cells of archiving and of retrieving, with any number of clients. Variants are included."""
     cells = all_cells(results).values()
     found = {}
     for operation in ("archive", "retrieve"):
@@ -114,7 +113,7 @@ def peaks(results: Sequence[Result]) -> dict[str, Peak]:
 
 
 def where(cell: Unit) -> str:
-    """``1MiB x 100, 4 clients``, of a cell whose operation is known."""
+    """Return ``1MiB x 100, 4 clients`` for a cell whose operation is known."""
     key = cell.key
     variant = cell.first.variant
     return (
@@ -133,7 +132,7 @@ def findings(
     criteria: Sequence[CriterionResult] = (),
     search: SearchOutcome | None = None,
 ) -> list[KeyFinding]:
-    """What opens a report, the verdict first. ``finished`` is how many phases did."""
+    """Return the first lines of a report, beginning with the verdict. ``finished`` is the number of finished phases."""
     state, word = verdict(run, results, checks)
     found = [KeyFinding(state, "Verdict", _of_phases(word, finished, run.phases_planned))]
     void = void_words(results)
@@ -237,7 +236,10 @@ def _beside_published(results: Sequence[Result]) -> list[KeyFinding]:
 
 
 def _of_limits(results: Sequence[Result]) -> list[KeyFinding]:
-    """Which resource was nearest to full, by operation of the matrix; a client that was is a reason for care."""
+    """Return the resource with the highest utilisation, by operation of the matrix.
+
+    A limiting client is a reason for care.
+    """
     found = []
     for operation in ("archive", "retrieve", *LIFE_CYCLE):
         mine = [result for result in results if result.operation == operation]

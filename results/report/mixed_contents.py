@@ -1,7 +1,6 @@
-"""What a run of workloads side by side has to show: its tables and its figures, from its database.
+"""The contents of a run of simultaneous workloads: its tables and its figures, from its database.
 
-One idea: tiles are one kind of such a run, with tables and figures of their own; every other gets what all have in
-common: its workloads, its course, its criteria, its search.
+A run of tiles has its own tables and figures. Every other run has the common ones: workloads, course, criteria, search.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ COURSE_TABLES = ("programme", "aggregate-rates", "spikes", "spikes-others", "wor
 
 @dataclass(frozen=True, slots=True)
 class WorkloadsShown:
-    """Of a run what workloads that run together have beside others."""
+    """The parts of a run that only simultaneous workloads have."""
 
     scenario: str
-    results: Sequence[Result]  # without those of phases that only made data
+    results: Sequence[Result]  # without phases that only made data
     criteria: Sequence[CriterionResult]
     search: SearchOutcome | None
     courses: Sequence[Course]
@@ -66,9 +65,10 @@ class WorkloadsShown:
 def mixed_run(
     database: RunDatabase, *, reference: ReferenceTile | None = None, drives: int | None = None
 ) -> WorkloadsShown | None:
-    """What there is of it in a run; None where workloads did not run together and no criterion was judged.
+    """Return the simultaneous workloads of a run. Returns None if there were none and no criterion was judged.
 
-    ``reference`` is the tile that a score is over, the stored one unless given; ``drives`` how many hold the data.
+    ``reference`` is the tile that a score is over, by default the stored one. ``drives`` is the number of drives with
+    the data.
     """
     results = [result for result in database.results() if result.application and not result.is_load]
     criteria = database.criteria()
@@ -100,7 +100,7 @@ def mixed_run(
 
 
 def mixed_tables(run: WorkloadsShown) -> list[Table]:
-    """Every table that it can fill, in the order of the report."""
+    """Return every table for which the run has data, in the order of the report."""
     scales = tile_scales(run.results)
     tables = replay_tables(run.replay) if run.replay is not None else []
     if scales:
@@ -111,7 +111,7 @@ def mixed_tables(run: WorkloadsShown) -> list[Table]:
     tables += characterization_tables(run.results, run.criteria)
     tables += capacity_tables(run.results, run.criteria)
     tables.append(workloads_table(run.results, run.scale_name))
-    if run.replay is None or len(run.replay.trials) > 1:  # of a single phase its passing detail has them
+    if run.replay is None or len(run.replay.trials) > 1:  # the passing detail of a single phase has them
         tables.append(criteria_table(run.criteria, run.results, run.scale_name))
     if run.search is not None:
         found = search_table(run.search)
@@ -121,7 +121,7 @@ def mixed_tables(run: WorkloadsShown) -> list[Table]:
 
 
 def mixed_figures(run: WorkloadsShown, caption: Caption) -> dict[str, Figure]:
-    """Every figure that it can fill, by the stem of its file name."""
+    """Return every figure for which the run has data, by the stem of its file name."""
     from results.mixed.figures import tile_figures
     from results.replay.figures import replay_figures
 

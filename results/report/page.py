@@ -1,7 +1,7 @@
-"""A report as one HTML file: every figure, style and script inside it, and nothing fetched from anywhere.
+"""A report as one HTML file with every figure, style and script, which loads nothing else.
 
-One idea: the page is whole without its script, which only adds sorting and filtering to tables that are there; and
-whatever came from a platform, a file or a user is text, escaped by the template.
+The page is complete without its script, which only adds sorting and filtering to existing tables. The template escapes
+all text from a platform, a file or a user.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def report_page(report: Report) -> str:
-    """The page of a report; the same report gives the same text."""
+    """Return the page of a report. The same report gives the same text."""
     anchors = {cell.key: f"cell-{place}" for place, cell in enumerate(report.cells, 1)}
     shown = {key: name for key, name in anchors.items() if key in report.distributions.cells}
     return page(
@@ -39,13 +39,13 @@ def report_page(report: Report) -> str:
 
 
 def page(template: str, **values: Any) -> str:
-    """A page of this package's templates, with the style and the script that all of them share."""
+    """Return a page of this package's templates, with the common style and script."""
     text = _environment().get_template(template).render(style=_text("page.css"), script=_text("page.js"), **values)
     return text.rstrip("\n") + "\n"
 
 
 def table_view(table: Table, anchors: Mapping[UnitKey, str]) -> dict[str, Any]:
-    """What the template needs of a table."""
+    """Return the template's values of a table."""
     letters = {note: _letter(place) for place, note in enumerate(table.notes)}
     labels = sum(column.label for column in table.columns)
     return {
@@ -60,7 +60,7 @@ def table_view(table: Table, anchors: Mapping[UnitKey, str]) -> dict[str, Any]:
 
 
 def data_uri(kind: str, text: str) -> str:
-    """A link that holds what it leads to."""
+    """Return a link that contains its target."""
     return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
 
 
@@ -90,7 +90,7 @@ def _drawing_view(drawing: Drawing) -> dict[str, Any]:
 def _distributions(
     cells: Sequence[Unit], distributions: Distributions, anchors: Mapping[UnitKey, str]
 ) -> dict[str, Any]:
-    """One row for each cell: its labels, percentiles and curve, and the scale that all curves share."""
+    """Return one row for each cell: its labels, percentiles and curve, and the scale that all curves share."""
     span = distributions.last_decade - distributions.first_decade
     return {
         "width": _CURVE_WIDTH,
@@ -114,7 +114,7 @@ def _distributions(
 
 
 def _percentiles(cell: Unit) -> list[str]:
-    """p50, p90, p99 and the longest: of several repetitions the median, and of the longest the longest."""
+    """Return p50, p90, p99 and the maximum. Over several repetitions they are medians, except the maximum."""
     known = [result.object_service_ms for result in cell.results if result.object_service_ms is not None]
     if not known:
         return []
@@ -123,7 +123,7 @@ def _percentiles(cell: Unit) -> list[str]:
 
 
 def _path(distribution: Distribution) -> str:
-    """Steps: a bin is level over its width, and empty bins at the ends are not drawn."""
+    """Return steps: a bin is level over its width, and empty bins at the ends are not drawn."""
     heights = distribution.heights
     first = next(place for place, height in enumerate(heights) if height)
     last = max(place for place, height in enumerate(heights) if height)
@@ -136,7 +136,7 @@ def _path(distribution: Distribution) -> str:
 
 
 def _milliseconds(decade: int) -> str:
-    """``100 µs``, ``10 ms``, ``1 s`` of a power of ten of milliseconds."""
+    """Return ``100 µs``, ``10 ms``, ``1 s`` for a power of ten of milliseconds."""
     if decade < 0:
         return f"{10 ** (decade + 3):g} µs"
     return f"{10**decade:g} ms" if decade < 3 else f"{10 ** (decade - 3):,g} s"
@@ -145,13 +145,16 @@ def _milliseconds(decade: int) -> str:
 def _cell_view(
     cell: Cell, letters: Mapping[str, str], anchors: Mapping[UnitKey, str]
 ) -> tuple[str, str, list[str], str]:
-    """Text, the number to sort by, the letters of its notes, and the distribution that it leads to."""
+    """Return text, the number to sort by, the letters of its notes, and the distribution that it links to."""
     number = "" if cell.number is None else f"{cell.number:.10g}"
     return cell.text, number, [letters[note] for note in cell.notes], anchors.get(cell.of, "") if cell.of else ""
 
 
 def _kind(table: Table, place: int) -> str:
-    """``label`` and ``words`` are flush left, ``words`` may be wrapped, ``number`` is flush right."""
+    """Return the kind of a column.
+
+    ``label`` and ``words`` are left-aligned, ``words`` may be wrapped, ``number`` is right-aligned.
+    """
     column = table.columns[place]
     if column.words:
         return "words"

@@ -1,7 +1,7 @@
-"""What the platform of a run cost, beside what it did: the priced configuration, line by line, and prices per unit.
+"""The cost of a run's platform: the priced configuration, line by line, and prices per unit of performance.
 
-One idea: a run says what one platform does, so its parts are priced once, over years of support. What a service charges
-depends on how much is kept for how long, which a run does not know and a plan does.
+A run measures one platform, so its parts are priced once, over years of support. A service's charges depend on the
+amount and the time of storage. A plan has these values; a run does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from results.units import Unit
 
 
 def platform_cost(results: Sequence[Result], prices: PriceList, years: int) -> PlanCost:
-    """The parts of one platform with support over ``years``, and what its fastest cells make of one object/s and MB/s.
+    """Return the cost of one platform's parts with support over ``years``, and prices per unit of the fastest cells.
+
+    The units are object/s and MB/s.
 
     Raises UsageError for a price file without parts.
     """
@@ -40,7 +42,7 @@ def _unit_prices(results: Sequence[Result], total: float) -> Iterator[UnitPrice]
 
 
 def _per_unit(cell: Unit, total: float, factor: float) -> Range:
-    """The amount over a cell's rate times a factor; the higher rate gives the lower price."""
+    """Return the amount divided by a cell's rate times a factor. The higher rate gives the lower price."""
     found = cell.estimate
     low, high = (total / (end * factor) if end else None for end in (found.high, found.low))
     return Range(total / (found.median * factor), low, high)

@@ -1,6 +1,6 @@
-"""Tables that only a whole report has: what was asked, which cells to doubt, and everything published beside ours.
+"""Tables of the full report: the requested work, the cells with warnings, and every published value for comparison.
 
-One idea: a report leaves nothing published out: what the paper measured and this run did not stands there, too.
+A report omits nothing published. It also shows the paper's values that this run did not measure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from results.units import Unit, UnitKey, parallel_cells, single_cells
 
 
 def asked_table(scenario: Mapping[str, Any]) -> Table:
-    """The sweeps of a scenario: what each measures, and over which sizes, sessions and clients."""
+    """Return the sweeps of a scenario: their operations, sizes, sessions and clients."""
     return _ASKED.table(scenario.get("sweep", ()))
 
 
@@ -26,7 +26,7 @@ def _asked(name: str) -> Column:
 
 
 def doubted_cells_table(cells: Sequence[Unit]) -> Table:
-    """The cells whose numbers are to be read with care, and why."""
+    """Return the cells with warnings, and the reasons."""
     found = dict.fromkeys(doubt for cell in cells for doubt in cell.doubts)
     return TableSpec(
         "doubted-cells",
@@ -41,12 +41,12 @@ def doubted_cells_table(cells: Sequence[Unit]) -> Table:
 
 
 def drift_table(drifts: Sequence[Drift]) -> Table:
-    """How far the first cell of each sweep had moved when it was measured again, last."""
+    """Return the change of the first cell of each sweep between its first and last measurement."""
     return _DRIFT.table(drifts)
 
 
 class _Published(NamedTuple):
-    """A published cell, and ours where it was measured."""
+    """A published cell, and the run's cell if it was measured."""
 
     key: UnitKey
     theirs: PublishedCell
@@ -54,12 +54,12 @@ class _Published(NamedTuple):
 
     @property
     def megabytes(self) -> float | None:
-        """Ours, in the unit of the paper."""
+        """Return the run's rate, in the unit of the paper."""
         return megabytes_in_the_papers_unit(self.ours.objects_per_second, self.key.object_bytes) if self.ours else None
 
 
 def published_table(results: Sequence[Result]) -> Table:
-    """All that the paper printed of one client, beside ours where it was measured; no rows where nothing was."""
+    """Return all printed values of one client, with the run's if measured; no rows if nothing was measured."""
     ours = single_cells(results)
     keys = {UnitKey(*key, 1): theirs for key, theirs in dr550().cells.items()}
     rows = [_Published(key, theirs, ours.get(key)) for key, theirs in keys.items()]
@@ -67,7 +67,7 @@ def published_table(results: Sequence[Result]) -> Table:
 
 
 class _Gain(NamedTuple):
-    """The rate of several clients over that of one, published and ours."""
+    """The rate of several clients divided by that of one, published and measured."""
 
     key: UnitKey
     published: float
@@ -75,7 +75,7 @@ class _Gain(NamedTuple):
 
 
 def published_parallel_table(results: Sequence[Result]) -> Table:
-    """The gains of parallel clients that the paper quotes, beside ours; no rows where none was measured."""
+    """Return the gains of parallel clients that the paper quotes, with the run's; no rows if none was measured."""
     cells = parallel_cells(results)
     study = dr550()
     rows = []
@@ -87,7 +87,7 @@ def published_parallel_table(results: Sequence[Result]) -> Table:
 
 
 def _briefly(doubt: str) -> str:
-    """Its first words; the caption has the rest."""
+    """Return the first words of a warning. The caption has the rest."""
     return doubt.partition(":")[0].partition(";")[0]
 
 
@@ -100,7 +100,7 @@ def _words(value: Any) -> str:
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """``retries`` within ``details`` is ``details.retries``; nothing and empty lists are said as such."""
+    """Yield ``details.retries`` for ``retries`` within ``details``. Null and empty lists have words."""
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
             yield from flat(inner, f"{path}.{name}" if path else str(name))
@@ -117,7 +117,7 @@ def _ratio(value: float | None, base: float) -> float | None:
 
 
 def _measured(value: float | None, key: UnitKey) -> Cell:
-    """With the cell that it leads to."""
+    """Return a value with the cell that it links to."""
     return number(None, 2) if value is None else Cell(f"{value:,.2f}", value, (), key)
 
 

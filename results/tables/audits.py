@@ -1,4 +1,4 @@
-"""The audits of a run: what each found, as a table."""
+"""The audits of a run and their results, as a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from results.table import Cell, Column, Table, TableSpec
 
 
 def audits_table(audits: Sequence[Mapping[str, Any]]) -> Table:
-    """One row for each audit, in the order in which they were made."""
+    """Return one row for each audit, in the order of the audits."""
     return _AUDITS.table(audits)
 
 

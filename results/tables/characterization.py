@@ -1,7 +1,7 @@
-"""What a platform does at most, point by point, and the proof that the client is not what was measured.
+"""Maximum performance of a platform, point by point, with the proof that the client did not limit it.
 
-One idea: every point stands beside its ceiling, what the same client reached against a platform that does nothing. Of
-several repetitions rates are medians, and of all that speaks against a point the worst is shown.
+Every point has its ceiling: the rate of the same client against a platform that does no work. Over several repetitions,
+rates are medians, and the worst warning about a point is shown.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _BEYOND = (
 
 
 def characterization_tables(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> list[Table]:
-    """The points that have a ceiling, and what was asked of them; none where no phase measured one."""
+    """Return the tables of points with a ceiling and of their criteria; empty if no phase measured a ceiling."""
     tables = [characterization_table(results), characterization_criteria_table(results, criteria)]
     return [table for table in tables if table.rows]
 
 
 def characterization_table(results: Sequence[Result]) -> Table:
-    """A row for each point: its load, its rates, where the data came from, its ceiling, and what the client spent."""
+    """Return a row for each point: load, rates, cache state, ceiling, and the client's usage."""
     points = _points(results)
     platforms = sorted({ceiling.platform for point in points for ceiling in point.ceilings})
     return TableSpec(
@@ -63,7 +63,7 @@ def characterization_table(results: Sequence[Result]) -> Table:
 
 
 def characterization_criteria_table(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> Table:
-    """A row for each criterion, with the point at which it was held by the least, or missed by the most."""
+    """Return a row for each criterion, with the point of the smallest margin or the largest miss."""
     points = {(each.workload, each.position) for point in _points(results) for each in point.results}
     judged: dict[str, list[CriterionResult]] = {}
     for each in criteria:
@@ -88,7 +88,7 @@ class _Point:
 
 
 def _points(results: Sequence[Result]) -> list[_Point]:
-    """In the order in which they were measured first."""
+    """Return the points in the order of their first measurement."""
     found: dict[tuple[str, str], list[Result]] = {}
     for result in sorted(results, key=lambda each: (each.position, each.clients)):
         if result.ceiling is not None:
@@ -127,7 +127,7 @@ def _lateness_p99_ms(point: _Point) -> float | None:
 
 
 def _room(criterion: CriterionResult) -> tuple[bool, bool, float]:
-    """Least first: what was not measured, what was missed, and what came nearest to its limit."""
+    """Return a sort key, worst first: not measured, then missed, then closest to the limit."""
     if criterion.measured is None:
         return False, False, 0.0
     distance = criterion.limit - criterion.measured

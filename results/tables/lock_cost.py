@@ -1,7 +1,7 @@
-"""What a lock costs, and what its own operations cost: variants of one cell, compared repetition by repetition.
+"""The cost of a lock and of lock operations: variants of one cell, compared repetition by repetition.
 
-One idea: variants that were measured one after the other are compared in pairs, so that what changed in the course of a
-run is in no difference. A cost is a loss of objects/s, or a gain of mean time per object, over the variant without.
+The run measured the variants one after the other. They are compared in pairs, so that changes during the run cancel
+out. A cost is a loss of objects/s, or an increase of mean time per object, compared with the variant without the lock.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, Table
 from results.units import Unit, single_cells
 
 LIFE_CYCLE = ("query", "extend", "hold", "release", "refused-delete", "delete")
-BASELINES = ("none", "header")  # the first of these locks that was measured is what the others are compared with
+BASELINES = ("none", "header")  # the first of these that was measured is the baseline
 
 
 @dataclass(frozen=True, slots=True)
 class VariantCost:
-    """One variant beside its baseline. Ratios are variant over baseline; None for the baseline itself."""
+    """One variant compared with its baseline. Ratios are variant over baseline; None for the baseline itself."""
 
     cell: Unit
     baseline: Unit
@@ -34,7 +34,7 @@ class VariantCost:
 
 
 def variant_costs(results: Sequence[Result]) -> list[VariantCost]:
-    """Every variant that stands beside a baseline of the same sweep, sizes and clients, the baseline first."""
+    """Return every variant with a baseline of the same sweep, sizes and clients, the baseline first."""
     found: list[VariantCost] = []
     families: dict[tuple[object, ...], list[Unit]] = {}
     for key, cell in single_cells(results).items():
@@ -61,17 +61,17 @@ def variant_costs(results: Sequence[Result]) -> list[VariantCost]:
 
 
 def lock_cost_table(results: Sequence[Result]) -> Table:
-    """Objects/s and mean time per object of each variant, and what it costs beside its baseline."""
+    """Return objects/s and mean time per object of each variant, and its cost compared with the baseline."""
     return _LOCK_COST.table(variant_costs(results))
 
 
 def life_cycle_table(results: Sequence[Result]) -> Table:
-    """Rates and latencies of the operations of a lock's life."""
+    """Return rates and latencies of the operations of a lock's life."""
     return _LIFE_CYCLE.table(cell for cell in single_cells(results).values() if cell.key.operation in LIFE_CYCLE)
 
 
 def _rank(cell: Unit) -> tuple[int, str]:
-    """Baselines first: without a lock, or the default checksum."""
+    """Return a sort key with the baselines first: no lock, or the default checksum."""
     result = cell.first
     is_plain = result.checksum in ("crc32c", "none")
     place = BASELINES.index(result.lock) if result.lock in BASELINES else len(BASELINES)
@@ -94,14 +94,14 @@ def _mean_ms(result: Result) -> float | None:
 
 
 def _service_ms(name: str, heading: str, unit: str = "ms") -> Column:
-    """A statistic of the service times of objects, on average over the repetitions that have it."""
+    """Return the column of a service time statistic of objects, averaged over the repetitions that have it."""
     return Column(
         heading, unit, lambda cell: _mean(cell, lambda result: getattr(result.object_service_ms, name, None)), 3
     )
 
 
 def _lock_ms(cell: Unit) -> float | None:
-    """Where the first repetition locked by a request of its own."""
+    """Return the lock time if the first repetition locked by a separate request."""
     return _mean(cell, lambda result: result.lock_ms.mean if result.lock_ms else None) if cell.first.lock_ms else None
 
 
@@ -113,7 +113,7 @@ def _mean(cell: Unit, of: Callable[[Result], float | None]) -> float | None:
 def _cost_columns(
     share_of: str, of: Callable[[VariantCost], PairedRatio | None], cost_of: Callable[[float], float]
 ) -> tuple[Column, ...]:
-    """The cost that follows from a ratio, in percent, and its interval."""
+    """Return the columns of the cost that follows from a ratio, in percent, and its interval."""
 
     def percent(cost: VariantCost) -> float | None:
         ratio = of(cost)

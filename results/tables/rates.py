@@ -1,6 +1,6 @@
-"""The tables of a run: the paper's Figures 9, 10 and 5 with its values beside ours, session times, latencies, errors.
+"""The tables of a run: the paper's Figures 9, 10 and 5 with its values, session times, latencies, errors.
 
-One idea: every table shows only what was measured, so that a quick run gives small tables and not empty ones.
+Every table shows only measured values. A quick run therefore gives small tables and not empty ones.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _TWO_POINTS = "two columns only: the line passes through both and leaves no resi
 
 
 def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) -> list[Table]:
-    """Every table that these results, and what was watched of their server, can fill, in the order of the report.
+    """Return every table for which these results and the server's samples have data, in the order of the report.
 
-    Raises ResultsError if there are no results, or results of one cell under different settings.
+    Raises ResultsError if there are no results, or if results of one cell have different settings.
     """
     if not results:
         raise ResultsError(NO_RESULTS)
@@ -69,9 +69,9 @@ def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) 
 
 
 def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) -> Table:
-    """The form of the paper's Figure 9 (objects/s) or 10 (MB/s), one client: measured, published, ratio.
+    """Return the form of the paper's Figure 9 (objects/s) or 10 (MB/s) for one client: measured, published, ratio.
 
-    Both sides of an MB/s ratio are in the paper's unit, objects/s x KiB / 1000.
+    Both sides of an MB/s ratio use the paper's unit, objects/s x KiB / 1000.
     """
     of_paper = quantity == "megabytes_per_second"
     cells = {key: cell for key, cell in single_cells(results).items() if key.operation == operation}
@@ -114,7 +114,7 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
 
 
 def parallel_tables(results: Sequence[Result]) -> list[Table]:
-    """The paper's Figure 5: one table per operation and objects per session, columns the parallel clients."""
+    """Return the paper's Figure 5: a table per operation and objects per session, a column per number of clients."""
     cells = parallel_cells(results)
     series = sorted({(key.operation, key.objects_per_session) for key in cells})
     return [_parallel_table(cells, operation, count, len(series)) for operation, count in series]
@@ -163,7 +163,7 @@ def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, seri
 
 
 def _pivot_columns(counts: Iterable[int]) -> tuple[Column, ...]:
-    """The columns of rows (size, what, cell by size and count): one for each count."""
+    """Return the columns of rows (size, what, cell by size and count): one for each count."""
 
     def at(count: int) -> Column:
         return Column(str(count), of=lambda row: row[2](row[0], count))
@@ -176,7 +176,7 @@ def _pivot_columns(counts: Iterable[int]) -> tuple[Column, ...]:
 
 
 def _noted_rate(cell: Unit | None, rate: float | None, warmth: str) -> Cell:
-    """The rate of a cell with what speaks against it, and which of several cache states was its own."""
+    """Return the rate of a cell with its warnings, and its cache state if the table has several."""
     if cell is None:
         return number(None, 2)
     several = cell.key.operation == "retrieve" and " or " in warmth
@@ -211,7 +211,7 @@ class _Fitted:
 
     @property
     def fit(self) -> SessionTimeFit | str:
-        """Or why there is none."""
+        """The fit, or the reason for its absence."""
         try:
             return fit_session_time(self.rates)
         except ResultsError as error:
@@ -219,7 +219,7 @@ class _Fitted:
 
 
 def session_time_table(results: Sequence[Result]) -> Table:
-    """T = a + b n per operation and size, ours beside the fit of the paper's own row."""
+    """Return T = a + b n per operation and size, with the fit of the paper's row for comparison."""
     plain = [cell for cell in single_cells(results).values() if cell.key.operation in OPERATIONS]
     rows = []
     for (operation, size), group in groupby(plain, key=lambda cell: cell.key[:2]):
@@ -277,7 +277,7 @@ class _Population(NamedTuple):
 
 
 def latency_table(results: Sequence[Result]) -> Table:
-    """Service times of objects, session openings and closings, and transactions for every cell, in milliseconds."""
+    """Return times of objects, session openings and closings, and transactions for every cell, in milliseconds."""
     found = (
         _Population(cell, name, [latency for result in cell.results if (latency := of(result))])
         for cell in all_cells(results).values()
@@ -317,7 +317,7 @@ _LATENCY = TableSpec(
 
 
 def error_table(results: Sequence[Result]) -> Table:
-    """The first failure of each kind and how many there were; no rows where nothing failed."""
+    """Return the first failure of each kind and their number. The table has no rows if nothing failed."""
     first: dict[tuple[str, str], FirstError] = {}
     for result in sorted(results, key=lambda result: result.position):
         for error in result.first_errors:

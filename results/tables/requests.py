@@ -1,7 +1,7 @@
-"""How many requests the server counted beside how many the client sent, and how soon each side saw the first byte.
+"""Requests that the server counted compared with those the client sent, and the time to first byte on each side.
 
-One idea: two that count the same thing apart must agree to the last one. Where they do not, one of them is wrong, or
-somebody else was there; either way a reader has to know.
+Two independent counts of the same requests must be equal. If they differ, one of them is wrong, or another client used
+the server. A reader needs to know either case.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from results.database import PhaseTimes, RunDatabase
 from results.resources import Timeline
 
-SHARE_IN_TIME = 0.99  # of the server's requests: what the bound that is shown holds at least
+SHARE_IN_TIME = 0.99  # minimum share of the server's requests within the bound that is shown
 
-# By the protocol that the client speaks, what a server calls the request of each attempt at an object,
+# By protocol of the client: the server's name for the request of each attempt at an object,
 _OBJECT_REQUESTS: Mapping[str, Mapping[str, str]] = {
     "s3": {
         "archive": "PutObject",
@@ -43,7 +43,7 @@ _OBJECT_REQUESTS: Mapping[str, Mapping[str, str]] = {
     },
 }
 _PUT, _COMPLETED = "PutObject", "CompleteMultipartUpload"
-# and that of opening a session, by what opening asks. A TSM client signs on at other times, too.
+# and for the request that opens a session, by kind of opening. A TSM client also signs on at other times.
 _OPENING_REQUESTS: Mapping[str, Mapping[str, str]] = {
     "s3": {"head-bucket": "HeadBucket", "lock-config": "GetBucketObjectLockConfig"},
 }
@@ -51,39 +51,44 @@ _OPENING_REQUESTS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class RequestCount:
-    """One operation over the whole run, by the server's name for it."""
+    """One operation over the whole run, under the server's name for it."""
 
     operation: str
-    counted: int  # by the server
-    sent: int | None  # by the client, whatever became of it; None: not known exactly
-    first_byte_seconds_max: float | None = None  # the least of the server's bounds that SHARE_IN_TIME of them kept
-    server_first_byte_share: float | None = None  # of what it counted in the measured times: within this bound
-    client_first_byte_share: float | None = None  # of the client's good objects in the measured times, likewise
+    counted: int  # requests that the server counted
+    sent: int | None  # requests that the client sent, successful or not; None: not known exactly
+    first_byte_seconds_max: float | None = None  # smallest bound of the server with a share of at least SHARE_IN_TIME
+    server_first_byte_share: float | None = (
+        None  # share of the server's requests, in the measured times, within this bound
+    )
+    client_first_byte_share: float | None = None  # the same share of the client's successful objects
 
     @property
     def difference(self) -> int | None:
-        """What the server counted beyond what was sent."""
+        """Requests that the server counted minus requests that the client sent."""
         return None if self.sent is None else self.counted - self.sent
 
     def document(self) -> dict[str, Any]:
-        """One entry of ``requests`` in a run's document."""
+        """Return one entry of ``requests`` in a run's document."""
         return {**asdict(self), "difference": self.difference}
 
 
 def request_counts(database: RunDatabase, timelines: Mapping[str, Timeline]) -> tuple[RequestCount, ...]:
-    """Every operation that the server counted or the client sent, the client's first; empty where no source counted
-    from the first phase's start to after the last one's end, and for a run that was resumed."""
+    """Return every operation that the server counted or the client sent, the client's first.
+
+    The result is empty for a resumed run. It is also empty if no source counted from the first phase's start until
+    after the last one's end.
+    """
     phases = database.phases()
     timeline = _counting(timelines, phases)
-    if timeline is None or database.resumptions():  # what a phase asked that broke off is in nobody's numbers
+    if timeline is None or database.resumptions():  # an interrupted phase sent requests that the run did not count
         return ()
-    # To the source's last word, as some count a request only after it was answered; but what a phase asked that was
-    # cut short is in nobody's numbers.
+    # Count up to the source's last sample, because some sources count a request only after its response. The run did
+    # not count the requests of an interrupted phase.
     whole = len(phases) >= database.run().phases_planned
     counted = timeline.counted("requests", phases[0].prepared_ns, timeline.end_ns if whole else phases[-1].end_ns)
     ours = _Ours(database)
     sent = ours.sent()
-    # What is archived in parts is one object to us, and no PutObject to the server.
+    # An object archived in parts is one object to the client, and no PutObject to the server.
     in_parts = round(counted.get(_COMPLETED, 0.0))
     if in_parts and sent.get(_PUT):
         sent[_PUT] -= in_parts
@@ -97,7 +102,7 @@ def request_counts(database: RunDatabase, timelines: Mapping[str, Timeline]) -> 
 
 
 def request_differences(database: RunDatabase) -> list[str]:
-    """A sentence for each operation that the server counted otherwise than the client sent it."""
+    """Return a sentence for each operation whose counts of server and client differ."""
     found = []
     for each in request_counts(database, database.timelines()):
         if not each.difference:
@@ -117,12 +122,14 @@ def request_differences(database: RunDatabase) -> list[str]:
 
 
 def _counting(timelines: Mapping[str, Timeline], phases: list[PhaseTimes]) -> Timeline | None:
-    """The source that counted requests over the whole run, and was asked again after the last one: else the requests
-    that it was not asked for would seem to be missing."""
+    """Return the source that counted requests over the whole run and was sampled after the last one.
+
+    Without the final sample, the requests after the previous sample would seem to be missing.
+    """
     if not phases:
         return None
     for timeline in timelines.values():
-        # A sum of all kinds of requests, under no name, compares with nothing.
+        # A sum of all kinds of requests has no operation name and compares with nothing.
         if timeline.reaches(phases[0].prepared_ns, phases[-1].end_ns) and any(
             timeline.last("requests", timeline.end_ns)
         ):
@@ -131,7 +138,7 @@ def _counting(timelines: Mapping[str, Timeline], phases: list[PhaseTimes]) -> Ti
 
 
 class _FirstBytes(NamedTuple):
-    """The three last fields of a RequestCount."""
+    """The last three fields of a RequestCount."""
 
     seconds_max: float | None = None
     server_share: float | None = None
@@ -139,7 +146,7 @@ class _FirstBytes(NamedTuple):
 
 
 def _first_bytes(operation: str, timeline: Timeline, phases: list[PhaseTimes], ours: dict[int, int]) -> _FirstBytes:
-    """``ours``: how many first bytes came after so many nanoseconds."""
+    """Compare the times to first byte. ``ours`` maps nanoseconds to the client's number of first bytes."""
     within: dict[float, float] = {}
     for phase in phases:
         used = timeline.used("first_byte_requests", phase.measured_from_ns, phase.measured_to_ns)
@@ -156,7 +163,7 @@ def _first_bytes(operation: str, timeline: Timeline, phases: list[PhaseTimes], o
 
 
 class _Ours:
-    """What the client counted, from the run's database."""
+    """The client's counts, from the run's database."""
 
     def __init__(self, database: RunDatabase) -> None:
         run = database.run()
@@ -168,18 +175,18 @@ class _Ours:
         self._opening = _OPENING_REQUESTS.get(protocol, {}).get(self._settings.get("session_open", ""))
 
     def sent(self) -> dict[str, int]:
-        """Requests by the server's names, warm-up and drain included."""
+        """Return requests by the server's names, warm-up and drain included."""
         sent = Counter[str]()
         opened, locked_apart = 0, False
         for row in self._database.attempts():
             opened += row.sessions
             if row.operation in self._names:
                 sent[self._names[row.operation]] += row.attempts
-            if row.lock == "separate":  # each object archived is locked by a request of its own
+            if row.lock == "separate":  # a separate request locks each archived object
                 sent[self._names["extend"]] += row.attempts
                 locked_apart = True
-        # A session counts when it ended well: where one did not, it is not known whether its opening had been sent.
-        # Likewise a lock of its own is sent as often as its object only where nothing failed or was sent again.
+        # Count only sessions that ended without error. For others it is unknown whether the opening was sent. Likewise,
+        # separate locks equal objects only if nothing failed and nothing was sent again.
         if locked_apart and (self._database.has_errors() or self._may_retry):
             del sent[self._names["extend"]]
         exact = self._settings.get("session_kind") == "opened" and not self._database.has_errors()
@@ -188,7 +195,7 @@ class _Ours:
         return sent
 
     def first_bytes(self, name: str) -> dict[int, int]:
-        """How many good objects of a request had their first byte after so many nanoseconds, in the measured times."""
+        """Return the times to first byte, nanoseconds to count, of a request's good objects in the measured times."""
         found: dict[int, int] = {}
         for operation in (ours for ours, servers in self._names.items() if servers == name):
             for indices, counts in self._database.histograms(operation, "first_byte"):
@@ -203,7 +210,9 @@ def _numbers(blob: bytes) -> tuple[int, ...]:
 
 
 def _value_of(index: int) -> int:
-    """The least value with this index among HdrHistogram's counts: 2048 sub-buckets, of which the upper half is new
-    in every further bucket."""
+    """Return the least value with this index in HdrHistogram's counts.
+
+    There are 2048 sub-buckets; each further bucket adds the upper half of them.
+    """
     bucket, place = (index >> 10) - 1, (index & 1023) + 1024
     return place - 1024 if bucket < 0 else place << bucket

@@ -1,16 +1,15 @@
-"""Session time: the paper's unspoken result, T = a + b n.
+"""Session time: the paper's implicit result, T = a + b n.
 
-One idea: a session of n objects costs a set-up that its objects share and a marginal time that each of them
-pays, so a / b is the number of objects at which half the ceiling rate (1 / b) is reached: ask less of a
-session and most of the platform's speed is lost to opening it.
+A session of n objects has a set-up time that its objects share, and a marginal time per object. The ratio a / b is the
+number of objects at which a session reaches half the ceiling rate (1 / b). Sessions with fewer objects spend most of
+the time on opening the session.
 
-The estimator is least squares with weights 1 / T^2. Session times span two decades (37 ms to 15 s in the
-paper), and timing errors are a share of what is timed; unweighted, the longest session alone would decide b
-and leave a to chance. With these weights every residual is a share of its own session time. Of the published
-archive cells it gives a = 37.3 ms, b = 1.148 ms, a / b = 32.5 at 8 KiB and 165.6 ms, 27.98 ms, 5.92 at 1 MiB,
-with no residual above 9% in any of the 56. Weights from the fitted instead of the measured times change a and
-b by under 1%, but exceed 9%; the smallest worst residual (minimax) moves a / b at 8 KiB to 31.2 because two
-cells decide it.
+The estimator is least squares with weights 1 / T^2. Session times span two decades (37 ms to 15 s in the paper), and
+timing errors are proportional to the time. Without weights, the longest session alone would determine b and leave a to
+chance. With these weights every residual is a share of its own session time. The published archive cells give a = 37.3
+ms, b = 1.148 ms, a / b = 32.5 at 8 KiB and 165.6 ms, 27.98 ms, 5.92 at 1 MiB. No residual exceeds 9% in any of the 56
+cells. Weights from the fitted instead of the measured times change a and b by under 1%, but exceed 9%. The smallest
+worst residual (minimax) moves a / b at 8 KiB to 31.2, because two cells determine it.
 """
 
 from __future__ import annotations
@@ -25,42 +24,41 @@ from archiver.values.errors import ResultsError
 class SessionTimeFit:
     """``session milliseconds = setup_ms + marginal_ms x objects`` for one operation, size and platform."""
 
-    setup_ms: float  # a: open and close, never negative
-    marginal_ms: float  # b: one more object, always above zero
-    setup_at_zero: bool  # the free fit had a < 0; a was held at 0 and b fitted alone
+    setup_ms: float  # a: open and close, at least 0
+    marginal_ms: float  # b: one more object, above 0
+    setup_at_zero: bool  # the free fit had a < 0, so a was fixed at 0 and b fitted alone
     residuals_percent: Mapping[int, float]  # by objects per session: (measured - fitted) / measured x 100
 
     @property
     def objects_for_half_the_ceiling_rate(self) -> float:
-        """a / b: rate(n) = n / (a + b n), which is 1 / (2 b) where n = a / b."""
+        """Return a / b: rate(n) = n / (a + b n), which is 1 / (2 b) where n = a / b."""
         return self.setup_ms / self.marginal_ms
 
     @property
     def ceiling_objects_per_second(self) -> float:
-        """1000 / b: what an endless session would come to."""
+        """Return 1000 / b: the limit of the rate for long sessions."""
         return 1000 / self.marginal_ms
 
     @property
     def worst_residual_percent(self) -> float:
-        """The largest residual, without its sign."""
+        """Return the largest residual, without its sign."""
         return max(abs(residual) for residual in self.residuals_percent.values())
 
 
 def fit_session_time(objects_per_second: Mapping[int, float]) -> SessionTimeFit:
     """Fit T = a + b n to rates at different objects per session.
 
-    ``objects_per_second`` maps objects per session (n, at least 1) to the rate of one client with the cost of
-    its sessions included; T = n / rate x 1000 milliseconds, for the paper's numbers and for ours alike. Rates
-    that are not above zero say nothing about time and are left out. With two points the line passes through
-    both. Raises ResultsError for fewer than two points, or where sessions do not take longer with more
-    objects.
+    ``objects_per_second`` maps objects per session (n, at least 1) to the rate of one client, session overhead
+    included. T = n / rate x 1000 milliseconds, for the paper's numbers and for ours. Rates of zero or below contain no
+    time and are excluded. With two points the line passes through both. Raises ResultsError for fewer than two points,
+    or if sessions do not take longer with more objects.
     """
     times_ms = {n: n / rate * 1000 for n, rate in sorted(objects_per_second.items()) if rate > 0}
     if len(times_ms) < 2:
         raise ResultsError(
             "a session-time fit needs rates at two different objects per session; measure another column"
         )
-    # Minimise the sum of (a u + b v - 1)^2, where u = 1 / T and v = n / T: two normal equations.
+    # Minimise the sum of (a u + b v - 1)^2, where u = 1 / T and v = n / T. This gives two normal equations.
     u = [1 / time_ms for time_ms in times_ms.values()]
     v = [n / time_ms for n, time_ms in times_ms.items()]
     uu, uv, vv = _dot(u, u), _dot(u, v), _dot(v, v)

@@ -1,7 +1,7 @@
-"""What server and client spent, what limited them, and what the server counted: tables of resources.
+"""Tables of resources: usage of server and client, what limited them, and the server's own counters.
 
-One idea: a row is an operation, an object size and a number of clients, all objects per session and repetitions of it
-together; a column reads the results of a row.
+A row is an operation, an object size and a number of clients, over all objects per session and repetitions. A column
+reads the results of a row.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from results.tables.requests import SHARE_IN_TIME, RequestCount
 from results.tables.watched import Watched
 from results.units import Unit, all_cells
 
-SERVER_RESOURCES = "server-resources"  # the name of the long one
+SERVER_RESOURCES = "server-resources"  # name of the long table
 
 _BUSY_ONLY = "busy time proves no saturation: a device that takes many requests at once is busy long before it is full"
-_OTHERS_SHOWN = 3  # resources beside the one nearest to full
-_BEARS_MAX = 100  # times the load; nobody should be told more of what was hardly used
+_OTHERS_SHOWN = 3  # resources shown after the one with the highest utilisation
+_BEARS_MAX = 100  # times the load; larger factors of little-used resources would mislead
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class _UsageGroup:
 
     @cached_property
     def used(self) -> list[Utilisation]:
-        """Of each resource: the mean over the seconds, by the measure that most cells were judged by; fullest first."""
+        """Return for each resource the mean over the seconds, by the measure that judged most cells; highest first."""
         found: dict[str, list[tuple[float, Utilisation]]] = {}
         for result in self.results:
             for each in result.utilisations:
                 found.setdefault(each.resource, []).append((result.seconds, each))
         means = []
         for resource, each_cell in found.items():
-            # A disk's queue is told with its measure; it is every cell's own.
+            # A disk's queue is shown with its measure. It is a value of every cell.
             measures = Counter((each.by.partition(", queue")[0], each.decisive) for _, each in each_cell)
             by, decisive = measures.most_common(1)[0][0]
             share = _weighted_mean((seconds, each.share) for seconds, each in each_cell)
@@ -55,19 +55,21 @@ class _UsageGroup:
         return sorted(means, key=lambda each: -each.share)
 
     def mean(self, of: Callable[[ServerUsage], float | None], weight: Callable[[Result], float]) -> float | None:
-        """Of what the server used, over the results in which it was watched."""
+        """Return the mean of a server value over the results whose server was sampled."""
         watched = [(weight(result), of(result.server)) for result in self.results if result.server is not None]
         return _weighted_mean((seconds, value) for seconds, value in watched if value is not None)
 
     def megabytes(self, of: Callable[[ServerUsage], float | None]) -> float | None:
-        """The sum over the results, in 10^6 bytes."""
+        """Return the sum over the results, in 10^6 bytes."""
         amounts = [of(result.server) for result in self.results if result.server is not None]
         known = [amount for amount in amounts if amount is not None]
         return sum(known) / 1e6 if known else None
 
     def total(self, of: Callable[[ServerUsage], float | None], over: Callable[[Result], int]) -> float | None:
-        """What was counted over all results, per object or byte of theirs. Only archiving counts: retrieving writes
-        nothing."""
+        """Return a counter over all results, per object or byte of theirs.
+
+        Only archiving counts, because retrieving writes nothing.
+        """
         archived = [(each, of(each.server)) for each in self.results if each.operation == "archive" and each.server]
         counted = [(value, over(result)) for result, value in archived if value is not None]
         done = sum(amount for _, amount in counted)
@@ -75,27 +77,27 @@ class _UsageGroup:
 
 
 def resource_table(results: Sequence[Result]) -> Table:
-    """What server and client spent per operation, size and clients: means over the seconds, bytes summed."""
+    """Return the usage of server and client per operation, size and clients: means over the seconds, bytes summed."""
     return _without_empty_columns(_RESOURCES.table(_groups(results)))
 
 
 def limits_table(results: Sequence[Result]) -> Table:
-    """Which resource is nearest to full, how much more load the others bear, and how sure that is."""
+    """Return the resource with the highest utilisation, the headroom of the others, and the confidence."""
     return _LIMITS.table(_groups(results))
 
 
 def per_object_table(results: Sequence[Result]) -> Table:
-    """What the server spent on one object, or on one byte of one."""
+    """Return the server's usage per object, or per byte of an object."""
     return _without_empty_columns(_PER_OBJECT.table(_groups(results)))
 
 
 def requests_table(watched: Watched) -> Table:
-    """What the server counted beside what the client sent, and the time to the first byte on both sides."""
+    """Return the requests that the server counted and the client sent, and the time to first byte on both sides."""
     return _without_empty_columns(_REQUESTS.table(watched.requests))
 
 
 def server_resources_table(watched: Watched) -> Table:
-    """Everything that every source said, per phase: long, for programs."""
+    """Return every value of every source, per phase. The table is long and meant for programs."""
     return _SERVER.table(
         _Said(phase.position, phase.label, source, quantity, item, spread)
         for phase in watched.phases
@@ -105,7 +107,7 @@ def server_resources_table(watched: Watched) -> Table:
 
 
 class _Said(NamedTuple):
-    """What one source said of one quantity in one phase."""
+    """One quantity of one source in one phase."""
 
     position: int
     phase: str
@@ -120,20 +122,20 @@ def _spread_column(name: str) -> Column:
 
 
 def _spreads(timeline: Timeline, from_ns: int, to_ns: int) -> Iterator[tuple[str, str, Spread]]:
-    """(quantity, item, spread) of everything that a source knows of a time."""
+    """Yield (quantity, item, spread) for everything that a source reported about a time."""
     for quantity in QUANTITIES:
         items = timeline.spread(quantity, from_ns, to_ns)
         if QUANTITIES[quantity].item == "thread" and items:
             busiest = max(items, key=lambda item: items[item].mean)
             items = {busiest: items[busiest]}
         for item, spread in items.items():
-            # Operations and their bounds are many, and most of them stand still.
+            # There are many operations and bounds, and most of their counters do not change.
             if spread.max or not QUANTITIES[quantity].begins_at_zero:
                 yield quantity, item, spread
 
 
 def _unit_of(quantity: str) -> tuple[str, float]:
-    """The unit in which people read a quantity (of a counter: its rate per second), and the factor to it."""
+    """Return the unit in which people read a quantity (for a counter: its rate per second), and the factor to it."""
     if quantity == "disk_request_seconds":
         return "requests in the queue", 1
     if quantity.endswith("_seconds"):
@@ -208,7 +210,7 @@ def _limited_by(result: Result) -> str:
 
 
 def _kinds(words: Iterable[str]) -> str:
-    """``server cpu 5/7; client 2/7``: the most frequent first; no numbers where all are one."""
+    """Return ``server cpu 5/7; client 2/7``: the most frequent first, without numbers if all are the same."""
     counts = Counter(words)
     if len(counts) == 1:
         return next(iter(counts))
@@ -217,7 +219,7 @@ def _kinds(words: Iterable[str]) -> str:
 
 
 def _confidence(results: Sequence[Result]) -> Cell:
-    """The lowest of several (``low: why``) and how many are as low; its most frequent reason is a note."""
+    """Return the lowest confidence of several (``low: why``) and its count. Its most frequent reason is a note."""
     words = [result.confidence for result in results if result.confidence is not None]
     for level in ("low", "medium", "high"):
         reasons = Counter(word.partition(": ")[2] for word in words if word.partition(":")[0] == level)
@@ -229,7 +231,10 @@ def _confidence(results: Sequence[Result]) -> Cell:
 
 
 def _bears(used: Utilisation) -> str:
-    """``network eth0 5%: 20×``, of its load; ``disk vda busy 10%: ≥10×`` where the measure proves no more."""
+    """Return the headroom: ``network eth0 5%: 20×`` of its load.
+
+    If the measure proves only a bound, return ``disk vda busy 10%: ≥10×``.
+    """
     said = f"{used.resource} {'' if used.decisive else 'busy '}{used.share:.0%}"
     if used.share <= 0:
         return said
@@ -251,7 +256,7 @@ def _bytes(result: Result) -> int:
 
 
 def _all_disks_busy(server: ServerUsage) -> float | None:
-    """The sum over the disks that hold the store's data; None where that is the busiest one's and no more."""
+    """Return the sum over the disks with the store's data. Returns None if it equals the busiest disk's value."""
     with_role = [disk for disk in server.disks if disk.role]
     busy = [disk.busy_percent for disk in with_role or server.disks if disk.busy_percent is not None]
     return sum(busy) if len(busy) > 1 else None
@@ -330,12 +335,12 @@ def _syncs(server: ServerUsage) -> float | None:
 
 
 def _per_object(name: str, unit: str, of: Callable[[ServerUsage], float | None]) -> Column:
-    """The mean of what is per object already."""
+    """Return the column of the mean of a value per object."""
     return Column(name, unit, lambda group: group.mean(of, _objects), 3)
 
 
 def _per_byte(name: str, unit: str, of: Callable[[ServerUsage], float | None]) -> Column:
-    """The mean of what is per byte already."""
+    """Return the column of the mean of a value per byte."""
     return Column(name, unit, lambda group: group.mean(of, _bytes), 3)
 
 
@@ -363,7 +368,7 @@ _PER_OBJECT = TableSpec(
 
 
 def _without_empty_columns(table: Table) -> Table:
-    """Without the columns in which nothing was measured; without rows where that leaves labels only."""
+    """Remove the columns without measurements, and all rows if only labels remain."""
     kept = [
         index
         for index, column in enumerate(table.columns)

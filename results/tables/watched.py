@@ -1,7 +1,7 @@
-"""What a run's database holds of its server beside the results: when each phase ran, and what the sources said then.
+"""The server of a run apart from the results: when each phase ran, and what the sources reported.
 
-One idea: a curve is what was used between one sample and the next. Where a source was silent nobody knows, so a curve
-breaks there and is not bridged.
+A curve is the usage between one sample and the next. Usage during a gap between samples is unknown, so a curve breaks
+there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from results.tables.requests import RequestCount, request_counts
 
 
 class Curve(NamedTuple):
-    """A rate over time: each value holds from the moment before to its own; NaN where the source was silent."""
+    """A rate over time. Each value applies from the previous moment to its own; NaN marks a gap between samples."""
 
     seconds: list[float]  # since the first phase's start
     values: list[float]  # per second
@@ -25,41 +25,41 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The server of one run, as it was watched; empty: it was not."""
+    """The sampled server of one run; empty if it was not sampled."""
 
     phases: Sequence[PhaseTimes] = ()
     sweeps: Mapping[int, str] = field(default_factory=dict)  # position of a phase -> its sweep: archive-parallel ...
     timelines: Mapping[str, Timeline] = field(default_factory=dict)  # by source
-    client: Timeline = field(default_factory=Timeline)  # of the client's host, where that is another
+    client: Timeline = field(default_factory=Timeline)  # samples of the client's host, if it is another host
     requests: Sequence[RequestCount] = ()
-    shares_host: bool = False  # with the client
+    shares_host: bool = False  # the server shares the client's host
     disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
-    link_speed_bytes_per_second: float | None = None  # as the user knows it
+    link_speed_bytes_per_second: float | None = None  # as configured by the user
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """From the first phase's start to the last one's end."""
+        """Return the time from the first phase's start to the last one's end."""
         return self.phases[0].start_ns, max(phase.end_ns for phase in self.phases)
 
     def sources(self, quantity: str) -> dict[str, Timeline]:
-        """The sources that know a quantity."""
+        """Return the sources that report a quantity."""
         if not self.phases:
             return {}
         return {name: each for name, each in self.timelines.items() if each.last(quantity, self.span_ns[1])}
 
     def curves(self, timeline: Timeline, *quantities: str) -> dict[str, Curve]:
-        """The rate of each item of some counters, which are added, over the run."""
+        """Return the rate over the run of each item, summed over the given counters."""
         steps = self._steps(timeline, *quantities)
         items = dict.fromkeys(item for _, _, rates in steps for item in rates)
         return {item: _curve([(begun, ended, rates.get(item)) for begun, ended, rates in steps]) for item in items}
 
     def curve(self, timeline: Timeline, fold: Callable[[Iterable[float]], float], *quantities: str) -> Curve:
-        """The same of all items folded into one, step by step: their sum, or the highest of them."""
+        """Return the rate of all items folded into one step by step: their sum or their maximum."""
         steps = self._steps(timeline, *quantities)
         return _curve([(begun, ended, fold(rates.values()) if rates else None) for begun, ended, rates in steps])
 
     def _steps(self, timeline: Timeline, *quantities: str) -> list[tuple[float, float, dict[str, float]]]:
-        """Seconds from, seconds to, and the rates of that time; none where the source was silent."""
+        """Return start and end in seconds and the rates of each step. The rates are empty during a gap."""
         from_ns, to_ns = self.span_ns
         found = []
         for steps in zip(*(timeline.series(each, from_ns, to_ns) for each in quantities), strict=True):
@@ -77,7 +77,7 @@ NOTHING_WATCHED = Watched()
 
 
 def watched(database: RunDatabase) -> Watched:
-    """What a run's database holds of its server."""
+    """Return the server samples of a run's database."""
     run = database.run()
     timelines = database.timelines()
     results = [*database.results(), *database.results(drift_checks=True)]
@@ -94,7 +94,10 @@ def watched(database: RunDatabase) -> Watched:
 
 
 def _curve(steps: Sequence[tuple[float, float, float | None]]) -> Curve:
-    """A step that begins or follows a silence gets a point of its own at its beginning, or it could not be seen."""
+    """Return the curve of these steps.
+
+    A step at the beginning or after a gap gets an extra point at its start, or it would be invisible.
+    """
     seconds: list[float] = []
     values: list[float] = []
     silent = True

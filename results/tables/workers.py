@@ -1,7 +1,7 @@
-"""The workers of a run: what each did, on whichever machine, and how well they were together.
+"""The workers of a run: their work on every machine, and how well they were synchronised.
 
-One idea: what the workers counted and what the run counted must agree, so the last row of the table is the run's own
-count, and a test compares them.
+The sum of the workers' counts must equal the run's count. The last row of the table is therefore the run's own count,
+and a test compares them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from results.database import RunDatabase, WorkerRow
 from results.table import Column, Table, TableSpec
 
-WORKERS_SHOWN_MAX = 16  # one by one; of more each host is a row
+WORKERS_SHOWN_MAX = 16  # workers shown individually; with more, each host is a row
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerTotal:
-    """What one worker did in the measured times of a run."""
+    """The work of one worker in the measured times of a run."""
 
     name: str
     host: str
@@ -27,16 +27,16 @@ class WorkerTotal:
     bytes: int
     errors: int
     cpu_seconds: float
-    prepared_seconds_max: float  # from being told what to do until it was ready to start
-    late_ms_max: float  # so long after the agreed instant it began
-    clock_offset_ms: float | None  # its clock was so far ahead of the coordinator's, at last; None: the same clock
-    clock_error_ms_max: float | None  # by how much that may have been wrong
-    clock_drift_ms: float | None  # so much it moved between the first phase and the last
-    lost: str | None  # why it did not come to the end
+    prepared_seconds_max: float  # from the assignment of a phase until the worker was ready to start
+    late_ms_max: float  # delay of the start after the agreed instant
+    clock_offset_ms: float | None  # its clock minus the coordinator's, last value; None: the same clock
+    clock_error_ms_max: float | None  # possible error of that value
+    clock_drift_ms: float | None  # change between the first phase and the last
+    lost: str | None  # why it did not finish
 
 
 def worker_totals(database: RunDatabase) -> list[WorkerTotal]:
-    """Of each worker, by name."""
+    """Return the totals of each worker, by name."""
     rows: dict[str, list[WorkerRow]] = {}
     for phase in database.workers().values():
         for row in phase:
@@ -45,12 +45,15 @@ def worker_totals(database: RunDatabase) -> list[WorkerTotal]:
 
 
 def worker_documents(database: RunDatabase) -> list[dict[str, Any]]:
-    """The same as plain JSON values."""
+    """Return the totals as plain JSON values."""
     return [asdict(each) for each in worker_totals(database)]
 
 
 def worker_tables(database: RunDatabase) -> list[Table]:
-    """One table where the workers were on a cluster, or one of them was lost; else nothing that is not told already."""
+    """Return one table if the workers were on a cluster or one of them was lost.
+
+    Otherwise other tables have the same facts.
+    """
     totals = worker_totals(database)
     if not any(each.clock_offset_ms is not None or each.lost for each in totals):
         return []
@@ -92,7 +95,7 @@ class _WorkerGroup(NamedTuple):
     workers: Sequence[WorkerTotal]
 
     def known(self, field: str) -> list[Any]:
-        """What is known of a field, worker by worker."""
+        """Return the known values of a field, worker by worker."""
         return [value for each in self.workers if (value := getattr(each, field)) is not None]
 
 

@@ -1,7 +1,7 @@
-"""What conformance checks came to: as values, by requirement, and for several platforms side by side.
+"""Results of conformance checks: as values, by requirement, and for several platforms in one table.
 
-One idea: a table of checks is evidence of what a platform did on a day, in a configuration; it is never a certificate.
-Requirements that no request can prove are listed as such, beside those that were tried.
+A table of checks is evidence of a platform's behaviour on a day, in a configuration. It is never a certificate.
+Requirements that no request can prove are listed as such, next to the checked ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DISCLAIMER = (
     "Evidence of what this platform did on that day, in that configuration, seen from outside. It is no legal opinion "
     "and no certificate: retention procedures, time sources, administrators and second copies are the firm's to prove."
 )
-# SEC Rule 17a-4(f) as amended in 2022; FINRA 4511(c) asks for nothing beyond it; CFTC 1.31(c)-(d) is principle-based.
+# SEC Rule 17a-4(f) as amended in 2022. FINRA 4511(c) requires nothing beyond it. CFTC 1.31(c)-(d) is principle-based.
 REQUIREMENTS: Mapping[str, tuple[str, str]] = {
     "R1": ("17a-4(f)(2)(i)(B)", "records only in non-rewriteable, non-erasable form for the whole retention period"),
     "RA": ("17a-4(f)(2)(i)(A)", "the alternative: a complete time-stamped audit trail"),
@@ -37,7 +37,7 @@ REQUIREMENTS: Mapping[str, tuple[str, str]] = {
 def worm_document(
     platform: PlatformProfile, run: str, checks: Sequence[CheckRecord], rounds: Sequence[RoundRecord]
 ) -> dict[str, Any]:
-    """``archiver worm --json``."""
+    """Return the document of ``archiver worm --json``."""
     return {
         "run": run,
         "platform": asdict(platform),
@@ -49,8 +49,10 @@ def worm_document(
 
 
 def findings_table(checks: Sequence[CheckRecord]) -> Table:
-    """Every check that did not simply pass, the gravest first; those that could not be tried are left out, and what a
-    later round shows as the first did."""
+    """Return every check that did not simply pass, the most serious first.
+
+    Checks that could not be tried are excluded. So are later rounds with the same result as the first.
+    """
     order = {verdict: place for place, verdict in enumerate(("FAIL", "INCONCLUSIVE", "DEVIATION", "NOT OFFERED"))}
     found = [check for check in checks if check.verdict in order and _is_news(check, checks)]
     found.sort(key=lambda check: (order[check.verdict], check.severity.replace("-", "S9")))
@@ -58,14 +60,14 @@ def findings_table(checks: Sequence[CheckRecord]) -> Table:
 
 
 def _is_news(check: CheckRecord, checks: Sequence[CheckRecord]) -> bool:
-    """Whether its round is the first, or it came to something else there, or was not tried there."""
+    """Return whether its round is the first, had a different result, or could not try the check."""
     return check.round == FIRST_ROUND or not any(
         other.id == check.id and other.round == FIRST_ROUND and other.verdict == check.verdict for other in checks
     )
 
 
 def requirement_table(checks: Sequence[CheckRecord]) -> Table:
-    """Requirement -> checks -> verdicts."""
+    """Return requirement -> checks -> verdicts."""
     asked = (
         _Asked(paragraph, words, [check for check in checks if tag in check.rules])
         for tag, (paragraph, words) in REQUIREMENTS.items()
@@ -74,12 +76,12 @@ def requirement_table(checks: Sequence[CheckRecord]) -> Table:
 
 
 def rounds_table(checks: Sequence[CheckRecord], rounds: Sequence[RoundRecord]) -> Table:
-    """What the platform was doing in each round, and what its checks came to."""
+    """Return the platform's state in each round, and the results of its checks."""
     return _ROUNDS.table((each, [check for check in checks if check.round == each.round]) for each in rounds)
 
 
 def _meanwhile(record: RoundRecord) -> str:
-    """The note, and the load where there was one."""
+    """Return the note, and the load if there was any."""
     if not record.load_seconds:
         return record.note
     return (
@@ -90,7 +92,7 @@ def _meanwhile(record: RoundRecord) -> str:
 
 
 def evidence_table(checks: Sequence[CheckRecord], exchanges: Mapping[str, int]) -> Table:
-    """Every check with its requirement, verdict and how much evidence there is of it."""
+    """Return every check with its requirement, its verdict and its amount of evidence."""
     return TableSpec(
         "checks",
         "Checks",
@@ -108,7 +110,10 @@ def evidence_table(checks: Sequence[CheckRecord], exchanges: Mapping[str, int]) 
 
 
 def matrix_table(platforms: Mapping[str, Sequence[CheckRecord]]) -> Table:
-    """Checks by platforms; what nobody could try is left out, and later rounds that came to what the first did."""
+    """Return checks by platforms.
+
+    Checks that no platform could try are excluded. So are later rounds with the same results as the first.
+    """
     by_platform = {name: {check.name: check for check in checks} for name, checks in platforms.items()}
     every = {check.name: check for checks in platforms.values() for check in checks}
     tried = [
@@ -135,7 +140,7 @@ def matrix_table(platforms: Mapping[str, Sequence[CheckRecord]]) -> Table:
 
 
 class _Asked(NamedTuple):
-    """A requirement, and the checks of it."""
+    """A requirement, and its checks."""
 
     paragraph: str
     words: str
@@ -152,7 +157,7 @@ def _count(number: int) -> Cell:
 
 
 def _verdict_column(verdict: str) -> Column:
-    """How many of some checks had this verdict."""
+    """Return the column that counts the checks with this verdict."""
     return Column(verdict.lower(), of=lambda checks: _count(sum(check.verdict == verdict for check in checks)))
 
 

@@ -1,6 +1,6 @@
 """The report of a conformance run: worm.md and worm.html, by requirement, check by check.
 
-One idea: both say the same from the same tables; the HTML is for a board, one file without anything to load.
+Both contain the same tables. The HTML is for a board: one file that loads nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _STYLE = (
 
 
 def write_worm_report(database: RunDatabase, folder: Path) -> list[Path]:
-    """Write worm.html and worm.md into a folder, made if need be; their paths. Raises ResultsError."""
+    """Write worm.html and worm.md into a folder and return their paths. The function creates the folder if necessary.
+
+    Raises ResultsError.
+    """
     run, checks = database.run(), database.checks()
     exchanges = {check.name: len(database.exchanges(check)) for check in checks}
     tables = [

@@ -1,7 +1,7 @@
-"""A run's audit bundle: put together from its database, and confirmed from what is in it.
+"""Make a run's audit bundle from its database, and verify a bundle from its contents.
 
-One idea: making and verifying are the same work. Whatever follows from the database and from the files that were given
-is made again, and has to come out as it is in the bundle; so nothing is handed out that would not be confirmed.
+Making and verifying do the same work. Verification makes everything again that follows from the database and the given
+files, and compares it with the bundle. No command therefore writes a bundle that would fail verification.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ NEVER_CONFIRMED = (
     "that the platform and the machine were what they are said to be",
     "that this was the only run, and not the best of many",
 )
-_NAMED_MAX = 10  # of the fields in which two documents differ
-_TOLERANCE = 1e-9  # another processor or library rounds the last digit otherwise
+_NAMED_MAX = 10  # of the differing fields of two documents
+_TOLERANCE = 1e-9  # another processor or library may round the last digit differently
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What became of a bundle: ``wrong`` is empty where it is confirmed."""
+    """The result of verifying a bundle. ``wrong`` is empty if the bundle is confirmed."""
 
     sha256: str
     run: str
     files: int
     wrong: tuple[str, ...]
     confirmed: tuple[str, ...]
-    left_out: str = ""  # why nothing was made again; empty: all was
+    left_out: str = ""  # why nothing was made again; empty: everything was
 
 
 def make_audit_bundle(
@@ -71,9 +71,9 @@ def make_audit_bundle(
 ) -> Verification:
     """Write the bundle of a run that ended, never over another file.
 
-    ``evidence``: of a conformance run on the same platform. ``prices``: a price file. ``traces``: files that the run
-    replayed. Raises UsageError for what does not belong to this run, and ResultsError where the run has nothing to
-    confirm, or where what its database says of itself does not agree.
+    ``evidence`` is of a conformance run on the same platform. ``prices`` is a price file. ``traces`` are files that the
+    run replayed. Raises UsageError for files that do not belong to this run. Raises ResultsError if the run has nothing
+    to confirm, or if its database contradicts itself.
     """
     run = database.run()
     if run.verdict is None:
@@ -132,7 +132,7 @@ def _sha256_of_replayed(trace: Path, replayed: frozenset[str]) -> str:
 
 
 def _other_version(read: ReadBundle, path: Path) -> str:
-    """Why nothing can be made again here; empty: everything can."""
+    """Return why this version cannot make the contents again; empty if it can."""
     found = database_version(path)
     if found != VERSION:
         return f"its database is of version {found}, and this Archiver's is {VERSION}"
@@ -140,14 +140,16 @@ def _other_version(read: ReadBundle, path: Path) -> str:
         environment = json.loads(read.documents[ENVIRONMENT])
         makers = {str(environment["bundle_made_by"]["archiver"]), str(environment["run"]["host"]["archiver"])}
     except (KeyError, TypeError, ValueError, RecursionError):
-        return ""  # which is then seen not to follow
+        return ""  # later found not to follow
     others = sorted(makers - {version.VERSION})
     return f"it was made by Archiver {' and '.join(others)}, and this is {version.VERSION}" if others else ""
 
 
 def _made_again(read: ReadBundle, path: Path) -> tuple[list[str], list[str]]:
-    """What of a bundle with the right hashes does not follow, and what was confirmed. The database is somebody else's,
-    and may hold anything where numbers should be: whatever breaks on it is a finding."""
+    """Return the contents of a bundle with correct hashes that do not follow, and the confirmed ones.
+
+    The database is another owner's and may contain anything where numbers should be. Any error from that is a finding.
+    """
     reason = unsound(path)
     if reason is not None:
         return [f"{DATABASE}: {reason}"], []
@@ -216,7 +218,7 @@ def _database_contradictions(read: ReadBundle, database: RunDatabase) -> Iterato
 
 
 def _follows(database: RunDatabase, given: Mapping[str, bytes], traces: Mapping[str, str]) -> dict[str, bytes]:
-    """Every file that follows from the database and the given ones, by name. ``traces``: name -> SHA-256."""
+    """Return every file that follows from the database and the given ones, by name. ``traces``: name -> SHA-256."""
     results, mixed = document(database), mixed_run(database)
     made = {
         RESULTS: json_text(results),
@@ -233,7 +235,7 @@ def _follows(database: RunDatabase, given: Mapping[str, bytes], traces: Mapping[
 
 
 def _difference(there: bytes, made: bytes, *, is_json: bool) -> Iterator[str]:
-    """In what a file differs from the one that was made again, in words."""
+    """Yield the differences between a file and the one made again, in words."""
     if there == made:
         return
     if is_json:
@@ -262,7 +264,7 @@ def _different_fields(found: Any, expected: Any, where: str) -> Iterator[tuple[s
 
 
 def _same_text(found: str, expected: str) -> bool:
-    """Whether two texts are the same but for the last digits of their numbers."""
+    """Return whether two texts are equal except for the last digits of their numbers."""
     number = r"(\d+\.\d+(?:e[+-]?\d+)?)"
     one, other = (re.split(number, text) for text in (found, expected))
     return len(one) == len(other) and all(

@@ -1,4 +1,4 @@
-"""``archiver bundle``: what somebody else needs to confirm a published result, as one file that can be checked."""
+"""``archiver bundle``: one file for confirming a published result independently."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _make_audit_bundle(
 
 
 def _evidence_of(run_or_file: str) -> bytes:
-    """The evidence in a file, or of a run."""
+    """Return the evidence in a file, or of a run."""
     path = Path(run_or_file)
     if path.is_file() and path.suffix == ".json":
         return path.read_bytes()

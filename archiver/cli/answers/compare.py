@@ -1,4 +1,4 @@
-"""``archiver compare``: put platforms side by side, with what chance alone would do."""
+"""``archiver compare``: compare platforms, with tests against chance."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _measured(path: Path) -> MeasuredRun:
 
 
 def comparison_of(databases: Sequence[RunDatabase], *, force: bool = False) -> Comparison:
-    """The comparison of these runs. Raises ResultsError where they do not compare."""
+    """Return the comparison of these runs. Raises ResultsError if they cannot be compared."""
     return compare_runs([MeasuredRun.read(database) for database in databases], force=force)
 
 
@@ -103,10 +103,10 @@ def show(
     form: Form = "rates",
     judgements: Sequence[Judgement] = (),
 ) -> None:
-    """Print a comparison and what its conditions came to, and write its documents where a folder is given."""
+    """Print a comparison and the results of its conditions. If a folder is given, write the documents."""
     paths = []
     if out is not None:
-        from results.comparison.documents import write_comparison  # brings matplotlib: only where something is drawn
+        from results.comparison.documents import write_comparison  # import matplotlib only for drawing
 
         paths = write_comparison(out, comparison, judgements)
     if as_json:

@@ -1,4 +1,4 @@
-"""``archiver plan``: from measured rates to how many platforms, how long, and what it costs."""
+"""``archiver plan``: compute platforms, times and costs from measured rates."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from results.text import render_text
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _WIDTH = 120
-_NOT_ASKED = ("source", "out", "as_json")  # of the parameters: what is no part of the question
+_NOT_ASKED = ("source", "out", "as_json")  # parameters that are not part of the question
 _PER_DAY = 86_400.0
 
 
 def parse_share(text: str) -> float:
-    """0.2 of ``20%``. Raises ValueError: 0.2 could be meant as 0.2% or as 20%."""
+    """Return 0.2 for ``20%``. Raises ValueError for ``0.2``, which could mean 0.2% or 20%."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*", text)
     if match is None:
         raise ValueError(f"{text!r}: write it in percent, such as 20%")
@@ -50,9 +50,9 @@ def parse_share(text: str) -> float:
 
 
 def parse_stream_rate(text: str) -> float:
-    """Bytes per second of ``0.28MB/s``, ``280kB/s`` or ``2.24Mbit/s``. Raises ValueError.
+    """Return bytes per second for ``0.28MB/s``, ``280kB/s`` or ``2.24Mbit/s``.
 
-    A lower-case b after a letter (Mb) is refused: it is a megabit to some and a megabyte to others.
+    Raises ValueError for a lower-case b after a letter (Mb), which could mean megabit or megabyte.
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)/s\s*", text)
     if match is None:
@@ -66,7 +66,7 @@ def parse_stream_rate(text: str) -> float:
 
 
 def parsed(parse: Callable[[str], float]) -> dict[str, Any]:
-    """The parts of an option whose text one of these reads."""
+    """Return the arguments of an option that uses this parser."""
 
     def convert(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
         try:
@@ -81,7 +81,7 @@ POSITIVE = click.IntRange(min=1)
 
 
 def answer_options(command: _Command) -> _Command:
-    """Where the rates come from, and what becomes of the answer."""
+    """Add the options for the source of the rates and the output of the answer."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the plan as one JSON document."),
         click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for tables and figure."),
@@ -95,7 +95,7 @@ def answer_options(command: _Command) -> _Command:
 
 
 def course_options(command: _Command) -> _Command:
-    """How the load goes on over the years, and what it costs."""
+    """Add the options for the course of the load over the years, and its costs."""
     for option in (
         click.option("--retrieved", **parsed(parse_share), default="0%", show_default=True,
                      help="Of the objects kept, retrieved each year; only prices ask for it."),
@@ -308,7 +308,7 @@ def _show(
     retrieved: float = 0.0,
     **_course: Any,
 ) -> None:
-    """Price the plan where prices are given, print it, and write its documents where a folder is given."""
+    """Price the plan if prices are given, and print it. If a folder is given, write the documents."""
     if prices is None and retrieved:
         raise UsageError("--retrieved only changes what a plan costs; give --prices with it, or leave it out")
     cost = None if prices is None else plan_cost(found, read_prices(prices), retrieved)

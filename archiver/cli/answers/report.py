@@ -27,7 +27,7 @@ from results.tables.watched import watched
 from results.worm.findings import worm_document
 
 FORMATS = ("markdown", "html", "csv", "json")
-SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: whoever names one expects it to be written there
+SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: a path with one of these is written as a file
 
 
 @click.command()
@@ -113,7 +113,7 @@ def report(
 
 
 def _priced(mixed: WorkloadsShown | None, form: str, prices: PriceList, years: int) -> WorkloadsShown | None:
-    """What was replayed has its price among its tables; of any other run only the page has it."""
+    """Return the run with its price among the tables of its replays. For any other run, only the page has the price."""
     if mixed is not None and mixed.replay is not None:
         if form == "json":
             raise UsageError("--prices: the run's document has what was measured; choose another --format")
@@ -124,7 +124,7 @@ def _priced(mixed: WorkloadsShown | None, form: str, prices: PriceList, years: i
 
 
 def _save_reference(database: RunDatabase, mixed: WorkloadsShown | None, path: Path) -> None:
-    """Write a run's single tile down, for scores of other runs."""
+    """Save a run's single tile as a reference for scores of other runs."""
     assert mixed is not None
     run = database.run()
     found = reference_document(
@@ -153,16 +153,16 @@ def _write(
     if form == "json" and out is None:
         click.echo(json_text(_document(database)), nl=False)
         return
-    # These bring matplotlib: only where something is written.
+    # Import matplotlib only for writing.
     from results.report.contents import Priced, worm_tables
     from results.report.documents import write_csv, write_documents, write_json, write_page
     from results.tables.workers import worker_tables
 
-    gc.disable()  # what is read is kept until it is written: looking for garbage took a third of the time
+    gc.disable()  # values stay in memory until they are written: garbage collection took a third of the time
     folder = out if out is not None else database.path.parent / "report"
     if form == "html":
         found = doubts(database)
-        replays = mixed is not None and mixed.replay is not None  # its price is among its tables
+        replays = mixed is not None and mixed.replay is not None  # the price is among its tables
         paths = write_page(
             folder,
             database,
@@ -195,13 +195,13 @@ def _write(
 
 
 def _document(database: RunDatabase) -> dict[str, Any]:
-    """The run's document, with its conformance checks where it made any."""
+    """Return the run's document, with its conformance checks if it made any."""
     data, run, checks = document(database), database.run(), database.checks()
     return data | worm_document(run.platform, run.id, checks, database.rounds()) if checks else data
 
 
 def _facts(database: RunDatabase) -> dict[str, str]:
-    """What opens a report; of a run that only tried checks there is less to say."""
+    """Return the facts at the beginning of a report. A run with only conformance checks has fewer."""
     run = database.run()
     if run.scenario != "worm":
         return facts(database)

@@ -1,1 +1,1 @@
-"""A run in progress: figures on a terminal or for Prometheus."""
+"""A run in progress: values on a terminal or for Prometheus."""

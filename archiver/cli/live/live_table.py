@@ -1,7 +1,7 @@
-"""A run on a terminal: what it does now and did last as a small table, and the last minute as a sparkline.
+"""A run on a terminal: current and recent phases as a small table, and the last minute as a sparkline.
 
-One idea: a table is made anew from one moment of the run, for the width that the terminal has at that moment; where it
-is narrow, what matters least is left out.
+Each table shows one moment of the run in the current width of the terminal. A narrow terminal omits the least important
+columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True)
 class LiveTable:
-    """One moment of a run, to be shown by rich."""
+    """One moment of a run, for display by rich."""
 
     moment: Moment
 
@@ -39,7 +39,10 @@ class LiveTable:
 
 
 def plain_line(moment: Moment) -> str | None:
-    """The same in one line, of the phase under way or, before it has figures, of the one before; None before both."""
+    """Return one line for the current phase or, before it has values, for the previous one.
+
+    Returns None before both.
+    """
     figures = moment.current
     if (figures is None or figures.objects_per_second is None) and moment.finished:
         figures = moment.finished[-1]
@@ -78,7 +81,7 @@ def _line(text: str) -> Text:
 class _Column:
     head: str
     width: int
-    from_width: int  # of the terminal: on a narrower one it is left out
+    from_width: int  # minimum width of the terminal for this column
     cell: Callable[[Figures], str]
 
 
@@ -98,15 +101,15 @@ _COLUMNS = (
 def _table(moment: Moment, width: int) -> Table:
     rows = [*moment.finished, *([moment.current] if moment.current is not None else [])]
     several = moment.platforms > 1
-    # The host's processors are shown where nothing is known of the server's own processes; the place of the clients,
-    # which the first line names, too, is needed for the platform's name.
+    # Show the host's processors if the CPU of the server's processes is unknown. The platform's name needs the space of
+    # the clients, which the first line also shows.
     hidden = {
         "host\ncpu" if any(row.server_cpu_percent is not None for row in rows) else "server\ncpu",
         *(["\nclients"] if several else []),
     }
     columns = [column for column in _COLUMNS if width >= column.from_width and column.head not in hidden]
     table = Table(box=None, padding=(0, 0, 0, 1), pad_edge=False, header_style="dim")
-    # The only column that gives way: a number that was cut would be another number.
+    # Only this column may be truncated, because a truncated number would be another number.
     table.add_column("\nphase", max_width=44 if several else 30)
     for column in columns:
         table.add_column(column.head, justify="right", no_wrap=True, min_width=column.width)
@@ -131,7 +134,7 @@ def _history(counts: Sequence[int], width: int) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """One character a value, from nothing to the greatest."""
+    """Return one character per value, from zero to the maximum."""
     greatest = max(values, default=0)
     return "".join(_BARS[round(value / greatest * (len(_BARS) - 1))] if greatest else _BARS[0] for value in values)
 

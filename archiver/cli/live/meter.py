@@ -1,7 +1,7 @@
-"""A run as it goes: what its phases did so far and in the last seconds, for whoever wants to look.
+"""A run in progress: the work of its phases so far and in the last seconds.
 
-One idea: the run only hands over what its workers reported, which is added up in microseconds; rates and percentiles
-are made when somebody looks, in the thread of whoever looks. No result of the run comes from here.
+The run only passes on its workers' reports, and adding them takes microseconds. The reader's thread computes rates and
+percentiles on demand. No result of the run comes from this module.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tal
 from results.model import ServerUsage
 from scenarios.model import Phase, Scenario
 
-LAST_SECONDS = 5.0  # what rates and percentiles of the moment are taken over
+LAST_SECONDS = 5.0  # period of current rates and percentiles
 HISTORY_SECONDS = 60
 FINISHED_SHOWN = 3
-_REPORT_INTERVALS = round(REPORT_SECONDS * 1e9 / INTERVAL_NS) + 1  # so far back some worker has not reported yet
+_REPORT_INTERVALS = round(REPORT_SECONDS * 1e9 / INTERVAL_NS) + 1  # some workers may not have reported these yet
 _LAST_INTERVALS = round(LAST_SECONDS * 1e9 / INTERVAL_NS)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a phase achieves: one that is finished in its measured time, one under way in the last seconds.
+    """Performance of a phase: for a finished phase in its measured time, for the current phase in the last seconds.
 
-    None where nothing is known yet. MB are 10^6 bytes; latency is the objects' service time.
+    Unknown values are None. MB are 10^6 bytes; latency is the objects' service time.
     """
 
     phase: Phase
     platform: str
-    errors: int  # of the phase
+    errors: int  # errors of the phase
     objects_per_second: float | None = None
     megabytes_per_second: float | None = None
     p50_milliseconds: float | None = None
@@ -47,12 +47,12 @@ class Figures:
 
     @property
     def server_cpu_percent(self) -> float | None:
-        """Of the server's processes; 100 = one core."""
+        """CPU of the server's processes; 100 = one core."""
         return self.server.cpu_percent if self.server is not None else None
 
     @property
     def host_cpu_percent(self) -> float | None:
-        """Of all cores of the server's host."""
+        """CPU of all cores of the server's host."""
         return self.server.host_cpu_percent if self.server is not None else None
 
     @property
@@ -62,7 +62,7 @@ class Figures:
 
 @dataclass(slots=True)
 class Totals:
-    """All that was done so far of one operation on one platform, warm-up included."""
+    """All work so far of one operation on one platform, warm-up included."""
 
     objects: int = 0
     bytes: int = 0
@@ -71,21 +71,21 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A run at one moment."""
+    """The state of a run at one moment."""
 
     title: str
-    phases: int  # planned
+    phases: int  # planned phases
     platforms: int
     seconds: float  # since the first phase began
     seconds_left: float | None  # None before one phase has finished
     current: Figures | None
     finished: Sequence[Figures]  # the last few, oldest first
-    objects_by_second: Sequence[int]  # of the last minute; the times between phases are left out
+    objects_by_second: Sequence[int]  # of the last minute, without the times between phases
     totals: Mapping[tuple[str, str], Totals]  # by platform and operation
 
     @property
     def errors(self) -> int:
-        """Of the whole run, so far."""
+        """Errors of the whole run, so far."""
         return sum(totals.errors for totals in self.totals.values())
 
 
@@ -100,7 +100,7 @@ class Meter:
         self._operations = sorted({each for phase in scenario.phases for w in phase.workloads for each in w.does})
         self._platforms = platforms
         self._lock = threading.Lock()
-        self._began: float | None = None  # the first phase; in seconds of the clock, as all times here
+        self._began: float | None = None  # start of the first phase; in seconds of the clock, as all times here
         self._position_began = 0.0
         self._current: _Current | None = None
         self._finished: deque[Figures] = deque(maxlen=FINISHED_SHOWN)
@@ -115,7 +115,7 @@ class Meter:
             if self._current is None or self._current.phase.position != phase.position:
                 self._position_began = now
             self._current = _Current(phase, platform, server_lately)
-            self._phases = max(self._phases, phase.position)  # nobody knows how many a search will have
+            self._phases = max(self._phases, phase.position)  # the number of phases of a search is unknown
             for operation in self._operations:
                 self._totals.setdefault((platform, operation), Totals())
 
@@ -124,7 +124,7 @@ class Meter:
             assert self._current is not None
             now_ns = self._clock_ns()
             self._current.add(report, now_ns)
-            self._by_second.setdefault(int(now_ns / 1e9), 0)  # a second in which nothing was done is one, too
+            self._by_second.setdefault(int(now_ns / 1e9), 0)  # an idle second counts too
             for key, tally in report.tallies.items():
                 operation = self._current.phase.workloads[key.workload].operation
                 done: list[tuple[str, Tally | PartTally]] = [(part.operation, part) for part in tally.parts.values()]
@@ -144,7 +144,7 @@ class Meter:
             self._current.ended = True
 
     def now(self) -> Moment:
-        """The run as it is at this moment."""
+        """Return the current state of the run."""
         now = self._clock_ns() / 1e9
         newest = _newest_second(now)
         with self._lock:
@@ -163,12 +163,12 @@ class Meter:
             )
 
     def _forget_before(self, oldest: int) -> None:
-        """Also where nobody looks: a quiet run may take days."""
+        """Forget old values even without a reader, because a quiet run may take days."""
         for second in [each for each in self._by_second if each <= oldest]:
             del self._by_second[second]
 
     def _seconds_left(self, now: float) -> float | None:
-        """By what a phase took so far, on all platforms together."""
+        """Estimate the remaining time from the mean time of the phases so far, on all platforms together."""
         if self._current is None or self._began is None:
             return None
         done = self._current.phase.position - self._first
@@ -180,7 +180,7 @@ class Meter:
 
 @dataclass(slots=True)
 class _Current:
-    """The phase under way."""
+    """The current phase."""
 
     phase: Phase
     platform: str
@@ -192,7 +192,8 @@ class _Current:
 
     def add(self, report: IntervalReport, now_ns: int) -> None:
         if report.tallies:
-            # Nobody says when the workers began; but not later than this, and each report may show it was earlier.
+            # The workers' start is not reported. It is not later than this, and each report may show that it was
+            # earlier.
             begun_ns = now_ns - max(key.interval for key in report.tallies) * INTERVAL_NS
             self.start_ns = begun_ns if self.start_ns is None else min(self.start_ns, begun_ns)
         for key, tally in report.tallies.items():
@@ -207,12 +208,12 @@ class _Current:
             del self.intervals[index]
 
     def second(self, interval: int) -> int:
-        """In which second of the clock an interval lies."""
+        """Return the second of the clock that contains an interval."""
         assert self.start_ns is not None
         return int((self.start_ns + interval * INTERVAL_NS) / 1e9)
 
     def told_up_to(self, now_ns: int) -> int:
-        """The intervals before this one have been reported by all workers."""
+        """Return the first interval that some worker may not have reported."""
         return 0 if self.start_ns is None else (now_ns - self.start_ns) // INTERVAL_NS - _REPORT_INTERVALS
 
     def figures(self, now_ns: int) -> Figures:
@@ -242,7 +243,7 @@ class _Interval:
 
 
 def _newest_second(now: float) -> int:
-    """Of which every worker has told by now."""
+    """Return the newest second that every worker has reported."""
     return int(now - REPORT_SECONDS) - 1
 
 
@@ -262,7 +263,7 @@ def _of_finished(outcome: PhaseOutcome, platform: str) -> Figures:
         megabytes_per_second=sum(result.megabytes_per_second for result in outcome.results),
         p50_milliseconds=p50,
         p99_milliseconds=p99,
-        server=outcome.results[0].server if outcome.results else None,  # without: its first objects were refused
+        server=outcome.results[0].server if outcome.results else None,  # no results: the first objects were refused
     )
 
 

@@ -1,7 +1,7 @@
-"""A run as a page of metrics for Prometheus, on loopback only, while it goes.
+"""A run in progress as a page of metrics for Prometheus, on loopback only.
 
-One idea: a scrape is one more look at the meter. Labels are what the scenario and the command line name (operation,
-platform), so that a run of a thousand phases makes no more series than one of two.
+A scrape reads the meter. Labels are names from the scenario and the command line (operation, platform). A run of a
+thousand phases therefore makes no more series than a run of two.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _LABELS = ("platform", "operation")
 
 @contextmanager
 def metrics_page(meter: Meter, port: int) -> Iterator[str]:
-    """Serve the meter until the block ends; the page's address. Raises UsageError where the port cannot be had."""
+    """Serve the meter until the block ends; yield the page's address.
+
+    Raises UsageError if the port is not available.
+    """
     registry = CollectorRegistry()
     registry.register(_RunCollector(meter))
     try:
@@ -63,7 +66,7 @@ class _RunCollector(Collector):
 
 
 def _of_phase(figures: Figures) -> Iterator[GaugeMetricFamily]:
-    """The phase under way; what is not known is left out."""
+    """Yield the metrics of the current phase, without unknown values."""
     for name, text, value, unit in (
         ("archiver_phase", "Number of the phase under way, from 1.", figures.phase.position, 1),
         ("archiver_phase_clients", "Its clients.", figures.phase.clients, 1),

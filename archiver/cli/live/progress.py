@@ -1,6 +1,6 @@
-"""Progress of a run on stderr: a live table on a terminal, elsewhere a line now and then.
+"""Progress of a run on stderr: a live table on a terminal, elsewhere a line at increasing intervals.
 
-One idea: the run hands over what happened and goes on; what is shown is made in a thread of its own, once a second.
+The run reports events and continues. A separate thread renders the display once a second.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from archiver.engine.run import ServerLately
 from archiver.measure.reports import IntervalReport
 from scenarios.model import Phase, Scenario
 
-TABLES_PER_SECOND = 1.0  # as often as workers report
+TABLES_PER_SECOND = 1.0  # the same interval as workers' reports
 LINE_SECONDS_MIN = 5.0
-LINE_SHARE = 0.02  # of the time gone: a day makes some 350 lines
+LINE_SHARE = 0.02  # of the elapsed time: a day makes about 350 lines
 
 
 class Progress:
-    """Shows a run while the block lasts; ``meter`` is what it shows, for others to show it, too."""
+    """Shows a run within a ``with`` block. ``meter`` has the shown values, for other displays."""
 
     def __init__(self, scenario: Scenario, platforms: int, *, enabled: bool) -> None:
         self.meter = Meter(scenario, platforms)
@@ -61,12 +61,12 @@ class Progress:
 
 
 def line_pause_seconds(seconds_gone: float) -> float:
-    """How long to wait for the next line."""
+    """Return the pause before the next line."""
     return max(LINE_SECONDS_MIN, LINE_SHARE * seconds_gone)
 
 
 class _Table(Live):
-    """Gone when the run has ended."""
+    """A table that disappears at the end of the run."""
 
     def __init__(self, meter: Meter, console: Console) -> None:
         super().__init__(
@@ -79,7 +79,7 @@ class _Table(Live):
 
 
 class _Lines:
-    """The longer a run goes, the longer it is from line to line, so that no log is filled."""
+    """Lines with pauses that grow with the run's duration, so that they fill no log."""
 
     def __init__(self, meter: Meter, console: Console) -> None:
         self._meter = meter

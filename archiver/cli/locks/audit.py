@@ -1,4 +1,4 @@
-"""``archiver audit``: read again what a run archived, and compare it with what was asked for."""
+"""``archiver audit``: read the objects of a run again, and compare them with the request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from backends.tsm import TsmOptions
 from results.contract import json_text
 from results.database import ObjectChange, RunDatabase
 
-NAMED_MAX = 20  # of each kind of finding; the others are in the JSON document and in the run's database
+NAMED_MAX = 20  # of each kind of finding; the JSON document and the run's database have the others
 
 
 @click.command()
@@ -103,7 +103,7 @@ def _read(holding: Holding, ledger: Ledger, options: PlatformOptions, chosen: Au
 
 
 def _changes(run: str) -> list[ObjectChange]:
-    """What the run itself held, released and deleted; nothing is known where its folder is gone."""
+    """Return the objects that the run itself held, released and deleted; empty if its folder is missing."""
     try:
         database = RunDatabase.open(find_run(run))
     except ResultsError:
@@ -115,7 +115,7 @@ def _changes(run: str) -> list[ObjectChange]:
 
 
 def _record(record: AuditRecord) -> str:
-    """Put it into the run's database, and say so."""
+    """Store the record in the run's database, and return a message about that."""
     path = find_run(record.run)
     if not path.exists():
         return f"the folder of run {record.run} is gone, so this is recorded nowhere; --json keeps it"
@@ -132,7 +132,7 @@ def _record(record: AuditRecord) -> str:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None]]:
-    """A live line on a terminal, nothing elsewhere."""
+    """Yield a callback that shows a live line on a terminal, and nothing elsewhere."""
     bar = RichProgress(
         TextColumn("audit"),
         TextColumn("{task.fields[rate]:>16}"),

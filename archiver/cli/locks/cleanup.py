@@ -1,4 +1,4 @@
-"""``archiver cleanup``: remove what runs put on platforms, as far as its locks allow."""
+"""``archiver cleanup``: remove runs' objects from platforms, as far as their locks allow."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def cleanup(
 
 
 def _of_run(ledger: Ledger, run: str) -> list[Holding]:
-    """What a run has left; nothing where all of it was removed before. Raises UsageError for an unknown one."""
+    """Return what a run has left; empty if all of it was already removed. Raises UsageError for an unknown run."""
     if run == "latest":
         latest = ledger.latest_run()
         if latest is None:
@@ -101,7 +101,7 @@ def _of_run(ledger: Ledger, run: str) -> list[Holding]:
 
 
 def _all_expired(ledger: Ledger, now: float, release_holds: bool) -> list[Holding]:
-    """What can be removed of all runs; says so where there is nothing."""
+    """Return everything that can be removed, over all runs. If there is nothing, print that."""
     everything = gather(ledger.placements())
     due = [each for each in everything if each.has_expired(now) and (release_holds or not each.legal_hold)]
     under_way = [run for run in sorted({each.first.run for each in due}) if may_be_under_way(run, everything, now)]
@@ -116,7 +116,7 @@ def _all_expired(ledger: Ledger, now: float, release_holds: bool) -> list[Holdin
 
 
 def _exit_status(outcomes: Sequence[RemovalResult]) -> int:
-    """A platform that cannot be used is the answer only where it was the only one."""
+    """Return the exit status. An unusable platform determines it only if it was the only one."""
     failures = [each.failure for each in outcomes if each.failure is not None]
     if failures and len(failures) == len(outcomes):
         return failures[0].exit_status
@@ -124,7 +124,7 @@ def _exit_status(outcomes: Sequence[RemovalResult]) -> int:
 
 
 def _tell(outcome: RemovalResult) -> None:
-    """Say what became of one bucket or file space."""
+    """Print the outcome for one bucket or file space."""
     holding, report = outcome.holding, outcome.report
     if report is None:
         _tell_failure(holding, outcome.failure)

@@ -1,4 +1,4 @@
-"""``archiver ledger``: what all runs left, on which platforms, and until when it is locked."""
+"""``archiver ledger``: what all runs left, on which platforms, and the end of its locks."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def ledger(run: str | None, expired: bool, locked: bool, price_per_gb_month: flo
 
 
 def _placements(run: str | None) -> list[Placement]:
-    """The ledger's rows; none where there is no ledger yet. Raises UsageError for an unknown run."""
+    """Return the ledger's rows; empty if there is no ledger yet. Raises UsageError for an unknown run."""
     path = ledger_path()
     if not path.exists():
         if run is not None:
@@ -88,7 +88,7 @@ def _placements(run: str | None) -> list[Placement]:
     try:
         name = opened.latest_run() if run == "latest" else run
         if run is None or name is None:
-            return opened.placements()  # there is no latest run where nothing is left
+            return opened.placements()  # without remaining objects there is no latest run
         if not opened.knows(name):
             raise UsageError(f"{name}: the ledger knows no such run; its id is the name of its folder")
         return opened.placements(name)
@@ -97,7 +97,7 @@ def _placements(run: str | None) -> list[Placement]:
 
 
 def _table(holdings: Sequence[Holding], now: float, price: float | None) -> Table:
-    """A row for each bucket and file space."""
+    """Return a row for each bucket and file space."""
     columns = [
         Column("run", label=True),
         Column("place", words=True),
@@ -143,7 +143,7 @@ def _money(amount: float, notes: tuple[str, ...] = ()) -> Cell:
 
 
 def _summary(holdings: Sequence[Holding], now: float, price: float | None) -> list[str]:
-    """Totals, by state and of all."""
+    """Return totals, by state and of all."""
     lines = []
     for state, words in _WORDS.items():
         of_state = [each for each in holdings if each.state(now) is state]
@@ -181,7 +181,7 @@ def _costs(holdings: Sequence[Holding], now: float, price: float) -> list[str]:
 
 
 def _document(holdings: Sequence[Holding], now: float, price: float | None) -> dict[str, Any]:
-    """The same for programs; every key names its unit, and money is in the unit of the price."""
+    """Return the same for programs. Every key names its unit, and money is in the unit of the price."""
     sums = total(holdings)
     ending = [months for each in holdings if (months := each.gb_months(now)) is not None]
     return {

@@ -1,4 +1,4 @@
-"""``archiver worm``: find out whether a platform really refuses."""
+"""``archiver worm``: test whether a platform refuses to delete or alter locked objects."""
 
 from __future__ import annotations
 
@@ -133,8 +133,10 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
 
 
 def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedClients:
-    """Credentials with fewer rights: the user's, or those that a platform of ours makes. On somebody else's platform
-    no account is made without asking."""
+    """Return credentials with fewer rights: the user's, or those that an embedded platform makes.
+
+    The command creates no account on another owner's platform without consent.
+    """
     own: Mapping[str, Credentials] | None = None
     if profile is not None:
         own = lacking_all(FoundCredentials(profile).current())
@@ -148,14 +150,14 @@ def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedClients:
 
 
 def _told(result: CheckResult) -> None:
-    """A line for each check as it ends, on a terminal."""
+    """Print a line for each check as it ends, on a terminal."""
     if sys.stderr.isatty():
         words = "" if result.round is Round.ALONE else f" {result.round}"
         click.echo(f"{result.id:<7} {result.verdict}{words}", err=True)
 
 
 def _chosen(words: Sequence[str]) -> list[str]:
-    """The checks of these ids and families; all without one. Raises UsageError."""
+    """Return the checks with these ids and families; all without arguments. Raises UsageError."""
     every = list(catalogue())
     unknown = [word for word in words if word not in every and not any(each.startswith(f"{word}-") for each in every)]
     if unknown:
@@ -165,7 +167,7 @@ def _chosen(words: Sequence[str]) -> list[str]:
 
 
 def cleanup_command(run: str, buckets_left: Sequence[RemovalReport]) -> str:
-    """The command that removes what is in the buckets that remain, with the options that lift locks seen there."""
+    """Return the command that removes the contents of the remaining buckets, with the options that lift their locks."""
     words = ["archiver cleanup", run]
     words += ["--bypass-governance"] if any(each.governance for each in buckets_left) else []
     words += ["--release-holds"] if any(each.on_hold for each in buckets_left) else []

@@ -1,4 +1,4 @@
-"""``archiver doctor``: this machine, and what the client can do at most on it."""
+"""``archiver doctor``: check this machine, and measure the client's maximum performance on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``archiver tsm-library``: where our library for the TSM API is, and whether a library can be used."""
+"""``archiver tsm-library``: the path of the included TSM API library, and whether a library can be used."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def capture(
 
 
 def _address(listen: str, *, beyond_loopback: bool) -> tuple[str, int]:
-    """Host and port to listen on. Raises UsageError."""
+    """Return host and port to listen on. Raises UsageError."""
     host, _, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65535:
@@ -105,7 +105,7 @@ def _make_trace(out: Path, *, overwrite: bool) -> None:
 
 
 def _tell(outcome: proxy.CaptureResult) -> None:
-    """What the numbers in the trace do not show."""
+    """Print the facts that the trace's numbers do not show."""
     if outcome.cut_off:
         click.echo(f"warning: {outcome.cut_off:,} operations were under way at the end and cut off", err=True)
     if outcome.refused:

@@ -1,6 +1,6 @@
-"""A plan in words: the phases that ``--dry-run`` prints, and what every run announces before it touches anything.
+"""A plan in words: the phases that ``--dry-run`` prints, and the announcement of every run before it changes anything.
 
-One idea: the reader knows what will happen, when, how much will be archived and until when it stays locked.
+The reader learns the actions, their times, the amount of archived data, and the end of its locks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scenarios.work.sessions import Sessions
 
 
 def plan_lines(scenario: Scenario) -> Iterator[str]:
-    """The phases, with what they would touch; of phases with a mix, their workloads, too."""
+    """Yield the phases and the amounts of their work, for phases with a mix also their workloads."""
     count = len(scenario.phases)
     phases = f"{count} phase{'s' if count > 1 else ''}"
     search = scenario.search
@@ -37,7 +37,7 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
 
 
 def announcement(plan: Plan, traces: TraceLibrary | None = None, platforms: int = 1) -> list[str]:
-    """What a run leaves on each platform, and until when that is locked. ``traces``: for the steps of a search."""
+    """Return what a run leaves on each platform, and the end of its locks. ``traces``: for the steps of a search."""
     scenario, earlier = plan.scenario, plan.options.objects_from
     if earlier is not None:
         return [f"archives and locks nothing; reads {earlier.objects:,} objects that {earlier.run} archived"]
@@ -58,7 +58,7 @@ def announcement(plan: Plan, traces: TraceLibrary | None = None, platforms: int 
 
 
 def _lock_lines(plan: Plan) -> Iterator[str]:
-    """How the objects of a run are locked, and until when at most by the platform's clock."""
+    """Yield how the objects of a run are locked, and the latest end of the locks by the platform's clock."""
     scenario, retention, guards, now = (
         plan.scenario,
         plan.retention,
@@ -88,7 +88,7 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
 
 
 def step_lines(scenario: Scenario, traces: TraceLibrary) -> Iterator[str]:
-    """How much a search's first and its largest step archive."""
+    """Yield how much a search's first and its largest step archive."""
     search = scenario.search
     assert search is not None
     for scale in dict.fromkeys((search.first, search.last)):
@@ -98,14 +98,14 @@ def step_lines(scenario: Scenario, traces: TraceLibrary) -> Iterator[str]:
 
 
 def _phase_lines(scenario: Scenario) -> Iterator[str]:
-    """Each phase and, where they are not those of the same phase before, its workloads."""
+    """Yield each phase and, if they differ from those of the same phase before, its workloads."""
     rows: list[tuple[str, int, int]] = []
     said: dict[str, list[str]] = {}
     for index, phase in enumerate(scenario.phases):
         before, until = (archived_max(scenario.phases[:end]) for end in (index, index + 1))
         objects, size_bytes = until.objects - before.objects, until.bytes - before.bytes
         groups = _groups(phase)
-        if not groups:  # its workloads are in its label; what one reads is bounded, too
+        if not groups:  # the label contains its workloads; reads are limited, too
             objects = sum(workload.objects_max for workload in phase.workloads)
         rows.append((f"{phase.position:>4}  {_headline(phase)}", objects, size_bytes))
         lines = [f"        {_description(group, phase)}" for group in groups]
@@ -138,8 +138,10 @@ def _headline(phase: Phase) -> str:
 
 
 def _groups(phase: Phase) -> list[list[Workload]]:
-    """The workloads of one copy; those that differ in the number of clients alone, together. None where the phase's
-    label tells them."""
+    """Return the workloads of one copy; those that differ only in the number of clients form a group.
+
+    The result is empty if the phase's label names them.
+    """
     first = phase.workloads[0].copy
     groups: dict[str, list[Workload]] = {}
     for workload in phase.workloads:
@@ -149,7 +151,7 @@ def _groups(phase: Phase) -> list[list[Workload]]:
 
 
 def _description(group: Sequence[Workload], phase: Phase) -> str:
-    """``web: retrieve, 4 clients, 100 sessions/s (poisson), from 0s for 7s``."""
+    """Return ``web: retrieve, 4 clients, 100 sessions/s (poisson), from 0s for 7s``."""
     workload = group[0]
     match workload.work:
         case Replay() as replay:
@@ -173,7 +175,7 @@ def _description(group: Sequence[Workload], phase: Phase) -> str:
 
 
 def _replay(name: str, replay: Replay) -> str:
-    """``web: 1,200 operations of 4 streams in 1m, 3 left out``."""
+    """Return ``web: 1,200 operations of 4 streams in 1m, 3 left out``."""
     facts = replay.known
     if replay.prepares:
         return f"{name}: archive what its trace reads"

@@ -1,4 +1,4 @@
-"""``archiver replay``: carry out traces on a platform, with their order and timing, and show how it kept up."""
+"""``archiver replay``: carry out traces on a platform, in their order and timing, and report the delays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archiver.cli.runs.run import run as run_command
 from archiver.values.errors import UsageError
 from scenarios.reading.reader import scenario_of
 
-# What says which scenario is carried out, and how; a trace says that itself.
+# Parameters that select and change a scenario. A trace defines these itself.
 _OF_SCENARIOS = frozenset(
     ("scenario", "quick", "overrides", "order", "seed", "searches", "allow_large_sessions", "objects_from")
 )

@@ -1,6 +1,6 @@
-"""What a command line asks for, as a RunRequest: the only place that looks at the parameters of run and replay by name.
+"""Convert a command line to a RunRequest. Only this module reads the parameters of run and replay by name.
 
-One idea: Click parses each option, and this module only sorts the values.
+Click parses each option, and this module only assigns the values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
 
 
 def scenario_request(given: Mapping[str, Any]) -> ScenarioRequest:
-    """Which scenario ``archiver run`` is to carry out, and how."""
+    """Return the scenario of ``archiver run``, and its settings."""
     return ScenarioRequest(
         source=given["scenario"],
         overrides=given["overrides"],
@@ -40,7 +40,7 @@ def scenario_request(given: Mapping[str, Any]) -> ScenarioRequest:
 
 
 def replay_request(given: Mapping[str, Any]) -> ReplayRequest:
-    """Which traces ``archiver replay`` is to carry out, and how."""
+    """Return the traces of ``archiver replay``, and their settings."""
     return ReplayRequest(
         traces=given["traces"],
         speed=given["speed"],
@@ -53,13 +53,13 @@ def replay_request(given: Mapping[str, Any]) -> ReplayRequest:
 def run_request(
     given: Mapping[str, Any], *, scenario: ScenarioRequest | None = None, replay: ReplayRequest | None = None
 ) -> RunRequest:
-    """The request to carry out a scenario or traces. Raises UsageError for a DEVICE=VALUE that is none."""
+    """Return the request to carry out a scenario or traces. Raises UsageError for an invalid DEVICE=VALUE."""
     mode = given["retention_mode"]
     return RunRequest(
         scenario=scenario,
         replay=replay,
         repetitions=given["repeat"],
-        objects_from=given.get("objects_from"),  # replay does not have it
+        objects_from=given.get("objects_from"),  # replay does not have this option
         backend=given["backend"],
         platforms=given["platforms"],
         s3=S3Request(
@@ -117,7 +117,7 @@ def run_request(
 
 
 def _by_device(option: str, pairs: Sequence[str], read: Callable[[str], _Value]) -> dict[str, _Value]:
-    """DEVICE=VALUE pairs. Raises UsageError naming the pair that is none."""
+    """Parse DEVICE=VALUE pairs. Raises UsageError naming the invalid pair."""
     found = {}
     for pair in pairs:
         device, equals, value = pair.partition("=")

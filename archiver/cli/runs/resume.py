@@ -1,4 +1,4 @@
-"""``archiver resume``: go on with a run that broke off."""
+"""``archiver resume``: continue an interrupted run."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: 
 
 
 def _request(row: StoredRun) -> RunRequest:
-    """What the user asked for when the run was started. Raises UsageError."""
+    """Return the user's request from the start of the run. Raises UsageError."""
     command = " ".join(row.command_line)
     if row.request is None:
         raise UsageError(f"{row.id}: was not started by archiver run, but by {command}")
@@ -94,14 +94,14 @@ def _request(row: StoredRun) -> RunRequest:
 
 
 def _dask(name: str, recorded: str | None, now: str | None) -> str | None:
-    """Where the workers are now. Raises UsageError where the run began on others."""
+    """Return the address of the workers. Raises UsageError if the run began on others."""
     if now is not None and recorded is None:
         raise UsageError(f"{name}: began with workers of its own machine, so --dask would make it another measurement")
     return now if now is not None else recorded
 
 
 def _platform(request: RunRequest, row: StoredRun) -> PlatformOptions:
-    """The platform that the run began on, whatever the environment names now."""
+    """Return the platform that the run began on, regardless of the current environment variables."""
     options = replace(platform_options(request), recorded_in=f"the record of run {row.id}")
     if row.settings["platform_started"] or row.platform.protocol != "s3":
         return options
@@ -109,7 +109,7 @@ def _platform(request: RunRequest, row: StoredRun) -> PlatformOptions:
 
 
 def _tell(broken: BrokenRun, scenario: Scenario) -> None:
-    """Where the run goes on, and what the phase that broke off may have left."""
+    """Print where the run continues, and what the interrupted phase may have left."""
     phases = scenario.phases
     next_one = (
         f", with phase {broken.finished + 1}, {phases[broken.finished].label}" if broken.finished < len(phases) else ""

@@ -1,4 +1,4 @@
-"""``archiver run``: carry out a scenario on a platform, print its tables, leave its database."""
+"""``archiver run``: carry out a scenario on a platform, print its tables, and write its database."""
 
 from __future__ import annotations
 
@@ -259,7 +259,10 @@ def run(**given: Any) -> None:  # fmt: skip
 
 
 def carry_out(request: RunRequest, scenario: Scenario) -> NoReturn:
-    """What every command does that measures a platform, once its scenario was read; it exits as ``run`` says."""
+    """Carry out a scenario that was read, as every measuring command does.
+
+    It exits with the status that ``run`` documents.
+    """
     commits = backends.load(request.backend).capabilities.transactions
     with TraceLibrary(archiver_home(), commits=commits) as traces:
         outcomes = _measure(request, traces.complete(scenario), traces)
@@ -284,7 +287,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
     if request.catalogue_dir and (request.s3.endpoints or request.tsm.server or not {None, "embedded"} & set(chosen)):
         raise UsageError(_NO_CATALOGUE)
     if scenario.has("replay") and not _given(("session_open",)):
-        # The trace says which requests are sent, and nothing else is.
+        # The trace defines the requests; the client sends no others.
         request = replace(request, s3=replace(request.s3, session_open="connect"))
     options = replace(run_options(request, ["archiver", *sys.argv[1:]]), objects_from=earlier)
     if request.op_log_dir is not None:
@@ -295,7 +298,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
         given_platform = reaching(Holding((earlier.place,)), given_platform)
     progress = Progress(scenario, platforms, enabled=say and not dry)
     with ExitStack() as stack:
-        if request.metrics_port is not None:  # before anything is touched: the port may be taken
+        if request.metrics_port is not None:  # before changing anything, because the port may be in use
             stack.enter_context(metrics_page(progress.meter, request.metrics_port))
         opened = [
             stack.enter_context(open_backend(request.backend, each, given_platform, keeps_nothing=dry))
@@ -325,7 +328,10 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
 
 @contextmanager
 def dask_cluster(address: str, request: RunRequest, scenario: Scenario) -> Iterator[Cluster]:
-    """The cluster that --dask names. Raises UsageError where it, or one of its workers, is not fit for the run."""
+    """Yield the cluster that --dask names.
+
+    Raises UsageError if it, or one of its workers, is unsuitable for the run.
+    """
     try:
         from archiver.engine.workers.dask.cluster import open_cluster
     except ModuleNotFoundError as missing:
@@ -339,7 +345,7 @@ def dask_cluster(address: str, request: RunRequest, scenario: Scenario) -> Itera
 
 
 def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool) -> NoReturn:
-    """Show what runs measured and how they ended, and exit accordingly."""
+    """Show the measurements and the outcomes of runs, and exit accordingly."""
     with ExitStack() as stack:
         databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
         if len(databases) > 1:
@@ -367,21 +373,21 @@ def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool) -> NoR
 
 
 def _name(outcome: RunOutcome) -> str:
-    """By which a command finds a run: its id, or its folder where that is not in the home."""
+    """Return the name by which a command finds a run: its id, or its folder if that is outside Archiver's home."""
     folder = outcome.database.parent
     return outcome.run_id if folder.parent == runs_dir() else shlex.quote(str(folder))
 
 
 def earlier_objects(ledger: Ledger, run: str, scenario: Scenario) -> EarlierObjects:
-    """The objects of an earlier run, without those that it deleted, where its database is still there to say so.
+    """Return the objects of an earlier run. Objects that it deleted are excluded if its database still exists.
 
-    Raises UsageError where it has none of what the scenario reads.
+    Raises UsageError if it has none of what the scenario reads.
     """
     if run == "latest":
         run = ledger.latest_run() or run
     try:
         database = RunDatabase.open(find_run(run))
-    except ResultsError:  # its folder is lost, but the ledger knows what it archived
+    except ResultsError:  # its folder is missing, but the ledger knows its archived objects
         return find_earlier(ledger, run, scenario)
     try:
         return find_earlier(ledger, str(database.run().id), scenario, database.changes())
@@ -390,7 +396,7 @@ def earlier_objects(ledger: Ledger, run: str, scenario: Scenario) -> EarlierObje
 
 
 def _show_comparison(databases: Sequence[RunDatabase], outcomes: Sequence[RunOutcome], *, as_json: bool) -> None:
-    """The comparison where there is one, and in any case what is left on the platforms."""
+    """Print the comparison if there is one, and always what is left on the platforms."""
     try:
         show_comparison(comparison_of(databases), as_json=as_json)
     except ResultsError as incomparable:
@@ -401,7 +407,7 @@ def _show_comparison(databases: Sequence[RunDatabase], outcomes: Sequence[RunOut
 
 
 def run_options(request: RunRequest, command_line: list[str]) -> RunOptions:
-    """How a run is carried out, with what the request only names: the token for metrics. Raises UsageError."""
+    """Return the options of a run. The request only names the token for metrics; this reads it. Raises UsageError."""
     if request.retention.retain_for_seconds is not None and request.retention.retain_until is not None:
         raise UsageError("--retain-for and --retain-until both say how long; choose one of them")
     return RunOptions(
@@ -420,7 +426,7 @@ def run_options(request: RunRequest, command_line: list[str]) -> RunOptions:
 
 
 def _metrics_ca_bundle(request: RunRequest) -> str | None:
-    """The certificate authorities of the platform, which its sources of metrics trust, too."""
+    """Return the certificate authorities of the platform, which also verify its sources of metrics."""
     bundle = request.s3.ca_bundle or os.environ.get("AWS_CA_BUNDLE")
     if bundle is None and request.backend in ("s3", "minio") and not request.platforms:
         bundle = aws_settings(request.s3.profile).ca_bundle
@@ -433,7 +439,7 @@ def _metrics_token(request: RunRequest) -> str | None:
 
 
 def platform_options(request: RunRequest) -> PlatformOptions:
-    """What was chosen of the platform."""
+    """Return the platform options of a request."""
     return PlatformOptions(
         S3Options(**asdict(request.s3)),
         TsmOptions(**asdict(request.tsm)),
@@ -444,10 +450,10 @@ def platform_options(request: RunRequest) -> PlatformOptions:
 
 
 def _say_nothing(words: str) -> None:
-    """For --quiet."""
+    """Discard messages, for --quiet."""
 
 
-# Options that one protocol alone understands: what would be ignored is refused.
+# Options of a single protocol. The command refuses options that the backend would ignore.
 _S3_ONLY = (
     "endpoints", "bucket", "region", "profile", "ca_bundle", "insecure", "addressing", "direct", "connect_timeout",
     "read_timeout", "retries", "on_close", "checksum", "payload_signing", "session_open", "keep_sessions_open",
@@ -457,7 +463,7 @@ _TSM_ONLY = (
     "objects_per_transaction",
 )  # fmt: skip
 _RETENTION = ("retention_mode", "retain_for", "retain_until", "accept_locked_until")
-# What is chosen of objects that are archived.
+# Options for archived objects.
 _OF_ARCHIVING = (
     *_RETENTION, "legal_hold", "bucket", "filespace", "management_class", "objects_per_transaction", "max_retain",
     "max_locked_bytes", "accept_server_clock",
@@ -465,7 +471,7 @@ _OF_ARCHIVING = (
 
 
 def _refuse_what_would_be_ignored(request: RunRequest) -> None:
-    """Raise UsageError naming options that mean nothing to a run that archives nothing, in one place."""
+    """Raise UsageError with all options that have no meaning for a run that archives nothing."""
     archiving = _given(_OF_ARCHIVING)
     if archiving:
         raise UsageError(f"{', '.join(archiving)}: with --objects-from nothing is archived")
@@ -474,7 +480,7 @@ def _refuse_what_would_be_ignored(request: RunRequest) -> None:
 
 
 def _refuse_options_of_other_backends(backend: str) -> None:
-    """Raise UsageError naming options that were given and that this backend does not have."""
+    """Raise UsageError with the given options that this backend does not have."""
     if backend == "tsm":
         dates = _given(_RETENTION)
         if dates:
@@ -489,14 +495,14 @@ def _refuse_options_of_other_backends(backend: str) -> None:
 
 
 def _given(names: Sequence[str]) -> list[str]:
-    """Those options that stand on the command line, as they are written there."""
+    """Return the options that are on the command line, in their command line spelling."""
     context = click.get_current_context()
     options = {option.name: option.opts[0] for option in context.command.params}
     return [options[name] for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder for the operation log that cannot be made or written; nothing is made yet."""
+    """Refuse a folder for the operation log that cannot be made or written. The check creates nothing."""
     existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK) or existing.is_relative_to("/proc"):
         raise UsageError(f"--op-log {folder}: cannot be written: {existing} is no folder that this user may write to")

@@ -1,4 +1,4 @@
-"""``archiver scenarios``: list, show and copy the scenarios that come with Archiver."""
+"""``archiver scenarios``: list, show and copy the included scenarios."""
 
 from __future__ import annotations
 

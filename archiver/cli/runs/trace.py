@@ -1,4 +1,4 @@
-"""``archiver trace``: look into traces, make them of logs or models, and make others of them."""
+"""``archiver trace``: inspect traces, make them from logs or models, and transform them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def _out_and_file(command: _Command) -> _Command:
-    """Arguments of what makes one trace of another."""
+    """Add the arguments of a command that transforms a trace."""
     for parameter in (_overwrite, click.argument("file", type=_FILE), click.argument("out", type=_FILE)):
         command = parameter(command)
     return command
@@ -278,7 +278,7 @@ def _lines_of(report: ImportReport) -> str:
 
 
 def _numbers(text: str) -> set[int]:
-    """The numbers of ``0,3,5-9``."""
+    """Return the numbers of ``0,3,5-9``."""
     numbers: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -409,5 +409,5 @@ def _or_dash(number: int | None) -> str:
 
 
 def printable(key: str) -> str:
-    r"""A key that no terminal takes for a command: \n and its like as they are written in a program."""
+    r"""Return a key without terminal control characters: \n and the like are escaped as in source code."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in key)
