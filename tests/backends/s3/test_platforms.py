@@ -76,7 +76,7 @@ operation = "archive"
 object_sizes = ["2KiB"]
 objects_per_session = [10]
 clients = [2]
-stop = {{ seconds_min = "10m", bytes_max = "200MB" }}
+stop = {{ seconds_min = "10m" }}
 """
 
 
