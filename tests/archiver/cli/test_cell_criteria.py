@@ -1,0 +1,98 @@
+"""Pass criteria of scenarios of sweeps: judged, shown, ending a phase, and counted by a resumed run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.runs import begun
+from tests.support.waiting import wait_until
+
+SCENARIO = """
+name = "small"
+title = "Small"
+
+[stop]
+seconds_min = "100ms"
+seconds_max = "200ms"
+bytes_max = "1MB"
+
+[[sweep]]
+name = "archive"
+operation = "archive"
+object_sizes = ["8KiB"]
+objects_per_session = [2]
+clients = [1, 2]
+"""
+
+
+def written(folder: Path, *criteria: str, text: str = SCENARIO) -> str:
+    path = folder / "small.toml"
+    path.write_text(text + "".join(f"\n[[criterion]]\n{each}\n" for each in criteria))
+    return str(path)
+
+
+def test_missed_criteria_of_cells_fail_the_run_and_are_shown(home: Path, tmp_path: Path) -> None:
+    path = written(tmp_path, 'that = "errors == 0"', 'that = "objects_per_second >= 1e12"\nworkload = "archive"')
+    done = archiver("run", path, "--backend", "null")
+    assert done.returncode == 1, done.stderr
+    shown = done.stdout.partition("Pass criteria")[2]
+    assert "errors == 0" in shown
+    assert "all 2" in shown
+    assert "0 of 2" in shown
+    document = json.loads(archiver("report", "latest", "--format", "json").stdout)
+    assert document["verdict"] == "fail"
+    assert [(each["name"], each["passed"]) for each in document["criteria"]] == [
+        ("errors == 0", True), ("objects_per_second >= 1e12", False),
+    ] * 2  # fmt: skip
+
+
+def test_criteria_that_all_cells_meet_pass_the_run(home: Path, tmp_path: Path) -> None:
+    path = written(tmp_path, 'that = "errors == 0"', 'that = "object_ms.p99 <= 60000"')
+    done = archiver("run", path, "--backend", "null", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+def test_a_cell_ends_for_a_criterion_that_it_cannot_meet_any_more(home: Path, tmp_path: Path, clients: int) -> None:
+    text = SCENARIO.replace("[1, 2]", f"[{clients}]").replace('"100ms"', '"1h"').replace('"200ms"', '"1h"')
+    path = written(tmp_path, 'that = "object_ms.max <= 0"\nabort = true', text=text.replace('"1MB"', '"30GB"'))
+    endless = ("--set", "stop.client_bytes_max=15GB") if clients > 1 else ()
+    done = archiver("run", path, "--backend", "null", "--json", *endless)
+    assert done.returncode == 1, done.stderr
+    document = json.loads(done.stdout)
+    assert [(each["aborted"], each["passed"]) for each in document["criteria"]] == [(True, False)]
+    assert document["results"][0]["objects"] > 0
+    assert document["results"][0]["seconds"] < 3600
+
+
+def test_a_resumed_run_fails_for_a_criterion_that_was_missed_before(home: Path, tmp_path: Path) -> None:
+    retrieves = SCENARIO[SCENARIO.index("[[sweep]]") :].replace("archive", "retrieve").replace("[1, 2]", "[1]")
+    longer = f'{retrieves}stop = {{ seconds_min = "2s", seconds_max = "2s", bytes_max = "1GB" }}\n'
+    text = SCENARIO.replace("[1, 2]", "[1]") + longer
+    path = written(tmp_path, 'that = "objects_per_second >= 1e12"\nworkload = "archive"', text=text)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "archiver", "run", path, "--order", "paper"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: process.poll() is not None or begun(home / "runs") == 2, "second phase")
+        os.kill(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 130
+    done = archiver("resume", "latest", "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 1, done.stderr
+    assert document["verdict"] == "fail"
+    assert [each["passed"] for each in document["criteria"]] == [False]

@@ -1,0 +1,51 @@
+"""The one verdict of a run: what fails it, what makes it void, and what a search needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from results.model import CriterionResult, InfrastructureResult, Result, SearchOutcome
+from results.verdict import verdict
+from tests.results.conftest import MakeResult
+
+MET = CriterionResult("errors == 0", "archive", 1, 0.0, 0.0, True)
+MISSED = CriterionResult("errors == 0", "archive", 2, 0.0, 3.0, False)
+LOST = InfrastructureResult("storage migration", 1, 0, 10.0, 1.0, 5.0, 10, 100, ("an object has no hold",))
+
+
+@pytest.mark.parametrize(
+    ("criteria", "is_judged", "expected"),
+    [([], False, "none"), ([], True, "pass"), ([MET], True, "pass"), ([MET, MISSED], True, "fail")],
+)
+def test_criteria_decide(
+    make_result: MakeResult, criteria: list[CriterionResult], is_judged: bool, expected: str
+) -> None:
+    assert verdict([make_result()], criteria, None, is_judged=is_judged) == expected
+
+
+@pytest.mark.parametrize("changes", [{"incomplete": "a worker was lost"}, {"infrastructure": LOST}])
+def test_lost_workers_and_lost_content_fail_a_run_without_criteria(
+    make_result: MakeResult, changes: dict[str, Any]
+) -> None:
+    assert verdict([make_result(), make_result(**changes)], [], None, is_judged=False) == "fail"
+
+
+def test_a_void_result_makes_a_run_void_whatever_its_criteria_say(make_result: MakeResult) -> None:
+    results = [make_result(), without_port(make_result())]
+    assert verdict(results, [MISSED], None, is_judged=True) == "void"
+
+
+@pytest.mark.parametrize(("largest", "expected"), [(None, "fail"), (2, "pass")])
+def test_a_search_passes_if_a_scale_met_its_criteria(
+    make_result: MakeResult, largest: int | None, expected: str
+) -> None:
+    search = SearchOutcome("tiles", (), largest, 4, 3, "", "the edge was found")
+    assert verdict([without_port(make_result())], [MET, MISSED], search, is_judged=True) == expected
+
+
+def without_port(result: Result) -> Result:
+    """The same of a client that had too few local ports."""
+    return replace(result, client=replace(result.client, sessions_without_port=1))
