@@ -14,7 +14,7 @@ from archiver.values.sizes import format_bytes, format_duration, format_instant,
 from results.database import ObjectsFrom, RunDatabase, StoredRun
 from results.model import Result, Utilisation
 from results.tables.requests import request_differences
-from results.units import parallel_cells
+from results.units import is_in_whole_sessions, parallel_cells
 
 DRIFT_PERCENT = 10.0
 CLOCK_SECONDS = 2.0
@@ -157,11 +157,18 @@ def _used_up(recorded: _Recorded) -> Iterator[str]:
 
 
 def _unsettled(recorded: _Recorded) -> Iterator[str]:
-    unsettled = [result for result in recorded.results if not result.settled and not result.application]
+    cells = [result for result in recorded.results if not result.settled and not result.application]
+    unsettled = [result for result in cells if is_in_whole_sessions(result)]
+    used_up = [result for result in cells if not is_in_whole_sessions(result)]
     if unsettled:
         yield (
             f"{len(unsettled)} of {len(recorded.results)} cells ended before their session time was known within the "
             f"scenario's precision ({_cell(unsettled[0])} first); raise stop.seconds_max and stop.bytes_max"
+        )
+    if used_up:
+        yield (
+            f"{len(used_up)} of {len(recorded.results)} cells ended before their window was over, because a client had "
+            f"used up its share ({_cell(used_up[0])} first); raise stop.client_bytes_max"
         )
 
 

@@ -24,9 +24,9 @@ from archiver.engine.workers.contract import OnReport, Workers
 from archiver.machine import caches
 from archiver.measure.bottleneck import judge
 from archiver.measure.client_usage import client_usage, incomplete, worker_rows
-from archiver.measure.histogram import Histogram
+from archiver.measure.histogram import Histogram, merged
 from archiver.measure.merging import Merge, Window, merge_of
-from archiver.measure.reports import Change, InfrastructureReport, IntervalReport, PartTally, StageReport, Tally
+from archiver.measure.reports import Change, InfrastructureReport, IntervalReport, PartTally, Tally
 from archiver.measure.server_usage import ServerView, read_bytes, server_usage
 from archiver.values.clock import now_seconds
 from archiver.values.record import NO_LOCAL_PORT_REASON, Operation
@@ -245,7 +245,7 @@ class Coordinator:
             done = [each for report in reports for each in report.infrastructures if each.workload == index]
             outcome.infrastructures += done
             if "replay" in workload.work.traits:
-                tally.histograms["lateness"] = merged_lateness(stages)
+                tally.histograms["lateness"] = merged(stage.lateness for stage in stages)
             measured = Measured(
                 tally=tally,
                 outside=outside,
@@ -469,14 +469,6 @@ def _together(phase: Phase, totals: Sequence[tuple[Tally, dict[str, int]]], seco
                 )
             )  # fmt: skip
     return part_result("", whole, seconds)
-
-
-def merged_lateness(stages: Sequence[StageReport]) -> Histogram:
-    """Return the scheduling delay (how late the client itself was) over all workers."""
-    lateness = Histogram()
-    for stage in stages:
-        lateness.add(stage.lateness.part())
-    return lateness
 
 
 def _measured_counts(workload: str, rows: Sequence[IntervalRow]) -> list[int]:

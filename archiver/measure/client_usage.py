@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from archiver.measure.histogram import Histogram
+from archiver.measure.histogram import merged
 from archiver.measure.merging import Merge, Window
 from archiver.measure.reports import Carried, PhaseReport
 from archiver.measure.server_usage import ServerView, WorkDone, server_usage
@@ -69,13 +69,11 @@ def client_usage(
     seconds = (window.to_ns - window.from_ns) / 1e9
     edges = (window.from_ns, window.to_ns)
     used, busy = [0.0], [0.0]
-    lateness = Histogram()
     for report in reports:
         on_core, waiting = _cpu_seconds(report, edges)
         used.append(on_core)
         busy.append(on_core + waiting)
-        lateness.add(report.lateness.part())
-    late = lateness.latency()
+    late = merged(report.lateness for report in reports).latency()
     usage = ClientUsage(
         cpu_percent=sum(used) / seconds * 100 if seconds else 0.0,
         busiest_worker_percent=max(busy) / seconds * 100 if seconds else 0.0,

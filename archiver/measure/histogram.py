@@ -8,7 +8,7 @@ be added. The HdrHistogram library takes the counts unchanged for its log format
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,6 +185,14 @@ class Histogram:
                 self._indices, self._counts = _added_up(indices, counts)
         self._new = []
         self._room = max(_ROOM, len(self._indices))
+
+
+def merged(histograms: Iterable[Histogram]) -> Histogram:
+    """Return one histogram with the counts of all."""
+    whole = Histogram()
+    for each in histograms:
+        whole.add(each.part())
+    return whole
 
 
 def _added_up(indices: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

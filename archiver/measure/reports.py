@@ -53,6 +53,11 @@ class Tally:
     histograms: dict[str, Histogram] = field(default_factory=dict)
     parts: dict[str, PartTally] = field(default_factory=dict)  # by name
 
+    @property
+    def mean_bytes(self) -> int:
+        """Return the mean size of the objects, rounded; 0 if there are none."""
+        return round(self.bytes / self.objects) if self.objects else 0
+
     def add(self, other: Tally) -> None:
         """Add another tally of the same workload."""
         self.sessions += other.sessions

@@ -47,7 +47,7 @@ class Work:
     @property
     def archives(self) -> bool:
         """Return whether it leaves objects behind."""
-        return bool(self.archived_max(1, 1).objects)
+        raise NotImplementedError
 
     @property
     def object_sizes(self) -> tuple[int, ...]:

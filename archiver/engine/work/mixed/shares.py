@@ -17,7 +17,7 @@ from archiver.engine.worker.assignment import (
     NewObjects,
     WorkerShare,
 )
-from archiver.measure.histogram import Histogram
+from archiver.measure.histogram import Histogram, merged
 from archiver.measure.reports import PartTally, StageReport, Tally
 from archiver.values.sizes import format_size
 from results.model import Offered, PartResult
@@ -110,7 +110,7 @@ def mix_fields(
         "ended_early": any(stage.ended_early for stage in stages),
     }
     if not mix.mean_bytes:
-        fields["object_bytes"] = round(tally.bytes / tally.objects) if tally.objects else 0
+        fields["object_bytes"] = tally.mean_bytes
     return fields
 
 
@@ -146,9 +146,7 @@ def part_result(name: str, part: PartTally, seconds: float) -> PartResult:
 
 
 def _offered(stages: Sequence[StageReport], seconds: float) -> Offered:
-    lateness = Histogram()
-    for stage in stages:
-        lateness.add(stage.lateness.part())
+    lateness = merged(stage.lateness for stage in stages)
     due = sum(stage.due for stage in stages)
     return Offered(
         sessions=due,

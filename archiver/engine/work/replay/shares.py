@@ -128,7 +128,7 @@ def replay_fields(
     """
     fields: dict[str, Any] = {
         "begins_seconds": replay.begins_seconds,
-        "object_bytes": round(tally.bytes / tally.objects) if tally.objects else 0,
+        "object_bytes": tally.mean_bytes,
         "parts": tuple(part_result(name, part, seconds) for name, part in sorted(tally.parts.items())),
         "steps_left_out": sum(stage.steps_left_out for stage in stages),
         "ended_early": any(stage.ended_early for stage in stages),
@@ -148,7 +148,7 @@ def infrastructure_fields(
     done = next(iter(reports), None)
     return {
         "begins_seconds": 0.0,
-        "object_bytes": round(tally.bytes / tally.objects) if tally.objects else 0,
+        "object_bytes": tally.mean_bytes,
         "infrastructure": infrastructure_result(what, done) if done is not None else None,
     }
 
