@@ -325,3 +325,16 @@ def test_what_was_too_short_to_be_seen_for_itself_is_not_doubted(
 ) -> None:
     server = ServerUsage(None, None, None, None, 0, 1000, None, overlap=overlap)
     assert bool(doubts_of(make_result(bytes=1_000_000, server=server))) == doubted
+
+
+@pytest.mark.parametrize(
+    ("clients", "remedy", "other"),
+    [(1, "stop.seconds_max and stop.bytes_max", "client_bytes_max"), (4, "stop.client_bytes_max", "seconds_max")],
+)
+def test_the_remedy_for_an_unsettled_cell_applies_to_its_clients(
+    doubts_of: Doubts, make_result: MakeResult, clients: int, remedy: str, other: str
+) -> None:
+    (doubt,) = doubts_of(make_result(clients=clients, settled=False))
+    assert doubt.startswith("1 of 1 cells ended before")
+    assert doubt.endswith(f"raise {remedy}")
+    assert other not in doubt
