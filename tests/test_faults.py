@@ -1,8 +1,8 @@
 """Faults seen in other tools of this kind, each with a test by its number that shows that ours does not have it.
 
 F1, F2, F5, F6, F8 and F13 are in tests/backends/s3/test_session.py, where a scripted server plays them; F1 once more
-through the command line in tests/archiver/cli/test_run.py; F16 in tests/backends/s3/test_tls.py. F12 (a locked bucket
-that cannot be cleaned up) is what cleanup's tests in tests/archiver/cli/test_run.py are about.
+through the command line in tests/archiver/cli/runs/test_run.py; F16 in tests/backends/s3/test_tls.py. F12 (a locked bucket
+that cannot be cleaned up) is what cleanup's tests in tests/archiver/cli/runs/test_run.py are about.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_f3_percentiles_are_the_runs_and_not_the_mean_of_windows() -> None:
 
 def test_f4_what_waited_its_turn_has_waited() -> None:
     # Objects of a session are due when the one before is done; a platform that stalls once makes the next one late,
-    # and only the response time can show it. The rows are those of tests/archiver/test_folding.py.
+    # and only the response time can show it. The rows are those of tests/archiver/measure/test_folding.py.
     reports, _ = carry_out("null", None, "archive", 8192, 100)
     service, response = reports.tally.histograms["object_service"], reports.tally.histograms["object_response"]
     assert response.total_ns >= service.total_ns

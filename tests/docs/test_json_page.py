@@ -14,10 +14,10 @@ from results.comparison.contract import comparison_document
 from results.comparison.gate import judge, parse_condition
 from tests.archiver.traces.made import write_example_files
 from tests.docs.json_page import Met, compare, printed, tables
+from tests.results.comparison.workloads_together import together
 from tests.results.conftest import MakeResult
 from tests.results.conftest import make_result as make_result
 from tests.results.tile_run import TileRun
-from tests.results.workloads_together import together
 
 PRICES = """
 currency = "EUR"

@@ -19,7 +19,7 @@ from archiver.values.retention import Lock
 from docs.generate import PAGES, all_commands, generated
 from scenarios.reading import reader
 from scenarios.reading.reader import read_scenario
-from tests.archiver.cli.metered_run import Run
+from tests.archiver.cli.live.metered_run import Run
 from tests.docs.page_tables import rows
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from results.bundle.database_copy import copy_database
 from results.model import Result
 from tests.fuzz.hostile import damaged, tries
 from tests.results.conftest import make_result
-from tests.results.reported_runs import whole_run
+from tests.results.report.reported_runs import whole_run
 
 __all__ = ["make_result"]  # a fixture
 PAGE_BYTES = 4096

@@ -1,0 +1,260 @@
+"""Runs on real `dask scheduler` and `dask worker` processes: what they measure, and what becomes of them when one of
+those is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.engine.workers.dask.cluster import open_cluster
+from archiver.ledger.ledger import Ledger
+from results.database import RunDatabase
+from results.tables.workers import worker_tables, worker_totals
+from tests.archiver.engine.workers.worker_assignments import SHORT, TIMER_NS, assignments
+from tests.support.servers.fault_proxy import FaultProxy
+
+FAR_SECONDS = 0.05
+
+QUICK = (
+    "--quick", "--quiet", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=2",
+    "--set", "stop.seconds_min=300ms",
+)  # fmt: skip
+
+
+_LOOPBACK = ("--host", "127.0.0.1")
+
+
+class Cluster:
+    """A scheduler and workers, each a process."""
+
+    def __init__(self, folder: Path, stack: ExitStack, name: str) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._file = folder / f"{name}.json"
+        self.scheduler = self._begin("scheduler", "--scheduler-file", str(self._file), "--port", "0")
+        self.workers: list[subprocess.Popen[bytes]] = []
+        until = time.monotonic() + 60
+        while not self._file.exists() or not self._file.read_text():
+            assert time.monotonic() < until, "no scheduler"
+            time.sleep(0.05)
+        self.address: str = json.loads(self._file.read_text())["address"]
+
+    def add_worker(self, scheduler: str | None = None, *more: str) -> None:
+        arguments = ("worker", scheduler or self.address, "--nthreads", "1", "--no-nanny")
+        self.workers.append(self._begin(*arguments, *more))
+
+    def add_worker_far_away(self, delay_seconds: float) -> None:
+        """One whose every byte from and to the scheduler takes so long."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            own_port = free.getsockname()[1]
+        there = self._stack.enter_context(FaultProxy(own_port, delay_seconds=delay_seconds))
+        back = self._stack.enter_context(FaultProxy(int(self.address.rpartition(":")[2]), delay_seconds=delay_seconds))
+        self.add_worker(
+            f"tcp://127.0.0.1:{back.port}", "--listen-address", f"tcp://127.0.0.1:{own_port}",
+            "--contact-address", f"tcp://127.0.0.1:{there.port}",
+        )  # fmt: skip
+
+    def wait_for_workers(self, count: int) -> None:
+        from distributed import Client
+
+        with Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=60)
+
+    def _begin(self, *arguments: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "dask",
+                *arguments,
+                "--dashboard-address",
+                "127.0.0.1:0",
+                *(() if "--listen-address" in arguments else _LOOPBACK),
+            ],
+            cwd=self._folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        )
+        self._stack.callback(_end, process)
+        return process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dask")
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path, processes: ExitStack) -> Cluster:
+    made = Cluster(folder, processes, "first")
+    for _ in range(2):
+        made.add_worker()
+    made.wait_for_workers(2)
+    return made
+
+
+def archiver(home: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "archiver", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "ARCHIVER_HOME": str(home)},
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def database_of(home: Path) -> RunDatabase:
+    (path,) = home.glob("runs/*/run.db")
+    return RunDatabase.open(path)
+
+
+def wait_for_a_phase(home: Path, process: subprocess.Popen[Any]) -> None:
+    """Until the first phase is committed and the second has begun."""
+    while process.poll() is None:
+        for path in home.glob("runs/*/run.db"):
+            try:
+                with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+                    (done,) = db.execute("SELECT count(*) FROM phase").fetchone()
+                    (begun,) = db.execute("SELECT count(*) FROM begun").fetchone()
+            except sqlite3.OperationalError:
+                continue  # being made
+            if done and begun > done:
+                return
+        time.sleep(0.01)
+    raise AssertionError("the run ended before it had a phase")
+
+
+def test_hosts_and_total_agree(cluster: Cluster, tmp_path: Path) -> None:
+    done = archiver(tmp_path, "run", "dr550", *QUICK, "--dask", cluster.address, "--json")
+    status, out, err = finished(done)
+    assert status == 0, err
+    document = json.loads(out)
+    with closing(database_of(tmp_path)) as database:
+        of_phase: dict[int, int] = {}
+        for result in database.results() + database.results(drift_checks=True):
+            of_phase[result.position] = of_phase.get(result.position, 0) + result.objects
+        assert of_phase == {position: sum(row.objects for row in rows) for position, rows in database.workers().items()}
+        for rows in database.workers().values():
+            assert len(rows) == 2
+            for row in rows:
+                assert row.objects > 0
+                # One machine, so in truth one clock.
+                assert row.clock_offset_ns is not None
+                assert row.clock_error_ns is not None
+                assert abs(row.clock_offset_ns) <= row.clock_error_ns
+        totals = worker_totals(database)
+        (table,) = worker_tables(database)
+        assert [each["objects"] for each in document["workers"]] == [each.objects for each in totals]
+        assert table.rows[-1][3].number == sum(of_phase.values())
+        assert {row[-1].text for row in table.rows} == {"no"}
+    assert document["settings"]["dask"]["scheduler"] == cluster.address
+    assert len(document["settings"]["dask"]["workers"]) == 2
+
+
+def test_a_worker_far_away_begins_with_the_others(folder: Path, processes: ExitStack) -> None:
+    far = Cluster(folder, processes, "far")
+    far.add_worker()
+    far.add_worker_far_away(FAR_SECONDS)
+    far.wait_for_workers(2)
+    asked_ns = 0
+
+    def start(delay_ns: int) -> int:
+        nonlocal asked_ns
+        asked_ns = delay_ns
+        return time.monotonic_ns() + delay_ns
+
+    with open_cluster(far.address, None) as cluster:
+        workers = cluster.workers("stop")
+        carried = workers.run(assignments(SHORT), start, lambda report: None)
+        workers.close()
+    near_ns, far_ns = sorted(clock.error_ns for clock in carried.clocks.values())
+    assert far_ns >= FAR_SECONDS * 1e9  # half of the way there and back
+    assert near_ns < far_ns
+    assert asked_ns >= 4 * 2 * FAR_SECONDS * 1e9  # so that even the slow word has arrived
+    for report in carried.reports:
+        clock = carried.clocks[report.worker]
+        assert abs(clock.offset_ns) <= clock.error_ns  # in truth one clock
+        assert report.began_ns >= report.stages[0].measured_from_ns - TIMER_NS
+
+
+def test_a_worker_is_killed_then_the_scheduler_and_the_run_is_resumed_on_another(
+    cluster: Cluster, folder: Path, processes: ExitStack, tmp_path: Path
+) -> None:
+    run = archiver(tmp_path, "run", "dr550", *QUICK, "--dask", cluster.address, "--if-worker-lost", "go-on")
+    wait_for_a_phase(tmp_path, run)
+    cluster.workers[1].send_signal(signal.SIGKILL)
+    status, _, err = finished(run)
+    assert status == 1
+    assert "is incomplete: 1 of 2 workers lost: Dask worker tcp://127.0.0.1:" in err
+    with closing(database_of(tmp_path)) as database:
+        stored = database.run()
+        assert stored.verdict == "fail"
+        assert database.finished() == stored.phases_planned  # it went on
+        lost = [position for position, rows in database.workers().items() if any(row.lost for row in rows)]
+        assert len(lost) == 1
+        assert {r.position for r in database.results() if r.incomplete} == set(lost)
+        assert all(len(rows) == 1 for position, rows in database.workers().items() if position > lost[0])
+        # What nobody counted stays open in the ledger: list the prefix.
+        ledger = Ledger(tmp_path / "ledger.db")
+        archives = any(
+            r.operation == "archive" for r in database.results() + database.results(drift_checks=True)
+            if r.position == lost[0]
+        )  # fmt: skip
+        assert len([p for p in ledger.placements(stored.id) if p.objects is None]) == archives
+        ledger.close()
+
+    home = tmp_path / "second"
+    cluster.add_worker()
+    cluster.wait_for_workers(2)
+    run = archiver(home, "run", "dr550", *QUICK, "--dask", cluster.address)
+    wait_for_a_phase(home, run)
+    cluster.scheduler.send_signal(signal.SIGKILL)
+    status, _, err = finished(run)
+    assert status == 1
+    assert f"the Dask scheduler at {cluster.address} went away; the phases that had finished are saved" in err
+    assert "Traceback" not in err
+    with closing(database_of(home)) as database:
+        before = database.finished()
+        assert 0 < before < database.run().phases_planned
+
+    again = Cluster(folder, processes, "second")
+    again.add_worker()
+    again.wait_for_workers(1)
+    status, _, err = finished(archiver(home, "resume", "latest", "--quiet", "--dask", again.address))
+    assert status == 2
+    assert "has 1 workers, and 2 workers were asked for" in err  # what it measures is to be the same
+    again.add_worker()
+    again.wait_for_workers(2)
+    status, _, err = finished(archiver(home, "resume", "latest", "--quiet", "--dask", again.address))
+    assert status == 0, err
+    with closing(database_of(home)) as database:
+        assert database.finished() == database.run().phases_planned > before

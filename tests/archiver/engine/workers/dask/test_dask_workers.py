@@ -1,0 +1,200 @@
+"""Workers on a Dask cluster: the same phases, reports and faults as in processes of one's own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.engine.workers.dask import cluster as finding
+from archiver.engine.workers.dask import workers as dask_workers
+from archiver.engine.workers.dask.channel import Alive, DaskChannel, Finish, Sealed, Stop, _Mailbox, deliver
+from archiver.engine.workers.dask.cluster import DaskCluster, open_cluster
+from archiver.machine import description as machine
+from archiver.measure.reports import IntervalReport
+from archiver.values import version
+from archiver.values.errors import RunFailed, UsageError
+from tests.archiver.engine.workers.worker_assignments import LONG, SHORT, TIMER_NS, assignments, at_once
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DaskCluster]:
+    with open_cluster("local:2", None) as opened:
+        yield opened
+
+
+def test_phase_after_phase_from_one_start_on_every_clock(cluster: DaskCluster) -> None:
+    started: list[int] = []
+
+    def start(delay_ns: int) -> int:
+        started.append(time.monotonic_ns() + delay_ns)
+        return started[-1]
+
+    workers = cluster.workers("stop")
+    assert len(workers) == len(cluster) == 2
+    for phase in range(2):
+        reports: list[IntervalReport] = []
+        carried = workers.run(assignments(SHORT), start, reports.append)
+        assert len(started) == phase + 1
+        for report in carried.reports:
+            clock = carried.clocks[report.worker]
+            assert abs(clock.offset_ns) <= clock.error_ns  # in truth they have one clock, and 0 is what it should be
+            # What the worker measured from, told on our clock: the start, but for what is not known of its clock.
+            assert abs(report.stages[0].measured_from_ns - started[-1]) <= clock.error_ns
+            assert report.began_ns >= report.stages[0].measured_from_ns - TIMER_NS
+            assert carried.prepared_seconds[report.worker] > 0
+        assert {report.worker for report in reports} == {0, 1}
+        assert sum(tally.objects for report in reports for tally in report.tallies.values()) == 110
+        assert sum(each.last - each.first + 1 for report in reports for each in report.changed) == 110
+    workers.close()
+
+
+def test_a_fault_in_a_worker_fails_the_run_with_its_own_words_and_without_its_secrets(cluster: DaskCluster) -> None:
+    workers = cluster.workers("stop")
+    broken = replace(assignments(LONG, "absent")[1], backend_setting="planted-secret")
+    with pytest.raises(RunFailed, match="no backend named 'absent' is installed") as failed:
+        workers.run([assignments(LONG)[0], broken], at_once, lambda report: None)
+    assert "Traceback" not in str(failed.value)
+    assert "planted-secret" not in repr(Sealed(broken))
+    workers.close()
+
+
+def test_an_interrupted_phase_hands_on_what_was_measured(cluster: DaskCluster) -> None:
+    workers = cluster.workers("stop")
+    reports: list[IntervalReport] = []
+
+    def take(report: IntervalReport) -> None:
+        reports.append(report)
+        if len(reports) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        workers.run(assignments(LONG), at_once, take)
+    assert {report.worker for report in reports[1:]} == {0, 1}  # the last word of both
+    # Nothing of it goes on: the next phase finds its workers free.
+    assert len(workers.run(assignments(SHORT), at_once, reports.append).reports) == 2
+    workers.close()
+
+
+def test_a_phase_that_is_to_end_ends(cluster: DaskCluster) -> None:
+    workers = cluster.workers("stop")
+    told = 0
+
+    def take(report: IntervalReport) -> bool:
+        nonlocal told
+        told += 1
+        return told < 3
+
+    assert len(workers.run(assignments(LONG), at_once, take).reports) == 2
+    workers.close()
+
+
+def test_a_worker_that_is_busy_with_something_else_is_named(
+    cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask_workers, "BEGIN_SECONDS_MAX", 0.0)
+    workers = cluster.workers("stop")
+    client: Any = workers._connection.client
+    address = workers._places[1].name
+    busy = client.submit(_until_cancelled, workers=[address], pure=False)
+    try:
+        with pytest.raises(RunFailed, match=r"did not begin its part within 0 s: its threads are busy with something"):
+            workers.run(assignments(LONG), at_once, lambda report: None)
+    finally:
+        client.run(_release, workers=[address])
+        busy.result(timeout=60)
+        workers.close()
+
+
+_is_released: list[bool] = []
+
+
+def _until_cancelled() -> None:
+    for _ in range(6000):  # this is what keeps the thread of a worker
+        if _is_released:
+            return
+        time.sleep(0.01)
+
+
+def _release() -> None:
+    _is_released.append(True)
+
+
+def test_a_worker_whose_coordinator_is_silent_stops() -> None:
+    mailbox = _Mailbox()
+    channel = DaskChannel(None, "phase", 0, mailbox)  # type: ignore[arg-type]
+    assert not channel.should_stop()
+    mailbox.heard_at -= 1e6
+    assert channel.should_stop()
+
+
+def test_words_reach_the_mailbox_that_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from archiver.engine.workers.dask import channel as module
+
+    mailbox = _Mailbox()
+    monkeypatch.setitem(module._mailboxes, "phase/0", mailbox)
+    channel = DaskChannel(None, "phase", 0, mailbox)  # type: ignore[arg-type]
+    deliver("phase/1", Stop())
+    deliver("phase/0", Alive())
+    assert not channel.should_stop()
+    deliver("phase/0", Finish())
+    assert channel.should_finish()
+    assert not channel.should_stop()
+    deliver("phase/0", Stop())
+    assert channel.should_stop()
+
+
+@pytest.mark.parametrize("address", ["local", "local:", "local:0", "local:x", "local:1000", "local:-1"])
+def test_a_local_cluster_says_how_many(address: str) -> None:
+    with (
+        pytest.raises(UsageError, match="write local:N, where N is the number of workers"),
+        open_cluster(address, None),
+    ):
+        pass
+
+
+def test_where_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "CONNECT_SECONDS_MAX", 0.5)
+    with (
+        pytest.raises(UsageError, match=r"--dask tcp://127.0.0.1:1: no scheduler"),
+        open_cluster("tcp://127.0.0.1:1", None),
+    ):
+        pass
+
+
+def test_too_few_workers_are_refused(cluster: DaskCluster) -> None:
+    with pytest.raises(UsageError, match=r"has 2 workers, and 3 workers were asked for; start more with: dask worker"):
+        finding._look_at_workers(cluster._connection, 3)
+
+
+def test_a_worker_of_another_version_is_refused(cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version, "VERSION", "99.0")
+    with pytest.raises(UsageError, match=r"has Archiver .*, and this is 99\.0; install the same there"):
+        finding._look_at_workers(cluster._connection, None)
+
+
+def test_a_worker_without_archiver_is_told_how_to_get_it(cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise ModuleNotFoundError("No module named 'archiver'")
+
+    monkeypatch.setattr(machine, "describe", missing)
+    with pytest.raises(UsageError, match=r"cannot take part .*pip install 'archiver-worm\[dask\]=="):
+        finding._look_at_workers(cluster._connection, None)
+
+
+def test_a_folder_that_a_worker_does_not_see_is_named(
+    cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.check_sees(tmp_path, "--op-log")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr("os.path.exists", _nothing_there)
+    with pytest.raises(UsageError, match=rf"--op-log: Dask worker tcp://\S+ on \S+ does not see {tmp_path}"):
+        cluster.check_sees(tmp_path, "--op-log")
+
+
+def _nothing_there(path: str) -> bool:
+    return False

@@ -1,0 +1,182 @@
+"""Worker processes: started together, heard to the end, and never a quiet loss when one dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from archiver.engine.workers.processes import PipeChannel, WorkerProcesses
+from archiver.measure.reports import Change, IntervalReport
+from archiver.values.errors import RunFailed
+from tests.archiver.engine.workers.worker_assignments import LONG, SHORT, assignments, at_once
+
+
+@pytest.fixture
+def workers() -> Iterator[WorkerProcesses]:
+    processes = WorkerProcesses(2, [])
+    yield processes
+    processes.close()
+
+
+def objects(reports: list[IntervalReport]) -> int:
+    return sum(tally.objects for report in reports for tally in report.tallies.values())
+
+
+def worker_ids() -> dict[str, int]:
+    return {child.name: child.pid for child in multiprocessing.active_children() if child.pid is not None}
+
+
+def test_phase_after_phase_on_the_same_workers(workers: WorkerProcesses) -> None:
+    started: list[int] = []
+
+    def start(delay_ns: int) -> int:
+        started.append(time.monotonic_ns())
+        return started[-1]
+
+    for phase in range(2):
+        reports: list[IntervalReport] = []
+        ends = workers.run(assignments(SHORT), start, reports.append).reports
+        assert len(started) == phase + 1  # one start instant for all, when all are ready
+        assert [end.stages[0].measured_from_ns for end in ends] == [started[-1]] * 2
+        assert objects(reports) == 110
+        assert sum(each.last - each.first + 1 for report in reports for each in report.changed) == 110
+
+
+def test_a_killed_worker_fails_the_run_by_name_and_what_it_had_reported_is_handed_on(workers: WorkerProcesses) -> None:
+    reports: list[IntervalReport] = []
+
+    def take(report: IntervalReport) -> None:
+        reports.append(report)
+        if len(reports) == 1:
+            os.kill(worker_ids()["archiver-worker-1"], signal.SIGKILL)
+
+    died = r"worker archiver-worker-1 died \(exit status -9\); the phases that had finished are saved"
+    with pytest.raises(RunFailed, match=died):
+        workers.run(assignments(LONG), at_once, take)
+    assert len(reports) >= 2  # the other one was told to stop, and was heard to the end
+    assert objects(reports) > 0
+
+
+def test_a_worker_that_died_between_phases_fails_the_next_one_by_name(workers: WorkerProcesses) -> None:
+    victim = next(child for child in multiprocessing.active_children() if child.name == "archiver-worker-0")
+    victim.kill()
+    victim.join()
+    with pytest.raises(RunFailed, match="archiver-worker-0 died"):
+        workers.run(assignments(LONG), at_once, lambda report: None)
+
+
+def test_a_run_may_go_on_without_a_worker_that_died() -> None:
+    workers = WorkerProcesses(2, [], if_lost="go-on")
+    reports: list[IntervalReport] = []
+
+    def take(report: IntervalReport) -> bool:
+        reports.append(report)
+        if len(reports) == 1:
+            os.kill(worker_ids()["archiver-worker-1"], signal.SIGKILL)
+        return len(reports) < 3  # the phase would have no end else
+
+    try:
+        carried = workers.run(assignments(LONG), at_once, take)
+        assert carried.lost.keys() == {1}
+        assert "archiver-worker-1 died" in carried.lost[1]
+        assert [report.worker for report in carried.reports] == [0]
+        assert {report.worker for report in reports} <= {0, 1}
+        assert len(workers) == 1
+        again = workers.run(assignments(SHORT)[:1], at_once, reports.append)  # the next phase does without it
+        assert [report.worker for report in again.reports] == [0]
+        assert not again.lost
+    finally:
+        workers.close()
+
+
+def test_a_run_that_lost_all_its_workers_ends() -> None:
+    workers = WorkerProcesses(2, [], if_lost="go-on")
+
+    def take(report: IntervalReport) -> None:
+        for pid in worker_ids().values():
+            os.kill(pid, signal.SIGKILL)
+
+    try:
+        with pytest.raises(RunFailed, match=r"archiver-worker-\d died"):
+            workers.run(assignments(LONG), at_once, take)
+    finally:
+        workers.close()
+
+
+def test_a_fault_in_a_worker_fails_the_run_with_its_own_words(workers: WorkerProcesses) -> None:
+    def start(delay_ns: int) -> int:
+        raise AssertionError("started before all workers were ready")
+
+    with pytest.raises(RunFailed, match="no backend named 'absent' is installed") as failed:
+        workers.run([assignments(LONG)[0], assignments(LONG, "absent")[1]], start, lambda report: None)
+    assert "Traceback" not in str(failed.value)  # it says what happened and what to do
+
+
+def test_a_fault_that_nobody_foresaw_comes_with_its_place(workers: WorkerProcesses) -> None:
+    broken = replace(assignments(LONG)[1], phase=None)  # type: ignore[arg-type]
+    with pytest.raises(RunFailed, match=r"a worker failed:\nTraceback"):
+        workers.run([assignments(LONG)[0], broken], at_once, lambda report: None)
+
+
+def test_closing_ends_every_worker() -> None:
+    workers = WorkerProcesses(2, [])
+    pids = worker_ids()
+    assert len(pids) == 2
+    workers.close()
+    assert worker_ids() == {}
+
+
+def test_an_interrupted_phase_hands_on_what_was_measured(workers: WorkerProcesses) -> None:
+    reports: list[IntervalReport] = []
+
+    def take(report: IntervalReport) -> None:
+        reports.append(report)
+        if len(reports) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        workers.run(assignments(LONG), at_once, take)
+    assert len(reports) >= 3  # the last word of both workers
+    assert objects(reports) > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_all_processes_ends_no_worker(number: signal.Signals) -> None:
+    workers = WorkerProcesses(2, [])
+    for pid in worker_ids().values():  # they are starting
+        os.kill(pid, number)
+
+    def take(report: IntervalReport) -> None:
+        for pid in worker_ids().values():
+            os.kill(pid, number)
+
+    try:
+        for _ in range(2):
+            assert len(workers.run(assignments(SHORT), at_once, take).reports) == 2
+    finally:
+        workers.close()
+
+
+def test_a_worker_whose_coordinator_is_gone_stops() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    channel = PipeChannel(theirs)
+    assert not channel.should_stop()
+    ours.close()
+    assert channel.should_stop()
+    assert channel.should_stop()
+    theirs.close()
+
+
+def test_reports_come_through_the_pipe_as_they_were_sent() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    report = IntervalReport({}, [Change(0, "archive", 8192, 1, 2)], [])
+    PipeChannel(theirs).report(report)
+    assert ours.recv() == report
+    ours.close()
+    theirs.close()

@@ -1,0 +1,126 @@
+"""The client's own host in a phase: its links, memory and swap, whoever else runs there."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from archiver.measure.bottleneck import judge
+from archiver.measure.client_usage import client_usage
+from archiver.measure.merging import Window
+from archiver.values.errors import UsageError
+from archiver.watch.choosing import WatchedPlatform, WatchOptions, watch_sources
+from archiver.watch.sampler import ResourceSampler
+from results.database import RunDatabase
+from results.model import ClientUsage
+from results.resources import Reading, Timeline
+from tests.archiver.measure.sampled import SECONDS, TO_NS, between
+from tests.support.commands import archiver
+
+WINDOW = Window(0, TO_NS, None, None, True)
+GB = 1e9
+
+
+def host(*, sent: float, swapped: float = 0.0, used: float = 1 * GB) -> Timeline:
+    """Bytes that went out and in again from swap in ten seconds, and bytes of 16 GB that were in use at the end."""
+    before: Reading = {
+        "network_send_bytes": {"eth0": 0.0, "lo": 0.0},
+        "network_receive_bytes": {"eth0": 0.0, "lo": 0.0},
+        "network_speed_bytes_per_second": {"eth0": 125e6},
+        "memory_used_bytes": {"": 1 * GB},
+        "memory_total_bytes": {"": 16 * GB},
+        "swap_in_bytes": {"": 5.0},
+        "swap_out_bytes": {"": 7.0},
+    }
+    after = {
+        **before,
+        "network_send_bytes": {"eth0": sent, "lo": 99 * GB},
+        "memory_used_bytes": {"": used},
+        "swap_in_bytes": {"": 5.0 + swapped},
+    }
+    return between(before, after)
+
+
+def usage(timeline: Timeline | None, *, shares_host: bool = False) -> ClientUsage:
+    return client_usage((), WINDOW, 0, timeline, shares_host=shares_host)
+
+
+def limit(found: ClientUsage) -> tuple[str | None, str]:
+    verdict = judge(found, None, shares_host=False)
+    return verdict.limited_by, verdict.utilisations[0].by
+
+
+def test_a_full_link_of_the_clients_host_makes_the_client_the_limit() -> None:
+    full, half = usage(host(sent=SECONDS * 120e6)), usage(host(sent=SECONDS * 60e6))
+    assert [(link.interface, link.send_megabytes_per_second) for link in full.links] == [("eth0", pytest.approx(120))]
+    assert limit(full) == ("client", "its network eth0")
+    assert limit(half)[0] is None
+
+
+def test_a_client_that_swaps_is_the_limit_and_its_memory_is_told() -> None:
+    found = usage(host(sent=0, swapped=SECONDS * 2e6, used=15.5 * GB))
+    assert found.swap_in_megabytes_per_second == pytest.approx(2)
+    assert found.swap_out_megabytes_per_second == 0
+    assert found.memory_available_bytes == pytest.approx(0.5 * GB)
+    assert limit(found) == ("client", "its memory: it swapped")
+
+
+def test_where_the_server_shares_the_host_its_links_are_not_the_clients() -> None:
+    found = usage(host(sent=SECONDS * 120e6, swapped=SECONDS * 2e6), shares_host=True)
+    assert found.links == ()
+    assert limit(found) == ("client", "its memory: it swapped")
+
+
+def test_a_host_that_was_not_watched_limits_nothing() -> None:
+    for found in (usage(None), usage(Timeline())):
+        assert (found.links, found.memory_available_bytes, found.swap_in_megabytes_per_second) == ((), None, None)
+        assert limit(found)[0] is None
+
+
+def watched(*, shares_host: bool, client_is_here: bool = True) -> list[str]:
+    platform = WatchedPlatform((), False, shares_host, None, None, client_is_here=client_is_here)
+    return [source.name for source in watch_sources(WatchOptions(), platform)]
+
+
+def test_one_host_is_sampled_once() -> None:
+    assert watched(shares_host=True) == ["local"]
+    assert watched(shares_host=False) == ["client"]
+    assert watched(shares_host=False, client_is_here=False) == []  # workers of a cluster: this host is not theirs
+    with pytest.raises(UsageError, match="the platform is not on this machine"):
+        watch_sources(WatchOptions(("local",)), WatchedPlatform((), False, False, None, None))
+
+
+def test_the_clients_host_is_never_taken_for_the_servers() -> None:
+    sampler = ResourceSampler(watch_sources(WatchOptions(), WatchedPlatform((), False, False, None, None)))
+    sampler.start()
+    sampler.stop()
+    assert sampler.timelines() == {}
+    assert len(sampler.client_timeline()) == 2
+
+
+def test_a_run_on_another_machines_platform_keeps_what_the_clients_host_was_like(home: Path, tmp_path: Path) -> None:
+    """The null backend runs on no machine at all."""
+    done = archiver(
+        "run", "dr550", "--quick", "--backend", "null", "--set", "object_sizes=8KiB", "--set", "clients=1",
+        "--set", "objects_per_session=25", "--set", "stop.seconds_min=300ms", "--set", "stop.seconds_max=300ms",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "nothing: the platform is not on this machine" in done.stdout
+    (path,) = home.glob("runs/*/run.db")
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT DISTINCT source FROM sample").fetchall() == [("client",)]
+    database = RunDatabase.open(path)
+    try:
+        assert database.timelines() == {}
+        results = database.results()
+    finally:
+        database.close()
+    assert all(result.server is None for result in results)
+    assert all(result.client.memory_available_bytes for result in results)
+    shown = archiver("report", str(path.parent), "--format", "csv", "--out", str(tmp_path / "out"))
+    assert shown.returncode == 0, shown.stderr
+    table = (tmp_path / "out" / "tables" / "server-resources.csv").read_text()
+    assert ",client,memory_used_bytes," in table

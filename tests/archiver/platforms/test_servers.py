@@ -1,0 +1,188 @@
+"""Servers as processes: one that answers, or an error that says why; and none is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import trustme
+
+from archiver.platforms import servers
+from archiver.platforms.programs import PROGRAMS
+from archiver.platforms.servers import Server, running
+from archiver.values.errors import PlatformError
+from tests.archiver.platforms.stand_in import NAME, install_stand_in
+from tests.support.servers import real
+
+
+@pytest.fixture(autouse=True)
+def stand_in(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, request: Any) -> None:
+    """A quick program in MinIO's place, except where the real ones are asked for."""
+    if "platforms" not in request.keywords:
+        install_stand_in(tmp_path_factory.mktemp("cache"), monkeypatch)
+
+
+def ask(server: Server) -> str:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(server.endpoint + "/", timeout=30) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def test_a_server_answers_while_the_block_lasts_with_credentials_of_its_own(tmp_path: Path) -> None:
+    with running(NAME, tmp_path / "one") as one, running(NAME, tmp_path / "two") as two:
+        assert one.endpoint.startswith("http://127.0.0.1:")
+        assert one.endpoint != two.endpoint
+        assert (ask(one), ask(two)) == (one.access.secret_key, two.access.secret_key)
+        assert one.access != two.access
+        assert os.getsid(one.pid) == one.pid  # a Ctrl-C in the terminal is not for it
+        assert one.access.secret_key not in repr(one)
+        assert one.access.secret_key not in " ".join(psutil.Process(one.pid).cmdline())
+    assert not psutil.pid_exists(one.pid)
+    assert not psutil.pid_exists(two.pid)
+
+
+def test_its_folders_are_for_their_owner_only_and_its_data_can_be_named(tmp_path: Path) -> None:
+    with running(NAME, tmp_path / "one") as server:
+        assert server.data_dir.stat().st_mode & 0o077 == 0
+        assert server.data_files() == []
+        (server.data_dir / "bucket").mkdir()
+        (server.data_dir / "bucket" / "object").touch()
+        assert [path.name for path in server.data_files()] == ["object"]
+
+
+def test_a_proxy_of_the_environment_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setattr(servers, "READY_SECONDS_MAX", 20.0)
+    with running(NAME, tmp_path / "one") as server:
+        assert ask(server)
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    (tmp_path / "refuse").touch()
+    with (
+        pytest.raises(PlatformError, match=f"{NAME} did not start in {tmp_path}: the drive is full"),
+        running(NAME, tmp_path),
+    ):
+        pytest.fail("it started")
+
+
+def test_a_server_that_does_not_answer_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: object, **options: object) -> None:
+            super().__init__(*arguments, **options)  # type: ignore[call-overload]
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setattr(servers, "READY_SECONDS_MAX", 0.0)
+    with (
+        pytest.raises(PlatformError, match=f"{NAME} did not answer within 0 s on http://127.0.0.1:"),
+        running(NAME, tmp_path),
+    ):
+        pytest.fail("it answered")
+    assert [process.returncode is not None for process in started] == [True]
+
+
+def test_a_port_in_use_is_said_before_anything_is_started(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(PlatformError, match=f"127.0.0.1 port {port}: Address already in use; .* --port"),
+            running(NAME, tmp_path, port=port),
+        ):
+            pytest.fail("it started")
+
+
+def test_a_folder_is_held_by_one_server_at_a_time(tmp_path: Path) -> None:
+    in_use = pytest.raises(PlatformError, match=f"{tmp_path} is in use by another {NAME}")
+    with running(NAME, tmp_path), in_use, running(NAME, tmp_path):
+        pytest.fail("two servers on the same data")
+    with running(NAME, tmp_path) as again:
+        assert ask(again)
+
+
+@pytest.mark.parametrize("path", ["file", "file/below"])
+def test_a_folder_that_is_none_is_said(tmp_path: Path, path: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PlatformError, match=f"cannot hold {NAME}'s data: "), running(NAME, tmp_path / path):
+        pytest.fail("it started")
+
+
+def test_a_log_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    with pytest.raises(PlatformError, match=r"cannot hold .*: Is a directory"), running(NAME, tmp_path):
+        pytest.fail("it started")
+    assert servers.log_tail(tmp_path) == ""
+
+
+def test_one_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "STOP_SECONDS_MAX", 0.1)
+    (tmp_path / "stubborn").touch()
+    with running(NAME, tmp_path) as server:
+        pass
+    assert not psutil.pid_exists(server.pid)
+
+
+STARTER = f"""
+import pathlib, sys, time
+from archiver.platforms.servers import running
+with running("{NAME}", pathlib.Path(sys.argv[1])) as server:
+    print(server.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_server_ends_with_the_command_that_started_it_however_that_ends(tmp_path: Path) -> None:
+    starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    with starter:
+        assert starter.stdout is not None
+        server = psutil.Process(int(starter.stdout.readline()))
+        os.kill(starter.pid, signal.SIGKILL)
+    psutil.wait_procs([server], timeout=30)
+    assert not server.is_running() or server.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.platforms
+@pytest.mark.parametrize("name", real.NAMES)
+def test_a_real_server_keeps_its_data_from_one_start_to_the_next(tmp_path: Path, name: str) -> None:
+    with real.real_server(name, tmp_path) as first:
+        client = real.client_of(first)
+        client.create_bucket(Bucket="kept", ObjectLockEnabledForBucket=True)
+        client.put_object(Bucket="kept", Key="k", Body=b"record", ObjectLockLegalHoldStatus="ON")
+    with real.real_server(name, tmp_path) as second:
+        assert second.access != first.access
+        client = real.client_of(second)
+        assert client.get_object(Bucket="kept", Key="k")["Body"].read() == b"record"
+        assert client.head_object(Bucket="kept", Key="k")["ObjectLockLegalHoldStatus"] == "ON"
+
+
+@pytest.mark.platforms
+@pytest.mark.parametrize("name", real.NAMES)
+def test_a_real_server_that_cannot_read_its_certificate_says_why(tmp_path: Path, name: str) -> None:
+    real.need(name)
+    certificates = tmp_path / "certificates"
+    certificates.mkdir()
+    for part in ("public.crt", "private.key"):
+        (certificates / part).write_text("no certificate")
+    bundle = tmp_path / "authority.pem"
+    trustme.CA().cert_pem.write_to_path(bundle)
+    with (
+        pytest.raises(PlatformError, match=f"{name} did not start (?s:.*)(certificate|PEM)"),
+        running(name, tmp_path, tls=bundle),
+    ):
+        pytest.fail("it started")
+
+
+def test_every_program_has_a_server() -> None:
+    assert servers.KINDS.keys() == PROGRAMS.keys() == set(real.NAMES)

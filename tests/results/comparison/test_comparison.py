@@ -1,0 +1,640 @@
+"""Platforms compared: which pairs, which verdicts, which marks, and the documents that say so."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import numpy as np
+import pytest
+
+from archiver.values.errors import ResultsError, UsageError
+from results.comparison.compare import (
+    NOT_INTERLEAVED,
+    Comparison,
+    MeasuredRun,
+    Ratio,
+    compare_runs,
+)
+from results.comparison.contract import comparison_document
+from results.comparison.documents import comparison_csv, comparison_figure, comparison_markdown, write_comparison
+from results.comparison.forms import differences_table, latencies_table, rates_table
+from results.comparison.power import detectable
+from results.comparison.tables import comparison_tables, doubt_sentences, overall_sentences
+from results.figures.phases import png_bytes, svg_bytes
+from results.statistics import paired_ratio
+from results.text import render_csv, render_text
+from results.units import CONNECTIONS_ENDED
+from tests.results.comparison.compared_runs import CELL, MakeResult, MakeRun, measured_run
+
+
+@pytest.fixture
+def make_run(make_result: MakeResult) -> MakeRun:
+    return partial(measured_run, make_result)
+
+
+def only_ratio(comparison: Comparison) -> Ratio:
+    (cell,) = comparison.cells
+    (ratio,) = cell.ratios["objects_per_second"]
+    assert ratio is not None
+    return ratio
+
+
+def test_repetitions_are_compared_pair_by_pair_so_that_drift_is_in_no_difference(make_run: MakeRun) -> None:
+    drift = (1.0, 1.6, 0.7, 2.2)
+    ours = [500 * each for each in drift]
+    theirs = [550 * each * noise for each, noise in zip(drift, (1.01, 1.0, 0.99, 1.0), strict=True)]
+    found = only_ratio(compare_runs([make_run("minio", ours), make_run("versitygw", theirs)]))
+    expected = paired_ratio([math.log(other / one) for one, other in zip(ours, theirs, strict=True)])
+    assert (found.ratio, found.low, found.high, found.p) == (expected.ratio, expected.low, expected.high, expected.p)
+    assert found.ratio == pytest.approx(1.1, rel=0.01)
+    assert (found.verdict, found.pairs) == ("better", 4)
+
+
+def test_the_ratio_is_other_to_first(make_run: MakeRun) -> None:
+    slow, fast = make_run("minio", (100, 101, 102)), make_run("versitygw", (200, 203, 201))
+    assert only_ratio(compare_runs([slow, fast])).verdict == "better"
+    assert only_ratio(compare_runs([fast, slow])).verdict == "worse"
+    assert only_ratio(compare_runs([fast, slow])).ratio == pytest.approx(0.5, rel=0.02)
+
+
+def test_no_difference_is_shown_where_the_noise_is_larger_and_the_repetitions_needed_are_said(
+    make_run: MakeRun,
+) -> None:
+    found = only_ratio(compare_runs([make_run("a", (100, 100, 100)), make_run("b", (112, 93, 104))]))
+    assert (found.verdict, found.because) == ("no difference shown", "")
+    assert found.needed is not None
+    assert not found.needed.seen
+    assert found.needed.difference_percent == pytest.approx(5)
+    assert found.needed.repetitions == 17
+
+
+@pytest.mark.parametrize(("pairs", "because"), [(1, "1 pair"), (2, "2 pairs")])
+def test_fewer_than_three_pairs_give_no_verdict_however_clear_they_look(
+    make_run: MakeRun, pairs: int, because: str
+) -> None:
+    comparison = compare_runs([make_run("a", [100.0] * pairs), make_run("b", [900.0, 901.0][:pairs])])
+    found = only_ratio(comparison)
+    assert (found.verdict, found.because, found.p, found.low) == ("no verdict", because, None, None)
+    assert comparison.overall[0].ratio.verdict == "no verdict"
+    assert f"no verdict ({because}); at least 3 pairs are needed (--repeat)" in overall_sentences(comparison)[0]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "because"),
+    [
+        ({"errors": 2}, "errors"),
+        ({"limited_by": "client"}, "limited by the client"),
+        ({"objects_per_second": 0.0}, "a rate of zero"),
+    ],
+)
+@pytest.mark.parametrize("side", [0, 1])
+def test_what_says_nothing_of_the_platform_gets_no_verdict_and_is_in_no_mean(
+    make_run: MakeRun, overrides: dict[str, Any], because: str, side: int
+) -> None:
+    rates = {CELL: (100, 101, 102), ("archive", 65536, 25): (100, 101, 102)}
+    doubled = {key: [2 * rate for rate in each] for key, each in rates.items()}
+    runs = [make_run("a", rates), make_run("b", doubled)]
+    spoilt = [replace(runs[side].results[0], **overrides), *runs[side].results[1:]]
+    runs[side] = replace(runs[side], results=spoilt)
+    comparison = compare_runs(runs)
+    bad, good = (cell.ratios["objects_per_second"][0] for cell in comparison.cells)
+    assert bad is not None
+    assert good is not None
+    assert (bad.verdict, bad.because, bad.p, bad.needed) == ("no verdict", because, None, None)
+    assert good.verdict == "better"
+    assert comparison.overall[0].cells == 1
+    assert comparison.overall[0].ratio.ratio == good.ratio
+    assert "2.00 times (95% 2.00-2.00) over 1 of 2 cells, 3 pairs; 1 better, 1 no verdict" in str(
+        overall_sentences(comparison)
+    )
+
+
+def test_unsettled_cells_are_judged_and_marked(make_run: MakeRun) -> None:
+    comparison = compare_runs([make_run("a", (100, 101, 102)), make_run("b", (200, 202, 203), settled=False)])
+    assert only_ratio(comparison).verdict == "better"
+    row = rates_table(comparison, "cell").rows[0]
+    assert "unsettled" in row[6].notes[0]
+    assert not row[4].notes
+
+
+def test_the_verdicts_of_a_matrix_are_adjusted_together(make_run: MakeRun) -> None:
+    """What would be a difference in one cell alone is none among twenty."""
+    clear = ((100, 100, 100), (105.0, 106.0, 104.0))
+    same = ((100, 100, 100), (99.0, 101.5, 100.2))
+    sizes = [1024 * (index + 1) for index in range(20)]
+
+    def compared(count: int) -> Ratio:
+        keys = [("archive", size, 25) for size in sizes[:count]]
+        sides = [{key: (same if index else clear)[side] for index, key in enumerate(keys)} for side in (0, 1)]
+        ratio = (
+            compare_runs([make_run("a", sides[0]), make_run("b", sides[1])]).cells[0].ratios["objects_per_second"][0]
+        )
+        assert ratio is not None
+        return ratio
+
+    alone, among = compared(1), compared(20)
+    assert alone.p == among.p == pytest.approx(0.0126, abs=0.001)
+    assert alone.adjusted_p == alone.p
+    assert (alone.verdict, among.verdict) == ("better", "no difference shown")
+
+
+def test_twenty_percent_are_found_in_every_cell_with_five_pairs_of_three_percent_noise(make_run: MakeRun) -> None:
+    generator = random.Random(5)
+    keys = [(operation, 1024 * size, count) for operation in ("archive", "retrieve") for size in range(1, 9)
+            for count in (1, 2, 10, 25, 100, 250, 500)]  # fmt: skip
+    sides = [
+        {key: [rate * math.exp(generator.gauss(0, 0.03)) for _ in range(5)] for key in keys} for rate in (100.0, 120.0)
+    ]
+    overall = compare_runs([make_run("a", sides[0]), make_run("b", sides[1])]).overall[0]
+    assert overall.cells == 112
+    assert overall.verdicts["better"] >= 110
+    assert overall.verdicts["worse"] == 0
+    assert overall.ratio.verdict == "better"
+    assert overall.ratio.ratio == pytest.approx(1.2, rel=0.005)
+
+
+def test_pairs_are_independent_of_each_other_and_cells_are_not(make_run: MakeRun) -> None:
+    """A repetition in which the other side was slow everywhere must not count once for each of many cells."""
+    keys = [("archive", 1024 * size, 25) for size in range(1, 31)]
+    common = (1.0, 1.3, 0.8)
+    comparison = compare_runs(
+        [
+            make_run("a", dict.fromkeys(keys, (100, 100, 100))),
+            make_run("b", {key: [105 * each for each in common] for key in keys}),
+        ]
+    )
+    whole, alone = comparison.overall[0].ratio, comparison.cells[0].ratios["objects_per_second"][0]
+    assert alone is not None
+    assert (whole.ratio, whole.low, whole.high) == pytest.approx((alone.ratio, alone.low, alone.high))
+    assert (whole.verdict, whole.pairs) == ("no difference shown", 3)
+
+
+def test_the_whole_is_over_the_pairs_that_every_cell_has(make_run: MakeRun) -> None:
+    """The other run broke off in its fourth repetition."""
+    large = ("archive", 65536, 25)
+    comparison = compare_runs(
+        [
+            make_run("a", {CELL: (100, 100, 100, 100), large: (10, 10, 10, 10)}),
+            make_run("b", {CELL: (200, 200, 200, 800), large: (20, 20, 20)}),
+        ]
+    )
+    whole = comparison.overall[0].ratio
+    assert whole.pairs == 3
+    assert whole.ratio == pytest.approx(2.0)
+
+
+def test_runs_of_one_platform_count_together_in_the_order_in_which_they_started(make_run: MakeRun) -> None:
+    named_in_any_order = [
+        make_run("minio", (103.0,), id="b", started_at=5.0),
+        make_run("versitygw", (206.0,), id="y", started_at=6.0),
+        make_run("minio", (100.0,), id="c", started_at=1.0),
+        make_run("minio", (90.0,), id="a", started_at=3.0),
+        make_run("versitygw", (180.0,), id="x", started_at=4.0),
+        make_run("versitygw", (200.0,), id="z", started_at=2.0),
+    ]
+    comparison = compare_runs(named_in_any_order)
+    assert [[run.id for run in side.runs] for side in comparison.sides] == [["c", "a", "b"], ["z", "x", "y"]]
+    found = only_ratio(comparison)
+    assert found.pairs == 3
+    assert found.ratio == pytest.approx(2.0)
+    assert found.low == pytest.approx(2.0)  # every pair says 2: none was made of other repetitions
+
+
+def test_what_a_run_that_broke_off_lacks_moves_no_others_pair(make_run: MakeRun) -> None:
+    first = make_run("minio", (100.0,), id="a1")
+    comparison = compare_runs(
+        [
+            replace(first, row=replace(first.row, repetitions=2)),
+            make_run("minio", (50.0, 60.0), id="a2", started_at=2.0),
+            make_run("versitygw", (200.0, 1.0), id="b1"),
+            make_run("versitygw", (100.0, 120.0), id="b2", started_at=2.0),
+        ]
+    )
+    assert only_ratio(comparison).pairs == 3
+    assert only_ratio(comparison).ratio == pytest.approx(2.0)
+
+
+def test_runs_of_one_platform_alone_are_compared_with_each_other(make_run: MakeRun) -> None:
+    runs = [
+        make_run("embedded", (100, 101, 102), id="one", settings={"objects_per_transaction_max": 1}),
+        make_run("embedded", (900, 905, 901), id="many", settings={"objects_per_transaction_max": 4096}),
+    ]
+    comparison = compare_runs(runs)
+    assert [side.label for side in comparison.sides] == ["one", "many"]
+    assert comparison.overall[0].marks == ("limit of objects per transaction differs (one: 1; many: 4096)",)
+
+
+def test_sides_are_labelled_by_what_tells_them_apart(make_run: MakeRun) -> None:
+    tsm, s3 = make_run("embedded", protocol="tsm"), make_run("embedded", protocol="s3")
+    assert [side.label for side in compare_runs([tsm, s3]).sides] == ["tsm", "s3"]
+    three = compare_runs([make_run("minio"), tsm, s3])
+    assert [side.label for side in three.sides] == ["minio", "embedded through tsm", "embedded through s3"]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(None, None), ("x", None), ("x", "y")])
+def test_runs_that_were_not_interleaved_are_marked(make_run: MakeRun, ours: str | None, theirs: str | None) -> None:
+    comparison = compare_runs([make_run("a", comparison=ours), make_run("b", comparison=theirs)])
+    assert not comparison.interleaved
+    assert NOT_INTERLEAVED in comparison.overall[0].marks
+    assert "which were not interleaved" in rates_table(comparison, "cell").caption
+
+
+def test_interleaved_runs_bear_no_such_mark(make_run: MakeRun) -> None:
+    comparison = compare_runs([make_run("a", comparison="x"), make_run("b", comparison="x")])
+    assert comparison.interleaved
+    assert comparison.overall[0].marks == ()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "marked"),
+    [("cold", "cold", False), ("warm", "warm", False), ("cold", "warm", True), ("unknown", "unknown", True)],
+)
+def test_cells_across_cache_temperatures_are_marked(make_run: MakeRun, ours: str, theirs: str, marked: bool) -> None:
+    rates = {("retrieve", 8192, 25): (100, 100, 100)}
+    comparison = compare_runs([make_run("a", rates, temperature=ours), make_run("b", rates, temperature=theirs)])
+    assert only_ratio(comparison).notes == ((f"retrieved data: {ours} on a, {theirs} on b",) if marked else ())
+    mark = "cache temperature differs or is unknown in 1 of 1 retrieve cells"
+    assert comparison.overall[0].marks == ((mark,) if marked else ())
+
+
+def test_cells_are_marked_where_a_platform_ends_connections_more_often(make_run: MakeRun) -> None:
+    rates = (100, 100, 100)
+    kept, often = (
+        make_run("a", rates, connections_per_session=1.0),
+        make_run("b", rates, connections_per_session=25.0, requests_per_connection=1.0),
+    )
+    comparison = compare_runs([kept, often])
+    assert only_ratio(comparison).notes == ("connections per session: 1 on a, 25 on b",)
+    assert comparison.overall[0].marks == ("connections per session differ in 1 of 1 cells",)
+    assert CONNECTIONS_ENDED in {note for cell in rates_table(comparison, "cell").rows[0] for note in cell.notes}
+    alike = compare_runs([often, make_run("c", rates, connections_per_session=25.5, requests_per_connection=1.0)])
+    assert only_ratio(alike).notes == ()  # counts over some seconds differ a little
+    assert alike.overall[0].marks == ()
+
+
+def test_a_difference_in_durability_is_in_the_sentence_of_the_whole(make_run: MakeRun) -> None:
+    syncing, other = make_run("minio", (100, 101, 102)), make_run("versitygw", (143, 144, 146))
+    platform = replace(other.row.platform, durability="none")
+    comparison = compare_runs([syncing, replace(other, row=replace(other.row, platform=platform))])
+    assert overall_sentences(comparison) == [
+        "versitygw / minio: 1.43 times (95% 1.42-1.44) over 1 cell, 3 pairs; 1 better; "
+        "would show differences from 0.7% (power 80%); "
+        "p50 service 0.70 times (better), p99 service 0.70 times (better); "
+        "marked: durability differs (minio: fsync; versitygw: none)"
+    ]
+
+
+def test_unlike_runs_are_refused(make_run: MakeRun) -> None:
+    with pytest.raises(ResultsError, match=r"checksum differs \(minio: crc32c; versitygw: none\)"):
+        compare_runs([make_run(settings={"checksum": "crc32c"}), make_run("versitygw", settings={"checksum": "none"})])
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ([{"platform": "a"}, {"platform": "b", "rates": {("retrieve", 8192, 25): (1.0,)}}], "a and b have no cell"),
+        ([{"platform": "a"}, {"platform": "b", "rates": {}}], "run run-b-s3 holds no results"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_refused_by_name(make_run: MakeRun, runs: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(ResultsError, match=words):
+        compare_runs([make_run(**each) for each in runs])
+
+
+@pytest.mark.parametrize(("names", "words"), [(["a"], "one run alone"), (["a", "a"], "run run-a-s3 is named twice")])
+def test_one_run_compares_with_nothing_and_not_with_itself(make_run: MakeRun, names: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        compare_runs([make_run(name) for name in names])
+
+
+@pytest.fixture
+def three(make_run: MakeRun) -> Comparison:
+    """Three platforms; the second lacks one cell, and in another it is slower."""
+    large, read = ("archive", 65536, 25), ("retrieve", 8192, 25)
+    return compare_runs(
+        [
+            make_run("minio", {CELL: (100, 101, 102), large: (50, 51, 52), read: (300, 301, 302)}),
+            make_run("versitygw", {CELL: (143, 144, 147), large: (20, 20.5, 21)}, doubts=("acknowledged from memory",)),
+            make_run("embedded", {CELL: (101, 100, 103), large: (500, 520, 530), read: (300, 299, 303)}),
+        ]
+    )
+
+
+def test_platforms_stand_side_by_side_with_ratios_to_the_first(three: Comparison) -> None:
+    table = rates_table(three, "cell")
+    assert [f"{column.name} {column.unit}".strip() for column in table.columns[4:]] == [
+        "minio objects/s", "minio MB/s", "versitygw objects/s", "versitygw MB/s", "embedded objects/s", "embedded MB/s",
+        "versitygw / minio", "embedded / minio",
+    ]  # fmt: skip
+    numbers = [[cell.number for cell in row[4:]] for row in table.rows]
+    assert numbers[0][:4] == [101, pytest.approx(0.827392), 144, pytest.approx(1.179648)]  # 10^6 bytes
+    assert numbers[0][6] == pytest.approx(1.432, abs=0.001)
+    assert numbers[2][2:4] == [None, None]  # versitygw retrieved nothing
+    assert numbers[2][6] is None
+    assert table.rows[0][10].notes == ()
+    assert table.rows[0][11].notes == ("no difference shown",)
+
+
+def test_what_the_verdicts_rest_on_is_a_table_per_platform(three: Comparison) -> None:
+    assert [table.name for table in comparison_tables(three)] == [
+        "platforms", "comparison", "differences-1", "differences-2", "latencies-1", "latencies-2",
+    ]  # fmt: skip
+    rows = [[cell.text for cell in row] for row in differences_table(three, "cell", 1).rows]
+    assert [row[8] for row in rows] == ["no difference shown", "better", "no difference shown"]
+    for table in comparison_tables(three):  # whatever is in it can be set
+        assert render_text(table)
+        assert render_csv(table)
+
+
+def test_the_doubts_of_every_run_are_led_by_its_platform(three: Comparison) -> None:
+    assert doubt_sentences(three) == ["versitygw: acknowledged from memory"]
+
+
+def test_the_document_has_every_number_under_a_name_with_its_unit(three: Comparison) -> None:
+    document = json.loads(json.dumps(comparison_document(three), allow_nan=False))
+    assert document["first"] == "minio"
+    assert document["interleaved"] is True
+    assert document["platforms"][1] == {
+        "label": "versitygw", "platform": "versitygw", "protocol": "s3", "version": "1", "durability": "fsync",
+        "shared_host": True, "repetitions": 3,
+        "runs": [{"run": "run-versitygw-s3", "comparison": "together", "doubts": ["acknowledged from memory"]}],
+    }  # fmt: skip
+    small, large, read = document["cells"]
+    assert (small["operation"], small["object_bytes"], small["objects_per_session"], small["clients"]) == (*CELL, 1)
+    assert small["rates"][1] == {
+        "platform": "versitygw", "objects_per_second": 144, "megabytes_per_second": pytest.approx(1.179648),
+        "object_response_ms_mean": pytest.approx(1100 / 144), "object_service_ms_p50": pytest.approx(1000 / 144),
+        "object_service_ms_p99": pytest.approx(3000 / 144), "errors": 0, "repetitions": 3, "notes": [],
+    }  # fmt: skip
+    assert large["ratios"][0].keys() == {
+        "platform", "ratio", "low", "high", "p", "adjusted_p", "verdict", "no_verdict_because", "pairs",
+        "needed_repetitions", "needed_repetitions_more_than", "needed_for_difference_percent", "detectable_percent",
+        "notes",
+    }  # fmt: skip
+    assert (large["ratios"][0]["verdict"], large["ratios"][1]["verdict"]) == ("worse", "better")
+    assert [ratio["platform"] for ratio in read["ratios"]] == ["embedded"]
+    whole = document["overall"][0]
+    assert [whole[name] for name in ("platform", "cells", "cells_in_common", "better", "worse")] == [
+        "versitygw", 2, 2, 1, 1,
+    ]  # fmt: skip
+    assert (whole["no_difference_shown"], whole["no_verdict"]) == (0, 0)
+    assert whole["marks"] == ["1 cell measured on minio only"]
+
+
+def test_more_repetitions_than_a_thousand_are_not_counted(make_run: MakeRun) -> None:
+    comparison = compare_runs([make_run("a", (100, 100, 100)), make_run("b", (5, 100, 2300))])
+    ratio = comparison_document(comparison)["cells"][0]["ratios"][0]
+    assert (ratio["needed_repetitions"], ratio["needed_repetitions_more_than"]) == (None, 1000)
+    assert "more than 1000" in render_text(differences_table(comparison, "cell", 0))
+
+
+def test_csv_has_a_line_per_cell_and_platform_under_the_names_of_the_json(three: Comparison) -> None:
+    lines = list(csv.DictReader(io.StringIO(comparison_csv(three))))
+    assert [(line["operation"], line["object_bytes"], line["platform"]) for line in lines] == [
+        ("archive", "8192", "versitygw"), ("archive", "8192", "embedded"), ("archive", "65536", "versitygw"),
+        ("archive", "65536", "embedded"), ("retrieve", "8192", "embedded"),
+    ]  # fmt: skip
+    assert lines[0]["first"] == "minio"
+    rates = [float(lines[0][name]) for name in ("first_objects_per_second", "objects_per_second")]
+    assert rates == [101, 144]
+    assert float(lines[0]["ratio"]) == pytest.approx(1.432, abs=0.001)
+
+
+def test_the_figure_draws_every_ratio_with_its_interval_on_one_log_scale(three: Comparison) -> None:
+    archive, retrieve = comparison_figure(three).axes
+    assert [axes.get_xscale() for axes in (archive, retrieve)] == ["log", "log"]
+    assert [tick.get_text() for tick in archive.get_yticklabels()] == ["8KiB × 25", "64KiB × 25"]
+    xs = [np.asarray(line.get_xdata()) for line in archive.get_lines()]
+    points = sorted(float(each[0]) for each in xs if len(each) == 1)
+    compared = [ratio for cell in three.cells[:2] for ratio in cell.ratios["objects_per_second"]]
+    ratios = sorted(ratio.ratio for ratio in compared if ratio and ratio.ratio)
+    assert points == pytest.approx(ratios)
+    low, high = archive.get_xlim()
+    assert low < 0.41 < 1 < 10.2 < high
+    svg = svg_bytes(comparison_figure(three)).decode()
+    for text in ("ratio to minio (log scale)", "archive", "retrieve", "embedded / minio", "run-versitygw-s3", "95%"):
+        assert text in svg
+
+
+@pytest.mark.parametrize("rates", [(0.0,), (100.0,), (0.0, 0.0, 0.0)])
+def test_a_comparison_that_shows_nothing_is_drawn_without_complaint(
+    make_run: MakeRun, rates: tuple[float, ...]
+) -> None:
+    comparison = compare_runs([make_run("a", rates), make_run("b", rates)])
+    assert png_bytes(comparison_figure(comparison)).startswith(b"\x89PNG")
+    assert "no verdict" in comparison_markdown(comparison)
+
+
+def test_the_folder_has_five_documents_and_comes_out_the_same_again(three: Comparison, tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        paths = write_comparison(tmp_path / folder, three)
+        assert [path.name for path in paths] == [
+            "comparison.md", "comparison.json", "comparison.csv", "comparison.svg", "comparison.png",
+        ]  # fmt: skip
+    for path in paths:
+        assert path.read_bytes() == (tmp_path / "one" / path.name).read_bytes()
+    text = (tmp_path / "one" / "comparison.md").read_text()
+    for part in ("# minio, versitygw and embedded compared", "- versitygw: acknowledged", "| versitygw / minio |"):
+        assert part in text
+
+
+def test_a_folder_that_cannot_be_written_is_named(three: Comparison, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ResultsError, match=r"cannot write .*file.*another folder"):
+        write_comparison(tmp_path / "file", three)
+
+
+def test_cells_of_a_machine_that_was_full_get_no_verdict(make_run: MakeRun) -> None:
+    ours, theirs = make_run("minio", (100, 101, 102)), make_run("versitygw", (200, 203, 201), limited_by="host cpu")
+    found = only_ratio(compare_runs([ours, theirs]))
+    assert (found.verdict, found.because) == ("no verdict", "limited by the machine")
+
+
+def test_cells_that_one_of_them_alone_measured_are_told(make_run: MakeRun) -> None:
+    more = {CELL: (100.0,), ("archive", 1 << 20, 25): (10.0,), ("archive", 1 << 20, 100): (10.0,)}
+    (overall,) = compare_runs([make_run("minio", more), make_run("versitygw", (200.0,))]).overall
+    assert "2 cells measured on minio only" in overall.marks
+
+
+def test_two_servers_of_one_kind_are_two_platforms_unless_archiver_started_them(make_run: MakeRun) -> None:
+    def at(address: str, identifier: str, *, started: bool = False) -> MeasuredRun:
+        run = make_run("minio", (100.0, 101.0, 102.0), id=identifier, settings={"platform_started": started})
+        platform = replace(run.row.platform, endpoints=(address,))
+        return replace(run, row=replace(run.row, platform=platform))
+
+    other = make_run("versitygw", (100.0, 101.0, 102.0))
+    apart = compare_runs([at("http://a:9000", "1"), at("http://b:9000", "2"), other])
+    assert [side.label for side in apart.sides] == ["minio at http://a:9000", "minio at http://b:9000", "versitygw"]
+    ours = [at(f"http://127.0.0.1:{port}", str(port), started=True) for port in (4001, 4002)]
+    assert [side.label for side in compare_runs([*ours, other]).sides] == ["minio", "versitygw"]
+
+
+def test_the_smallest_difference_that_would_have_been_shown_is_stated_for_each_cell_and_the_whole(
+    make_run: MakeRun,
+) -> None:
+    """Two cells, one of them different: to be called so, too, the other must reach 5%, and the first reached 2.5%."""
+    large = ("archive", 65536, 25)
+    noise = [0.98, 1.0, 1.02, 1.01, 0.99]
+    ours = {CELL: [100.0] * 5, large: [100.0] * 5}
+    theirs = {CELL: [150 * each for each in noise], large: [100 * each for each in noise]}
+    comparison = compare_runs([make_run("a", ours), make_run("b", theirs)])
+    clear, same = (cell.ratios["objects_per_second"][0] for cell in comparison.cells)
+    assert clear is not None
+    assert same is not None
+    error = stdev(math.log(each) for each in noise) / math.sqrt(5)
+    assert clear.verdict == "better"
+    assert clear.detectable_percent == pytest.approx(100 * math.expm1(detectable(5, 0.025) * error))
+    assert same.detectable_percent == pytest.approx(100 * math.expm1(detectable(5, 0.05) * error))
+    assert 0 < comparison.overall[0].ratio.detectable_percent < clear.detectable_percent  # type: ignore[operator]
+    assert "would show differences from" in overall_sentences(comparison)[0]
+    assert [row[-1].text for row in differences_table(comparison, "cell", 0).rows] == ["3.3", "2.7"]
+
+
+def test_a_difference_that_was_detectable_is_found_as_often_as_was_said(make_run: MakeRun) -> None:
+    """The other way round: many comparisons of one cell with a true difference of what one of them could detect."""
+    generator = random.Random(11)
+    spread, pairs = 0.05, 4
+    true = math.exp(detectable(pairs, 0.05) * spread * math.sqrt(1 / pairs))
+    found = [
+        only_ratio(
+            compare_runs(
+                [
+                    make_run("a", [100.0] * pairs),
+                    make_run("b", [100 * true * math.exp(generator.gauss(0, spread)) for _ in range(pairs)]),
+                ]
+            )
+        ).verdict
+        for _ in range(150)
+    ]
+    assert 0.7 < found.count("better") / len(found) < 0.9
+    assert found.count("worse") == 0
+
+
+def test_too_few_pairs_detect_nothing_and_nothing_is_claimed(make_run: MakeRun) -> None:
+    comparison = compare_runs([make_run("a", (100, 101)), make_run("b", (200, 203))])
+    assert only_ratio(comparison).detectable_percent is None
+    assert "would show" not in overall_sentences(comparison)[0]
+
+
+def test_a_spread_without_bounds_detects_nothing_but_can_be_written(make_run: MakeRun) -> None:
+    comparison = compare_runs([make_run("a", (1e-9, 1e9, 1)), make_run("b", (1e9, 1e-9, 1))])
+    json.dumps(comparison_document(comparison), allow_nan=False)
+    assert differences_table(comparison, "cell", 0).rows[0][-1].text == ">1000"
+
+
+def test_latencies_are_compared_in_pairs_and_less_is_better(make_run: MakeRun, make_result: MakeResult) -> None:
+    """The rates are equal; the 99th percentile is not, and the drift of all is in no ratio."""
+
+    def run(platform: str, p99_ms: float) -> MeasuredRun:
+        made = make_run(platform, (100.0, 100.0, 100.0))
+        latency = made.results[0].object_service_ms
+        assert latency is not None
+        return replace(
+            made,
+            results=[
+                replace(each, object_service_ms=replace(latency, p50=drift, p99=p99_ms * drift * noise))
+                for each, drift, noise in zip(made.results, (1.0, 3.0, 0.5), (1.0, 1.01, 0.99), strict=True)
+            ],
+        )
+
+    comparison = compare_runs([run("a", 20.0), replace(run("b", 10.0))])
+    (cell,) = comparison.cells
+    p50, p99 = (cell.ratios[name][0] for name in ("object_service_ms_p50", "object_service_ms_p99"))
+    assert p50 is not None
+    assert p99 is not None
+    assert (p50.ratio, p50.verdict) == (1.0, "no difference shown")
+    assert p99.ratio == pytest.approx(0.5)
+    assert p99.verdict == "better"
+    worse = compare_runs([run("a", 10.0), run("b", 20.0)]).overall[0].latencies["object_service_ms_p99"]
+    assert worse.verdict == "worse"
+    row = [each.text for each in latencies_table(comparison, "cell", 0).rows[0]]
+    assert row[4:8] == ["1.000", "1.000", "1.00", "1.00 to 1.00"]
+    assert row[8:] == ["20.000", "10.000", "0.50", "0.50 to 0.50"]
+    assert "p99 service 0.50 times (better)" in overall_sentences(comparison)[0]
+
+
+def test_a_p99_of_few_objects_is_no_p99(make_run: MakeRun) -> None:
+    runs = [make_run("a", (100, 101, 102), objects=99), make_run("b", (200, 202, 203), objects=99)]
+    comparison = compare_runs(runs)
+    p99 = comparison.cells[0].ratios["object_service_ms_p99"][0]
+    assert p99 is not None
+    assert (p99.verdict, p99.because) == ("no verdict", "fewer than 100 objects")
+    assert only_ratio(comparison).verdict == "better"
+    assert "p50 service" in overall_sentences(comparison)[0]
+    assert "p99" not in overall_sentences(comparison)[0]
+
+
+def test_variants_and_operations_of_a_locks_life_compare(make_run: MakeRun, make_result: MakeResult) -> None:
+    def run(platform: str, factor: float) -> MeasuredRun:
+        results = [
+            make_result(
+                operation, 8192, 25, factor * rate, variant=variant, repetition=number, phase=operation + variant
+            )
+            for operation, variant in (("archive", "lock header"), ("archive", "lock none"), ("hold", ""))
+            for number, rate in enumerate((100.0, 101.0, 102.5), start=1)
+        ]
+        return replace(make_run(platform, {CELL: ()}), results=results)
+
+    comparison = compare_runs([run("a", 1.0), run("b", 1.3)])
+    assert [cell.key.operation for cell in comparison.cells] == ["archive, lock header", "archive, lock none", "hold"]
+    assert comparison.overall[0].verdicts["better"] == 3
+
+
+def test_every_reason_is_named_where_runs_are_refused(make_run: MakeRun) -> None:
+    unlike = [
+        make_run("a", settings={"checksum": "crc32c", "verify": "all"}),
+        make_run("b", settings={"checksum": "none", "verify": "all"}),
+        make_run("c", settings={"checksum": "crc32c", "verify": "none"}),
+    ]
+    with pytest.raises(ResultsError, match=r"checksum differs \(a: .*; verification .*--checksum, --verify, .*--force"):
+        compare_runs(unlike)
+
+
+def test_by_force_there_are_ratios_and_no_verdicts_and_the_others_keep_theirs(make_run: MakeRun) -> None:
+    comparison = compare_runs(
+        [
+            make_run("a", (100, 101, 102), settings={"verify": "all"}),
+            make_run("b", (200, 203, 202), settings={"verify": "none"}),
+            make_run("c", (200, 203, 202), settings={"verify": "all"}),
+        ],
+        force=True,
+    )
+    unlike, like = comparison.cells[0].ratios["objects_per_second"]
+    assert unlike is not None
+    assert like is not None
+    assert (unlike.verdict, unlike.because, unlike.p, unlike.detectable_percent) == (
+        "no verdict", "unlike runs", None, None,
+    )  # fmt: skip
+    assert unlike.ratio == like.ratio == pytest.approx(1.997, abs=0.001)
+    assert like.verdict == "better"
+    assert all(ratios[0].verdict == "no verdict" for ratios in comparison.cells[0].ratios.values() if ratios[0])
+    document = comparison_document(comparison)
+    assert len(document["forced"]) == 1
+    assert [len(each["forced"]) for each in document["overall"]] == [1, 0]
+    assert document["cells"][0]["ratios"][0]["no_verdict_because"] == "unlike runs"
+    first, second = overall_sentences(comparison)
+    assert "2.00 times" in first
+    assert "no verdict (unlike runs)" in first
+    assert "FORCED: verification of retrieved objects differs" in first
+    assert "FORCED" not in second
+    assert "FORCED" in comparison_markdown(comparison)
+    assert "FORCED" in svg_bytes(comparison_figure(comparison)).decode()
+
+
+def test_many_operations_are_drawn_two_beside_each_other(make_run: MakeRun) -> None:
+    operations = [f"archive, lock {name}" for name in ("none", "header", "separate")]
+    rates = {(operation, 8192, 25): (100.0, 101.0, 102.0) for operation in operations}
+    figure = comparison_figure(compare_runs([make_run("a", rates), make_run("b", rates)]))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == sorted(operations)
+    boxes = [axes.get_position() for axes in figure.axes]
+    assert boxes[0].y0 == boxes[1].y0 > boxes[2].y1
+    assert boxes[0].x0 == boxes[2].x0 < boxes[0].x1 < boxes[1].x0

@@ -1,0 +1,552 @@
+"""Workloads that ran side by side, compared: what is a unit, what a pair, the published forms, all of them together.
+
+Tile runs made by hand, with rates whose ratios are known."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.values.errors import ResultsError, UsageError
+from results.comparison.compare import ComparedUnit, Comparison, MeasuredRun, compare_runs
+from results.comparison.contract import comparison_document
+from results.comparison.documents import comparison_figure, workloads_csv, write_comparison
+from results.comparison.forms import matrix_table, percent_table, rates_table, times_table
+from results.comparison.gate import gate_sentences, judge, parse_condition
+from results.comparison.ratios import Ratio
+from results.comparison.tables import FORMS, comparison_tables, overall_sentences
+from results.model import Offered, Result
+from results.table import Table
+from results.text import render_csv, render_text
+from results.units import ALL_WORKLOADS
+from tests.results.comparison.workloads_together import TILES, mixed_run, together
+from tests.results.tile_run import TileRun, criterion, email_parts, held, latency, part, steps
+
+NOISE = (1.0, 1.01, 0.99)
+
+
+@pytest.fixture
+def tiles(make_result: Callable[..., Result]) -> TileRun:
+    return TileRun(make_result)
+
+
+def repeated(make: Callable[..., Sequence[Result]], factor: float = 1.0) -> list[Result]:
+    """Three repetitions of a phase, made from a rate's factor, with a little noise."""
+    return [
+        replace(result, repetition=number, position=number)
+        for number, noise in enumerate(NOISE if factor != 1 else (1.0, 1.0, 1.0), 1)
+        for result in make(factor * noise)
+    ]
+
+
+def found(comparison: Comparison, workload: str, operation: str = "", clients: int = 0) -> ComparedUnit:
+    (unit,) = [
+        unit
+        for unit in comparison.workloads
+        if (unit.key.workload, unit.key.operation, unit.key.clients) == (workload, operation, clients)
+    ]
+    return unit
+
+
+def ratio_of(unit: ComparedUnit, measure: str = "objects_per_second", index: int = 0) -> Ratio:
+    ratio = unit.ratios[measure][index]
+    assert ratio is not None
+    return ratio
+
+
+def rows_of(table: Table) -> dict[str, list[str]]:
+    """Texts of each row after those that name it, by these."""
+    labels = sum(column.label for column in table.columns)
+    return {
+        "/".join(cell.text for cell in row[:labels] if cell.text): [cell.text for cell in row[labels:]]
+        for row in table.rows
+    }
+
+
+# ---- units and pairs
+
+
+def test_each_workload_is_compared_with_itself_and_pairs_are_repetitions(tiles: TileRun) -> None:
+    def phase(factor: float) -> list[Result]:
+        return [tiles.email(1, 1000 * factor), tiles.web(1, 800.0)]
+
+    comparison = compare_runs([mixed_run(repeated(phase)), mixed_run(repeated(phase, 0.8), "versitygw")])
+    parts = {name: ratio_of(found(comparison, "e-mail", name)) for name in ("", "retrieve", "log", "all but log")}
+    assert {ratio.verdict for name, ratio in parts.items() if name} == {"worse"}
+    assert {ratio.pairs for ratio in parts.values()} == {3}
+    assert parts["retrieve"].ratio == pytest.approx(0.8, rel=0.001)
+    assert ratio_of(found(comparison, "web")).verdict == "no difference shown"
+    assert comparison.cells == ()
+    assert comparison.overall[0].of == "workload"
+    assert comparison.overall[0].cells_in_common == 2
+
+
+def test_workloads_are_marked_where_a_platform_ends_connections_more_often(tiles: TileRun) -> None:
+    def run(platform: str, count: float) -> MeasuredRun:
+        web = repeated(lambda factor: [tiles.web(1, 800.0 * factor)])
+        return mixed_run([replace(result, connections_per_session=count) for result in web], platform)
+
+    comparison = compare_runs([run("a", 1.0), run("b", 4.0)])
+    assert "connections per session: 1 on a, 4 on b" in ratio_of(found(comparison, "web")).notes
+    assert "connections per session differ in 1 of 1 workloads" in comparison.overall[0].marks
+
+
+def test_tiles_add_up_and_are_no_pairs(tiles: TileRun) -> None:
+    """Four tiles in one repetition make one pair of what they did together."""
+
+    def run(platform: str, rates: Sequence[float]) -> MeasuredRun:
+        return mixed_run([tiles.web(number, rate, scale=4.0) for number, rate in enumerate(rates, 1)], platform)
+
+    comparison = compare_runs([run("a", (800, 810, 790, 800)), run("b", (400, 410, 390, 420))])
+    web = found(comparison, "web")
+    assert [unit.median(web.main_measure) for unit in web.measured if unit] == [3200, 1620]
+    ratio = ratio_of(web)
+    assert (ratio.pairs, ratio.verdict, ratio.because) == (1, "no verdict", "1 pair")
+    assert "tiles of one run ran beside each other, and are no pairs" in rates_table(
+        comparison, "workload"
+    ).caption.replace("\n", " ")
+
+
+def test_of_copies_the_mean_is_over_all_objects_and_the_p99_the_worst(tiles: TileRun) -> None:
+    def run(platform: str, times: Sequence[tuple[float, int]]) -> MeasuredRun:
+        return mixed_run(
+            [tiles.web(tile, object_response_ms=latency(*time)) for tile, time in enumerate(times, 1)], platform
+        )
+
+    web = found(compare_runs([run("a", ((10, 900), (20, 100))), run("b", ((22, 500), (66, 500)))]), "web")
+    assert ratio_of(web, "object_response_ms_mean").ratio == pytest.approx(44 / 11)
+    assert ratio_of(web, "object_response_ms_p99").ratio == pytest.approx(66 / 20)
+
+
+def test_of_several_numbers_of_clients_the_best_is_told_and_each_is_in_the_json(tiles: TileRun) -> None:
+    base = mixed_run(tiles.database(1, {1: (180, 5.4), 25: (880, 28)}, {1: 40, 9: 100}))
+    other = mixed_run(tiles.database(1, {1: (200, 2.7), 25: (440, 60)}, {1: 150, 9: 120}), "b")
+    comparison = compare_runs([base, other])
+    small, large = found(comparison, "database small"), found(comparison, "database large")
+    assert ratio_of(small).ratio == pytest.approx(440 / 880)
+    assert ratio_of(small, "object_response_ms_mean").ratio == pytest.approx(0.5)
+    assert large.main_measure.name == "megabytes_per_second"
+    assert ratio_of(large, "megabytes_per_second").ratio == pytest.approx(1.5)  # not with as many outstanding
+    assert ratio_of(found(comparison, "database small", clients=1)).ratio == pytest.approx(200 / 180)
+    rows = rows_of(rates_table(comparison, "workload"))
+    assert list(rows) == ["tiles/1/database small/all/1 to 25/objects/s", "tiles/1/database large/all/1 to 9/MB/s"]
+    told = [(each["workload"], each["clients"]) for each in comparison_document(comparison)["workloads"]]
+    assert ("database small", 25) in told
+    assert ("database small", None) in told
+
+
+def test_the_bests_of_copies_add_up_and_their_points_are_judged_apart(tiles: TileRun) -> None:
+    """Of many points some differ by chance: they must not take from what is told of the workload."""
+
+    def phase(factor: float) -> list[Result]:
+        points = {clients: (100.0 + clients, 5.0) for clients in range(1, 20)}
+        first = tiles.database(1, {**points, 25: (800 * factor, 9.0)}, {})
+        return [*first, *tiles.database(2, {**points, 20: (600 * factor, 9.0)}, {})]
+
+    comparison = compare_runs([mixed_run(repeated(phase)), mixed_run(repeated(phase, 0.9), "b")])
+    small = found(comparison, "database small")
+    assert [unit.samples[0].values["objects_per_second"] for unit in small.measured if unit] == [1400, 1260]
+    assert ratio_of(small).adjusted_p == ratio_of(small).p
+    point = ratio_of(found(comparison, "database small", clients=25))
+    assert point.adjusted_p is not None
+    assert point.p is not None
+    assert point.adjusted_p > point.p
+
+
+def test_achieved_sessions_of_an_open_loop_are_compared(tiles: TileRun) -> None:
+    def run(platform: str, achieved: float) -> MeasuredRun:
+        offered = Offered(1000, 100.0, 1000, 0, 0, 0, None)
+        return mixed_run([tiles.web(offered=offered, achieved_per_second=achieved)], platform)
+
+    comparison = compare_runs([run("a", 100.0), run("b", 90.0)])
+    assert ratio_of(found(comparison, "web"), "sessions_per_second").ratio == pytest.approx(0.9)
+    assert rows_of(rates_table(comparison, "workload"))["tiles/1/web/all/16/sessions/s"][:2] == ["100.00", "90.00"]
+    closed = compare_runs([mixed_run([tiles.web()]), mixed_run([tiles.web()], "b")])
+    assert "sessions_per_second" not in found(closed, "web").ratios
+
+
+def test_what_was_not_done_in_a_repetition_has_a_rate_of_zero_there(tiles: TileRun) -> None:
+    """A part of which nothing was done is no part of that result: its pairs must not become fewer for that."""
+
+    def run(platform: str, *rates: float) -> MeasuredRun:
+        emails = [
+            tiles.email(parts=[*email_parts(1000), *([part("head", rate)] if rate else [])], repetition=n, position=n)
+            for n, rate in enumerate(rates, 1)
+        ]
+        return mixed_run(emails, platform)
+
+    head = found(compare_runs([run("a", 5, 5, 5), run("b", 0, 0, 9)]), "e-mail", "head")
+    assert (ratio_of(head).pairs, ratio_of(head).because) == (3, "a rate of zero")
+    assert head.measured[1] is not None
+    assert head.measured[1].median(head.main_measure) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "because"), [({"errors": 1}, "errors"), ({"limited_by": "client"}, "limited by the client")]
+)
+def test_one_bad_copy_makes_a_workload_unfit(tiles: TileRun, change: dict[str, Any], because: str) -> None:
+    good = mixed_run([tiles.web(1), tiles.web(2)])
+    bad = mixed_run([tiles.web(1), tiles.web(2, **change)], "b")
+    assert ratio_of(found(compare_runs([good, bad]), "web")).because == because
+
+
+def test_a_search_tries_a_scale_again_and_its_trials_are_pairs_in_their_order(tiles: TileRun) -> None:
+    """Each of them is a first repetition. A scale that only one of them tried is named."""
+
+    def run(platform: str, *rates: float) -> MeasuredRun:
+        trials = [tiles.web(1, rate, position=number, scale=2.0) for number, rate in enumerate(rates, 1)]
+        beyond = [tiles.web(1, 1.0, position=9, scale=4.0)] if platform == "a" else []
+        return mixed_run([*trials, *beyond], platform)
+
+    comparison = compare_runs([run("a", 100, 200, 400), run("b", 201, 402, 798)])
+    assert ratio_of(found(comparison, "web")).pairs == 3
+    assert ratio_of(found(comparison, "web")).ratio == pytest.approx(2, rel=0.01)
+    assert "1 workload measured on a only" in comparison.overall[0].marks
+
+
+def test_runs_of_one_platform_count_together(tiles: TileRun) -> None:
+    runs = [
+        mixed_run([tiles.web(1, rate)], platform, id=f"{platform}-{number}", started_at=number)
+        for platform, rates in (("a", (100, 110, 120)), ("b", (200, 221, 241)))
+        for number, rate in enumerate(rates)
+    ]
+    ratio = ratio_of(found(compare_runs(runs), "web"))
+    assert (ratio.pairs, ratio.verdict) == (3, "better")
+
+
+def test_cells_and_workloads_of_one_run_are_both_compared(tiles: TileRun, make_result: Callable[..., Result]) -> None:
+    def run(platform: str) -> MeasuredRun:
+        made = mixed_run([tiles.web()], platform)
+        return replace(made, results=[*made.results, make_result()])
+
+    comparison = compare_runs([run("a"), run("b")])
+    assert (len(comparison.cells), len(comparison.workloads), comparison.overall[0].of) == (1, 1, "cell")
+    names = [table.name for table in comparison_tables(comparison, ("percent",))]
+    assert names == [
+        "platforms", "percent-1", "workloads-percent-1", "differences-1", "latencies-1", "workloads-differences-1",
+        "workloads-responses-1",
+    ]  # fmt: skip
+
+
+def test_nothing_in_common_is_said(tiles: TileRun) -> None:
+    with pytest.raises(ResultsError, match=r"a and b have no workload in common \(phase, scale and name\)"):
+        compare_runs([mixed_run([tiles.web(scale=1.0)], "a"), mixed_run([tiles.web(scale=2.0)], "b")])
+
+
+# ---- all together
+
+
+def test_all_together_is_the_course_while_all_were_under_way(tiles: TileRun) -> None:
+    """Web alone before and after counts in neither; the check comes after e-mail, and is under way in its stead."""
+    comparison = compare_runs([together(tiles, "a", 1000, 500, 550), together(tiles, "b", 800, 500, 550)])
+    steady, peak = found(comparison, ALL_WORKLOADS, "steady"), found(comparison, ALL_WORKLOADS, "peak")
+    rates = [unit.samples[0].values["objects_per_second"] for unit in steady.measured if unit]
+    assert rates == [1500, 1300]  # the median of 10 s of e-mail and 6 s of its check
+    assert [unit.samples[0].values["megabytes_per_second"] for unit in steady.measured if unit] == [15, 13]
+    assert [unit.samples[0].values["objects_per_second"] for unit in peak.measured if unit] == [1530, 1330]
+    assert ratio_of(steady).pairs == 3
+    assert ratio_of(steady, "megabytes_per_second").ratio == pytest.approx(13 / 15)
+    (sentence,) = overall_sentences(comparison)
+    assert (
+        "all workloads together at 1 tiles: steady MB/s 0.87 times (95% 0.87-0.87), steady objects/s 0.87" in sentence
+    )
+
+
+def test_workloads_that_never_all_ran_at_once_have_no_rate_together(tiles: TileRun) -> None:
+    """Were the check no successor of e-mail, it never ran beside it."""
+    apart = [{**TILES, "workload": [{**each, "after": None} for each in TILES["workload"]]}]  # type: ignore[index]
+    for phase in apart:
+        for workload in phase["workload"]:
+            del workload["after"]
+    runs = [together(tiles, platform, 1000, 500, 550, phases=apart) for platform in ("a", "b")]
+    ratio = ratio_of(found(compare_runs(runs), ALL_WORKLOADS, "steady"))
+    assert (ratio.verdict, ratio.because) == ("no verdict", "its workloads were never all under way at once")
+
+
+def scored(tiles: TileRun, platform: str, factor: float, *, passed: bool = True, **given: Any) -> MeasuredRun:
+    results = repeated(
+        lambda each: [
+            replace(result, objects_per_second=result.objects_per_second * each,
+                    megabytes_per_second=result.megabytes_per_second * each,
+                    parts=email_parts(1233 * each) if result.parts else ())
+            for result in tiles.tile()
+        ],
+        factor,
+    )  # fmt: skip
+    criteria = [
+        *held(results), criterion("tile 1 e-mail", "object_ms.mean <= 20 (retrieve)", 20, 14 if passed else 31, passed)
+    ]  # fmt: skip
+    return mixed_run(results, platform, criteria=criteria, **given)
+
+
+def test_scores_are_compared_only_where_every_criterion_held(tiles: TileRun) -> None:
+    comparison = compare_runs([scored(tiles, "a", 1.0), scored(tiles, "b", 1.2)])
+    score = ratio_of(found(comparison, ALL_WORKLOADS, "score"), "score")
+    assert score.ratio == pytest.approx(1.2, rel=0.001)
+    assert (score.verdict, score.pairs) == ("better", 3)
+    failed = ratio_of(
+        found(compare_runs([scored(tiles, "a", 1.0), scored(tiles, "b", 1.2, passed=False)]), ALL_WORKLOADS, "score"),
+        "score",
+    )
+    assert failed.ratio is None
+    assert failed.because == "no score: failed: tile 1 e-mail: object_ms.mean <= 20 (retrieve)"
+
+
+def test_both_scores_have_the_weights_of_the_first(tiles: TileRun) -> None:
+    """By its own weights the other's would be of its e-mail alone."""
+    other = scored(tiles, "b", 1.0, weights={"e-mail": 1.0})
+    score = found(compare_runs([scored(tiles, "a", 1.0, weights={"web": 1.0}), other]), ALL_WORKLOADS, "score")
+    assert [unit.samples[0].values["score"] for unit in score.measured if unit] == [846 / 800, 846 / 800]
+
+
+# ---- the forms of published studies
+
+
+def test_the_percent_form_prints_the_published_path_comparison_beside_the_published(tiles: TileRun) -> None:
+    """ESG's Table 5: throughput, operations, random reads, the whole; its own rows are marked as ESG's."""
+
+    def run(platform: str, scan: float, small: float, web: float, whole: float) -> MeasuredRun:
+        results = [
+            *tiles.database(1, {1: (100, 5.0), 25: (small, 25.0)}, {}),
+            tiles.web(1, web),
+            tiles.scan(1, scan),
+        ]
+        small_run = [replace(result, position=2, scale=4.0, begins_seconds=0.0, seconds=20.0) for result in results]
+        rows = [
+            row
+            for result in small_run
+            for row in steps(result.workload, [(0, 20, whole / len(small_run), 1.0)], 10_000)
+        ]
+        return mixed_run([*[replace(r, objects_per_second=1.0) for r in results], *small_run], platform,
+                         intervals={2: rows})  # fmt: skip
+
+    eight, four = run("8 paths", 100, 1000, 800, 30_000), run("4 paths", 78.82, 921.6, 802.08, 29_817)
+    table = percent_table(compare_runs([eight, four]), "workload", 0)
+    rows = rows_of(table)
+    percents = {label: row[2] for label, row in rows.items()}
+    assert table.title == "Workloads: 4 paths as percent of 8 paths"
+    assert table.caption.startswith("At 4 tiles, the most that both measured")
+    assert percents == {
+        "tiles/4/scan/all/1/MB/s": "78.82",
+        "tiles/4/database small/all/1 to 25/objects/s": "92.16",
+        "tiles/4/web/all/16/objects/s": "100.26",
+        "tiles/4/all workloads/steady/MB/s": "99.39",
+        "tiles/4/all workloads/steady/objects/s": "99.39",
+        "tiles/4/all workloads/peak/MB/s": "99.39",
+        "tiles/4/all workloads/peak/objects/s": "99.39",
+        "geometric mean": percents["geometric mean"],
+        "ESG/throughput from disk": "78.82",
+        "ESG/operations from cache": "92.16",
+        "ESG/random reads from disk": "100.26",
+        "ESG/mixed workload, 16 virtual machines": "99.39",
+    }
+    notes = {row[2].notes for row in table.rows if row[0].text == "ESG"}
+    assert len(notes) == 1
+    assert "ESG Lab's, of block storage, and not measured here: DS3950 simulated, 4 host paths" in notes.pop()[0]
+
+
+def test_the_times_form_prints_the_published_gain_of_a_faster_tier_beside_the_published(tiles: TileRun) -> None:
+    """Easy Tier: 3.21 times the mixed I/O, e-mail 33% and database 43% faster."""
+
+    def run(platform: str, factor: float, email_ms: float, database_ms: float) -> MeasuredRun:
+        results = [
+            tiles.email(1, 1000, begins_seconds=0.0, seconds=20.0, object_response_ms=latency(email_ms)),
+            tiles.one("database", 1, "retrieve", clients=16, seconds=20.0, object_response_ms=latency(database_ms)),
+        ]  # fmt: skip
+        rows = [row for result in results for row in steps(result.workload, [(0, 20, 1000 * factor, 1.0)], 10_000)]
+        return mixed_run(results, platform, intervals={1: rows})
+
+    disks, flash = run("disks", 1.0, 12.0, 10.0), run("with flash", 3.21, 12.0 * 0.67, 10.0 * 0.57)
+    table = times_table(compare_runs([disks, flash]), "workload", 0)
+    rows = rows_of(table)
+    assert rows["tiles/1/all workloads/steady/objects/s"][0] == "3.21 times"
+    assert rows["tiles/1/e-mail/all/32/objects/s"][3] == "33% faster"
+    assert rows["tiles/1/database/all/16/objects/s"][3] == "43% faster"
+    assert rows["ESG/mixed I/O"][0] == "3.21 times"
+    assert (rows["ESG/e-mail"][3], rows["ESG/database"][3]) == ("33% faster", "43% faster")
+
+
+def test_the_matrix_form_has_workloads_down_and_scales_across(tiles: TileRun) -> None:
+    def run(platform: str, one: float, two: float) -> MeasuredRun:
+        return mixed_run([tiles.web(1, one, position=1, scale=1.0), tiles.web(1, two, position=2, scale=2.0)], platform)
+
+    table = matrix_table(compare_runs([run("a", 100, 100), run("b", 150, 80), run("c", 200, 100)]), "workload")
+    assert (table.across, [column.name for column in table.columns[-2:]]) == ("tiles", ["1", "2"])
+    assert [[cell.text for cell in row[-3:]] for row in table.rows] == [["b", "1.50", "0.80"], ["c", "2.00", "1.00"]]
+
+
+def test_every_form_and_document_can_be_written(tiles: TileRun, tmp_path: Path) -> None:
+    comparison = compare_runs([together(tiles, "a", 1000, 500, 550), together(tiles, "b", 800, 500, 550)])
+    for table in comparison_tables(comparison, FORMS):
+        assert render_text(table)
+        assert render_csv(table)
+    paths = write_comparison(tmp_path / "out", comparison)
+    assert [path.name for path in paths] == [
+        "comparison.md", "comparison.json", "workloads.csv", "comparison.svg", "comparison.png",
+    ]  # fmt: skip
+    (axes,) = comparison_figure(comparison).axes
+    assert axes.get_title(loc="left") == "tiles, 1 tiles"
+    assert [tick.get_text() for tick in axes.get_yticklabels()][-2:] == [
+        "all workloads: steady", "all workloads: peak",
+    ]  # fmt: skip
+    text = paths[0].read_text()
+    for words in ("## Over all workloads", "## Workload by workload", "[as CSV](workloads.csv)", "ESG Lab's"):
+        assert words in text
+
+
+def test_the_json_and_the_csv_have_every_measure_of_every_workload(tiles: TileRun) -> None:
+    comparison = compare_runs([together(tiles, "a", 1000, 500, 550), together(tiles, "b", 800, 500, 550)])
+    document = json.loads(json.dumps(comparison_document(comparison), allow_nan=False))
+    web = next(each for each in document["workloads"] if each["workload"] == "web")
+    assert [web[name] for name in ("phase", "scale", "operation", "clients", "told_by")] == [
+        "tiles", 1.0, None, None, "objects_per_second",
+    ]  # fmt: skip
+    assert web["measured"][1]["objects_per_second"] == 800
+    assert web["ratios"]["objects_per_second"][0]["verdict"] == "worse"
+    assert document["overall"][0]["of"] == "workloads"
+    assert document["cells"] == []
+    lines = list(csv.DictReader(io.StringIO(workloads_csv(comparison))))
+    (line,) = [each for each in lines if each["workload"] == "web" and each["measure"] == "objects_per_second"]
+    assert (float(line["first_value"]), float(line["value"]), float(line["ratio"])) == (1000, 800, pytest.approx(0.8))
+
+
+# ---- likeness
+
+
+def test_other_work_beside_is_refused_on_one_platform_too(tiles: TileRun) -> None:
+    changed = {**TILES, "workload": [{"name": "e-mail", "clients": 16}, *TILES["workload"][1:]]}  # type: ignore[index]
+    runs = [mixed_run([tiles.web()], id="one"), mixed_run([tiles.web()], id="other", phases=[changed])]
+    with pytest.raises(
+        ResultsError, match=r"work side by side differs \(tiles.e-mail.clients, one: 32; other: 16\), and"
+    ):
+        compare_runs(runs)
+    forced = compare_runs(runs, force=True)
+    assert ratio_of(found(forced, "web")).because == "unlike runs"
+
+
+def test_what_the_readable_subset_replaces_is_compared_as_it_was_run(tiles: TileRun) -> None:
+    """A run with --quick has it in its keys; that the file had such a subset means nothing."""
+    quick = {**TILES, "quick": {}, "workload": [{**each, "quick": {"clients": 1}} for each in TILES["workload"]]}  # type: ignore[index, call-overload]
+    comparison = compare_runs([mixed_run([tiles.web()]), mixed_run([tiles.web()], "b", phases=[quick])])
+    assert comparison.overall[0].marks == ()
+
+
+def test_what_came_from_memory_is_marked(tiles: TileRun) -> None:
+    runs = [mixed_run([tiles.web(temperature=each), tiles.scan()], each) for each in ("cold", "unknown")]
+    mark = "cache temperature differs or is unknown in 1 of 2 workloads that retrieve"
+    assert compare_runs(runs).overall[0].marks == (mark,)
+
+
+def test_other_scales_and_criteria_are_marked(tiles: TileRun) -> None:
+    def run(platform: str, criteria: list[dict[str, str]], *scales: float) -> MeasuredRun:
+        made = mixed_run([tiles.web(scale=scale, position=int(scale)) for scale in scales], platform)
+        text = json.dumps({"phase": [TILES], "criterion": criteria})
+        return replace(made, row=replace(made.row, scenario_json=text))
+
+    limit = {"that": "object_ms.mean <= 20", "workload": "e-mail", "operation": "retrieve"}
+    marks = compare_runs([run("a", [limit], 1, 2), run("b", [], 1)]).overall[0].marks
+    assert "pass criteria differs (a: object_ms.mean <= 20 of e-mail (retrieve); b: none)" in marks
+    assert "1 workload measured on a only" in marks
+
+
+def test_the_number_of_paths_tells_one_server_from_itself(tiles: TileRun) -> None:
+    def by(*paths: str) -> MeasuredRun:
+        made = mixed_run([tiles.web()], id="-".join(paths))
+        return replace(made, row=replace(made.row, platform=replace(made.row.platform, endpoints=paths)))
+
+    comparison = compare_runs([by("http://a", "http://b"), by("http://a")])
+    assert [side.label for side in comparison.sides] == ["minio by 2 paths", "minio by 1 path"]
+    assert "number of endpoints differs (minio by 2 paths: 2; minio by 1 path: 1)" in comparison.overall[0].marks
+
+
+# ---- conditions
+
+
+@pytest.fixture
+def slower(tiles: TileRun) -> Comparison:
+    """E-mail is a fifth slower on b, and its retrieves take half as long again; all else is alike."""
+
+    def run(platform: str, email: float, retrieve_ms: float) -> MeasuredRun:
+        return mixed_run(
+            [
+                result
+                for scale in (1.0, 2.0)
+                for result in (
+                    tiles.email(1, email, retrieve_ms, scale=scale, position=int(scale), objects_per_second=email),
+                    *tiles.database(1, {1: (100, 5.0), 8: (200, 6.0)}, {}, scale=scale, position=int(scale)),
+                )
+            ],
+            platform,
+        )
+
+    return compare_runs([run("a", 1000, 10), run("b", 800, 15)])
+
+
+@pytest.mark.parametrize(
+    ("condition", "failing"),
+    [
+        ("e-mail.objects_per_second < 0.9", ["e-mail@1", "e-mail@2"]),
+        ("e-mail@2.objects_per_second < 0.9", ["e-mail@2"]),
+        ("e-mail@*.objects_per_second<0.7", []),
+        ("e-mail/retrieve@1.object_response_ms_mean > 1.2", ["e-mail/retrieve@1"]),
+        ("e-mail/archive.object_response_ms_mean > 1.2", []),
+        ("e-mail/all but log@1.objects_per_second < 0.9", ["e-mail/all but log@1"]),
+        ("*@1.objects_per_second < 0.9", ["e-mail@1"]),
+        ("*/retrieve@1.objects_per_second < 0.9", ["e-mail/retrieve@1"]),
+        ("database small.8@1.objects_per_second <= 1.0", ["database small.8@1"]),
+        ("database small.*@1.objects_per_second <= 1.0", ["database small.1@1", "database small.8@1"]),
+        ("e-mail.errors > 0", []),
+        ("e-mail.errors >= 0", ["e-mail@1", "e-mail@2"]),
+    ],
+)
+def test_conditions_name_workloads_operations_and_scales(
+    slower: Comparison, condition: str, failing: list[str]
+) -> None:
+    judgements = judge(slower, [parse_condition(condition)])
+    assert [f"{judgement.key}" for judgement in judgements if judgement.fails] == failing
+
+
+def test_what_fails_and_what_passes_is_said_with_the_workload(slower: Comparison) -> None:
+    conditions = [parse_condition(f"*@1.objects_per_second < {number}") for number in (0.9, 0.7)]
+    fails, passes = gate_sentences(judge(slower, conditions))
+    assert fails == (
+        "fails: *@1.objects_per_second < 0.9: b, e-mail@1: 0.800 (no verdict: 1 pair; no interval from 1 pair)"
+    )
+    assert passes.startswith("passes: *@1.objects_per_second < 0.7: b, 2 workloads, the nearest e-mail@1: 0.800")
+
+
+def test_a_workload_that_cannot_be_judged_fails(tiles: TileRun) -> None:
+    runs = [mixed_run([tiles.web(), tiles.scan()], "a"), mixed_run([tiles.web()], "b")]
+    judgements = judge(compare_runs(runs), [parse_condition("scan.megabytes_per_second < 0.9")])
+    assert [(each.fails, each.notes) for each in judgements] == [(True, ("not measured on b",))]
+    unscored = compare_runs([scored(tiles, "a", 1.0), scored(tiles, "b", 1.0, passed=False)])
+    (judgement,) = judge(unscored, [parse_condition("all workloads/score.score < 0.9")])
+    assert judgement.fails
+    assert judgement.notes[0].startswith("no score: failed: ")
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        (
+            "mail.objects_per_second < 0.9",
+            r"a has no such workload with objects_per_second; it has e-mail@1, e-mail/all",
+        ),
+        ("e-mail@7.objects_per_second < 0.9", "no such workload"),
+        ("e-mail.sessions_per_second < 0.9", "no such workload with sessions_per_second"),
+        ("e-mail.speed < 0.9", "there is no quantity 'speed'; there are objects_per_second, .*score, errors"),
+        ("e-mail/delete/it.errors > 0", r"is no condition; .*WORKLOAD\[/OPERATION\]"),
+        ("e-mail.objects_per_second < 0.01", "would let 10 times worse pass"),
+        ("archive.8KiB.500.objects_per_second < 0.9", "a has no such cell; it has e-mail@1"),
+    ],
+)
+def test_conditions_on_what_is_not_there_are_refused(slower: Comparison, condition: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        judge(slower, [parse_condition(condition)])

@@ -1,0 +1,180 @@
+"""The pages in a real browser: no errors, tables that sort and filter, paper, the dark, and a telephone's width.
+
+Where ARCHIVER_NEEDS_BROWSER is set a missing browser fails the tests, so that nothing is skipped unseen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.database import FILE_NAME
+from results.model import Result
+from results.report.index import write_index
+from results.report.page import report_page
+from tests.results.report.reported_runs import HOSTILE, report_of, whole_run
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, make_result: Callable[..., Result]) -> Path:
+    """A run's folder with its page, and the index of the folder."""
+    folder = tmp_path_factory.mktemp("runs")
+    database = whole_run(folder / "run-1" / FILE_NAME, make_result)
+    (folder / "run-1" / "report").mkdir()
+    (folder / "run-1" / "report" / "report.html").write_text(report_page(report_of(database)))
+    database.close()
+    write_index(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The system's Chromium, headless."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        missing = "Chromium is not installed: make browser"
+        if os.environ.get("ARCHIVER_NEEDS_BROWSER"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # Without a sandbox of its own, as in a container where the tests run as root: the pages are ours.
+        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def opened(browser: Any, folder: Path) -> Iterator[Callable[..., Any]]:
+    """The report, or another page, in a window of its own; whatever its console says fails the test."""
+    said: list[str] = []
+    contexts = []
+
+    def open_page(name: str = "run-1/report/report.html", **window: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **window})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on(
+            "request", lambda request: None if request.url.startswith(("file:", "data:")) else said.append(request.url)
+        )
+        page.goto((folder / name).as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+def column(page: Any, table: str, place: int) -> list[str]:
+    """What a column shows, in order."""
+    cells = page.locator(f"#table-{table} tbody tr:visible > :nth-child({place})")
+    return [re.sub(r"\s+", " ", text) for text in cells.all_inner_texts()]
+
+
+def test_a_table_sorts_by_number_by_size_and_back(opened: Callable[..., Any]) -> None:
+    page = opened()
+    head = page.locator("#table-distributions th", has_text="objects/session")
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert column(page, "distributions", 3) == ["1"] * 4 + ["25"] * 4 + ["250"] * 3
+    head.locator("button").press("Enter")  # the keyboard does as well
+    assert head.get_attribute("aria-sort") == "descending"
+    assert column(page, "distributions", 3) == ["250"] * 3 + ["25"] * 4 + ["1"] * 4
+    page.locator("#table-distributions th", has_text="object size").locator("button").click()
+    assert column(page, "distributions", 2) == ["8KiB"] * 7 + ["16KiB"] * 4
+    assert head.get_attribute("aria-sort") is None
+    assert head.locator("button").get_attribute("aria-label") == "Sort by objects/session"
+
+
+def test_what_was_not_measured_is_last_in_both_directions(opened: Callable[..., Any]) -> None:
+    page = opened()
+    button = page.locator("#table-published th", has_text="ours").first.locator("button")
+    for _ in range(2):
+        button.click()
+        shown = column(page, "published", 5)
+        assert shown.index("–") == 8
+        assert set(shown[8:]) == {"–"}
+
+
+def test_a_table_filters_by_words_and_a_link_finds_its_row_again(opened: Callable[..., Any]) -> None:
+    page = opened()
+    field = page.locator("#table-distributions .filter input")
+    field.fill("retrieve 16kib")
+    assert column(page, "distributions", 1) == ["retrieve"] * 2
+    assert page.locator("#table-distributions output").inner_text() == "2 of 11 rows"
+    page.locator("#table-archive-objects-per-second a[href^='#cell']").first.click()
+    row = page.locator("#table-distributions tr:target")
+    row.wait_for(state="visible")
+    assert row.locator("th").inner_text() == "archive"
+    assert field.input_value() == ""
+
+
+def test_the_page_is_whole_without_its_script(browser: Any, folder: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((folder / "run-1" / "report" / "report.html").as_uri())
+    assert page.locator("#table-distributions tbody tr").count() == 11
+    assert page.locator("button, input").count() == 0
+    context.close()
+
+
+def test_it_prints_on_a4_paper_that_is_white(opened: Callable[..., Any], tmp_path: Path) -> None:
+    page = opened()
+    printed = page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
+    sheets = re.findall(rb"/Type\s*/Page\b", printed)
+    assert 5 < len(sheets) < 60
+    (box,) = set(re.findall(rb"/MediaBox\s*\[\s*0\s+0\s+([0-9.]+)\s+([0-9.]+)\s*\]", printed))
+    assert [round(float(side)) for side in box] == [595, 842]
+    page.emulate_media(media="print", color_scheme="dark")
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == "rgb(255, 255, 255)"
+    assert page.locator(".filter:visible, .skip:visible").count() == 0
+    page.set_viewport_size({"width": 703, "height": 1000})  # A4 less its margins, in CSS pixels
+    assert page.evaluate("[...document.querySelectorAll('figure svg')].every(each => each.clientWidth <= 703)")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_and_lines_stand_out_from_the_paper(opened: Callable[..., Any], scheme: str) -> None:
+    page = opened(color_scheme=scheme)
+    contrast = """(name) => {
+        const style = getComputedStyle(document.documentElement);
+        const light = (text) => {
+            const parts = text.trim().match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16) / 255)
+                .map((part) => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+        };
+        const [a, b] = [light(style.getPropertyValue(name)), light(style.getPropertyValue("--paper"))];
+        return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    }"""  # WCAG 2.1, 1.4.3: contrast ratio
+    for name in ("--ink", "--muted", "--link", "--good", "--bad", "--care"):
+        assert page.evaluate(contrast, name) >= 4.5, name
+    drawn = page.locator("figure svg text").first.evaluate("each => getComputedStyle(each).fill")
+    assert drawn == page.evaluate("getComputedStyle(document.body).color")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", ["run-1/report/report.html", "index.html"])
+def test_nothing_sticks_out_at_any_width(opened: Callable[..., Any], tmp_path: Path, name: str, width: int) -> None:
+    page = opened(name, viewport={"width": width, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.screenshot(path=tmp_path / "page.png", full_page=True)
+
+
+def test_the_index_leads_to_the_report(opened: Callable[..., Any]) -> None:
+    page = opened("index.html")
+    page.locator("#table-runs a", has_text="run-1").click()
+    page.wait_for_url("**/report.html")
+    assert page.locator("h1").inner_text().startswith("DR550 on ")
+    assert HOSTILE in page.locator("h1").inner_text()

@@ -1,0 +1,204 @@
+"""The page of a run: whole, in order, the same every time, and unmoved by whatever a platform or a user says."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections import Counter
+from collections.abc import Callable
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from results.database import FILE_NAME, RunDatabase
+from results.model import Result
+from results.report.distributions import BINS, HEIGHT_MAX, cell_distributions
+from results.report.documents import write_page
+from results.report.page import report_page
+from results.tables.watched import watched
+from results.units import UnitKey, all_cells
+from tests.results.report.reported_runs import DOUBTS, FACTS, HOSTILE, histogram, report_of, whole_run
+from tests.results.watched_run import phase_record
+
+MakeResult = Callable[..., Result]
+MakeRun = Callable[..., RunDatabase]
+SECTIONS = [
+    "summary", "configuration", "archive", "retrieve", "parallel", "session-time", "resources", "latency", "doubts",
+    "worm", "audits", "planning", "appendix",
+]  # fmt: skip
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, in order, and the text between them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def all(self, *names: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag in names]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory, make_result: MakeResult) -> str:
+    database = whole_run(tmp_path_factory.mktemp("run") / FILE_NAME, make_result)
+    page = report_page(report_of(database))
+    database.close()
+    return page
+
+
+def test_a_report_has_every_section_in_the_order_of_the_paper(text: str) -> None:
+    page = Page(text)
+    links = [each["href"] for each in page.all("a") if (each.get("href") or "").startswith("#")]
+    contents = [f"#{name}" for name in SECTIONS]
+    assert [link for link in links if link in contents][: len(SECTIONS)] == contents
+    named = [each["id"] for each in page.all("section") if each.get("id") in SECTIONS]
+    assert named == SECTIONS
+
+
+def test_every_figure_of_the_paper_has_its_counterpart_with_a_link_to_its_data(text: str) -> None:
+    figures = [each["id"] or "" for each in Page(text).all("figure")]
+    assert [name.split("-")[1] for name in figures] == ["1", "2", "3", "4", "5", "6", "7", "8"]
+    for name in figures:
+        drawn = text[text.index(f'<figure id="{name}"') :]
+        drawn = drawn[: drawn.index("</figure>")]
+        encoded = re.search(r'href="data:text/csv;charset=utf-8;base64,([^"]+)"', drawn)
+        assert encoded is not None
+        rows = base64.b64decode(encoded[1]).decode().splitlines()
+        assert rows[0] == "panel,line,x,y"
+        assert len(rows) > 2
+        assert re.search(r'href="#table-[a-z-]+"', drawn)
+        assert f'aria-labelledby="{name}-title {name}-words"' in drawn
+        assert "from " in drawn[drawn.index(f'id="{name}-words"') :][:400]
+
+
+def test_every_id_is_one_things_and_every_link_leads_to_one(text: str) -> None:
+    page = Page(text)
+    ids = Counter(value for _, attributes in page.tags if (value := attributes.get("id")))
+    assert [name for name, count in ids.items() if count > 1] == []
+    inner = [attributes.get("href") or attributes.get("xlink:href") or "" for _, attributes in page.tags]
+    assert {link for link in inner if link.startswith("#") and link[1:] not in ids} == set()
+    assert {name for name in re.findall(r"url\(#([^)]+)\)", text) if name not in ids} == set()
+
+
+def test_a_rate_leads_to_the_distribution_of_its_cell(text: str) -> None:
+    linked = re.findall(r'<a href="#(cell-\d+)" title="its latency distribution">', text)
+    shown = re.findall(r'<tr id="(cell-\d+)"', text)
+    assert set(linked) == set(shown)
+    assert len(shown) == 11
+
+
+def test_headings_do_not_skip_and_tables_say_what_their_headings_head(text: str) -> None:
+    page = Page(text)
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert {each.get("scope") for each in page.all("th")} <= {"col", "row", "colgroup"}
+    assert len(page.all("caption")) == len(page.all("table"))
+    assert all("aria-label" in each or "aria-labelledby" in each or "aria-hidden" in each for each in page.all("svg"))
+
+
+def test_nothing_is_fetched(text: str) -> None:
+    page = Page(text)
+    assert [each for each in page.all("script", "img", "iframe", "object") if each.get("src")] == []
+    assert [each["href"] for each in page.all("link")] == ["data:,"]
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert "default-src 'none'" in text
+
+
+def test_whatever_was_said_is_text(text: str) -> None:
+    page = Page(text)
+    assert len(page.all("script")) == 1
+    assert page.all("b") == []
+    assert "alert(1)</script>" not in text
+    said = "".join(page.words)
+    assert said.count(HOSTILE) >= 5  # as it was said: title, facts, profile, error, check, remark of an audit
+
+
+def test_the_same_database_gives_the_same_page(make_result: MakeResult, tmp_path: Path) -> None:
+    database = whole_run(tmp_path / FILE_NAME, make_result)
+    pages = []
+    for name in ("one", "two"):
+        (path,) = write_page(tmp_path / name, database, facts=FACTS, doubts=DOUBTS, watched=watched(database))
+        assert path == tmp_path / name / "report.html"
+        pages.append(path.read_bytes())
+    database.close()
+    assert pages[0] == pages[1]
+    assert str(tmp_path).encode() not in pages[0]
+
+
+def test_the_summary_says_what_went_wrong(text: str) -> None:
+    summary = " ".join(
+        Page(text[text.index('<section id="summary"') : text.index('<section id="configuration"')]).words
+    )
+    words = " ".join(summary.split())
+    assert "Verdict ✗ bad: 1 violation: all 11 phases are in these numbers" in words
+    assert "WORM ✗ bad: 1 violations in 1 checks tried: DEL-01" in words
+    assert "Errors ✗ bad: 16 operations failed; they count in no rate" in words
+    assert "Audit ✗ bad: 8 objects read again and compared: 1 missing" in words
+    assert "Doubts ! with care: 2 to know before these numbers are believed" in words
+    assert re.search(r"Archive beside IBM DR550, 2005 [0-9.]+× the published objects/s, the median of 4 cells", words)
+
+
+def test_a_run_of_which_nothing_finished_has_a_report(make_run: MakeRun) -> None:
+    text = report_page(report_of(make_run()))
+    assert "not finished: 0 of 2 phases are in these numbers" in text
+    assert "Doubts" in text
+    assert {"archive", "latency", "worm", "audits", "planning"} & {
+        each.get("id") for each in Page(text).all("section")
+    } == set()
+
+
+def test_a_distribution_is_of_all_repetitions_on_the_runs_own_scale(make_run: MakeRun, make_result: MakeResult) -> None:
+    first, second, slow = (
+        make_result(repetition=1, position=1),
+        make_result(repetition=2, position=2),
+        make_result(objects_per_session=1, position=3),
+    )
+    times = {1: [1.0] * 100, 2: [20.0], 3: [900.0]}
+    phases = [
+        phase_record(each.position, each, each.position, each.position + 0.5, histograms=[histogram(each, times[n])])
+        for n, each in enumerate((first, second, slow), 1)
+    ]
+    database = make_run(phases)
+    found = cell_distributions(database, list(all_cells(database.results()).values()))
+    assert list(found.decades) == [-1, 0, 1, 2, 3] or list(found.decades) == [0, 1, 2, 3]
+    merged = found.cells[UnitKey("archive", 8192, 25, 1)]
+    assert merged.objects == 101
+    filled = {place: height for place, height in enumerate(merged.heights) if height}
+    assert sorted(filled.values()) == [3, HEIGHT_MAX]  # the square root of 1 in 100 of the height, rounded up
+    decades = found.last_decade - found.first_decade
+    assert max(filled) == int((1.301 - found.first_decade) / decades * BINS)  # log10 of 20 ms
+    assert len(merged.heights) == BINS
+
+
+def test_a_cells_distribution_is_a_few_hundred_bytes(text: str) -> None:
+    rows = re.findall(r'<tr id="cell-\d+".*?</tr>', text)
+    assert max(map(len, rows)) < 1500
+
+
+def test_many_numbers_of_objects_per_session_are_not_all_drawn(make_run: MakeRun, make_result: MakeResult) -> None:
+    counts = (1, 2, 25, 100, 250, 500)
+    results = [
+        make_result(objects_per_session=count, clients=many, phase="archive-parallel", position=place)
+        for place, (count, many) in enumerate([(count, many) for count in counts for many in (1, 2)], 1)
+    ]
+    text = report_page(
+        report_of(make_run([phase_record(r.position, r, r.position, r.position + 0.5) for r in results]))
+    )
+    drawn = [each["id"] for each in Page(text).all("figure") if "parallel" in (each["id"] or "")]
+    assert drawn == [f"figure-5-parallel-clients-{count}" for count in (1, 250, 500)]
+    assert "Drawn are 3 of 6 numbers of objects per session" in text
+    assert all(f'id="table-parallel-archive-{count}"' in text for count in counts)
+    assert 'href="#table-parallel-archive-250"' in text
