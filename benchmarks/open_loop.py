@@ -309,13 +309,17 @@ class _Moments:
         self._rows: list[tuple[array[int], array[int], array[int]]] = []
 
     def fold(
-        self, records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: dict[TallyKey, Tally]
+        self,
+        records: Sequence[Recorder],
+        how: Folding,
+        measured: Sequence[tuple[int, int]],
+        tallies: dict[TallyKey, Tally],
     ) -> list[Change]:
         """As archiver.measure.folding.fold."""
         for record in records:
             new = slice(record.folded, record.used)
             self._rows.append((record.operation[new], record.due_ns[new], record.sent_ns[new]))
-        return fold(records, how, warm_up_ns, tallies)
+        return fold(records, how, measured, tallies)
 
     def figures(self, backend: str, report: PhaseReport) -> dict[str, dict[str, float]]:
         """By case, after the warm-up."""

@@ -291,6 +291,7 @@ class Result:
     attempt_ms: Latency | None = None  # service time without retries, of objects with requests; None: no such objects
     reconnect_ms: Latency | None = None  # time to reconnect, of objects whose connection the server had closed
     connections_per_session: float | None = None  # 1: the server closed none; None: no session ended in the time
+    session_half_width: float | None = None  # 95% half-width of the mean session time, relative; None: not known
     requests_per_connection: float | None = None  # requests before the server closed a connection; None: it closed none
 
     @property

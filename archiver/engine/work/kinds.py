@@ -77,7 +77,7 @@ class Measured:
     @property
     def seconds(self) -> float:
         """Return the measured time in seconds."""
-        return (self.window.to_ns - self.window.from_ns) / 1e9
+        return self.window.seconds
 
 
 def own_fields(phase: Phase, workload: Workload, measured: Measured) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 import backends
 from archiver.engine.worker.assignment import Assignment, Channel
 from archiver.engine.worker.client import Client
-from archiver.engine.worker.stopping import EverythingStop, StopDecision
 from archiver.measure.folding import fold
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import INTERVAL_NS, Change, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
@@ -102,7 +101,6 @@ class PhaseRun:
         self._lateness = Histogram()
         self._cpu: list[CpuSample] = []
         self.start_ns = 0
-        self.stop: StopDecision = EverythingStop(0)
 
     def _sizes(self) -> set[int]:
         """Return the sizes of all objects that are archived or requested."""
@@ -180,7 +178,8 @@ class PhaseRun:
             for client in clients:
                 self._findings += findings(client.record)
         records = [client.record for client in clients]
-        self._changed += fold(records, clients[0].folding, self.stop.warm_up_ns, self._tallies)
+        measured = [client.stop.measured for client in clients]
+        self._changed += fold(records, clients[0].folding, measured, self._tallies)
 
     def _retention(self, client: Client) -> Retention | None:
         """Return the lock of a client's objects; None if nothing gets a date."""

@@ -20,7 +20,7 @@ from results.resources import Reading, Timeline
 from tests.archiver.measure.sampled import SECONDS, TO_NS, between
 from tests.support.commands import archiver
 
-WINDOW = Window(0, TO_NS, None, None, True)
+WINDOW = Window(0, TO_NS, None, None, True, TO_NS / 1e9)
 GB = 1e9
 
 

@@ -20,7 +20,6 @@ from archiver.engine.work.replay.instances import infrastructure_result
 from archiver.engine.work.replay.preparing import Preparation
 from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
 from archiver.engine.worker.client import Client
-from archiver.engine.worker.stopping import EverythingStop
 from archiver.measure.folding import fold
 from archiver.measure.reports import InfrastructureReport, TallyKey
 from archiver.values.content import Content
@@ -68,7 +67,6 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.start_ns = time.monotonic_ns()
-        self.stop = EverythingStop(self.start_ns)
 
     def add_client(self, client: Client) -> None:
         self.clients.append(client)
