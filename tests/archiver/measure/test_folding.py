@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.engine.worker.stopping import NO_END_NS
-from archiver.measure.folding import Folding, Population, fold
+from archiver.measure import folding
+from archiver.measure.folding import Folding, Population, take
 from archiver.measure.reports import INTERVAL_NS, Change, Tally, TallyKey
 from archiver.values.record import TSM_ERROR, Delays, Operation, Recorder, Status
 
@@ -22,6 +23,12 @@ ARCHIVE, RETRIEVE, OPEN, CLOSE, SESSION, TRANSACTION = (
 Tallies = dict[TallyKey, Tally]
 ALL = [(0, NO_END_NS)]
 FROM_700_MS = [(START_NS + 700 * MS, NO_END_NS)]
+
+
+def fold(records: list[Recorder], how: Folding, measured: list[tuple[int, int]], tallies: Tallies) -> list[Change]:
+    """Fold the new rows of these records; return the changes."""
+    rows = take(records, measured)
+    return folding.fold(rows, how, tallies) if rows is not None else []
 
 
 def write(
