@@ -45,6 +45,7 @@ from results.database import (
 )
 from results.model import Ceiling, ClientUsage, CriterionResult, FirstError, PartResult, Result, ServerUsage
 from scenarios.model import Phase, Workload
+from scenarios.work.base import Trait
 from scenarios.work.mix import RETRIEVES, WRITES_CONTENT
 
 
@@ -239,7 +240,15 @@ class Coordinator:
                 host, view = self._sampler.client_timeline(), self._setting.server
                 seen[edges] = (
                     server_usage(self._sampler.timelines(), view, work, *edges),
-                    client_usage(reports, window, work.objects, host, without_port, shares_host=view.shares_host),
+                    client_usage(
+                        reports,
+                        window,
+                        work.objects,
+                        host,
+                        without_port,
+                        closed_loop_clients=_closed_loop_clients(phase),
+                        shares_host=view.shares_host,
+                    ),
                 )
             usage, client = seen[edges]
             stages = [stage for report in reports for stage in report.stages if stage.workload == index]
@@ -441,6 +450,7 @@ _LATENCIES = (
     "session_service", "session_response", "session_open", "session_close", "object_service", "object_response",
     "first_byte", "transaction_send", "transaction_commit", "attempt", "reconnect",
 )  # fmt: skip
+_NOT_CLOSED: frozenset[Trait] = frozenset(("open loop", "replay", "infrastructure"))
 _ON_OBJECTS = {operation.label for operation in Operation if operation >= Operation.ARCHIVE}
 
 
@@ -482,6 +492,12 @@ def _measured_counts(workload: str, rows: Sequence[IntervalRow], window: Window,
         if row.workload == workload and first <= row.interval < last:
             objects[row.interval] = objects.get(row.interval, 0) + row.objects
     return [objects.get(interval, 0) for interval in range(first, last)]
+
+
+def _closed_loop_clients(phase: Phase) -> int:
+    """Return the clients of a phase whose only workload is a closed loop; 0 otherwise."""
+    traits = {trait for workload in phase.workloads for trait in workload.work.traits}
+    return phase.clients if len(phase.workloads) == 1 and not traits & _NOT_CLOSED else 0
 
 
 def _finite(half_width: float | None) -> float | None:

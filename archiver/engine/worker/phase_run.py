@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from archiver.engine.worker.op_log import OpLog
 
 TICK_SECONDS = 0.05
+LATENESS_SECONDS = 0.01  # between two measurements of the scheduling delay: 5 us of CPU each
 REPORT_SECONDS = 1.0
 THREAD_SWITCH_SECONDS = 0.0001
 
@@ -112,10 +113,11 @@ class PhaseRun:
         self._tallies: dict[TallyKey, Tally] = {}
         self._changed: list[Change] = []
         self._findings: list[tuple[int, int]] = []
-        self._lateness_ns: list[int] = []
+        self._lateness_ns: list[int] = []  # of the loop's timers, see _measure_lateness
         self._lateness = Histogram()
         self._cpu: list[CpuSample] = []
         self.start_ns = 0
+        self._has_ended = False
         self._folder = ThreadPoolExecutor(1)
         self._folds: list[Future[None]] = []
 
@@ -167,8 +169,10 @@ class PhaseRun:
         work = [] if self._channel.should_stop() else self._begin()
         tasks = [asyncio.create_task(each) for each in work]
         ticker = asyncio.create_task(self._tick(tasks))
+        self._measure_lateness(loop := asyncio.get_running_loop(), loop.time())
         results = await asyncio.gather(*tasks, return_exceptions=True)
         ended_ns = time.monotonic_ns()
+        self._has_ended = True
         ticker.cancel()
         await asyncio.gather(ticker, return_exceptions=True)
         await self.plane.end_phase()
@@ -253,16 +257,21 @@ class PhaseRun:
             groups.setdefault(client.folding.workload, []).append(client)
         return list(groups.values())
 
+    def _measure_lateness(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        """Record how late this call is, and make the next one due."""
+        now = loop.time()
+        self._lateness_ns.append(int((now - due) * 1e9))
+        if not self._has_ended:
+            loop.call_at(now + LATENESS_SECONDS, self._measure_lateness, loop, now + LATENESS_SECONDS)
+
     async def _tick(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Measure the delay of timers, check for a stop, fold once an interval, and report once a second."""
+        """Check for a stop, fold once an interval, and report once a second."""
         loop = asyncio.get_running_loop()
         report_at = loop.time() + REPORT_SECONDS
         folded_ns = time.monotonic_ns()
         while True:
-            due = loop.time() + TICK_SECONDS
             await asyncio.sleep(TICK_SECONDS)
             now_ns = time.monotonic_ns()
-            self._lateness_ns.append(int((loop.time() - due) * 1e9))
             if now_ns - self._cpu[-1].at_ns >= INTERVAL_NS:
                 self._cpu.append(_cpu_now())
             if now_ns - folded_ns >= self._fold_every_ns:

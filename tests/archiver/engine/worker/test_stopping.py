@@ -154,7 +154,8 @@ def test_each_client_is_measured_between_two_of_its_own_session_ends() -> None:
     assert one.measured == Measured(at(0.9), at(3.7))
     end_sessions(other, 2.5, 6.0)
     assert other.measured == Measured(at(2.5), at(6.0))
-    assert one.settled and other.settled
+    assert one.settled
+    assert other.settled
 
 
 def test_a_client_keeps_up_the_load_until_all_are_measured() -> None:
@@ -187,7 +188,8 @@ def test_the_first_client_to_run_out_ends_the_window_for_all() -> None:
     end_sessions(other, 2.7)
     assert other.measured == Measured(at(0.7), at(2.7))
     assert not other.wants_session(at(2.7))
-    assert not one.settled and not other.settled
+    assert not one.settled
+    assert not other.settled
 
 
 def test_a_client_that_runs_out_after_its_measured_time_changes_nothing() -> None:
