@@ -52,12 +52,14 @@ def t_975(degrees: int) -> float:
     return _T_975[degrees - 1] if degrees <= len(_T_975) else 1.96 + 2.5 / degrees
 
 
+VALUES_MIN = 6
 BATCHES_MAX = 10  # of batch means; Schmeiser: few large batches estimate as well as many small ones
 _LAG_1_MAX = 0.9  # a larger autocorrelation of ten batch means cannot be told from 1
 
 
 def relative_half_width(values: Sequence[float], look: int = 0) -> float:
-    """Return the 95% half-width of the mean of a series, relative to the mean; infinite for fewer than two values.
+    """Return the 95% half-width of the mean of a series, relative to the mean; infinite for fewer than six values, which
+    do not show whether they are autocorrelated.
 
     ``values`` are in the order of time, such as session times, and may be autocorrelated. They are divided into at most
     ten batches of consecutive values (batch means: Schmeiser, Operations Research 30 (1982)). The first autocorrelation
@@ -69,7 +71,7 @@ def relative_half_width(values: Sequence[float], look: int = 0) -> float:
     """
     count = len(values)
     mean = fmean(values) if values else 0.0
-    if count < 2 or not mean:
+    if count < VALUES_MIN or not mean:
         return math.inf
     batches = min(count, BATCHES_MAX)
     edges = [round(index * count / batches) for index in range(batches + 1)]
@@ -77,7 +79,8 @@ def relative_half_width(values: Sequence[float], look: int = 0) -> float:
     squares = sum(each * each for each in off)
     if not squares:
         return 0.0
-    lag_1 = sum(one * other for one, other in pairwise(off)) / squares + 1 / batches  # unbiased for no autocorrelation
+    # The estimate is too low by about 1 / batches if there is no autocorrelation, and by more if there is some.
+    lag_1 = sum(one * other for one, other in pairwise(off)) / squares + 1.5 / batches
     lag_1 = min(max(lag_1, 0.0), _LAG_1_MAX)
     inflation = (1 + lag_1) / (1 - lag_1)
     degrees = max(1, int((batches - 1) / inflation))

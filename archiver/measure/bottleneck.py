@@ -14,7 +14,7 @@ from archiver.values.record import NO_LOCAL_PORT_REASON
 from results.model import ClientUsage, DiskUsage, LinkUsage, ServerUsage, Utilisation
 
 CLIENT_BUSY_PERCENT = 85.0  # of the busiest worker's time: on a core, or ready to run without one
-# Timers that fire late delay objects. But a machine that is busy with something else for a moment delays some, too: they
+# Late timers delay objects. But a machine that is busy with something else for a moment delays some, too, so they
 # show a limit only if they are late for a share of the time, and if the workers had work for most of it.
 CLIENT_LATE_SHARE = 0.1
 CLIENT_LATE_BUSY_PERCENT = 50.0

@@ -55,3 +55,11 @@ def test_sampling_measures_the_host_and_a_process_of_many_threads() -> None:
     assert all(milliseconds > 0 for rounds in document["milliseconds"].values() for milliseconds in rounds)
     together = document["medians"]["host"] + document["medians"]["process"]
     assert document["percent_of_core"] * 10 == pytest.approx(together)
+
+
+def test_method_simulates_coverage_and_bias_and_measures_the_tail() -> None:
+    document = small("method")
+    assert all(0 <= each["settled"] <= 1 and 0 <= each["coverage"] <= 1 for each in document["coverage"])
+    assert [each["votes_seconds"] for each in document["bias"]] == [0.45, 1.0, 2.5]
+    for percentiles in document["tail"].values():
+        assert all(values[0] >= 0.5 for values in percentiles.values())  # no answer comes before its time

@@ -206,14 +206,15 @@ def test_reading_everything_proves_everything() -> None:
 
 
 def test_the_half_width_of_independent_values_is_students() -> None:
-    values = [10.0, 12.0, 11.0, 9.0]
-    mean, deviation = 10.5, 1.290994
-    assert relative_half_width(values[:1]) == float("inf")
+    values = [10.0, 12.0, 11.0, 9.0, 10.0, 11.0]
+    mean, deviation = 10.5, 1.048809
+    assert relative_half_width(values[:5]) == float("inf")
     assert relative_half_width([]) == float("inf")
     assert relative_half_width([5.0] * 30) == 0.0
-    # The first autocorrelation of 10, 12, 11, 9 is -0.15 + 1/4 for the bias of four values: 0.1, and 2 degrees remain.
-    inflation = (1 + 0.1) / (1 - 0.1)
-    expected = t_quantile(1 - 0.05 * 6 / math.pi**2 / 2, 2) * deviation / 2 * math.sqrt(inflation) / mean
+    # Their first autocorrelation is 0.25 / 5.5 minus 0.5 / 5.5, plus 1.5 / 6 for the bias: 3 of 5 degrees remain.
+    lag_1 = (-0.75 + 0.75 - 0.75 + 0.75 - 0.25) / 5.5 + 0.25
+    inflation = (1 + lag_1) / (1 - lag_1)
+    expected = t_quantile(1 - 0.05 * 6 / math.pi**2 / 2, 3) * deviation / math.sqrt(6) * math.sqrt(inflation) / mean
     assert relative_half_width(values, look=1) == pytest.approx(expected, rel=1e-6)
 
 

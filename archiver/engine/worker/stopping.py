@@ -9,9 +9,10 @@ from sessions that the window's edges would cut.
 from __future__ import annotations
 
 import math
+from statistics import fmean
 from typing import NamedTuple
 
-from results.statistics import relative_half_width
+from results.statistics import VALUES_MIN, relative_half_width
 from scenarios.work.sessions import InWindow, UntilPrecise
 
 NO_END_NS = 2**62
@@ -30,7 +31,7 @@ class Measured(NamedTuple):
 class SessionStop:
     """One client: whole sessions after the warm-up, until the mean session time is precise enough.
 
-    The rule looks at the precision when the minimum is reached, and then whenever the number of sessions has grown by
+    The rule looks at the precision when the minimum is reached and there are six sessions, and then whenever the number of sessions has grown by
     half. ``relative_half_width`` corrects for the number of looks.
     """
 
@@ -41,7 +42,7 @@ class SessionStop:
         self._began_ns = 0
         self._session_seconds: list[float] = []
         self._looks = 0
-        self._next_look = 0  # number of sessions
+        self._next_look = VALUES_MIN  # number of sessions
         self.measured_from_ns = 0
         self.measured_to_ns = 0
         self.half_width = math.inf
@@ -70,6 +71,11 @@ class SessionStop:
         # If a limit ended it before its minimum time, even a precise result is too short to count as settled.
         self.settled = self.half_width <= stop.precision and elapsed_seconds >= stop.seconds_min
         return not (self.settled or is_at_limit)
+
+    @property
+    def mean_session_seconds(self) -> float:
+        """Return the mean time of the measured sessions; 0 if there are none."""
+        return fmean(self._session_seconds) if self._session_seconds else 0.0
 
     def _warms_up(self, now_ns: int) -> bool:
         self._began_ns = self._began_ns or now_ns

@@ -41,20 +41,21 @@ def measured(stop: SessionStop) -> float:
 @pytest.mark.parametrize(
     ("rule", "times", "seconds", "settled"),
     [
-        ({}, [9.0, 1.0], 3.0, True),  # one warm-up session, then steady: the minimum of seconds
+        ({}, [9.0, 0.5], 3.0, True),  # one warm-up session, then steady: the minimum of seconds
         ({}, [9.0, 0.25], 3.0, True),
-        ({}, [9.0, 2.0], 6.0, True),  # never fewer than three sessions
-        ({}, [9.0, 60.0], 180.0, True),  # not even beyond seconds_max
-        ({"sessions_min": 2}, [9.0, 60.0], 120.0, True),
-        ({"warm_up_sessions": 0}, [1.0], 3.0, True),
-        ({"warm_up_sessions": 2}, [9.0, 8.0, 1.0], 3.0, True),
+        ({}, [9.0, 1.0], 6.0, True),  # six sessions, before nothing is known of their autocorrelation
+        ({}, [9.0, 4.0], 12.0, False),  # never fewer than three sessions
+        ({}, [9.0, 60.0], 180.0, False),  # not even beyond seconds_max
+        ({"sessions_min": 2}, [9.0, 60.0], 120.0, False),
+        ({"warm_up_sessions": 0}, [0.5], 3.0, True),
+        ({"warm_up_sessions": 2}, [9.0, 8.0, 0.5], 3.0, True),
         ({}, [1.0, *[0.5, 1.5] * 20], 10.0, False),  # does not settle: the maximum of seconds
-        ({"precision": 2.0}, [1.0, *[0.5, 1.5] * 20], 4.0, True),
-        ({"precision": 1.0}, [1.0, *[0.5, 1.5] * 20], 6.0, True),  # at the second look, after half as many again
-        ({"warm_up_seconds": 4.0}, [3.0, 2.0, 1.0], 3.0, True),  # two sessions are warm-up
-        ({"warm_up_seconds": 60.0, "bytes_max": 25_000}, [1.0], 3.0, True),  # three, a tenth of the bytes
+        ({"precision": 2.0}, [1.0, *[0.5, 1.5] * 20], 6.0, True),
+        ({"precision": 0.64}, [1.0, *[0.5, 1.5] * 20], 8.5, True),  # at the second look, after half as many again
+        ({"warm_up_seconds": 4.0}, [3.0, 2.0, 0.5], 3.0, True),  # two sessions are warm-up
+        ({"warm_up_seconds": 60.0, "bytes_max": 25_000}, [0.5], 3.0, True),  # three, a tenth of the bytes
         ({"bytes_max": 5000}, [1.0, *[0.5, 1.5] * 20], 4.5, False),  # the maximum of bytes
-        ({"bytes_max": 1}, [1.0, 2.0], 6.0, True),  # but never before sessions_min
+        ({"bytes_max": 1}, [1.0, 2.0], 6.0, False),  # but never before sessions_min
         ({"seconds_max": 3.0}, [1.0, *[0.5, 1.5] * 20], 4.0, False),  # the session that runs is finished
     ],
 )
@@ -75,7 +76,7 @@ def test_large_sessions_have_a_minimum_of_their_own(large_session: str, sessions
 
 
 def test_warm_up_sessions_count_for_nothing() -> None:
-    assert measured(sessions_until_stop([60.0, 1.0])) == measured(sessions_until_stop([0.001, 1.0])) == 3.0
+    assert measured(sessions_until_stop([60.0, 0.5])) == measured(sessions_until_stop([0.001, 0.5])) == 3.0
 
 
 def test_the_measured_time_starts_when_the_first_measured_session_opens() -> None:

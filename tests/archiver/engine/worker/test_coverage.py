@@ -1,0 +1,25 @@
+"""The stop rules against simulated session times, whose true mean is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.method import BIAS_GOAL, COVERAGE_GOAL, Sample, bias_of, coverage_of
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [Sample(0.2, 0.05, 0.0), Sample(0.2, 0.05, 0.56), Sample(0.8, 0.02, 0.56), Sample(0.8, 0.05, 0.3)],
+    ids=str,
+)
+def test_most_settled_cells_are_as_precise_as_they_say(sample: Sample) -> None:
+    found = coverage_of(np.random.Generator(np.random.PCG64(1)), sample, 100)
+    assert found["settled"] >= 0.1
+    assert found["coverage"] >= COVERAGE_GOAL
+
+
+@pytest.mark.parametrize("votes_seconds", [0.45, 2.5])
+def test_votes_that_take_nearly_as_long_as_the_window_bias_no_rate(votes_seconds: float) -> None:
+    found = bias_of(np.random.Generator(np.random.PCG64(1)), votes_seconds, 1000)
+    assert abs(found["bias"]) < BIAS_GOAL + 3 * found["spread"] / 1000**0.5
