@@ -58,8 +58,8 @@ _LAG_1_MAX = 0.9  # a larger autocorrelation of ten batch means cannot be told f
 
 
 def relative_half_width(values: Sequence[float], look: int = 0) -> float:
-    """Return the 95% half-width of the mean of a series, relative to the mean; infinite for fewer than six values, which
-    do not show whether they are autocorrelated.
+    """Return the 95% half-width of the mean of a series, relative to the mean; infinite for fewer than six values,
+    which do not show whether they are autocorrelated.
 
     ``values`` are in the order of time, such as session times, and may be autocorrelated. They are divided into at most
     ten batches of consecutive values (batch means: Schmeiser, Operations Research 30 (1982)). The first autocorrelation

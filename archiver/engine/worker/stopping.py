@@ -31,8 +31,8 @@ class Measured(NamedTuple):
 class SessionStop:
     """One client: whole sessions after the warm-up, until the mean session time is precise enough.
 
-    The rule looks at the precision when the minimum is reached and there are six sessions, and then whenever the number of sessions has grown by
-    half. ``relative_half_width`` corrects for the number of looks.
+    The rule looks at the precision when the minimum is reached and there are six sessions, and then whenever the number
+    of sessions has grown by half. ``relative_half_width`` corrects for the number of looks.
     """
 
     def __init__(self, stop: UntilPrecise, session_bytes: int) -> None:

@@ -51,7 +51,7 @@ def measured(stop: SessionStop) -> float:
         ({"warm_up_sessions": 2}, [9.0, 8.0, 0.5], 3.0, True),
         ({}, [1.0, *[0.5, 1.5] * 20], 10.0, False),  # does not settle: the maximum of seconds
         ({"precision": 2.0}, [1.0, *[0.5, 1.5] * 20], 6.0, True),
-        ({"precision": 0.64}, [1.0, *[0.5, 1.5] * 20], 8.5, True),  # at the second look, after half as many again
+        ({"precision": 0.66}, [1.0, *[0.5, 1.5] * 20], 8.5, True),  # at the second look, after half as many again
         ({"warm_up_seconds": 4.0}, [3.0, 2.0, 0.5], 3.0, True),  # two sessions are warm-up
         ({"warm_up_seconds": 60.0, "bytes_max": 25_000}, [0.5], 3.0, True),  # three, a tenth of the bytes
         ({"bytes_max": 5000}, [1.0, *[0.5, 1.5] * 20], 4.5, False),  # the maximum of bytes
