@@ -21,13 +21,13 @@ from results.comparison.compare import (
     NOT_INTERLEAVED,
     Comparison,
     MeasuredRun,
-    Ratio,
     compare_runs,
 )
 from results.comparison.contract import comparison_document
 from results.comparison.documents import comparison_csv, comparison_figure, comparison_markdown, write_comparison
 from results.comparison.forms import differences_table, latencies_table, rates_table
 from results.comparison.power import detectable
+from results.comparison.ratios import Ratio
 from results.comparison.tables import comparison_tables, doubt_sentences, overall_sentences
 from results.figures.phases import png_bytes, svg_bytes
 from results.statistics import paired_ratio
