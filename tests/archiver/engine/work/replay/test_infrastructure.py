@@ -20,7 +20,7 @@ from archiver.engine.work.replay.instances import infrastructure_result
 from archiver.engine.work.replay.preparing import Preparation
 from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
 from archiver.engine.worker.client import Client
-from archiver.engine.worker.stopping import EverythingStop
+from archiver.engine.worker.stopping import EverythingStop, StopDecision
 from archiver.measure.folding import fold
 from archiver.measure.reports import InfrastructureReport, TallyKey
 from archiver.values.content import Content
@@ -68,7 +68,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.start_ns = time.monotonic_ns()
-        self.stop = EverythingStop(self.start_ns)
+        self.stop: StopDecision = EverythingStop(self.start_ns)
 
     def add_client(self, client: Client) -> None:
         self.clients.append(client)
@@ -296,7 +296,7 @@ def test_a_migration_keeps_locks_and_holds_and_removes_what_is_not_locked(run: R
     what = made(MIGRATION, instances=2)
     prepared = run.prepare(what)
     before = run.versions(run.location)
-    held, locked, unlocked = (what.places(part) for part in ("held", "locked", "unlocked"))  # type: ignore[arg-type]
+    held, locked, unlocked = (what.places(part) for part in ("held", "locked", "unlocked"))
     assert (len(held), len(locked), len(unlocked)) == (4, 4, 4)
     report, worker = run.carry_out(what, prepared)
     assert worker.errors == []
