@@ -20,11 +20,11 @@ from results.worm.findings import worm_document
 from tests.archiver.traces.made import write_example_files
 from tests.docs.json_page import Met, compare, generated, printed, tables
 from tests.docs.tutorial_page import in_shape, run_names, steps
-from tests.support.commands import archiver
+from tests.support.commands import archiver_within
 from tests.support.documented import ALL, example
 
-# Examples that need a platform's program run in tests/archiver/cli/platforms/test_platform.py, with a program in its place;
-# a comparison needs two runs, by their names: the tutorial has one; and only a run that broke off can be gone on with:
+# Examples that need a platform's program run with a substitute, in tests/archiver/cli/platforms/test_platform.py. A
+# comparison needs the names of two runs; the tutorial has one. Only an interrupted run can be resumed:
 # tests/archiver/cli/runs/test_resume.py.
 ELSEWHERE = ["archiver serve", "archiver compare", "archiver resume", "archiver capture"]
 ELSEWHERE += [name for name in ALL if name.startswith("archiver platform")]
@@ -41,7 +41,7 @@ OF_A_WORKLOAD = {("Judgement", field) for field in ("phase", "scale", "workload"
 def run(line: str) -> subprocess.CompletedProcess[str]:
     words = shlex.split(line)
     assert words[0] == "archiver"
-    return archiver(*words[1:], seconds_max=600)
+    return archiver_within(600, words[1:], {})
 
 
 def carry_out_the_tutorial() -> list[str]:

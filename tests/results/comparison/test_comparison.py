@@ -494,7 +494,10 @@ def test_the_smallest_difference_that_would_have_been_shown_is_stated_for_each_c
     assert clear.verdict == "better"
     assert clear.detectable_percent == pytest.approx(100 * math.expm1(detectable(5, 0.025) * error))
     assert same.detectable_percent == pytest.approx(100 * math.expm1(detectable(5, 0.05) * error))
-    assert 0 < comparison.overall[0].ratio.detectable_percent < clear.detectable_percent  # type: ignore[operator]
+    overall_percent = comparison.overall[0].ratio.detectable_percent
+    assert overall_percent is not None
+    assert clear.detectable_percent is not None
+    assert 0 < overall_percent < clear.detectable_percent
     assert "would show differences from" in overall_sentences(comparison)[0]
     assert [row[-1].text for row in differences_table(comparison, "cell", 0).rows] == ["3.3", "2.7"]
 
