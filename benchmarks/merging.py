@@ -120,7 +120,7 @@ def _report(random: np.random.Generator, worker: int) -> IntervalReport:
     for quantity in QUANTITIES:
         histogram = tally.histograms[quantity] = Histogram()
         histogram.add(part_of(_times(random)))
-    return IntervalReport({TallyKey(4, 0, False): tally}, [], [], worker=worker)
+    return IntervalReport({TallyKey(4, 0, "measured"): tally}, [], [], worker=worker)
 
 
 def _times(random: np.random.Generator) -> Any:
@@ -138,7 +138,7 @@ def merge_phase(phase: Phase, reports: Sequence[bytes]) -> int:
     merge = Merge(phase)
     for report in reports:
         merge.take(pickle.loads(report))
-    stages = (StageReport(0, 10**9, 2 * 10**9, 2 * 10**9, ended_early=False),)
+    stages = (StageReport(0, 10**9, 2 * 10**9, 2 * 10**9, ended_early=False, client_ns=10**9),)
     ended = [PhaseReport(2 * 10**9, [], Histogram(), None, stages, worker=i) for i in range(len(reports))]
     windows = merge.windows(ended, 0)
     merge.interval_rows(windows)

@@ -42,8 +42,8 @@ from archiver.engine.work.worker import run_phase
 from archiver.engine.worker import phase_run
 from archiver.engine.worker.assignment import Assignment
 from archiver.engine.workers.processes import PipeChannel
-from archiver.measure.folding import Folding, fold
-from archiver.measure.reports import Change, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.measure.folding import Rows, take
+from archiver.measure.reports import CpuSample, IntervalReport, PhaseReport
 from archiver.values.record import Operation, Recorder
 from archiver.values.retention import DateMaker, Retention
 from archiver.values.sizes import format_size
@@ -290,7 +290,7 @@ def _work(pipe: Connection[Any, Any], cores: Sequence[int]) -> None:
         except EOFError:
             return
         moments = _Moments()
-        with patch.object(mixed_phase_run, "Pacer", KEEPERS[keeper]), patch.object(phase_run, "fold", moments.fold):
+        with patch.object(mixed_phase_run, "Pacer", KEEPERS[keeper]), patch.object(phase_run, "take", moments.take):
             report = run_phase(assignment, _AtOnce(pipe))
         pipe.send(moments.figures(assignment.backend, report))
 
@@ -308,14 +308,12 @@ class _Moments:
     def __init__(self) -> None:
         self._rows: list[tuple[array[int], array[int], array[int]]] = []
 
-    def fold(
-        self, records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: dict[TallyKey, Tally]
-    ) -> list[Change]:
-        """As archiver.measure.folding.fold."""
+    def take(self, records: Sequence[Recorder], measured: Sequence[tuple[int, int]]) -> Rows | None:
+        """Do as archiver.measure.folding.take."""
         for record in records:
             new = slice(record.folded, record.used)
             self._rows.append((record.operation[new], record.due_ns[new], record.sent_ns[new]))
-        return fold(records, how, warm_up_ns, tallies)
+        return take(records, measured)
 
     def figures(self, backend: str, report: PhaseReport) -> dict[str, dict[str, float]]:
         """By case, after the warm-up."""

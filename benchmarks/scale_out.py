@@ -27,7 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from archiver.measure.folding import Folding, Population, fold
+from archiver.engine.worker.stopping import NO_END_NS
+from archiver.measure.folding import Folding, Population, fold, take
 from archiver.measure.merging import Merge
 from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, Tally, TallyKey
 from archiver.values.record import Operation, Recorder
@@ -239,7 +240,9 @@ def _reports(seconds: int) -> list[IntervalReport]:
         changed: list[Change] = []
         for interval in range(second * INTERVALS, (second + 1) * INTERVALS):
             records = [_rows(random, client, interval) for client in range(CONNECTIONS)]
-            changed += fold(records, how, 0, tallies)
+            rows = take(records, [(0, NO_END_NS)] * len(records))
+            assert rows is not None
+            changed += fold(rows, how, tallies)
         reports.append(IntervalReport(tallies, changed, []))
     return reports
 

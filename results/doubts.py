@@ -14,7 +14,7 @@ from archiver.values.sizes import format_bytes, format_duration, format_instant,
 from results.database import ObjectsFrom, RunDatabase, StoredRun
 from results.model import Result, Utilisation
 from results.tables.requests import request_differences
-from results.units import is_in_whole_sessions, parallel_cells
+from results.units import CLIENT_SHARE_MAX, parallel_cells
 
 DRIFT_PERCENT = 10.0
 CLOCK_SECONDS = 2.0
@@ -137,6 +137,20 @@ def _limited_by_client(recorded: _Recorded) -> Iterator[str]:
         )
 
 
+def _client_share(recorded: _Recorded) -> Iterator[str]:
+    """Warn if the client's own work is so much of an object's time that a faster platform would not show its gain."""
+    shares = {result.position: result.client.object_time_share or 0.0 for result in recorded.results}
+    slow = [result for result in recorded.results if shares[result.position] > CLIENT_SHARE_MAX]
+    if slow:
+        worst = max(slow, key=lambda result: shares[result.position])
+        yield (
+            f"in {recorded.share(slow)} the client itself takes more than {CLIENT_SHARE_MAX:.0%} of an object's time "
+            f"({_cell(worst)} most: {shares[worst.position]:.0%}, so its rate would be at most "
+            f"{worst.gain_without_client or 0:.2f} times as high if the client cost nothing): a faster platform shows "
+            "less than its gain; compare platforms at equal shares"
+        )
+
+
 def _limited_by_host(recorded: _Recorded) -> Iterator[str]:
     host = [result for result in recorded.results if result.limited_by == "host cpu"]
     if host:
@@ -148,7 +162,7 @@ def _limited_by_host(recorded: _Recorded) -> Iterator[str]:
 
 
 def _used_up(recorded: _Recorded) -> Iterator[str]:
-    early = [result for result in recorded.results if result.ended_early]
+    early = [result for result in recorded.results if result.ended_early and result.application]
     if early:
         yield (
             f"{recorded.share(early)} used up what they may archive before their time was over "
@@ -157,14 +171,18 @@ def _used_up(recorded: _Recorded) -> Iterator[str]:
 
 
 def _unsettled(recorded: _Recorded) -> Iterator[str]:
+    """Warn about imprecise cells, with the key of the stop rule that ended them."""
     cells = [result for result in recorded.results if not result.settled and not result.application]
-    unsettled = [result for result in cells if is_in_whole_sessions(result)]
-    used_up = [result for result in cells if not is_in_whole_sessions(result)]
-    if unsettled:
-        yield (
-            f"{len(unsettled)} of {len(recorded.results)} cells ended before their session time was known within the "
-            f"scenario's precision ({_cell(unsettled[0])} first); raise stop.seconds_max and stop.bytes_max"
-        )
+    for which, unsettled, keys in (
+        ("one client", [each for each in cells if each.clients == 1], "stop.seconds_max and stop.bytes_max"),
+        ("several clients", [each for each in cells if each.clients > 1 and not each.ended_early], "stop.seconds_min"),
+    ):
+        if unsettled:
+            yield (
+                f"{len(unsettled)} of {len(recorded.results)} cells, of {which}, ended before their mean session time "
+                f"was known within the scenario's precision ({_cell(unsettled[0])} first); raise {keys}"
+            )
+    used_up = [result for result in cells if result.ended_early]
     if used_up:
         yield (
             f"{len(used_up)} of {len(recorded.results)} cells ended before their window was over, because a client had "
@@ -340,6 +358,7 @@ _WARNINGS: tuple[Callable[[_Recorded], Iterable[str]], ...] = (
     _incomplete,
     _failed,
     _limited_by_client,
+    _client_share,
     _limited_by_host,
     _ended_connections,
     _used_up,

@@ -98,6 +98,8 @@ class ClientUsage:
     busiest_worker_percent: float  # share of the time that the busiest worker was on a core, or ready without one
     cpu_microseconds_per_object: float | None
     lateness_p99_ms: float  # scheduling delay: how late the event loop's timers fired
+    late_share: float | None = None  # share of these timers that fired 20 ms late or later; None: too few timers
+    object_time_share: float | None = None  # share of an object's time that is the client's own; None: no closed loop
     sessions_without_port: int = 0  # sessions of the whole phase that did not open: no local port was free
     links: tuple[LinkUsage, ...] = ()  # of the client's host; empty if the server shares it or no source sampled it
     memory_available_bytes: float | None = None  # minimum on the client's host; None: not sampled
@@ -291,7 +293,18 @@ class Result:
     attempt_ms: Latency | None = None  # service time without retries, of objects with requests; None: no such objects
     reconnect_ms: Latency | None = None  # time to reconnect, of objects whose connection the server had closed
     connections_per_session: float | None = None  # 1: the server closed none; None: no session ended in the time
+    session_half_width: float | None = None  # 95% half-width of the mean session time, relative; None: not known
     requests_per_connection: float | None = None  # requests before the server closed a connection; None: it closed none
+
+    @property
+    def gain_without_client(self) -> float | None:
+        """Upper bound of the rate if the client's own work took no time, relative to the measured rate.
+
+        In a closed loop the client's time and the platform's time of an object add up. If the client takes a share s of
+        it, the rate is at most 1 / (1 - s) times as high. None if that is not known.
+        """
+        share = self.client.object_time_share
+        return 1 / (1 - share) if share is not None and share < 1 else None
 
     @property
     def void(self) -> str:

@@ -35,28 +35,26 @@ LARGE_BYTES = 256 * 1024  # objects of this mean size are compared by MB/s, smal
 
 ERRORS = "some operations failed (see the table of errors); failed attempts are in no rate"
 INCOMPLETE = "incomplete: workers were lost, so the rate means nothing; see the doubts"
-UNSETTLED = "unsettled: the limits of the cell came before its mean session time was known within 5%"
+UNSETTLED = "unsettled: the cell ended before its mean session time was known within 5%"
 SHARE_USED_UP = "unsettled: a client had used up its share of objects before the measured time was over"
 UNSTEADY = "unsteady: the rate changed while it was measured; see the doubts"
 CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
+CLIENT_SHARE = "the client itself takes more than 10% of an object's time: see its share in the table of resource usage"
+CLIENT_SHARE_MAX = 0.10  # of an object's time
 HOST_LIMITED = "every core of the machine was busy: whatever ran there shares this number"
 CONNECTIONS_ENDED = "the platform ended connections within sessions: opening others is in this rate; see the doubts"
 
 _DOUBTS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
     (ERRORS, lambda result: result.errors > 0),
     (INCOMPLETE, lambda result: result.incomplete is not None),
-    (UNSETTLED, lambda result: not result.settled and is_in_whole_sessions(result)),
-    (SHARE_USED_UP, lambda result: not result.settled and not is_in_whole_sessions(result)),
+    (UNSETTLED, lambda result: not result.settled and not result.ended_early),
+    (SHARE_USED_UP, lambda result: not result.settled and result.ended_early),
     (UNSTEADY, lambda result: result.unsteady is not None),
     (CLIENT_LIMITED, lambda result: result.limited_by == "client"),
+    (CLIENT_SHARE, lambda result: (result.client.object_time_share or 0.0) > CLIENT_SHARE_MAX),
     (HOST_LIMITED, lambda result: result.limited_by == "host cpu"),
     (CONNECTIONS_ENDED, lambda result: result.requests_per_connection is not None),
 )
-
-
-def is_in_whole_sessions(result: Result) -> bool:
-    """Return whether whole sessions were measured until their mean time was precise: one client, one operation."""
-    return result.clients == 1 and not result.application
 
 
 class UnitKey(NamedTuple):

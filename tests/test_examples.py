@@ -23,8 +23,8 @@ from tests.docs.tutorial_page import in_shape, run_names, steps
 from tests.support.commands import archiver_within
 from tests.support.documented import ALL, example
 
-# Examples that need a platform's program run with a substitute, in tests/archiver/cli/platforms/test_platform.py. A
-# comparison needs the names of two runs; the tutorial has one. Only an interrupted run can be resumed:
+# Examples that need a platform's program run in tests/archiver/cli/platforms/test_platform.py, with a program in its
+# place. A comparison needs two runs, by their names; the tutorial has one. Only a run that broke off can be resumed:
 # tests/archiver/cli/runs/test_resume.py.
 ELSEWHERE = ["archiver serve", "archiver compare", "archiver resume", "archiver capture"]
 ELSEWHERE += [name for name in ALL if name.startswith("archiver platform")]

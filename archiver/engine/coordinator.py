@@ -6,6 +6,7 @@ from any client, worker or host.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from archiver.measure.bottleneck import judge
 from archiver.measure.client_usage import client_usage, incomplete, worker_rows
 from archiver.measure.histogram import Histogram, merged
 from archiver.measure.merging import Merge, Window, merge_of
-from archiver.measure.reports import Change, InfrastructureReport, IntervalReport, PartTally, Tally
+from archiver.measure.reports import INTERVAL_NS, Change, InfrastructureReport, IntervalReport, PartTally, Tally
 from archiver.measure.server_usage import ServerView, read_bytes, server_usage
 from archiver.values.clock import now_seconds
 from archiver.values.record import NO_LOCAL_PORT_REASON, Operation
@@ -44,6 +45,7 @@ from results.database import (
 )
 from results.model import Ceiling, ClientUsage, CriterionResult, FirstError, PartResult, Result, ServerUsage
 from scenarios.model import Phase, Workload
+from scenarios.work.base import Trait
 from scenarios.work.mix import RETRIEVES, WRITES_CONTENT
 
 
@@ -238,7 +240,15 @@ class Coordinator:
                 host, view = self._sampler.client_timeline(), self._setting.server
                 seen[edges] = (
                     server_usage(self._sampler.timelines(), view, work, *edges),
-                    client_usage(reports, window, work.objects, host, without_port, shares_host=view.shares_host),
+                    client_usage(
+                        reports,
+                        window,
+                        work.objects,
+                        host,
+                        without_port,
+                        closed_loop_clients=_closed_loop_clients(phase),
+                        shares_host=view.shares_host,
+                    ),
                 )
             usage, client = seen[edges]
             stages = [stage for report in reports for stage in report.stages if stage.workload == index]
@@ -249,7 +259,7 @@ class Coordinator:
             measured = Measured(
                 tally=tally,
                 outside=outside,
-                counts=_measured_counts(workload.name, outcome.intervals),
+                counts=_measured_counts(workload.name, outcome.intervals, window, start_ns),
                 window=window,
                 start_ns=start_ns,
                 stages=stages,
@@ -287,7 +297,7 @@ class Coordinator:
         The probe's workload has a result without objects, with the errors of the probe.
         """
         end_ns = time.monotonic_ns()
-        window = Window(start_ns, end_ns, None, None, settled=False)
+        window = Window(start_ns, end_ns, None, None, settled=False, seconds=(end_ns - start_ns) / 1e9)
         workload = phase.workloads[tried.probe.workload]
         merge = Merge(phase)
         merge.take(IntervalReport({}, [], tried.errors))
@@ -419,6 +429,7 @@ class Coordinator:
             "client": client,
             "limited_by": verdict.limited_by,
             "settled": measured.window.settled,
+            "session_half_width": _finite(measured.window.half_width),
             "unsteady": None,
             "achieved_per_second": rate,
             "objects_per_transaction": per_transaction and min(per_transaction, workload.objects_per_session),
@@ -439,6 +450,7 @@ _LATENCIES = (
     "session_service", "session_response", "session_open", "session_close", "object_service", "object_response",
     "first_byte", "transaction_send", "transaction_commit", "attempt", "reconnect",
 )  # fmt: skip
+_NOT_CLOSED: frozenset[Trait] = frozenset(("open loop", "replay", "infrastructure"))
 _ON_OBJECTS = {operation.label for operation in Operation if operation >= Operation.ARCHIVE}
 
 
@@ -471,14 +483,25 @@ def _together(phase: Phase, totals: Sequence[tuple[Tally, dict[str, int]]], seco
     return part_result("", whole, seconds)
 
 
-def _measured_counts(workload: str, rows: Sequence[IntervalRow]) -> list[int]:
-    """Return the objects of each whole interval of the measured time. The first and the last interval may be cut, so
-    they are excluded.
-    """
-    measured = {row.interval: row.objects for row in rows if row.workload == workload and row.part == "measured"}
-    if len(measured) < 3:
-        return []
-    return [measured.get(interval, 0) for interval in range(min(measured) + 1, max(measured))]
+def _measured_counts(workload: str, rows: Sequence[IntervalRow], window: Window, start_ns: int) -> list[int]:
+    """Return the objects of each whole interval of the time in which all clients were measured."""
+    first = -(-(window.from_ns - start_ns) // INTERVAL_NS)
+    last = (window.to_ns - start_ns) // INTERVAL_NS
+    objects: dict[int, int] = {}
+    for row in rows:
+        if row.workload == workload and first <= row.interval < last:
+            objects[row.interval] = objects.get(row.interval, 0) + row.objects
+    return [objects.get(interval, 0) for interval in range(first, last)]
+
+
+def _closed_loop_clients(phase: Phase) -> int:
+    """Return the clients of a phase whose only workload is a closed loop; 0 otherwise."""
+    traits = {trait for workload in phase.workloads for trait in workload.work.traits}
+    return phase.clients if len(phase.workloads) == 1 and not traits & _NOT_CLOSED else 0
+
+
+def _finite(half_width: float | None) -> float | None:
+    return None if half_width is None or math.isinf(half_width) else half_width
 
 
 def _histogram_row(workload: str, quantity: str, histogram: Histogram) -> HistogramRow:

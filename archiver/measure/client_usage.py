@@ -18,6 +18,9 @@ from results.database import WorkerRow
 from results.model import ClientUsage
 from results.resources import CLIENT, Timeline
 
+LATE_NS = 20_000_000
+TIMERS_MIN = 100  # fewer do not show a share of the time
+
 
 def incomplete(carried: Carried) -> str | None:
     """Return that workers were lost, with the first reason; None if none was."""
@@ -60,11 +63,13 @@ def client_usage(
     host: Timeline | None = None,
     sessions_without_port: int = 0,
     *,
+    closed_loop_clients: int = 0,
     shares_host: bool = False,
 ) -> ClientUsage:
     """Return what the workers used in the window, by counters interpolated at its edges, and their ``host``'s usage.
 
-    A server may share that host with them.
+    A server may share that host with them. ``closed_loop_clients``: clients that had one object outstanding all the
+    time; 0 if there were none, or others with them.
     """
     seconds = (window.to_ns - window.from_ns) / 1e9
     edges = (window.from_ns, window.to_ns)
@@ -73,12 +78,16 @@ def client_usage(
         on_core, waiting = _cpu_seconds(report, edges)
         used.append(on_core)
         busy.append(on_core + waiting)
-    late = merged(report.lateness for report in reports).latency()
+    lateness = merged(report.lateness for report in reports)
+    late = lateness.latency()
+    client_seconds = closed_loop_clients * seconds
     usage = ClientUsage(
         cpu_percent=sum(used) / seconds * 100 if seconds else 0.0,
         busiest_worker_percent=max(busy) / seconds * 100 if seconds else 0.0,
         cpu_microseconds_per_object=sum(used) / objects * 1e6 if objects else None,
         lateness_p99_ms=late.p99 if late is not None else 0.0,
+        late_share=lateness.share_from(LATE_NS) if lateness.count >= TIMERS_MIN else None,
+        object_time_share=min(1.0, sum(busy) / client_seconds) if client_seconds and objects else None,
         sessions_without_port=sessions_without_port,
     )
     return usage if host is None else _with_host(usage, host, edges, shares_host=shares_host)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archiver.measure.histogram import Histogram, parts_of
-from archiver.measure.reports import INTERVAL_NS, Change, PartTally, Tally, TallyKey
+from archiver.measure.reports import INTERVAL_NS, Change, PartOfPhase, PartTally, Tally, TallyKey
 from archiver.values.record import PLATFORM_ERROR, Delays, Operation, Recorder, Status
 
 _Column = NDArray[np.int64]
@@ -39,6 +39,7 @@ _OBJECT_QUANTITIES = (
     ("object_response", "due_ns", "done_ns"),
     ("first_byte", "sent_ns", "first_byte_ns"),
 )
+_PARTS: tuple[PartOfPhase, ...] = ("warm-up", "measured", "drain")
 _DELAYS = tuple(field.name for field in fields(Delays))
 
 
@@ -94,27 +95,48 @@ class Folding:
     is_open_loop: bool = False
 
 
-def fold(records: Sequence[Recorder], how: Folding, warm_up_ns: int, tallies: dict[TallyKey, Tally]) -> list[Change]:
-    """Add the rows not yet folded to ``tallies``; return ranges of changed objects.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A copy of rows of several clients, one after another."""
 
-    Rows that ended before ``warm_up_ns`` are warm-up. ``records`` are all clients of one workload together: folding
-    takes 1 to 2 ms for few rows as for thousands, and it delays operations that are due meanwhile.
+    columns: dict[str, _Column]
+    from_ns: _Column  # by row: measured time of its client
+    to_ns: _Column
+
+
+def take(records: Sequence[Recorder], measured: Sequence[tuple[int, int]]) -> Rows | None:
+    """Copy the rows not yet folded, and mark them as folded; None if there are none.
+
+    ``measured`` bounds the measured time of each record's client, CLOCK_MONOTONIC nanoseconds.
     """
+    edges = [each for each, record in zip(measured, records, strict=True) if record.folded < record.used]
     new = [record for record in records if record.folded < record.used]
     if not new:
-        return []
+        return None
     columns = {
         name: np.frombuffer(b"".join([memoryview(getattr(each, name))[each.folded : each.used] for each in new]), code)
         for name, code in Recorder.COLUMNS
     }
     columns |= delays_of(new)
+    from_ns, to_ns = np.repeat(np.array(edges, dtype=np.int64), [each.used - each.folded for each in new], axis=0).T
     for record in new:
         record.folded = record.used
+    return Rows(columns, from_ns, to_ns)
+
+
+def fold(rows: Rows, how: Folding, tallies: dict[TallyKey, Tally]) -> list[Change]:
+    """Add rows of one workload to ``tallies``; return ranges of changed objects.
+
+    Rows that ended before the measured time of their client are warm-up, after it drain. It takes 1 to 2 ms for few
+    rows as for thousands, so the rows of all clients are folded together.
+    """
+    columns = rows.columns
     operation, done_ns = columns["operation"], columns["done_ns"]
     good = columns["status"] == Status.OK
     interval = (done_ns - how.start_ns) // INTERVAL_NS
-    keys, tally_of = np.unique(2 * interval + (done_ns < warm_up_ns), return_inverse=True)
-    into = [tallies.setdefault(TallyKey(key // 2, how.workload, bool(key % 2)), Tally()) for key in keys.tolist()]
+    part = np.where(done_ns < rows.from_ns, 0, np.where(done_ns > rows.to_ns, 2, 1))
+    keys, tally_of = np.unique(3 * interval + part, return_inverse=True)
+    into = [tallies.setdefault(TallyKey(key // 3, how.workload, _PARTS[key % 3]), Tally()) for key in keys.tolist()]
     _count(into, tally_of, columns, good, how)
     _take_times(into, tally_of, columns, good, how)
     if how.population.in_parts:

@@ -139,6 +139,13 @@ class Histogram:
         self._merge()
         return int(self._counts.sum())
 
+    def share_from(self, least_ns: int) -> float:
+        """Return the share of values of at least so much, with the histogram's resolution; 0 if there are none."""
+        self._merge()
+        first = int(index_of(np.array([least_ns], dtype=np.int64))[0])
+        total = int(self._counts.sum())
+        return int(self._counts[self._indices >= first].sum()) / total if total else 0.0
+
     def part(self) -> HistogramPart:
         """Return the merged counts as a sparse part."""
         self._merge()

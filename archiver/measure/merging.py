@@ -15,29 +15,45 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, PhaseReport, StageReport, Tally, TallyKey
+from archiver.measure.reports import (
+    INTERVAL_NS,
+    Change,
+    IntervalReport,
+    PartOfPhase,
+    PhaseReport,
+    StageReport,
+    Tally,
+    TallyKey,
+)
 from archiver.measure.server_usage import WorkDone
 from archiver.values.record import ErrorKind
 from results.database import ArchivedRange, IntervalRow, PartRow
 from results.model import FirstError
+from results.statistics import BATCHES_MAX, relative_half_width
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import RETRIEVES, WRITES_CONTENT
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The measured time of a workload. ``first`` and ``last`` bound its intervals if it is a window of time."""
+    """The measured time of a workload: the time in which all of its clients are measured.
+
+    ``first`` and ``last`` bound its intervals if it is a window of time. Otherwise each client is measured in whole
+    sessions of its own.
+    """
 
     from_ns: int
     to_ns: int
     first: int | None
     last: int | None
     settled: bool
+    seconds: float  # divisor of the rates: mean measured time of a client
+    half_width: float | None = None  # of the mean session time, relative; None: its stop rule has no precision
 
-    def part(self, key: TallyKey) -> str:
+    def part(self, key: TallyKey) -> PartOfPhase:
         """Return warm-up, measured or drain."""
         if self.first is None or self.last is None:
-            return "warm-up" if key.warm_up else "measured"
+            return key.part
         if key.interval < self.first:
             return "warm-up"
         return "measured" if key.interval < self.last else "drain"
@@ -99,7 +115,7 @@ class Merge:
             course = self._courses[report.worker] = _Course()
         for key, tally in report.tallies.items():
             self._take_tally(key, tally)
-            if not (self._in_whole_sessions and key.warm_up):
+            if not self._in_whole_sessions or key.part == "measured":
                 course.add(max(0, key.interval), tally)
         if len(self._tallies) >= PACK_AT:
             self._packed.append(zlib.compress(pickle.dumps(self._tallies, pickle.HIGHEST_PROTOCOL), 1))
@@ -126,23 +142,62 @@ class Merge:
     def _window(self, workload: Workload, stages: Sequence[StageReport], start_ns: int) -> Window:
         """Return the measured time of a workload, over all workers."""
         if not stages:
-            return Window(start_ns, start_ns, None, None, False)
+            return Window(start_ns, start_ns, None, None, False, 0.0)
         settled = not any(stage.ended_early for stage in stages)
         starts, ends = [each.measured_from_ns for each in stages], [each.measured_to_ns for each in stages]
         match workload.work.measured_time:
             case "sessions":
-                return Window(max(starts), max(*starts, min(ends)), None, None, settled)
+                return self._of_sessions(workload, stages, settled, start_ns)
             case "all":
-                return Window(min(starts), max(min(starts), *ends), None, None, settled)
+                from_ns, to_ns = min(starts), max(min(starts), *ends)
+                return Window(from_ns, to_ns, None, None, settled, (to_ns - from_ns) / 1e9)
             case "intervals":
                 first = -(-(max(starts) - start_ns) // INTERVAL_NS)
                 last = max(first, (min(ends) - start_ns) // INTERVAL_NS)
-                if first == last and workload.work.is_shown_whole:
-                    # The clients used up their shares within the warm-up. The result covers the whole time, marked as
-                    # unsettled.
-                    ended_ns = max(start_ns + 1, *(stage.ended_ns for stage in stages))
-                    return Window(start_ns, ended_ns, 0, math.ceil((ended_ns - start_ns) / INTERVAL_NS), False)
-                return Window(start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS, first, last, settled)
+                from_ns, to_ns = start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS
+                return Window(from_ns, to_ns, first, last, settled, (to_ns - from_ns) / 1e9)
+
+    def _of_sessions(self, workload: Workload, stages: Sequence[StageReport], settled: bool, start_ns: int) -> Window:
+        """Return the measured time of clients that are measured in whole sessions, each in its own time."""
+        seconds = sum(stage.client_ns for stage in stages) / workload.clients / 1e9
+        if not seconds and workload.clients > 1:
+            # The clients used up their shares within the warm-up. The result covers the whole time, marked as
+            # unsettled.
+            ended_ns = max(start_ns + 1, *(stage.ended_ns for stage in stages))
+            last = math.ceil((ended_ns - start_ns) / INTERVAL_NS)
+            return Window(start_ns, ended_ns, 0, last, False, (ended_ns - start_ns) / 1e9)
+        measured = [stage for stage in stages if stage.client_ns] or stages
+        starts, ends = ([each.measured_from_ns for each in measured], [each.measured_to_ns for each in measured])
+        from_ns, to_ns = max(starts), min(ends)
+        if from_ns >= to_ns:  # sessions take longer than the window: at no time all clients are measured
+            from_ns, to_ns = min(starts), max(ends)
+        half_width = stages[0].half_width
+        if half_width is None:
+            half_width = self._session_half_width(self._phase.workloads.index(workload), (to_ns - from_ns) / 1e9)
+            settled = settled and half_width <= workload.work.precision
+        return Window(from_ns, to_ns, None, None, settled, seconds, half_width)
+
+    def _session_half_width(self, workload: int, seconds: float) -> float:
+        """Return the relative half-width of the mean session time of several clients.
+
+        Sessions of several clients overlap in time and share its events. So a batch is the sessions that ended in a
+        part of the time which is at least as long as a mean session.
+        """
+        times: dict[int, tuple[int, int]] = {}  # by interval: sessions, nanoseconds
+        for key, tally in self._all():
+            service = tally.histograms.get("session_service")
+            if key.workload == workload and key.part == "measured" and service is not None:
+                sessions, total_ns = times.get(key.interval, (0, 0))
+                times[key.interval] = (sessions + service.count, total_ns + service.total_ns)
+        if not times:
+            return math.inf
+        sessions, total_ns = (sum(column) for column in zip(*times.values(), strict=True))
+        batches = min(BATCHES_MAX, len(times), int(seconds / (total_ns / sessions / 1e9)))
+        if batches < 2:
+            return math.inf
+        in_order = np.array([times[interval] for interval in sorted(times)])
+        sums = [part.sum(axis=0).tolist() for part in np.array_split(in_order, batches)]
+        return relative_half_width([total_ns / sessions for sessions, total_ns in sums])
 
     def totals(self, windows: Sequence[Window]) -> list[tuple[Tally, dict[str, int]]]:
         """Return the measured tally of each workload, and the counts of objects and errors outside the measured
@@ -168,7 +223,7 @@ class Merge:
         all that ended in its measured time.
         """
         moved = Counter[str]()
-        if self._in_whole_sessions:
+        if self._in_whole_sessions and self._phase.clients == 1:
             for key, tally in self._all():
                 if window.part(key) == "measured":
                     moved.update(self._bytes_of(key, tally), objects=tally.objects)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from archiver.measure.histogram import Histogram
 from archiver.values.record import ErrorKind
 
+PartOfPhase = Literal["warm-up", "measured", "drain"]
 INTERVAL_NS = 250_000_000  # resolution of the time line, and of the measured window of several clients
 
 
@@ -89,11 +90,11 @@ def _merge(histograms: dict[str, Histogram], others: Mapping[str, Histogram]) ->
 
 
 class TallyKey(NamedTuple):
-    """The rows that a tally counts: those of one workload that ended in one interval, in or after the warm-up."""
+    """The rows that a tally counts: those of one workload that ended in one interval and one part of the phase."""
 
     interval: int  # number of INTERVAL_NS since the phase's start
     workload: int
-    warm_up: bool
+    part: PartOfPhase
 
 
 class Change(NamedTuple):
@@ -127,9 +128,9 @@ class IntervalReport:
 class StageReport:
     """How a workload went in one worker. Times are CLOCK_MONOTONIC nanoseconds.
 
-    ``measured_from_ns`` and ``measured_to_ns`` bound what counts. Of one client that is measured in whole sessions:
-    from the first measured session's opening to the last one's closing. Of others: from the end of the warm-up to the
-    planned end, or to when a client had used up its share.
+    ``measured_from_ns`` and ``measured_to_ns`` bound what counts. Of clients that are measured in whole sessions: the
+    time in which all of them are measured, and ``client_ns`` is the sum of their own measured times. Of others: from
+    the end of the warm-up to the planned end, or to when a client had used up its share.
     """
 
     workload: int
@@ -144,6 +145,8 @@ class StageReport:
     dropped: int = 0
     backlog_max: int = 0
     lateness: Histogram = field(default_factory=Histogram)
+    client_ns: int = 0
+    half_width: float | None = None  # of one client's mean session time, as its stop rule saw it last
 
     def moved(self, by_ns: int) -> StageReport:
         """Return the same on a clock that is ahead by ``by_ns``."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from archiver.values.sizes import format_size
 from results.model import Result, ServerUsage, Utilisation
-from results.reference.published import NAME, dr550
+from results.reference.published import dr550
 from results.resources import CLIENT, QUANTITIES, Spread, Timeline
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
 from results.tables.requests import SHARE_IN_TIME, RequestCount
@@ -271,6 +271,12 @@ def _client_microseconds(group: _UsageGroup) -> float | None:
     return _weighted_mean((objects, each) for objects, each in spent if each is not None)
 
 
+def _client_share(group: _UsageGroup) -> float | None:
+    shares = [(result.seconds, result.client.object_time_share) for result in group.results]
+    mean = _weighted_mean((seconds, share) for seconds, share in shares if share is not None)
+    return mean * 100 if mean is not None else None
+
+
 _GROUP_COLUMNS = (
     Column("operation", of=lambda group: group.operation, label=True),
     Column("object size", of=lambda group: format_size(group.object_bytes), label=True),
@@ -293,11 +299,14 @@ _RESOURCES = TableSpec(
             "network", "MB/s", lambda group: group.mean(lambda server: server.network_megabytes_per_second, _seconds), 2
         ),
         Column("client CPU", "µs/object", _client_microseconds, 1),
+        Column("client", "% of time", _client_share),
     ),
     "During the measured time, all objects per session together. 100% of server CPU is one core; a thread is busy while"
     " it has a core, or could use one and has none; MB are 10^6 bytes. Disks are those that hold the store's data,"
     " where it is known which they are; busy: the busiest of them, and all of them added. Network: loopback where the"
-    " client is on the server's machine, else every other interface, both directions.",
+    " client is on the server's machine, else every other interface, both directions."
+    " Client: its share of an object's time in a closed loop; if it cost"
+    " nothing, a share s would allow at most 1/(1-s) times the rate.",
 )
 
 
@@ -325,7 +334,7 @@ _LIMITS = TableSpec(
     ),
     "A result is limited by the resource that is nearest to full, by a measure that shows when it is full; by the"
     " client before all others. Shares are means over the seconds; by the utilisation law what is used to a share U"
-    f" bears 1/U times the load, and at least that where U is only busy time. Published, {NAME}:"
+    " bears 1/U times the load, and at least that where U is only busy time. Published, {NAME}:"
     f" {'; '.join(dr550().resources.conclusions)}.",
 )
 

@@ -74,9 +74,9 @@ class _StopTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
 
 # Keys of [stop] that have a meaning for one client only, or for several only.
 _OF_ONE_CLIENT = frozenset(
-    ("warm_up_sessions", "sessions_min", "large_sessions_min", "large_session", "seconds_max", "bytes_max", "precision")
+    ("warm_up_sessions", "sessions_min", "large_sessions_min", "large_session", "seconds_max", "bytes_max")
 )
-_OF_SEVERAL_CLIENTS = frozenset(("warm_up_seconds", "client_bytes_max"))
+_OF_SEVERAL_CLIENTS = frozenset(("client_bytes_max",))
 
 
 class _SweepTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -769,7 +769,9 @@ def _expand(table: _File, order: Order, order_seed: int, repetitions: int) -> tu
 def _stop_rule(table: _StopTable, session_bytes: int, clients: int) -> StopRule:
     """Return the stop rule of one cell: one client is measured in whole sessions, several in a window."""
     if clients > 1:
-        return InWindow(float(table.seconds_min), int(table.client_bytes_max), float(table.warm_up_seconds))
+        return InWindow(
+            float(table.seconds_min), int(table.client_bytes_max), float(table.warm_up_seconds), table.precision
+        )
     return UntilPrecise(
         seconds_min=float(table.seconds_min),
         seconds_max=float(table.seconds_max),
@@ -777,4 +779,5 @@ def _stop_rule(table: _StopTable, session_bytes: int, clients: int) -> StopRule:
         precision=table.precision,
         sessions_min=table.large_sessions_min if session_bytes > table.large_session else table.sessions_min,
         warm_up_sessions=table.warm_up_sessions,
+        warm_up_seconds=float(table.warm_up_seconds),
     )

@@ -7,6 +7,7 @@ kinds are ``Sessions``, ``Mix``, ``Replay`` and ``Infrastructure``.
 from __future__ import annotations
 
 from collections.abc import Set
+from math import inf
 from typing import Literal, NamedTuple
 
 from archiver.values.retention import Lock
@@ -79,14 +80,14 @@ class Work:
         return "all"
 
     @property
+    def precision(self) -> float:
+        """Return the 95% half-width of the mean session time, relative, that a settled result has at most."""
+        return inf
+
+    @property
     def may_leave_out(self) -> bool:
         """Return whether an operation without an object is left out, and counted as such."""
         return True
-
-    @property
-    def is_shown_whole(self) -> bool:
-        """Return whether a result without measured time covers the whole duration instead, marked as unsettled."""
-        return False
 
     @property
     def starts_seconds(self) -> float:

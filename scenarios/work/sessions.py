@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import Literal
 
 from archiver.values.sizes import format_size
 from scenarios.work.base import Archived, MeasuredTime, Work
 from scenarios.work.mix import MAKES_OBJECTS, OperationName
 
+WARM_UP_SHARE = 0.1  # of bytes_max, at most
+SESSIONS_OF_EACH_MIN = 3  # for the warm-up, the measured time, and the load until the other clients are measured
+
 
 @dataclass(frozen=True, slots=True)
 class UntilPrecise:
-    """One client: whole sessions, after ``warm_up_sessions`` of them.
+    """One client: whole sessions, after a warm-up of at least ``warm_up_sessions`` and ``warm_up_seconds``.
 
-    It takes at least ``sessions_min`` and ``seconds_min``. After that it continues until the mean session time is known
-    within ``precision`` (95% half-width, relative). The limits ``seconds_max`` and ``bytes_max`` end it earlier, but
+    The warm-up ends when it has moved a tenth of ``bytes_max``, too, but not before ``warm_up_sessions``. The measured
+    part takes at least ``sessions_min`` and ``seconds_min``. It continues until the mean session time is known within
+    ``precision`` (95% half-width, relative). The limits ``seconds_max`` and ``bytes_max`` end it earlier, but
     never before ``sessions_min``.
     """
 
@@ -31,6 +35,7 @@ class UntilPrecise:
     precision: float
     sessions_min: int = 1
     warm_up_sessions: int = 0
+    warm_up_seconds: float = 0.0
 
     @property
     def measured_time(self) -> MeasuredTime:
@@ -38,19 +43,28 @@ class UntilPrecise:
 
     def sessions_max(self, session_bytes: int) -> int:
         """Upper bound of the sessions that a client begins, warm-up included."""
-        return self.warm_up_sessions + max(self.sessions_min, ceil(self.bytes_max / session_bytes))
+        measured = max(self.sessions_min, ceil(self.bytes_max / session_bytes))
+        return self.warm_up_sessions_max(session_bytes) + measured
+
+    def warm_up_sessions_max(self, session_bytes: int) -> int:
+        """Upper bound of the warm-up's sessions."""
+        if not self.warm_up_seconds:
+            return self.warm_up_sessions
+        return max(self.warm_up_sessions, ceil(WARM_UP_SHARE * self.bytes_max / session_bytes))
 
 
 @dataclass(frozen=True, slots=True)
 class InWindow:
-    """Several clients: sessions that end in ``seconds`` after ``warm_up_seconds``.
+    """Several clients: whole sessions, in a window of ``seconds`` after ``warm_up_seconds``.
 
-    The window ends earlier when the first client has used up its share of ``client_bytes_max``.
+    The window ends earlier when the first client has used up its share of ``client_bytes_max``, which is at least three
+    sessions. ``precision``: the 95% half-width of the mean session time, relative, that a settled result has.
     """
 
     seconds: float
     client_bytes_max: int
     warm_up_seconds: float = 0.0
+    precision: float = 0.05
 
     @property
     def seconds_max(self) -> float:
@@ -58,11 +72,11 @@ class InWindow:
 
     @property
     def measured_time(self) -> MeasuredTime:
-        return "intervals"
+        return "sessions"
 
     def sessions_max(self, session_bytes: int) -> int:
         """Upper bound of the sessions that a client begins, warm-up included."""
-        return max(1, ceil(self.client_bytes_max / session_bytes))
+        return max(SESSIONS_OF_EACH_MIN, ceil(self.client_bytes_max / session_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,7 @@ class AllObjects:
     """Any number of clients: each handles its assigned objects, for any duration."""
 
     seconds_max: float = 60.0
+    precision: float = inf
 
     @property
     def measured_time(self) -> MeasuredTime:
@@ -120,6 +135,10 @@ class Sessions(Work):
         return self.stop.measured_time
 
     @property
+    def precision(self) -> float:
+        return self.stop.precision
+
+    @property
     def planned_seconds(self) -> float | None:
         return self.stop.seconds_max if isinstance(self.stop, InWindow) else None
 
@@ -130,10 +149,6 @@ class Sessions(Work):
     @property
     def may_leave_out(self) -> bool:
         return False
-
-    @property
-    def is_shown_whole(self) -> bool:
-        return True
 
     @property
     def seconds_max(self) -> float:

@@ -11,7 +11,7 @@ import pytest
 
 from results.database import FILE_NAME, PhaseRecord, PhaseTimes, RunDatabase, RunRecord
 from results.doubts import doubts
-from results.model import Latency, Result, ServerUsage, Utilisation
+from results.model import ClientUsage, Latency, Result, ServerUsage, Utilisation
 from results.resources import SourceProblem
 from tests.results.watched_run import PLATFORM, phase_record, sample
 
@@ -97,7 +97,7 @@ def test_doubts_about_a_run(
         ("archive", {"limited_by": "host cpu"}, "1 of 2 cells had every core of this machine busy (archive 8KiB x 25"),
         ("archive", {"limited_by": "server disk"}, None),
         ("archive", {"limited_by": None}, None),
-        ("archive", {"settled": False}, "1 of 2 cells ended before their session time was known"),
+        ("archive", {"settled": False}, "1 of 2 cells, of one client, ended before their mean session time was known"),
         (
             "archive",
             {"unsteady": "it slowed by half"},
@@ -328,13 +328,30 @@ def test_what_was_too_short_to_be_seen_for_itself_is_not_doubted(
 
 
 @pytest.mark.parametrize(
-    ("clients", "remedy", "other"),
-    [(1, "stop.seconds_max and stop.bytes_max", "client_bytes_max"), (4, "stop.client_bytes_max", "seconds_max")],
+    ("clients", "ended_early", "remedy", "other"),
+    [
+        (1, False, "stop.seconds_max and stop.bytes_max", "client_bytes_max"),
+        (4, False, "stop.seconds_min", "bytes_max"),
+        (4, True, "stop.client_bytes_max", "seconds_m"),
+    ],
 )
 def test_the_remedy_for_an_unsettled_cell_applies_to_its_clients(
-    doubts_of: Doubts, make_result: MakeResult, clients: int, remedy: str, other: str
+    doubts_of: Doubts, make_result: MakeResult, clients: int, ended_early: bool, remedy: str, other: str
 ) -> None:
-    (doubt,) = doubts_of(make_result(clients=clients, settled=False))
-    assert doubt.startswith("1 of 1 cells ended before")
+    (doubt,) = doubts_of(make_result(clients=clients, settled=False, ended_early=ended_early, sessions=400))
+    assert doubt.startswith("1 of 1 cells")
     assert doubt.endswith(f"raise {remedy}")
     assert other not in doubt
+
+
+def test_a_client_that_takes_more_than_a_tenth_of_an_objects_time_is_doubted(
+    doubts_of: Doubts, make_result: MakeResult
+) -> None:
+    def with_share(share: float, position: int) -> Result:
+        client = ClientUsage(20.0, 20.0, 100.0, 0.1, object_time_share=share)
+        return make_result(client=client, position=position)
+
+    assert doubts_of(with_share(0.10, 1)) == []
+    (doubt,) = doubts_of(with_share(0.05, 1), with_share(0.34, 2), with_share(0.2, 3))
+    assert doubt.startswith("in 2 of 3 cells the client itself takes more than 10% of an object's time")
+    assert "34%, so its rate would be at most 1.52 times as high if the client cost nothing" in doubt

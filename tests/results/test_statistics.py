@@ -14,6 +14,7 @@ from results.statistics import (
     estimate,
     paired_ratio,
     pairs_needed,
+    relative_half_width,
     t_975,
     t_quantile,
     t_two_sided,
@@ -204,3 +205,27 @@ def test_among_very_many_it_is_clopper_and_pearsons_limit(sampled: int, bad: int
 
 def test_reading_everything_proves_everything() -> None:
     assert bad_objects_max(1000, 1000, 3, 0.99) == 3
+
+
+def test_the_half_width_of_independent_values_is_students() -> None:
+    values = [10.0, 12.0, 11.0, 9.0]
+    mean, deviation = 10.5, 1.290994
+    assert relative_half_width(values[:1]) == float("inf")
+    assert relative_half_width([]) == float("inf")
+    assert relative_half_width([5.0] * 30) == 0.0
+    # The first autocorrelation of 10, 12, 11, 9 is -0.15 + 1/4 for the bias of four values: 0.1, and 2 degrees remain.
+    inflation = (1 + 0.1) / (1 - 0.1)
+    expected = t_quantile(1 - 0.05 * 6 / math.pi**2 / 2, 2) * deviation / 2 * math.sqrt(inflation) / mean
+    assert relative_half_width(values, look=1) == pytest.approx(expected, rel=1e-6)
+
+
+def test_each_look_has_a_smaller_share_of_the_error() -> None:
+    values = [10.0, 12.0, 11.0, 9.0, 10.5, 11.5]
+    widths = [relative_half_width(values, look) for look in (0, 1, 2, 3, 10)]
+    assert widths == sorted(widths)
+    assert len(set(widths)) == 5
+
+
+def test_a_trend_and_autocorrelation_widen_the_interval() -> None:
+    alternating, in_two_halves = [9.0, 11.0] * 50, [9.0] * 50 + [11.0] * 50
+    assert relative_half_width(in_two_halves) > 10 * relative_half_width(alternating)

@@ -97,9 +97,9 @@ def test_phases_are_numbered_in_the_order_in_which_they_run() -> None:
 
 
 @given(st.integers(0, 2**63))
-def test_the_full_matrix_archives_at_most_30_gb_whatever_the_order(seed: int) -> None:
+def test_the_full_matrix_archives_at_most_36_gb_whatever_the_order(seed: int) -> None:
     _, bytes_max = read_scenario("dr550", order_seed=seed).archived_max()
-    assert bytes_max <= 30e9
+    assert bytes_max <= 36e9
 
 
 @given(st.integers(0, 2**63))
@@ -597,9 +597,8 @@ objects_per_session = [10]
 @pytest.mark.parametrize(
     ("clients", "key", "which"),
     [
-        ("[1]", 'warm_up_seconds = "1s"', "several clients"),
         ("[1]", 'client_bytes_max = "1MB"', "several clients"),
-        ("[2, 4]", "precision = 0.1", "one client"),
+        ("[2, 4]", "sessions_min = 2", "one client"),
         ("[2, 4]", 'seconds_max = "5s"', "one client"),
     ],
 )

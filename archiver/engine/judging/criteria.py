@@ -181,7 +181,7 @@ class _Watched:
         if part is None:
             return
         first, end = self._window if self._window is not None else (0, math.inf)
-        measured = not key.warm_up and first <= key.interval < end
+        measured = key.part == "measured" and first <= key.interval < end
         if measured or not self._in_parts:
             self._errors += part.errors
         # Sessions of an open loop that end after its measured time were due before. They count in its times, not in its

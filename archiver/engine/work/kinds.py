@@ -77,14 +77,15 @@ class Measured:
     @property
     def seconds(self) -> float:
         """Return the measured time in seconds."""
-        return (self.window.to_ns - self.window.from_ns) / 1e9
+        return self.window.seconds
 
 
 def own_fields(phase: Phase, workload: Workload, measured: Measured) -> dict[str, Any]:
     """Return the fields of a ``Result`` that only this kind of work has, or computes differently."""
     match workload.work:
         case Sessions():
-            return steadiness_of(measured.counts)
+            used_up = workload.clients > 1 and any(stage.ended_early for stage in measured.stages)
+            return {**steadiness_of(measured.counts), "ended_early": used_up}
         case Mix() as mix:
             begins_seconds = (measured.window.from_ns - measured.start_ns) / 1e9
             fields = mix_fields(mix, measured.tally, measured.stages, measured.seconds, begins_seconds)

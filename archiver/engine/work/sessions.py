@@ -23,7 +23,7 @@ from archiver.engine.worker.client import (
     rows_each,
 )
 from archiver.engine.worker.phase_run import PhaseRun
-from archiver.engine.worker.stopping import EverythingStop, SessionStop, StopDecision, WindowStop
+from archiver.engine.worker.stopping import EverythingStop, SessionStop, SharedWindow, StopDecision, WindowStop
 from archiver.measure.folding import Folding, Population
 from archiver.measure.reports import PhaseReport, StageReport
 from archiver.measure.steadiness import unsteady_because
@@ -99,52 +99,74 @@ class SessionsRun(PhaseRun):
 
     def _begin(self) -> list[Coroutine[Any, Any, None]]:
         workloads = self._assignment.phase.workloads
-        self.stop = _decision(workloads[0], self.start_ns)
-        rows = rows_each(len(self._assignment.clients))
+        assigned = self._assignment.clients
+        rows = rows_each(len(assigned))
+        stops = _stops(workloads[0], self.start_ns, len(assigned))
         clients = [
-            SessionsClient(self, client, workloads[client.workload], self.start_ns, rows)
-            for client in self._assignment.clients
+            SessionsClient(self, client, workloads[client.workload], self.start_ns, stop, rows)
+            for client, stop in zip(assigned, stops, strict=True)
         ]
         self._clients += clients
         return [client.run() for client in clients]
 
     def _finish(self) -> None:
         super()._finish()
-        self.stop.ran_out(time.monotonic_ns())
+        for client in self._clients:
+            client.stop.ran_out(time.monotonic_ns())
 
     def _ended(self, report: PhaseReport) -> None:
-        stop = self.stop
-        report.stages = tuple(
-            StageReport(
-                workload, stop.measured_from_ns, stop.measured_to_ns, report.ended_ns, ended_early=not stop.settled
-            )
-            for workload in sorted({client.workload for client in self._assignment.clients})
-        )
+        stops: dict[int, list[StopDecision]] = {}
+        for client in self._clients:
+            stops.setdefault(client.folding.workload, []).append(client.stop)
+        report.stages = tuple(_stage(workload, stops[workload], report.ended_ns) for workload in sorted(stops))
 
 
-def _decision(workload: Workload, start_ns: int) -> StopDecision:
-    """Return the stop decision for the clients of a phase; its workloads share one stop rule."""
+def _stage(workload: int, stops: Sequence[StopDecision], ended_ns: int) -> StageReport:
+    """Return the report of the clients of one workload. Clients without a measured session count for nothing."""
+    measured = [stop for stop in stops if stop.measured_to_ns > stop.measured_from_ns > 0]
+    first = stops[0]
+    return StageReport(
+        workload,
+        measured_from_ns=max((stop.measured_from_ns for stop in measured), default=first.measured_from_ns),
+        measured_to_ns=min((stop.measured_to_ns for stop in measured), default=first.measured_from_ns),
+        ended_ns=ended_ns,
+        ended_early=not all(stop.settled for stop in stops),
+        client_ns=sum(stop.measured_to_ns - stop.measured_from_ns for stop in measured),
+        half_width=first.half_width if isinstance(first, SessionStop) else None,
+    )
+
+
+def _stops(workload: Workload, start_ns: int, clients: int) -> list[StopDecision]:
+    """Return the stop decisions of the clients of a phase; its workloads share one stop rule."""
     work = workload.work
     assert isinstance(work, Sessions)
     match work.stop:
         case UntilPrecise() as stop:
-            return SessionStop(stop, work.object_bytes * workload.objects_per_session)
+            return [SessionStop(stop, work.object_bytes * workload.objects_per_session) for _ in range(clients)]
         case InWindow() as stop:
-            return WindowStop(stop, start_ns)
+            window = SharedWindow(stop, start_ns, clients)
+            return [WindowStop(window) for _ in range(clients)]
         case AllObjects():
-            return EverythingStop(start_ns)
+            return [EverythingStop(start_ns)] * clients
 
 
 class SessionsClient(Client):
     """Sessions one after another until the stop rule, the share of objects or the platform ends them."""
 
     def __init__(
-        self, host: Host, assignment: ClientAssignment, workload: Workload, start_ns: int, rows: int = RECORDER_ROWS
+        self,
+        host: Host,
+        assignment: ClientAssignment,
+        workload: Workload,
+        start_ns: int,
+        stop: StopDecision,
+        rows: int = RECORDER_ROWS,
     ) -> None:
         work = workload.work
         assert isinstance(work, Sessions)
         folding = Folding(assignment.workload, Population.of_size(work.object_bytes), start_ns)
         super().__init__(host, assignment.client, folding, workload.objects_per_session, rows)
+        self.stop = stop
         self._workload = workload
         self._numbers = assignment.numbers
         self._takes_rest = isinstance(work.stop, AllObjects)
@@ -155,16 +177,19 @@ class SessionsClient(Client):
         self._taken = 0
 
     async def run(self) -> None:
-        stop, audits = self._host.stop, self._operation is Operation.AUDIT
+        try:
+            await self._run()
+        finally:
+            self.stop.client_ended()
+
+    async def _run(self) -> None:
+        stop, audits = self.stop, self._operation is Operation.AUDIT
         failed_sessions = 0
         any_object = False
         while True:
             now_ns = time.monotonic_ns()
-            measured_before = stop.measured_from_ns
             if self._host.is_finishing or not stop.wants_session(now_ns):
                 return
-            if stop.measured_from_ns != measured_before:
-                self._host.fold(self)  # earlier rows were warm-up
             batch = self._next_batch()
             if batch is None:
                 stop.ran_out(now_ns)

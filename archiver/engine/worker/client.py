@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import Protocol
 
-from archiver.engine.worker.stopping import StopDecision
+from archiver.engine.worker.stopping import EverythingStop, StopDecision
 from archiver.measure.folding import Folding
 from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch, DataPlane
@@ -20,6 +20,7 @@ _ROWS_LEAST = 512  # of a client among thousands; with fewer, counting would cos
 _ROWS_OF_ALL = 2_000_000  # of all clients of a worker, if that leaves each the least: 120 MB
 FAILED_SESSIONS_MAX = 3  # consecutive sessions without a single object, before the client gives up
 _FIRST_OF_OBJECTS = int(Operation.ARCHIVE)  # looked up once, as a plain int: a session compares several rows with it
+_ALL = EverythingStop(0)
 UNREACHED = frozenset(
     (Status.CONNECT_FAILED, Status.NO_LOCAL_PORT, Status.CONNECT_TIMEOUT, Status.TLS_FAILED, Status.READ_TIMEOUT)
 )
@@ -29,7 +30,6 @@ class Host(Protocol):
     """Interface of the worker that clients run in."""
 
     plane: DataPlane
-    stop: StopDecision
     start_ns: int  # begin of the phase
     is_finishing: bool  # no further session may begin
 
@@ -60,6 +60,7 @@ class Client:
         self._session_rows = 2 * batch_max + 3  # each object may have a transaction, or a lock, of its own
         self.record = Recorder(max(rows, 2 * self._session_rows))
         self.gave_up: str | None = None
+        self.stop: StopDecision = _ALL
 
     def make_room(self) -> None:
         """Ensure that the rows of another session fit."""

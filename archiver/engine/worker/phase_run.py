@@ -7,8 +7,11 @@ worker folds rows once an interval and reports once a second.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +22,7 @@ from numpy.typing import NDArray
 import backends
 from archiver.engine.worker.assignment import Assignment, Channel
 from archiver.engine.worker.client import Client
-from archiver.engine.worker.stopping import EverythingStop, StopDecision
-from archiver.measure.folding import fold
+from archiver.measure.folding import Folding, Rows, fold, take
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import INTERVAL_NS, Change, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
 from archiver.values.content import Content
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from archiver.engine.worker.op_log import OpLog
 
 TICK_SECONDS = 0.05
+LATENESS_SECONDS = 0.01  # between two measurements of the scheduling delay: 5 us of CPU each
 REPORT_SECONDS = 1.0
+THREAD_SWITCH_SECONDS = 0.0001
 
 
 def findings(record: Recorder) -> list[tuple[int, int]]:
@@ -50,6 +54,17 @@ def _cpu_now() -> CpuSample:
     except (OSError, IndexError):  # kernel without scheduler statistics
         waited_ns = 0
     return CpuSample(time.monotonic_ns(), time.process_time(), waited_ns / 1e9)
+
+
+@contextmanager
+def _short_thread_switches() -> Iterator[None]:
+    """Let the event loop interrupt the thread that folds rows after a tenth of a millisecond, instead of five."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _op_log(assignment: Assignment) -> OpLog | None:
@@ -98,11 +113,13 @@ class PhaseRun:
         self._tallies: dict[TallyKey, Tally] = {}
         self._changed: list[Change] = []
         self._findings: list[tuple[int, int]] = []
-        self._lateness_ns: list[int] = []
+        self._lateness_ns: list[int] = []  # of the loop's timers, see _measure_lateness
         self._lateness = Histogram()
         self._cpu: list[CpuSample] = []
         self.start_ns = 0
-        self.stop: StopDecision = EverythingStop(0)
+        self._has_ended = False
+        self._folder = ThreadPoolExecutor(1)
+        self._folds: list[Future[None]] = []
 
     def _sizes(self) -> set[int]:
         """Return the sizes of all objects that are archived or requested."""
@@ -140,6 +157,10 @@ class PhaseRun:
         self._clients.append(client)
 
     async def run(self) -> PhaseReport:
+        with _short_thread_switches():
+            return await self._run()
+
+    async def _run(self) -> PhaseReport:
         self._prepare()
         self.start_ns = self._channel.wait_for_start()
         await asyncio.sleep(max(0.0, (self.start_ns - time.monotonic_ns()) / 1e9))
@@ -148,12 +169,15 @@ class PhaseRun:
         work = [] if self._channel.should_stop() else self._begin()
         tasks = [asyncio.create_task(each) for each in work]
         ticker = asyncio.create_task(self._tick(tasks))
+        self._measure_lateness(loop := asyncio.get_running_loop(), loop.time())
         results = await asyncio.gather(*tasks, return_exceptions=True)
         ended_ns = time.monotonic_ns()
+        self._has_ended = True
         ticker.cancel()
         await asyncio.gather(ticker, return_exceptions=True)
         await self.plane.end_phase()
         self.flush()
+        self._folder.shutdown()
         self._cpu.append(_cpu_now())
         if self._op_log is not None:
             self._op_log.close()
@@ -172,15 +196,23 @@ class PhaseRun:
         return report
 
     def fold(self, *clients: Client) -> None:
-        """Count the new rows of clients of one workload."""
+        """Count the new rows of clients of one workload.
+
+        The event loop only copies the rows. A thread counts them, so that no answer that comes meanwhile waits.
+        """
         if self._op_log is not None:
-            rows = [(client.number, client.record) for client in clients]
-            self._op_log.write(rows, clients[0].folding.population, self._retention(clients[0]))
+            named = [(client.number, client.record) for client in clients]
+            self._op_log.write(named, clients[0].folding.population, self._retention(clients[0]))
         if self._audits:
             for client in clients:
                 self._findings += findings(client.record)
         records = [client.record for client in clients]
-        self._changed += fold(records, clients[0].folding, self.stop.warm_up_ns, self._tallies)
+        rows = take(records, [client.stop.measured for client in clients])
+        if rows is not None:
+            self._folds.append(self._folder.submit(self._fold_rows, rows, clients[0].folding))
+
+    def _fold_rows(self, rows: Rows, how: Folding) -> None:
+        self._changed += fold(rows, how, self._tallies)
 
     def _retention(self, client: Client) -> Retention | None:
         """Return the lock of a client's objects; None if nothing gets a date."""
@@ -202,6 +234,9 @@ class PhaseRun:
 
     def _report(self) -> None:
         """Send the folded rows."""
+        for each in self._folds:
+            each.result()
+        self._folds = []
         if self._lateness_ns:
             self._lateness.add(part_of(np.array(self._lateness_ns, dtype=np.int64)))
             self._lateness_ns.clear()
@@ -222,16 +257,21 @@ class PhaseRun:
             groups.setdefault(client.folding.workload, []).append(client)
         return list(groups.values())
 
+    def _measure_lateness(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        """Record how late this call is, and make the next one due."""
+        now = loop.time()
+        self._lateness_ns.append(int((now - due) * 1e9))
+        if not self._has_ended:
+            loop.call_at(now + LATENESS_SECONDS, self._measure_lateness, loop, now + LATENESS_SECONDS)
+
     async def _tick(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Measure the delay of timers, check for a stop, fold once an interval, and report once a second."""
+        """Check for a stop, fold once an interval, and report once a second."""
         loop = asyncio.get_running_loop()
         report_at = loop.time() + REPORT_SECONDS
         folded_ns = time.monotonic_ns()
         while True:
-            due = loop.time() + TICK_SECONDS
             await asyncio.sleep(TICK_SECONDS)
             now_ns = time.monotonic_ns()
-            self._lateness_ns.append(int((loop.time() - due) * 1e9))
             if now_ns - self._cpu[-1].at_ns >= INTERVAL_NS:
                 self._cpu.append(_cpu_now())
             if now_ns - folded_ns >= self._fold_every_ns:
@@ -248,4 +288,5 @@ class PhaseRun:
                 self._finish()
             if loop.time() >= report_at:
                 report_at += REPORT_SECONDS
+                await asyncio.gather(*map(asyncio.wrap_future, self._folds))
                 self._report()

@@ -1,127 +1,177 @@
-"""End of the measured part of a phase.
+"""End of the measured part of a phase, for each client.
 
-One idea: one client is measured in whole sessions, because the paper's rate includes the cost of a session. Several
-clients are measured in a window of time, because their sessions do not end at the same time.
+One idea: every client is measured in whole sessions, because the paper's rate includes the cost of a session. A single
+client continues until its mean session time is precise. Several clients continue for a window of time. Each of them is
+measured from its first session end after the warm-up to its first session end after the window. Such a rate has no bias
+from sessions that the window's edges would cut.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from archiver.measure.reports import INTERVAL_NS
-from results.statistics import t_975
+from results.statistics import relative_half_width
 from scenarios.work.sessions import InWindow, UntilPrecise
 
 NO_END_NS = 2**62
+LOOK_FACTOR = 1.5  # number of sessions at the next look at the precision, relative to this one's
 
 
-class RunningMean:
-    """Mean and spread of a stream of values (Welford's update), so that a check after every session is cheap."""
+class Measured(NamedTuple):
+    """The measured time of one client; CLOCK_MONOTONIC nanoseconds. Rows that end before it are warm-up, after it
+    drain.
+    """
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._mean = 0.0
-        self._squares = 0.0
-
-    def add(self, value: float) -> None:
-        self.count += 1
-        delta = value - self._mean
-        self._mean += delta / self.count
-        self._squares += delta * (value - self._mean)
-
-    def half_width(self) -> float:
-        """95% half-width of the mean, relative to it; infinite for fewer than two values."""
-        if self.count < 2 or not self._mean:
-            return math.inf
-        degrees = self.count - 1
-        return t_975(degrees) * math.sqrt(self._squares / degrees / self.count) / self._mean
+    from_ns: int
+    to_ns: int
 
 
 class SessionStop:
-    """One client: whole sessions after the warm-up, until the mean session time is precise enough."""
+    """One client: whole sessions after the warm-up, until the mean session time is precise enough.
+
+    The rule looks at the precision when the minimum is reached, and then whenever the number of sessions has grown by
+    half. ``relative_half_width`` corrects for the number of looks.
+    """
 
     def __init__(self, stop: UntilPrecise, session_bytes: int) -> None:
         self._stop = stop
         self._session_bytes = session_bytes
-        self._warm_up_left = stop.warm_up_sessions
-        self._session_seconds = RunningMean()
+        self._warm_up_sessions = 0
+        self._began_ns = 0
+        self._session_seconds: list[float] = []
+        self._looks = 0
+        self._next_look = 0  # number of sessions
         self.measured_from_ns = 0
         self.measured_to_ns = 0
+        self.half_width = math.inf
         self.settled = False
 
     @property
-    def warm_up_ns(self) -> int:
-        """Return the instant before which ended rows are warm-up."""
-        return self.measured_from_ns or NO_END_NS
+    def measured(self) -> Measured:
+        return Measured(self.measured_from_ns or NO_END_NS, NO_END_NS)
 
     def wants_session(self, now_ns: int) -> bool:
         """Return whether another session may start at ``now_ns``. The first measured session starts the clock."""
-        if self._warm_up_left:
-            return True
         if not self.measured_from_ns:
+            if self._warms_up(now_ns):
+                return True
             self.measured_from_ns = now_ns
-        sessions = self._session_seconds.count
-        if sessions < self._stop.sessions_min:
+        stop, sessions = self._stop, len(self._session_seconds)
+        if sessions < stop.sessions_min:
             return True
         elapsed_seconds = (now_ns - self.measured_from_ns) / 1e9
-        self.settled = self._session_seconds.half_width() <= self._stop.precision
-        if elapsed_seconds >= self._stop.seconds_max or sessions * self._session_bytes >= self._stop.bytes_max:
-            # A limit ended it before its minimum time: even a precise result is too short to count as settled.
-            self.settled = self.settled and elapsed_seconds >= self._stop.seconds_min
-            return False
-        return elapsed_seconds < self._stop.seconds_min or not self.settled
+        is_at_limit = elapsed_seconds >= stop.seconds_max or sessions * self._session_bytes >= stop.bytes_max
+        if not is_at_limit and (elapsed_seconds < stop.seconds_min or sessions < self._next_look):
+            return True
+        self._looks += 1
+        self._next_look = math.ceil(sessions * LOOK_FACTOR)
+        self.half_width = relative_half_width(self._session_seconds, self._looks)
+        # If a limit ended it before its minimum time, even a precise result is too short to count as settled.
+        self.settled = self.half_width <= stop.precision and elapsed_seconds >= stop.seconds_min
+        return not (self.settled or is_at_limit)
+
+    def _warms_up(self, now_ns: int) -> bool:
+        self._began_ns = self._began_ns or now_ns
+        done, stop = self._warm_up_sessions, self._stop
+        if done < stop.warm_up_sessions:
+            return True
+        elapsed_seconds = (now_ns - self._began_ns) / 1e9
+        return elapsed_seconds < stop.warm_up_seconds and done < stop.warm_up_sessions_max(self._session_bytes)
 
     def session_ended(self, opened_ns: int, closed_ns: int) -> None:
-        if self._warm_up_left:
-            self._warm_up_left -= 1
+        if not self.measured_from_ns:
+            self._warm_up_sessions += 1
             return
-        self._session_seconds.add((closed_ns - opened_ns) / 1e9)
+        self._session_seconds.append((closed_ns - opened_ns) / 1e9)
         self.measured_to_ns = closed_ns
 
     def ran_out(self, now_ns: int) -> None:
         """End the sessions because no object numbers are left; the last session's end remains."""
 
+    def client_ended(self) -> None:
+        """Note that the client begins no further session."""
 
-class WindowStop:
-    """Several clients: everything that ends between the warm-up and the deadline, or until the first client runs
-    out.
+
+class SharedWindow:
+    """The window of the several clients of one worker.
+
+    It ends early when the first client has no object numbers left: the load would no longer be the requested one. A
+    client that is measured to its end continues, unmeasured, until all are, so that no client is measured under less
+    load than requested.
     """
 
-    def __init__(self, stop: InWindow, start_ns: int) -> None:
-        warm_up_intervals = math.ceil(stop.warm_up_seconds * 1e9 / INTERVAL_NS)
-        measured_intervals = math.ceil(stop.seconds * 1e9 / INTERVAL_NS)
-        self.measured_from_ns = start_ns + warm_up_intervals * INTERVAL_NS
-        self.measured_to_ns = self.measured_from_ns + measured_intervals * INTERVAL_NS
-        self.settled = True
+    def __init__(self, stop: InWindow, start_ns: int, clients: int) -> None:
+        self.warm_up_to_ns = start_ns + int(stop.warm_up_seconds * 1e9)
+        self.end_ns = self.warm_up_to_ns + int(stop.seconds * 1e9)
+        self.clients_measuring = clients
+        self.ended_early = False
+
+    def end(self, now_ns: int) -> None:
+        """End the window now, if it is not over."""
+        if now_ns < self.end_ns:
+            self.end_ns = now_ns
+            self.ended_early = True
+
+
+class WindowStop:
+    """One of several clients: whole sessions, from the first session end after the warm-up to the first session end
+    after the window.
+    """
+
+    def __init__(self, window: SharedWindow) -> None:
+        self._window = window
+        self._is_measuring = True
+        self.measured_from_ns = 0
+        self.measured_to_ns = 0  # the last session's end so far
 
     @property
-    def warm_up_ns(self) -> int:
-        return self.measured_from_ns
+    def settled(self) -> bool:
+        return not self._window.ended_early
+
+    @property
+    def measured(self) -> Measured:
+        """Return the measured time so far: it has no end while the client is measured."""
+        return Measured(self.measured_from_ns or NO_END_NS, NO_END_NS if self._is_measuring else self.measured_to_ns)
 
     def wants_session(self, now_ns: int) -> bool:
-        return now_ns < self.measured_to_ns
+        return self._window.clients_measuring > 0
 
     def session_ended(self, opened_ns: int, closed_ns: int) -> None:
-        pass
+        if not self._is_measuring:
+            return
+        if not self.measured_from_ns:
+            if closed_ns >= self._window.warm_up_to_ns:
+                self.measured_from_ns = self.measured_to_ns = closed_ns
+            return
+        self.measured_to_ns = closed_ns
+        if closed_ns >= self._window.end_ns:
+            self.client_ended()
 
     def ran_out(self, now_ns: int) -> None:
-        """End the window because a client has no object numbers left: the load would no longer be the requested one."""
-        if now_ns < self.measured_to_ns:
-            self.measured_to_ns = now_ns
-            self.settled = False
+        """End the window because this client has no object numbers left, unless it is measured already."""
+        if self._is_measuring:
+            self._window.end(now_ns)
+
+    def client_ended(self) -> None:
+        """Note that this client is no longer measured."""
+        if self._is_measuring:
+            self._is_measuring = False
+            self._window.clients_measuring -= 1
 
 
 class EverythingStop:
     """All assigned objects, for any duration."""
 
+    settled = True
+    measured_to_ns = NO_END_NS
+
     def __init__(self, start_ns: int) -> None:
         self.measured_from_ns = start_ns
-        self.measured_to_ns = NO_END_NS
-        self.settled = True
 
     @property
-    def warm_up_ns(self) -> int:
-        return self.measured_from_ns
+    def measured(self) -> Measured:
+        return Measured(self.measured_from_ns, NO_END_NS)
 
     def wants_session(self, now_ns: int) -> bool:
         return True
@@ -130,6 +180,9 @@ class EverythingStop:
         pass
 
     def ran_out(self, now_ns: int) -> None:
+        pass
+
+    def client_ended(self) -> None:
         pass
 
 

@@ -23,6 +23,7 @@ from archiver.measure.reports import (
     Change,
     CpuSample,
     IntervalReport,
+    PartOfPhase,
     PhaseReport,
     StageReport,
     Tally,
@@ -53,8 +54,8 @@ def phase(*, clients: int = 4, operation: OperationName = "archive", object_byte
     return Phase(operation, 1, 1, (Workload(operation, Sessions(operation, object_bytes, stop), clients, 5),))
 
 
-def report_of(tallies: dict[tuple[int, bool], Tally], errors: Sequence[ErrorKind] = ()) -> IntervalReport:
-    return IntervalReport({TallyKey(i, 0, warm_up): t for (i, warm_up), t in tallies.items()}, [], list(errors))
+def report_of(tallies: dict[tuple[int, PartOfPhase], Tally], errors: Sequence[ErrorKind] = ()) -> IntervalReport:
+    return IntervalReport({TallyKey(i, 0, part): t for (i, part), t in tallies.items()}, [], list(errors))
 
 
 def ends(
@@ -83,7 +84,7 @@ def ends(
 def stage(start_ns: int, workload: int, from_interval: float, to_interval: float, **more: Any) -> StageReport:
     """How a workload went in one worker, in intervals of its phase."""
     edges = (start_ns + int(from_interval * INTERVAL_NS), start_ns + int(to_interval * INTERVAL_NS))
-    values: dict[str, Any] = {"ended_ns": edges[1], "ended_early": False, **more}
+    values: dict[str, Any] = {"ended_ns": edges[1], "ended_early": False, "client_ns": edges[1] - edges[0], **more}
     return StageReport(workload, *edges, **values)
 
 
@@ -197,19 +198,27 @@ def test_every_client_retrieves_archived_objects_of_its_own() -> None:
 
 
 def several_clients(_: Sequence[Assignment], start_ns: int, tell: OnReport) -> list[PhaseReport]:
-    """Two workers; the window is intervals 2 to 9."""
+    """Two workers with two clients each, which are measured in intervals 2 to 9."""
     for objects in (10, 30):
         tell(report_of({
-            (1, True): Tally(sessions=1, objects=7, bytes=7000, attempts=7),
-            (2, False): Tally(sessions=2, objects=objects, bytes=objects * 1000, attempts=objects + 1),
-            (9, False): Tally(sessions=1, objects=5, bytes=5000, attempts=5),
-            (10, False): Tally(sessions=1, objects=100, bytes=100_000, attempts=100),
+            (1, "warm-up"): Tally(sessions=1, objects=7, bytes=7000, attempts=7),
+            (2, "measured"): Tally(sessions=2, objects=objects, bytes=objects * 1000, attempts=objects + 1),
+            (9, "measured"): Tally(sessions=1, objects=5, bytes=5000, attempts=5),
+            (10, "drain"): Tally(sessions=1, objects=100, bytes=100_000, attempts=100),
         }))  # fmt: skip
-    return [ends(start_ns, 2, 10), ends(start_ns, 2, 10)]
+    return [two_clients(start_ns, 2, 10), two_clients(start_ns, 2, 10)]
 
 
-def test_several_clients_rate_is_what_ended_in_the_window_over_the_windows_seconds() -> None:
-    """Fault F11: what was running at the deadline finishes, and is in neither numerator nor time."""
+def two_clients(start_ns: int, from_interval: float, to_interval: float, **more: Any) -> PhaseReport:
+    """The end of a worker with two clients, which were both measured between these intervals."""
+    both_ns = int(2 * (to_interval - from_interval) * INTERVAL_NS)
+    ended_ns = more.pop("ended_ns", start_ns + int(to_interval * INTERVAL_NS))
+    only = stage(start_ns, 0, from_interval, to_interval, client_ns=both_ns, ended_ns=ended_ns, **more)
+    return ends(start_ns, from_interval, to_interval, stages=(only,))
+
+
+def test_several_clients_rate_is_what_ended_in_their_measured_time_over_their_mean_seconds() -> None:
+    """Fault F11: what a client does after its measured time is in neither numerator nor time."""
     outcome, _, _ = carry_out(phase(), several_clients)
     (result,) = outcome.results
     assert result.seconds == pytest.approx(8 * INTERVAL_NS / 1e9)
@@ -218,7 +227,6 @@ def test_several_clients_rate_is_what_ended_in_the_window_over_the_windows_secon
     assert result.megabytes_per_second == pytest.approx(0.025)
     assert result.mebibytes_per_second == pytest.approx(25_000 / 2**20)
     assert (result.warm_up_objects, result.drained_objects, result.errors) == (14, 200, 0)
-    assert result.settled
     assert (result.store_bytes_before, result.archived_bytes_before) == (123, 45)
 
 
@@ -236,28 +244,70 @@ def test_every_report_is_handed_on_as_it_comes() -> None:
 
 def test_errors_outside_the_window_are_still_errors() -> None:
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
-        tell(report_of({(0, True): Tally(errors=2), (3, False): Tally(errors=3), (50, False): Tally(errors=4)}))
+        tell(
+            report_of(
+                {(0, "warm-up"): Tally(errors=2), (3, "measured"): Tally(errors=3), (50, "drain"): Tally(errors=4)}
+            )
+        )
         return [ends(start_ns, 2, 10)]
 
     (result,) = carry_out(phase(), script)[0].results
     assert (result.errors, result.objects, result.objects_per_second) == (9, 0, 0.0)
 
 
-def test_a_client_that_ran_out_ends_the_window_at_the_last_whole_interval() -> None:
+def test_clients_are_weighted_by_their_measured_time() -> None:
+    """Two clients do 10 objects a second for 2 s, and two others do 30 for 0.5 s."""
+
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
-        tell(report_of({(interval, interval < 2): Tally(objects=10) for interval in range(10)}))
-        return [ends(start_ns, 2, 10), ends(start_ns, 2, 5.9)]
+        tell(report_of({(2, "measured"): Tally(objects=2 * 20 + 2 * 15)}))
+        return [two_clients(start_ns, 2, 10), two_clients(start_ns, 3, 5, ended_early=True)]
 
     (result,) = carry_out(phase(), script)[0].results
-    assert (result.objects, result.drained_objects) == (30, 50)  # intervals 2, 3, 4
-    assert result.seconds == pytest.approx(0.75)
-    assert result.objects_per_second == pytest.approx(40.0)
+    assert result.seconds == pytest.approx((2 * 2.0 + 2 * 0.5) / 4)
+    assert result.objects_per_second == pytest.approx(4 * 70 / 5.0)
+    assert not result.settled
+
+
+def sessions_of(milliseconds: Sequence[float], count: int) -> dict[tuple[int, PartOfPhase], Tally]:
+    """Return the tallies of intervals 2 and on, in each of which as many sessions end that took as long."""
+    tallies: dict[tuple[int, PartOfPhase], Tally] = {}
+    for interval, each in enumerate(milliseconds, 2):
+        histogram = Histogram()
+        histogram.add(part_of(np.full(count, each * 1e6, dtype=np.int64)))
+        tallies[interval, "measured"] = Tally(count, count, histograms={"session_service": histogram})
+    return tallies
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "settled"),
+    [
+        ([200] * 10, True),
+        ([199, 201] * 5, True),
+        ([150, 250] * 5, False),  # not known within 5%
+        ([180] * 5 + [220] * 5, False),  # a change in the middle: the batch means are not independent
+        ([2000] * 10, False),  # a session takes nearly as long as the measured time
+    ],
+)
+def test_several_clients_are_settled_if_their_mean_session_time_is_precise(
+    milliseconds: list[float], settled: bool
+) -> None:
+    def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
+        tell(report_of(sessions_of(milliseconds, 8)))
+        return [two_clients(start_ns, 2, 12), two_clients(start_ns, 2, 12)]
+
+    (result,) = carry_out(phase(), script)[0].results
+    assert result.settled is settled
+    assert (result.session_half_width is not None and result.session_half_width <= 0.05) is settled
 
 
 def test_shares_used_up_within_the_warm_up_show_the_whole_and_say_so() -> None:
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
-        tell(report_of({(0, True): Tally(objects=10), (1, True): Tally(objects=10)}))
-        return [ends(start_ns, 2, 1.5), ends(start_ns, 2, 1.6, ended_ns=start_ns + int(1.75 * INTERVAL_NS))]
+        tell(report_of({(0, "warm-up"): Tally(objects=10), (1, "warm-up"): Tally(objects=10)}))
+        ended_ns = start_ns + int(1.75 * INTERVAL_NS)
+        return [
+            two_clients(start_ns, 2, 2, ended_ns=start_ns + INTERVAL_NS),
+            two_clients(start_ns, 2, 2, ended_ns=ended_ns),
+        ]
 
     (result,) = carry_out(phase(), script)[0].results
     assert (result.objects, result.warm_up_objects, result.settled) == (20, 0, False)
@@ -268,7 +318,15 @@ def test_shares_used_up_within_the_warm_up_show_the_whole_and_say_so() -> None:
 
 def test_one_client_is_measured_from_its_first_opening_to_its_last_closing() -> None:
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
-        tell(report_of({(0, True): Tally(objects=5), (0, False): Tally(objects=5), (9, False): Tally(objects=15)}))
+        tell(
+            report_of(
+                {
+                    (0, "warm-up"): Tally(objects=5),
+                    (0, "measured"): Tally(objects=5),
+                    (9, "measured"): Tally(objects=15),
+                }
+            )
+        )
         return [ends(start_ns, 0.4, 10.4, settled=False)]
 
     (result,) = carry_out(phase(clients=1), script)[0].results
@@ -280,7 +338,7 @@ def test_one_client_is_measured_from_its_first_opening_to_its_last_closing() -> 
 @pytest.mark.parametrize("clients", [1, 4])
 def test_nothing_measured_is_a_rate_of_nothing(clients: int) -> None:
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
-        tell(report_of({(0, True): Tally(errors=3)}))
+        tell(report_of({(0, "warm-up"): Tally(errors=3)}))
         never_measured = StageReport(0, 0, 0, 0, ended_early=True)
         problem = "3 sessions in a row completed no object"
         return [PhaseReport(0, [CpuSample(0, 0.0, 0.0)], Histogram(), problem, (never_measured,))]
@@ -299,8 +357,8 @@ def test_percentiles_are_of_all_workers_rows_in_the_window() -> None:
         return Tally(objects=count, histograms={"object_service": histogram})
 
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
-        tell(report_of({(1, True): tally(9000, 500), (3, False): tally(1, 98)}))
-        tell(report_of({(4, False): tally(100, 2), (20, False): tally(9000, 500)}))
+        tell(report_of({(1, "warm-up"): tally(9000, 500), (3, "measured"): tally(1, 98)}))
+        tell(report_of({(4, "measured"): tally(100, 2), (20, "drain"): tally(9000, 500)}))
         return [ends(start_ns, 2, 10), ends(start_ns, 2, 10)]
 
     outcome, _, _ = carry_out(phase(), script)
@@ -423,7 +481,7 @@ def mix_of(operation: OperationName, data: str = "d", **more: Any) -> Mix:
 
 def tell_all(tell: OnReport, tallies: dict[tuple[int, int], Tally]) -> None:
     """By (workload, interval)."""
-    tell(IntervalReport({TallyKey(interval, w, False): tally for (w, interval), tally in tallies.items()}, [], []))
+    tell(IntervalReport({TallyKey(interval, w, "measured"): tally for (w, interval), tally in tallies.items()}, [], []))
 
 
 def times_of(milliseconds: int, count: int = 1) -> dict[str, Histogram]:

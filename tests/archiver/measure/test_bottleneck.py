@@ -70,14 +70,19 @@ def test_the_papers_own_figures_give_the_papers_own_conclusion() -> None:
 
 
 @pytest.mark.parametrize(
-    ("busiest_worker", "lateness_ms", "limit"),
-    [(84.9, 19.9, "server cpu"), (85, 0, "client"), (0, 20, "client")],
+    ("busiest_worker", "late_share", "limit"),
+    [
+        (84.9, 0.09, "server cpu"),
+        (85, None, "client"),
+        (50, 0.1, "client"),
+        (49.9, 1.0, "server cpu"),  # late timers of idle workers are no limit of theirs
+    ],
 )
 def test_the_client_comes_first_because_then_the_server_was_not_measured(
-    busiest_worker: float, lateness_ms: float, limit: str
+    busiest_worker: float, late_share: float | None, limit: str
 ) -> None:
     busy = server(200.0)
-    assert verdict(busy, ClientUsage(10.0, busiest_worker, 10.0, lateness_ms)).limited_by == limit
+    assert verdict(busy, ClientUsage(10.0, busiest_worker, 10.0, 900.0, late_share)).limited_by == limit
 
 
 def test_a_client_without_local_ports_limits_by_that_whatever_else_is_full() -> None:
@@ -200,7 +205,10 @@ def test_how_sure_the_verdict_is(usage: ServerUsage, shares_host: bool, confiden
     assert found.startswith(confidence)
 
 
-def test_a_client_that_came_late_is_full_however_idle_it_was() -> None:
-    found = verdict(server(), ClientUsage(10.0, 23.0, 10.0, 41.0))
+def test_a_client_that_was_late_for_a_share_of_the_time_is_full() -> None:
+    found = verdict(server(), ClientUsage(10.0, 52.0, 10.0, 41.0, late_share=0.3))
     assert found.limited_by == "client"
-    assert (found.utilisations[0].resource, found.utilisations[0].by) == ("client", "its timers came 41 ms late")
+    assert (found.utilisations[0].resource, found.utilisations[0].by) == (
+        "client",
+        "its timers came late 30% of the time",
+    )

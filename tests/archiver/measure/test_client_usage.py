@@ -6,11 +6,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from archiver.measure.bottleneck import judge
 from archiver.measure.client_usage import client_usage
+from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.merging import Window
+from archiver.measure.reports import CpuSample, PhaseReport
 from archiver.values.errors import UsageError
 from archiver.watch.choosing import WatchedPlatform, WatchOptions, watch_sources
 from archiver.watch.sampler import ResourceSampler
@@ -20,7 +23,7 @@ from results.resources import Reading, Timeline
 from tests.archiver.measure.sampled import SECONDS, TO_NS, between
 from tests.support.commands import archiver
 
-WINDOW = Window(0, TO_NS, None, None, True)
+WINDOW = Window(0, TO_NS, None, None, True, TO_NS / 1e9)
 GB = 1e9
 
 
@@ -46,6 +49,28 @@ def host(*, sent: float, swapped: float = 0.0, used: float = 1 * GB) -> Timeline
 
 def usage(timeline: Timeline | None, *, shares_host: bool = False) -> ClientUsage:
     return client_usage((), WINDOW, 0, timeline, shares_host=shares_host)
+
+
+def worker_report(on_core: float, waiting: float, late_ms: list[float]) -> PhaseReport:
+    """Return the report of a worker that used so many seconds of ten, with timers that fired so late."""
+    lateness = Histogram()
+    lateness.add(part_of(np.array([each * 1e6 for each in late_ms], dtype=np.int64)))
+    samples = [CpuSample(0, 1.0, 2.0), CpuSample(TO_NS, 1.0 + on_core, 2.0 + waiting)]
+    return PhaseReport(TO_NS, samples, lateness, None)
+
+
+def test_the_clients_share_of_an_objects_time_is_what_its_workers_took_of_all_clients_time() -> None:
+    reports = [worker_report(2.0, 1.0, []), worker_report(0.5, 0.5, [])]
+    found = client_usage(reports, WINDOW, 1000, closed_loop_clients=4)
+    assert found.object_time_share == pytest.approx(4.0 / (4 * SECONDS))
+    assert client_usage(reports, WINDOW, 1000).object_time_share is None  # in an open loop nothing waits for the client
+    assert client_usage(reports, WINDOW, 0, closed_loop_clients=4).object_time_share is None
+
+
+def test_timers_are_late_for_a_share_of_the_time_if_there_are_enough() -> None:
+    assert client_usage([worker_report(1.0, 0.0, [25.0] * 99)], WINDOW, 1).late_share is None
+    late = client_usage([worker_report(1.0, 0.0, [25.0] * 15 + [1.0] * 85)], WINDOW, 1)
+    assert late.late_share == pytest.approx(0.15)
 
 
 def limit(found: ClientUsage) -> tuple[str | None, str]:

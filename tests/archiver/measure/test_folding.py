@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.engine.worker.stopping import NO_END_NS
-from archiver.measure.folding import Folding, Population, fold
+from archiver.measure import folding
+from archiver.measure.folding import Folding, Population, take
 from archiver.measure.reports import INTERVAL_NS, Change, Tally, TallyKey
 from archiver.values.record import TSM_ERROR, Delays, Operation, Recorder, Status
 
@@ -20,6 +21,14 @@ ARCHIVE, RETRIEVE, OPEN, CLOSE, SESSION, TRANSACTION = (
     Operation.ARCHIVE, Operation.RETRIEVE, Operation.OPEN, Operation.CLOSE, Operation.SESSION, Operation.TRANSACTION,
 )  # fmt: skip
 Tallies = dict[TallyKey, Tally]
+ALL = [(0, NO_END_NS)]
+FROM_700_MS = [(START_NS + 700 * MS, NO_END_NS)]
+
+
+def fold(records: list[Recorder], how: Folding, measured: list[tuple[int, int]], tallies: Tallies) -> list[Change]:
+    """Fold the new rows of these records; return the changes."""
+    rows = take(records, measured)
+    return folding.fold(rows, how, tallies) if rows is not None else []
 
 
 def write(
@@ -51,7 +60,7 @@ def plain(workload: int = 0) -> Folding:
 
 def folded(record: Recorder, warm_up_ns: int = 0, workload: int = 0) -> tuple[Tallies, list[tuple[int, int]]]:
     tallies: Tallies = {}
-    changes = fold([record], plain(workload), warm_up_ns, tallies)
+    changes = fold([record], plain(workload), [(warm_up_ns, NO_END_NS)], tallies)
     assert {each.workload for each in changes} <= {workload}
     return tallies, [(each.first, each.last) for each in changes if each.operation == "archive"]
 
@@ -73,7 +82,7 @@ def test_only_objects_that_were_sent_again_have_the_time_of_an_attempt() -> None
     record.delays |= {0: Delays(retry_ns=MS), 1: Delays(retry_ns=1000 * MS), 3: Delays(retry_ns=500 * MS)}
     population = Population(np.array([0]), np.array([3]), in_parts=True)
     tallies: Tallies = {}
-    fold([Recorder(1), record], Folding(0, population, START_NS), 0, tallies)
+    fold([Recorder(1), record], Folding(0, population, START_NS), ALL * 2, tallies)
     (tally,) = tallies.values()
     for each in (tally, tally.parts["archive"]):
         assert {name: (hist.count, hist.total_ns) for name, hist in each.histograms.items()} == {
@@ -105,8 +114,8 @@ def test_a_session_of_three_objects() -> None:
     write(record, CLOSE, 20, took_ms=1)
     write(record, SESSION, 20, took_ms=15, size_bytes=300)
     tallies, archived = folded(record, workload=3)
-    assert list(tallies) == [TallyKey(0, 3, False)]
-    tally = tallies[TallyKey(0, 3, False)]
+    assert list(tallies) == [TallyKey(0, 3, "measured")]
+    tally = tallies[TallyKey(0, 3, "measured")]
     assert (tally.sessions, tally.objects, tally.bytes, tally.attempts, tally.errors) == (1, 3, 300, 3, 0)
     assert archived == [(7, 9)]
     assert {name: histogram.count for name, histogram in tally.histograms.items()} == {
@@ -191,15 +200,26 @@ def test_rows_that_ended_before_the_measured_time_are_warm_up() -> None:
     for done_ms in (1, 5, 6, 7):
         write(record, ARCHIVE, done_ms, number=int(done_ms), size_bytes=1)
     tallies, archived = folded(record, warm_up_ns=START_NS + 6 * MS)
-    assert {key: tally.objects for key, tally in tallies.items()} == {(0, 0, True): 2, (0, 0, False): 2}
+    assert {key: tally.objects for key, tally in tallies.items()} == {(0, 0, "warm-up"): 2, (0, 0, "measured"): 2}
     assert archived == [(1, 1), (5, 7)]  # archived all the same: they are there, and locked
+
+
+def test_each_client_has_a_measured_time_of_its_own() -> None:
+    records = [Recorder(8), Recorder(1), Recorder(8)]
+    for record in (records[0], records[2]):
+        for done_ms in (1, 2, 3, 4):
+            write(record, ARCHIVE, done_ms, number=done_ms)
+    tallies: Tallies = {}
+    measured = [(START_NS + 2 * MS, START_NS + 3 * MS), (0, 0), (START_NS + 4 * MS, NO_END_NS)]
+    fold(records, plain(), measured, tallies)
+    assert {key.part: tally.objects for key, tally in tallies.items()} == {"warm-up": 4, "measured": 3, "drain": 1}
 
 
 def test_everything_is_warm_up_until_the_measured_time_has_begun() -> None:
     record = Recorder(8)
     write(record, ARCHIVE, 10_000, number=1)
     tallies, _ = folded(record, warm_up_ns=NO_END_NS)
-    assert [key.warm_up for key in tallies] == [True]
+    assert [key.part for key in tallies] == ["warm-up"]
 
 
 def test_response_time_counts_from_when_a_row_was_due() -> None:
@@ -238,7 +258,7 @@ def test_ranges_are_of_the_objects_that_were_archived(
 def test_what_was_retrieved_is_no_new_object() -> None:
     record = Recorder(2)
     write(record, RETRIEVE, 2, number=5)
-    assert fold([record], plain(), 0, {}) == []
+    assert fold([record], plain(), ALL, {}) == []
 
 
 def test_folding_twice_counts_no_row_twice() -> None:
@@ -246,10 +266,10 @@ def test_folding_twice_counts_no_row_twice() -> None:
     tallies: Tallies = {}
     for done_ms in (1, 2):
         write(record, ARCHIVE, done_ms, number=done_ms, size_bytes=10)
-        assert fold([record], plain(), 0, tallies) == [Change(0, "archive", 3, done_ms, done_ms)]
-        assert fold([record], plain(), 0, tallies) == []
+        assert fold([record], plain(), ALL, tallies) == [Change(0, "archive", 3, done_ms, done_ms)]
+        assert fold([record], plain(), ALL, tallies) == []
     record.clear()
-    assert fold([record], plain(), 0, tallies) == []
+    assert fold([record], plain(), ALL, tallies) == []
     assert whole(tallies).objects == 2
     assert whole(tallies).histograms["object_service"].count == 2
 
@@ -296,8 +316,8 @@ def fold_in_groups(
                 record, operation, done_ms, number=number, took_ms=took_ms, late_ms=late_ms, size_bytes=3, status=status
             )
             if (first + number) % 3 == 0:
-                changes += fold([record], plain(), START_NS + 700 * MS, tallies)
-        changes += fold([record], plain(), START_NS + 700 * MS, tallies)
+                changes += fold([record], plain(), FROM_700_MS, tallies)
+        changes += fold([record], plain(), FROM_700_MS, tallies)
     changed = sorted((each.operation, n) for each in changes for n in range(each.first, each.last + 1))
     return sums_of(tallies), changed
 
@@ -321,10 +341,10 @@ def test_clients_folded_at_once_give_the_same_sums(
         for number, (operation, done_ms, took_ms, late_ms, status) in enumerate(given_rows[first:last], first):
             write(records[-1], operation, done_ms, number=number, took_ms=took_ms, late_ms=late_ms, size_bytes=3,
                   status=status)  # fmt: skip
-    changes = fold(records, plain(), START_NS + 700 * MS, tallies)
+    changes = fold(records, plain(), FROM_700_MS * len(records), tallies)
     changed = sorted((each.operation, n) for each in changes for n in range(each.first, each.last + 1))
     assert (sums_of(tallies), changed) == fold_in_groups(given_rows, [])
-    assert fold(records, plain(), START_NS + 700 * MS, tallies) == []
+    assert fold(records, plain(), FROM_700_MS * len(records), tallies) == []
 
 
 @given(rows)
@@ -363,7 +383,7 @@ def test_each_kind_of_operation_is_counted_by_itself_and_what_lies_beside_under_
     write(record, Operation.DELETE_MARKER, 6, number=3)
     write(record, SESSION, 6, size_bytes=1005)
     tallies: Tallies = {}
-    fold([record], mixed(), 0, tallies)
+    fold([record], mixed(), ALL, tallies)
     tally = whole(tallies)
     counts = {
         name: (part.operation, part.objects, part.bytes, part.attempts, part.errors)
@@ -387,7 +407,7 @@ def test_a_workload_that_does_one_thing_has_no_parts() -> None:
     record = Recorder(4)
     write(record, RETRIEVE, 5, number=3, size_bytes=100)
     tallies: Tallies = {}
-    fold([record], mixed(in_parts=False), 0, tallies)
+    fold([record], mixed(in_parts=False), ALL, tallies)
     assert whole(tallies).parts == {}
 
 
@@ -399,7 +419,7 @@ def test_changes_are_in_ranges_of_one_size_and_one_kind() -> None:
         write(record, Operation.NEW_VERSION, 6, number=number, size_bytes=100)
     write(record, Operation.NEW_VERSION, 6, number=6, size_bytes=100, status=503)
     write(record, RETRIEVE, 6, number=1)
-    assert fold([record], mixed(), 0, {}) == [
+    assert fold([record], mixed(), ALL, {}) == [
         Change(0, "archive", 100, 8, 9),
         Change(0, "archive", 900, 10, 10),
         Change(0, "archive", 900, 12, 12),
@@ -418,7 +438,7 @@ def test_a_deadline_is_missed_by_the_time_since_an_object_was_due() -> None:
     write(record, RETRIEVE, 100, number=4, took_ms=2, late_ms=90, status=503)  # an error, and not late as well
     write(record, SESSION, 100, took_ms=2, late_ms=90)
     tallies: Tallies = {}
-    fold([record], mixed(deadline_ms=10), 0, tallies)
+    fold([record], mixed(deadline_ms=10), ALL, tallies)
     assert whole(tallies).missed_deadlines == whole(tallies).parts["retrieve"].missed_deadlines == 1
 
 
@@ -428,6 +448,6 @@ def test_how_late_sessions_begin_is_known_of_an_open_loop_and_of_failed_ones_too
     write(record, SESSION, 100, took_ms=2, late_ms=30)
     write(record, SESSION, 100, took_ms=2, late_ms=50, status=Status.CONNECT_FAILED)
     tallies: Tallies = {}
-    fold([record], mixed(is_open_loop=is_open_loop), 0, tallies)
+    fold([record], mixed(is_open_loop=is_open_loop), ALL, tallies)
     start = whole(tallies).histograms.get("session_start")
     assert (start.count, start.total_ns) == (2, 80 * MS) if start is not None else not is_open_loop

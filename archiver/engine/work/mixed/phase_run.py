@@ -17,7 +17,6 @@ from archiver.engine.work.mixed.stage import Stage, StageClient
 from archiver.engine.worker.assignment import Assignment, Channel, MixAssignment
 from archiver.engine.worker.client import rows_each
 from archiver.engine.worker.phase_run import PhaseRun
-from archiver.engine.worker.stopping import EverythingStop
 from archiver.measure.folding import Folding, Population
 from archiver.measure.reports import PhaseReport
 from scenarios.work.mix import CHANGES
@@ -73,7 +72,6 @@ class MixedRun(PhaseRun):
 
     def _begin(self) -> list[Coroutine[Any, Any, None]]:
         phase = self._assignment.phase
-        self.stop = EverythingStop(self.start_ns)
         self._pacer = pacer = Pacer(asyncio.get_running_loop())
         begins = phase.beginnings()
         rows = rows_each(sum(len(mine.clients) for mine in self._assignment.mixes))

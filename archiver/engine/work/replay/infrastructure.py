@@ -111,7 +111,7 @@ class _Place:
 
     def __init__(self, host: Host, plane: DataPlane) -> None:
         self.plane = plane
-        self.stop, self.start_ns = host.stop, host.start_ns
+        self.start_ns = host.start_ns
         self.is_finishing = False
         self.clients: list[_StepClient] = []
         self._host = host

@@ -18,7 +18,6 @@ from archiver.engine.work.replay.player import Player, replay_of
 from archiver.engine.work.replay.preparing import Preparation, trace_preparation
 from archiver.engine.worker.assignment import Assignment, Channel
 from archiver.engine.worker.phase_run import PhaseRun
-from archiver.engine.worker.stopping import EverythingStop
 from archiver.measure.folding import Folding, TracePopulation
 from archiver.measure.reports import Change, PhaseReport
 from archiver.values.record import Operation
@@ -76,7 +75,6 @@ class ReplayRun(PhaseRun):
 
     def _begin(self) -> list[Coroutine[Any, Any, None]]:
         phase = self._assignment.phase
-        self.stop = EverythingStop(self.start_ns)
         self._pacer = Pacer(asyncio.get_running_loop())
         for mine in self._assignment.replays:
             workload, trace = phase.workloads[mine.workload], self._traces[mine.workload]

@@ -50,7 +50,7 @@ class Run:
         for interval in range(max(0, until - 4), until):
             service = Histogram()
             service.add(part_of(np.full(objects, milliseconds * MS, dtype=np.int64)))
-            tallies[TallyKey(interval, 0, False)] = Tally(
+            tallies[TallyKey(interval, 0, "measured")] = Tally(
                 objects=objects, bytes=objects * 8192, errors=errors, histograms={"object_service": service}
             )
         self.meter.reported(IntervalReport(tallies if objects else {}, [], []))

@@ -216,7 +216,9 @@ def tally(count: int, milliseconds: float, **changes: Any) -> Tally:
 
 
 def report(intervals: dict[int, Tally], warm_up: bool = False, index: int = 0) -> IntervalReport:
-    return IntervalReport({TallyKey(at, index, warm_up): each for at, each in intervals.items()}, [], [])
+    return IntervalReport(
+        {TallyKey(at, index, "warm-up" if warm_up else "measured"): each for at, each in intervals.items()}, [], []
+    )
 
 
 def watch(text: str, *workloads: Workload, operation: str | None = None) -> Watch:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.engine.worker.stopping import NO_END_NS, RunningMean, SessionStop, WindowStop
-from archiver.measure.reports import INTERVAL_NS
+from archiver.engine.worker.stopping import NO_END_NS, Measured, SessionStop, SharedWindow, WindowStop
 from scenarios.reading.reader import read_scenario
 from scenarios.work.sessions import InWindow, Sessions, UntilPrecise
 
@@ -50,7 +49,10 @@ def measured(stop: SessionStop) -> float:
         ({"warm_up_sessions": 0}, [1.0], 3.0, True),
         ({"warm_up_sessions": 2}, [9.0, 8.0, 1.0], 3.0, True),
         ({}, [1.0, *[0.5, 1.5] * 20], 10.0, False),  # does not settle: the maximum of seconds
-        ({"precision": 1.0}, [1.0, *[0.5, 1.5] * 20], 4.0, True),
+        ({"precision": 2.0}, [1.0, *[0.5, 1.5] * 20], 4.0, True),
+        ({"precision": 1.0}, [1.0, *[0.5, 1.5] * 20], 6.0, True),  # at the second look, after half as many again
+        ({"warm_up_seconds": 4.0}, [3.0, 2.0, 1.0], 3.0, True),  # two sessions are warm-up
+        ({"warm_up_seconds": 60.0, "bytes_max": 25_000}, [1.0], 3.0, True),  # three, a tenth of the bytes
         ({"bytes_max": 5000}, [1.0, *[0.5, 1.5] * 20], 4.5, False),  # the maximum of bytes
         ({"bytes_max": 1}, [1.0, 2.0], 6.0, True),  # but never before sessions_min
         ({"seconds_max": 3.0}, [1.0, *[0.5, 1.5] * 20], 4.0, False),  # the session that runs is finished
@@ -80,11 +82,12 @@ def test_warm_up_sessions_count_for_nothing() -> None:
 def test_the_measured_time_starts_when_the_first_measured_session_opens() -> None:
     stop = SessionStop(RULE, SESSION_BYTES)
     assert stop.wants_session(START_NS)
-    assert stop.warm_up_ns == NO_END_NS  # all that ends by now is warm-up
+    assert stop.measured == Measured(NO_END_NS, NO_END_NS)  # all that ends by now is warm-up
     stop.session_ended(START_NS, START_NS + SECOND)
     assert stop.measured_to_ns == 0
     assert stop.wants_session(START_NS + 2 * SECOND)
-    assert stop.measured_from_ns == stop.warm_up_ns == START_NS + 2 * SECOND
+    assert stop.measured_from_ns == START_NS + 2 * SECOND
+    assert stop.measured == Measured(START_NS + 2 * SECOND, NO_END_NS)
     stop.session_ended(START_NS + 2 * SECOND, START_NS + 3 * SECOND)
     assert stop.wants_session(START_NS + 4 * SECOND)
     assert stop.measured_from_ns == START_NS + 2 * SECOND  # set once
@@ -101,16 +104,23 @@ def test_a_client_that_runs_out_keeps_what_it_finished() -> None:
     assert not stop.settled
 
 
-@given(st.lists(st.floats(0.001, 20), min_size=1, max_size=80), st.integers(1, 5), st.integers(1, 20_000))
-def test_the_limits_hold_whatever_the_session_times(times: list[float], sessions_min: int, bytes_max: int) -> None:
-    rule = replace(RULE, sessions_min=sessions_min, bytes_max=bytes_max)
+@given(
+    st.lists(st.floats(0.001, 20), min_size=1, max_size=80),
+    st.integers(1, 5),
+    st.integers(1, 20_000),
+    st.sampled_from([0.0, 0.5, 30.0]),
+)
+def test_the_limits_hold_whatever_the_session_times(
+    times: list[float], sessions_min: int, bytes_max: int, warm_up_seconds: float
+) -> None:
+    rule = replace(RULE, sessions_min=sessions_min, bytes_max=bytes_max, warm_up_seconds=warm_up_seconds)
     stop = SessionStop(rule, SESSION_BYTES)
-    now_ns, ended = START_NS, 0
+    now_ns, ended, sessions = START_NS, 0, 0
     while stop.wants_session(now_ns):
         took_ns = int(times[ended % len(times)] * SECOND)
         stop.session_ended(now_ns, now_ns + took_ns)
         now_ns, ended = now_ns + took_ns, ended + 1
-    sessions = ended - rule.warm_up_sessions
+        sessions += stop.measured_from_ns > 0
     assert sessions >= sessions_min
     assert ended <= Sessions("archive", SESSION_BYTES, rule).sessions_per_client_max(1)  # what the ledger was told
     last_opened_ns = stop.measured_to_ns - took_ns
@@ -118,56 +128,83 @@ def test_the_limits_hold_whatever_the_session_times(times: list[float], sessions
         assert last_opened_ns - stop.measured_from_ns < rule.seconds_max * SECOND
 
 
-def test_the_running_mean_is_known_within_students_interval() -> None:
-    mean = RunningMean()
-    assert mean.half_width() == float("inf")
-    mean.add(10.0)
-    assert mean.half_width() == float("inf")
-    for value in (12.0, 11.0):
-        mean.add(value)
-    assert mean.half_width() == pytest.approx(4.303 * 1.0 / 3**0.5 / 11.0, rel=0.002)  # t(2), deviation 1, three values
-    for _ in range(30):
-        mean.add(11.0)
-    variance = 2 / 32
-    assert mean.half_width() == pytest.approx(2.037 * (variance / 33) ** 0.5 / 11.0, rel=0.01)  # t(32)
+def window(clients: int, stop: InWindow = WINDOW) -> list[WindowStop]:
+    """Return the stop decisions of clients that share a window of 3 s after 0.5 s."""
+    shared = SharedWindow(stop, START_NS, clients)
+    return [WindowStop(shared) for _ in range(clients)]
 
 
-@pytest.mark.parametrize(
-    ("warm_up_seconds", "seconds", "first", "last"),
-    [
-        (0.5, 3.0, 2, 14),
-        (0.0, 1.0, 0, 4),
-        (0.3, 1.0, 2, 6),  # the warm-up ends on the next line of the grid
-        (0.25, 1.1, 1, 6),
-    ],
-)
-def test_several_clients_are_measured_in_a_window_on_the_interval_grid(
-    warm_up_seconds: float, seconds: float, first: int, last: int
-) -> None:
-    stop = WindowStop(replace(WINDOW, warm_up_seconds=warm_up_seconds, seconds=seconds), START_NS)
-    assert (stop.measured_from_ns - START_NS, stop.measured_to_ns - START_NS) == (
-        first * INTERVAL_NS,
-        last * INTERVAL_NS,
-    )
-    assert stop.warm_up_ns == stop.measured_from_ns
-    assert stop.wants_session(START_NS)
-    assert stop.wants_session(stop.measured_to_ns - 1)
-    assert not stop.wants_session(stop.measured_to_ns)  # running sessions finish: they are the drain
+def at(seconds: float) -> int:
+    """Return an instant by its seconds after the start."""
+    return START_NS + int(seconds * SECOND)
+
+
+def end_sessions(stop: WindowStop, *ends: float) -> None:
+    """End sessions at these seconds after the start."""
+    for seconds in ends:
+        stop.session_ended(at(seconds - 0.1), at(seconds))
+
+
+def test_each_client_is_measured_between_two_of_its_own_session_ends() -> None:
+    one, other = window(2)
+    end_sessions(one, 0.4)
+    assert one.measured == Measured(NO_END_NS, NO_END_NS)  # its first session ended in the warm-up
+    end_sessions(one, 0.9, 2.0, 3.4)
+    assert one.measured == Measured(at(0.9), NO_END_NS)
+    end_sessions(one, 3.7)
+    assert one.measured == Measured(at(0.9), at(3.7))
+    end_sessions(other, 2.5, 6.0)
+    assert other.measured == Measured(at(2.5), at(6.0))
+    assert one.settled
+    assert other.settled
+
+
+def test_a_client_keeps_up_the_load_until_all_are_measured() -> None:
+    one, other = window(2)
+    end_sessions(one, 0.6, 3.6)
+    assert one.wants_session(at(3.6))
+    end_sessions(one, 4.6)
+    assert one.measured == Measured(at(0.6), at(3.6))  # later sessions are drain
+    end_sessions(other, 0.6, 5.0)
+    assert not one.wants_session(at(5.0))
+    assert not other.wants_session(at(5.0))
+
+
+def test_sessions_longer_than_the_window_are_measured_whole() -> None:
+    (one,) = window(1)
+    end_sessions(one, 9.0)
+    assert one.wants_session(at(9.0))
+    end_sessions(one, 18.0)
+    assert one.measured == Measured(at(9.0), at(18.0))
 
 
 def test_the_first_client_to_run_out_ends_the_window_for_all() -> None:
-    stop = WindowStop(WINDOW, START_NS)
-    stop.ran_out(START_NS + 2 * SECOND)
-    stop.ran_out(START_NS + 3 * SECOND)
-    assert stop.measured_to_ns == START_NS + 2 * SECOND
-    assert not stop.wants_session(START_NS + 2 * SECOND)
-    stop.ran_out(START_NS + SECOND)
-    assert stop.measured_to_ns == START_NS + SECOND
-    assert not stop.settled
+    one, other = window(2)
+    end_sessions(one, 0.6, 1.6)
+    end_sessions(other, 0.7, 1.7)
+    one.ran_out(at(1.8))
+    one.client_ended()
+    assert one.measured == Measured(at(0.6), at(1.6))
+    assert other.wants_session(at(1.8))  # its session is finished, and the last
+    end_sessions(other, 2.7)
+    assert other.measured == Measured(at(0.7), at(2.7))
+    assert not other.wants_session(at(2.7))
+    assert not one.settled
+    assert not other.settled
 
 
-def test_a_client_that_runs_out_after_the_window_changes_nothing() -> None:
-    stop = WindowStop(WINDOW, START_NS)
-    to_ns = stop.measured_to_ns
-    stop.ran_out(to_ns)
-    assert (stop.measured_to_ns, stop.settled) == (to_ns, True)
+def test_a_client_that_runs_out_after_its_measured_time_changes_nothing() -> None:
+    one, other = window(2)
+    end_sessions(one, 0.6, 3.6)
+    one.ran_out(at(3.7))
+    one.client_ended()
+    end_sessions(other, 0.6, 4.0)
+    assert one.settled
+    assert (one.measured.to_ns, other.measured.to_ns) == (at(3.6), at(4.0))
+
+
+def test_a_client_that_ends_without_a_measured_session_keeps_no_other_waiting() -> None:
+    one, other = window(2)
+    one.client_ended()
+    end_sessions(other, 0.6, 3.6)
+    assert not other.wants_session(at(3.6))

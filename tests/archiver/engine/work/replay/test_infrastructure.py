@@ -20,8 +20,8 @@ from archiver.engine.work.replay.instances import infrastructure_result
 from archiver.engine.work.replay.preparing import Preparation
 from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
 from archiver.engine.worker.client import Client
-from archiver.engine.worker.stopping import EverythingStop, StopDecision
-from archiver.measure.folding import fold
+from archiver.engine.worker.stopping import NO_END_NS
+from archiver.measure.folding import fold, take
 from archiver.measure.reports import InfrastructureReport, TallyKey
 from archiver.values.content import Content
 from archiver.values.retention import DateMaker, Retention, RetentionWish
@@ -68,13 +68,14 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.start_ns = time.monotonic_ns()
-        self.stop: StopDecision = EverythingStop(self.start_ns)
 
     def add_client(self, client: Client) -> None:
         self.clients.append(client)
 
     def fold(self, *clients: Client) -> None:
-        self.changed += fold([each.record for each in clients], clients[0].folding, 0, self.tallies)
+        rows = take([each.record for each in clients], [(0, NO_END_NS)] * len(clients))
+        if rows is not None:
+            self.changed += fold(rows, clients[0].folding, self.tallies)
 
     def not_tried(self, numbers: Any) -> None:
         raise AssertionError("only an audit of its own says that")
