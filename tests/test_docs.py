@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from archiver.cli import main
+from archiver.platforms.servers import Server
 from archiver.watch.prometheus import builtin, read_by, read_names
 from scenarios.reading.reader import read_scenario
 from tests.support.commands import archiver
@@ -210,7 +211,7 @@ def test_the_policies_of_the_page_allow_what_the_code_calls_and_nothing_else() -
     assert set(rights(statements()[1:])) == {"BypassGovernanceRetention", "PutObjectLegalHold"}
 
 
-def restricted(server: real.Server, *policies: list[dict[str, Any]]) -> dict[str, str]:
+def restricted(server: Server, *policies: list[dict[str, Any]]) -> dict[str, str]:
     """The variables of a credential that these policies allow what it does."""
     policy = {"Version": "2012-10-17", "Statement": [each for policy in policies for each in policy]}
     given = real.client_of(server, "sts").assume_role(

@@ -20,7 +20,7 @@ from results.worm.findings import worm_document
 from tests.archiver.traces.made import write_example_files
 from tests.docs.json_page import Met, compare, generated, printed, tables
 from tests.docs.tutorial_page import in_shape, run_names, steps
-from tests.support.commands import archiver
+from tests.support.commands import archiver_within
 from tests.support.documented import ALL, example
 
 # Examples that need a platform's program run in tests/archiver/cli/platforms/test_platform.py, with a program in its
@@ -41,7 +41,7 @@ OF_A_WORKLOAD = {("Judgement", field) for field in ("phase", "scale", "workload"
 def run(line: str) -> subprocess.CompletedProcess[str]:
     words = shlex.split(line)
     assert words[0] == "archiver"
-    return archiver(*words[1:], seconds_max=600)
+    return archiver_within(600, words[1:], {})
 
 
 def carry_out_the_tutorial() -> list[str]:

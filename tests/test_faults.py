@@ -97,7 +97,7 @@ def carry_out(
         for client in range(clients)
     )
     reports = Reports()
-    dates = {None: DateMaker(Retention(), time.time() + 7200)}
+    dates: dict[float | None, DateMaker] = {None: DateMaker(Retention(), time.time() + 7200)}
     done = run_phase(Assignment("fault", 1, backend, setting, phase, parts, dates, "all"), reports)
     return reports, done
 

@@ -183,7 +183,7 @@ def test_an_environment_of_its_own_is_all_it_needs(tree: Path, tmp_path: Path, w
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "bare"], check=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment |= {} if with_compiler else {"CC": str(tmp_path / "no-such-compiler")}
-    installing = [tmp_path / "bare/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    installing = [str(tmp_path / "bare/bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*installing, "--constraint", ROOT / "requirements-dev.lock", sdist], env=environment, check=True)
     folder = tmp_path / "empty"
     folder.mkdir()

@@ -61,7 +61,7 @@ def batch(operation: Operation, size_bytes: int, *numbers: int) -> Batch:
 
 
 def test_a_null_session_has_the_rows_of_a_session() -> None:
-    plane = NullBackend.in_worker(NullBackend().worker_setting())
+    plane = NullBackend.in_worker(None)
     record = record_of(plane, batch(Operation.ARCHIVE, 8192, 3, 4), batch(Operation.RETRIEVE, 100, 4))
     assert rows_of(record) == [
         (Operation.OPEN, 0, 0, Status.OK, 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,12 @@ from benchmarks import page, replay
 MS = 10**6
 
 
-def log(path: Path, rows: list[tuple[int, float, float, float]]) -> Path:
+def log(path: Path, rows: Sequence[tuple[int, float, float, float]]) -> Path:
     """An operation log of (stream, due, sent, done), in milliseconds."""
     with TraceWriter(path, 0, [Origin("operation-log", "")]) as writer:
         for client, due, sent, done in rows:
-            times = (round(each * MS) for each in (due, sent, sent, done))
-            writer.add(TracedOperation(*times, operation="archive", key="a", client=client, session=0))
+            due_ns, sent_ns, done_ns = (round(each * MS) for each in (due, sent, done))
+            writer.add(TracedOperation(due_ns, sent_ns, sent_ns, done_ns, "archive", "a", client=client, session=0))
         writer.add(TracedOperation(0, 50 * MS, 50 * MS, 50 * MS, operation="open", client=0, session=0))
     return path
 

@@ -87,7 +87,7 @@ def _is_of_kind(kind: str, value: Any) -> bool:
     return isinstance(value, str) and "text" in kind
 
 
-def printed(*arguments: str) -> dict[str, object]:
+def printed(*arguments: str) -> dict[str, Any]:
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)

@@ -59,7 +59,7 @@ def test_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_traces(tmp_path: Path) -> None:
     write_example_files(tmp_path)
-    (trace,) = printed("trace", "info", str(tmp_path / "day.parquet"), "--json")["traces"]  # type: ignore[misc]
+    (trace,) = printed("trace", "info", str(tmp_path / "day.parquet"), "--json")["traces"]
     assert all_of(compare(trace, "Traces"), "Traces", "Kind", "Origin")
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 TIMES = int(os.environ.get("FUZZ_TIMES", "1"))
 
 
-def tries(count: int) -> Any:
+def tries(count: int) -> settings:
     """Settings of a test that tries so many inputs."""
     return settings(
         max_examples=count * TIMES,

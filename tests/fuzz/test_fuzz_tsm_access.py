@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,11 @@ class Guarded:
         self.owner = tsm_server.sign_on()
         self.space = self.owner.space()
         for name, content in ((b"/secret", SECRET), (b"/open", OPEN)):
-            said = {"hl": b"/d", "description": content, "class_index": self.owner.class_index("STANDARD")}
+            said: dict[str, Any] = {
+                "hl": b"/d",
+                "description": content,
+                "class_index": self.owner.class_index("STANDARD"),
+            }
             assert self.owner.archive(self.space, name, content, **said) == 0
         self.ask(self.owner, wire.SET_ACCESS, access(self.space, b"/d", b"/open", b"OTHER", b"*"))
         self.rows = self.owner.query(self.space)

@@ -95,7 +95,7 @@ def test_how_much_of_the_sampled_time_a_phase_is() -> None:
 def test_the_spread_of_a_counter_is_of_its_rate_and_of_a_gauge_of_itself() -> None:
     line = timeline(*((at, {**cpu(at**2 / 2), "process_resident_bytes": {"": at}}) for at in range(11)))
     rates = line.spread("cpu_user_seconds", 0, 10 * SECOND)["0"]
-    assert (rates.mean, rates.p95, rates.max) == (pytest.approx(5.0), pytest.approx(9.5), pytest.approx(9.5))
+    assert (rates.mean, rates.p95, rates.max) == pytest.approx((5.0, 9.5, 9.5))
     memory = line.spread("process_resident_bytes", 2 * SECOND, 6 * SECOND)[""]
     assert (memory.mean, memory.p95, memory.max) == (4.0, 6.0, 6.0)
 
@@ -103,7 +103,7 @@ def test_the_spread_of_a_counter_is_of_its_rate_and_of_a_gauge_of_itself() -> No
 def test_a_rate_of_unevenly_spaced_samples_is_weighted_by_time() -> None:
     line = timeline((0, cpu(0)), (1, cpu(1)), (4, cpu(1)))
     spread = line.spread("cpu_user_seconds", 0, 4 * SECOND)["0"]
-    assert (spread.mean, spread.max) == (pytest.approx(1 / 4), pytest.approx(1.0))
+    assert (spread.mean, spread.max) == pytest.approx((1 / 4, 1.0))
 
 
 def test_a_silence_in_between_is_not_bridged_but_loses_no_count() -> None:

@@ -95,12 +95,14 @@ def test_paired_ratio_is_the_paired_t_test_of_the_logarithms() -> None:
     assert found.high is not None
     assert math.log(found.ratio) == pytest.approx(1.58)
     assert (math.log(found.low), math.log(found.high)) == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
-    assert (found.p, found.pairs) == (pytest.approx(0.00283289, abs=1e-8), 10)
+    assert found.p == pytest.approx(0.00283289, abs=1e-8)
+    assert found.pairs == 10
 
 
 def test_fewer_than_three_pairs_give_a_ratio_and_nothing_that_would_judge_it() -> None:
     two = paired_ratio([math.log(1.2), math.log(1.3)])
-    assert (two.ratio, two.low, two.high, two.p) == (pytest.approx(math.sqrt(1.2 * 1.3)), None, None, None)
+    assert two.ratio == pytest.approx(math.sqrt(1.2 * 1.3))
+    assert (two.low, two.high, two.p) == (None, None, None)
     assert two.spread is not None
     assert paired_ratio([0.5]).spread is None
 

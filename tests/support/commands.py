@@ -33,13 +33,18 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def archiver(
-    *arguments: str, seconds_max: float = _SECONDS_MAX, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def archiver(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Carry out a command in the current folder, with these environment variables besides those of the test.
 
-    Raises TimeoutExpired after ``seconds_max``; the command has then been killed.
+    Raises TimeoutExpired after two minutes; the command has then been killed.
     """
+    return archiver_within(_SECONDS_MAX, arguments, environment)
+
+
+def archiver_within(
+    seconds_max: float, arguments: Sequence[str], environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """As ``archiver``, with a time limit of ``seconds_max`` seconds."""
     with tempfile.TemporaryDirectory() as folder:
         out, errors = Path(folder, "stdout"), Path(folder, "stderr")
         given = (arguments, {**os.environ, **environment}, Path.cwd(), out, errors)

@@ -11,7 +11,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 from archiver.cli import main
-from archiver.cli.runs.run import PLATFORMS
+from archiver.platforms.opening import PLATFORMS
 from scenarios.reading.reader import builtin_names
 
 

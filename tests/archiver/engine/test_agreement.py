@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from archiver.engine.worker.op_log import SCHEMA
+from archiver.traces.format import SCHEMA
 from backends.embedded import process as embedded
 from tests.support.commands import archiver
 from tests.support.counted import counted, statistics

@@ -174,7 +174,7 @@ def test_nothing_is_found_where_everything_is_as_it_was_archived(archive: Archiv
     assert record.is_good, record
     assert (record.objects, record.bytes) == (35, 30 * 1024 + 5 * 70_000)
     assert (record.population_objects, record.population_bytes) == (record.objects, record.bytes)
-    assert record.findings == record.passed_over == record.bounds == record.remarks == ()
+    assert (record.findings, record.passed_over, record.bounds, record.remarks) == ((), (), (), ())
 
 
 def tampered_with(archive: Archive) -> dict[str, Kind]:

@@ -80,8 +80,8 @@ def test_a_server_that_does_not_answer_is_stopped(tmp_path: Path, monkeypatch: p
     started: list[subprocess.Popen[bytes]] = []
 
     class Noted(subprocess.Popen[bytes]):
-        def __init__(self, *arguments: object, **options: object) -> None:
-            super().__init__(*arguments, **options)  # type: ignore[call-overload]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
             started.append(self)
 
     monkeypatch.setattr(subprocess, "Popen", Noted)

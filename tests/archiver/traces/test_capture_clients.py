@@ -298,7 +298,7 @@ def test_the_aws_cli_archives_and_retrieves(store: Store, bucket: str, capture: 
         ("delete-marker", "small", None, None, None, 0),
     ]
     ranges = [(row.offset, row.length) for row in rows if row.operation == "range-retrieve"]
-    assert sorted(ranges) == [(0, 8 * MIB), (8 * MIB, MIB)]  # type: ignore[type-var]
+    assert sorted(ranges) == [(0, 8 * MIB), (8 * MIB, MIB)]
 
 
 @pytest.fixture(scope="module")

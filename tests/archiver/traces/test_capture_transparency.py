@@ -123,7 +123,10 @@ def test_order_case_and_spaces_of_headers_stay_and_nothing_is_added(ends: Ends) 
     pass_on(store, client, answer)
     (row,) = ends.capture.rows_so_far("b/odd", 1)
     assert (row.operation, row.size_bytes, row.status) == ("archive", 3, Status.OK)
-    assert row.due_ns == row.sent_ns <= row.first_byte_ns <= row.done_ns  # type: ignore[operator]
+    assert row.sent_ns is not None
+    assert row.first_byte_ns is not None
+    assert row.done_ns is not None
+    assert row.due_ns == row.sent_ns <= row.first_byte_ns <= row.done_ns
 
 
 def test_a_body_waits_for_100_continue_and_its_chunks_and_trailer_pass(ends: Ends) -> None:

@@ -51,6 +51,7 @@ class Child:
         return values
 
     def has_told(self) -> bool:
+        assert self.popen.stdout is not None
         return bool(select.select([self.popen.stdout], [], [], 0)[0])
 
     def go_on(self) -> None:

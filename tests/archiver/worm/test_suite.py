@@ -59,7 +59,8 @@ class Platform:
         return bucket
 
     def results(self, ids: Sequence[str], client: S3Client | None = None) -> dict[str, CheckResult]:
-        client, heard = client or self.client, []
+        client = client or self.client
+        heard: list[CheckResult] = []
         with limited_clients("", client, given=self.limited) as fewer:
             suite = Suite(client, self.bucket, True, fewer.clients, self.make_bucket, 0.0)
             found = suite.run(ids, heard.append)
@@ -244,12 +245,14 @@ def test_silence_ends_in_time_and_harms_one_check_alone(platform: Platform, monk
         def lie(asked: Asked, _: Store) -> Answer:
             if asked.is_delete and "/DEL-02/" in asked.key:
                 client: Any = S3Client(f"http://127.0.0.1:{silent.getsockname()[1]}", "us-east-1", None, [])
-                return client._exchange("DELETE", "/", (), b"")  # type: ignore[no-any-return]
+                answer: Answer = client._exchange("DELETE", "/", (), b"")
+                return answer
             return asked.pass_on()
 
         results = platform.lied_about(lie, ["DEL-01", "DEL-02", "DEL-05"])
     assert of(CheckVerdict.INCONCLUSIVE, results) == {"DEL-02"}, reasons(results)
     assert "no answer" in results["DEL-02"].reason
-    (silence,) = [each for each in results["DEL-02"].exchanges if each.status is None]
+    exchanges = [each for each in results["DEL-02"].exchanges if isinstance(each, RecordedExchange)]
+    (silence,) = [each for each in exchanges if each.status is None]
     assert "TimeoutError" in silence.failure
     assert of(CheckVerdict.PASS, results) == {"DEL-01", "DEL-05"}

@@ -19,13 +19,14 @@ from tests.backends.embedded.s3_scene import (
     UNKNOWN_VERSION,
     Expectation,
     Scene,
+    checksum,
     header,
     status_of,
     tried,
 )
 
 GRANT = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'
-SAID = {
+SAID: dict[str, Any] = {
     "CacheControl": "max-age=60", "ContentDisposition": 'attachment; filename="a.txt"', "ContentLanguage": "en-GB",
     "ContentEncoding": "gzip", "ContentType": "text/csv",
 }  # fmt: skip
@@ -321,7 +322,12 @@ def copied(s: Scene, source: dict[str, Any] | None = None, to: str | None = None
     return head(s, key, to)
 
 
-NEW = {"MetadataDirective": "REPLACE", "Metadata": {"new": "yes"}, "ContentType": "a/b", "CacheControl": "no-store"}
+NEW: dict[str, Any] = {
+    "MetadataDirective": "REPLACE",
+    "Metadata": {"new": "yes"},
+    "ContentType": "a/b",
+    "CacheControl": "no-store",
+}
 COPIES: list[Expectation] = [
     ("the bytes", lambda s: (copied(s), s.read(s.plain, "copy"))[1], BODY),
     ("the ETag", lambda s: copied(s)["ETag"], ETAG),
@@ -402,15 +408,15 @@ CHECKSUMS: list[Expectation] = [
                 **s.put(ChecksumAlgorithm=n), ChecksumMode="ENABLED")["Body"].read(), BODY),
             (f"{name}: not told of a range", lambda s, n=name: f"Checksum{n}" in s.s3.get_object(
                 **s.put(ChecksumAlgorithm=n), ChecksumMode="ENABLED", Range="bytes=0-1"), False),
-            (f"{name}: a wrong one", lambda s, n=name: s.put(**{f"Checksum{n}": wrong(n)}), "400 BadDigest"),
-            (f"{name}: one of another length", lambda s, n=name: s.put(**{f"Checksum{n}": "AAA="}),
+            (f"{name}: a wrong one", lambda s, n=name: s.put(**checksum(n, wrong(n))), "400 BadDigest"),
+            (f"{name}: one of another length", lambda s, n=name: s.put(**checksum(n, "AAA=")),
              "400 InvalidRequest"),
-            (f"{name}: one that is no base64", lambda s, n=name: s.put(**{f"Checksum{n}": "no!"}),
+            (f"{name}: one that is no base64", lambda s, n=name: s.put(**checksum(n, "no!")),
              "400 InvalidRequest"),
             (f"{name}: of nothing", lambda s, n=name: status_of(s.s3.head_object(
                 **s.put(body=b"", ChecksumAlgorithm=n), ChecksumMode="ENABLED")), 200),
             (f"{name}: what was refused is not there", lambda s, n=name: (
-                tried(lambda: s.put(**{f"Checksum{n}": wrong(n)})), s.keys(s.plain))[1], []),
+                tried(lambda: s.put(**checksum(n, wrong(n)))), s.keys(s.plain))[1], list[str]()),
         )
     ),
     ("the right one", lambda s: s.s3.put_object(Bucket=s.plain, Key="k", Body=BODY, ChecksumCRC32=CRC32)[

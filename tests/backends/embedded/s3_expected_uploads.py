@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tests.backends.embedded.s3_expected_objects import ALGORITHMS, attributes, head, said, tags
 from tests.backends.embedded.s3_expected_versions import in_parts
-from tests.backends.embedded.s3_scene import BODY, Expectation, Scene, status_of, tried
+from tests.backends.embedded.s3_scene import BODY, Expectation, Scene, checksum, status_of, tried
 
 MIB5 = 5 << 20
 SEVEN = b"1234567"
@@ -101,7 +102,7 @@ UPLOADS_IN_PARTS: list[Expectation] = [
     ("a part twice", lambda s: [completed(s, u, parts[:1] * 2) for u, parts in [two(s)]], "400 InvalidPartOrder"),
     ("a part that is too small", lambda s: [completed(s, u, parts) for u, parts in [two(s)]], "400 EntityTooSmall"),
     ("what was refused can be said again", lambda s: [
-        (tried(lambda u=u, p=p: completed(s, u, p)), completed(s, u, p[1:]), s.read(s.plain))[::2]
+        (tried(partial(completed, s, u, p)), completed(s, u, p[1:]), s.read(s.plain))[::2]
         for u, p in [two(s)]], [("400 EntityTooSmall", b"b")]),
     ("only listed parts count", lambda s: [
         (completed(s, u, p[:1]), s.read(s.plain))[1] for u, p in [two(s)]], [b"a"]),
@@ -200,7 +201,7 @@ UPLOADS_IN_PARTS: list[Expectation] = [
                 (sent(s, u, ChecksumAlgorithm=k), f"Checksum{k}" in s.s3.list_parts(**u)["Parts"][0])[1]
                 for u in [begun(s, ChecksumAlgorithm=k)]], [True]),
             (f"{kind}: a wrong one of a part", lambda s, k=kind: sent(
-                s, begun(s, ChecksumAlgorithm=k), **{f"Checksum{k}": "AAA="}), "400 InvalidRequest"),
+                s, begun(s, ChecksumAlgorithm=k), **checksum(k, "AAA=")), "400 InvalidRequest"),
             (f"{kind}: among the attributes", lambda s, k=kind: (
                 whole(s, BODY, ChecksumAlgorithm=k, part={"ChecksumAlgorithm": k}), [
                     (a["TotalPartsCount"], f"Checksum{k}" in a["Parts"][0])

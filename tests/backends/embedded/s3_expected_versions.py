@@ -7,6 +7,7 @@ code of every refusal by a lock; here are the states before and after.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from tests.backends.embedded.s3_scene import BODY, UNKNOWN_VERSION, Expectation, Scene, header, status_of, tried
@@ -178,7 +179,7 @@ def rule_of(s: Scene, **period: Any) -> Any:
     return s.s3.get_object_lock_configuration(Bucket=s.locked)["ObjectLockConfiguration"]
 
 
-HELD = {"ObjectLockLegalHoldStatus": "ON"}
+HELD: dict[str, Any] = {"ObjectLockLegalHoldStatus": "ON"}
 BYPASS = {"BypassGovernanceRetention": True}
 NO_LOCK = (None, None, None)
 
@@ -214,11 +215,11 @@ LOCKS: list[Expectation] = [
          lock_of(s, v))[1] for v in [retained(s, RetainUntilDate=s.until - timedelta(minutes=1))]],
      [("GOVERNANCE", True, None)]),
     ("a refused change changes nothing", lambda s: [
-        (tried(lambda v=v: s.s3.put_object_retention(
+        (tried(partial(s.s3.put_object_retention,
             **v, Retention={"Mode": "GOVERNANCE", "RetainUntilDate": s.until - timedelta(minutes=1)})), lock_of(s, v))
         for v in [retained(s)]], [("403 AccessDenied", ("GOVERNANCE", True, None))]),
     ("bypassed, it is gone", lambda s: [
-        (s.s3.delete_object(**v, **BYPASS), tried(lambda v=v: s.s3.head_object(**v)))[1] for v in [retained(s)]],
+        (s.s3.delete_object(**v, **BYPASS), tried(partial(s.s3.head_object, **v)))[1] for v in [retained(s)]],
      ["404"]),
     ("a hold is set and lifted", lambda s: [
         [(s.s3.put_object_legal_hold(**v, LegalHold={"Status": status}),

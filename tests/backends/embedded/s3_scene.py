@@ -73,8 +73,8 @@ class Scene:
         self.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": status})
         return name
 
-    def set_versioning(self, bucket: str, status: str) -> None:
-        self.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": status})
+    def set_versioning(self, bucket: str, status: str) -> Any:
+        return self.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": status})
 
     def put(self, bucket: str | None = None, key: str = "k", body: bytes = BODY, **wanted: Any) -> dict[str, Any]:
         """Store it; what names it for further calls, with its version's id where it has one."""
@@ -134,6 +134,11 @@ class Scene:
 
 
 Expectation = tuple[str, Callable[[Scene], Any], Any]
+
+
+def checksum(algorithm: str, value: str) -> dict[str, Any]:
+    """The argument of an upload that gives its checksum."""
+    return {f"Checksum{algorithm}": value}
 
 
 def refusal(error: ClientError) -> str:

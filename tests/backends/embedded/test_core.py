@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ async def test_the_hosts_clock_cannot_end_a_lock(data_dir: Path) -> None:
     stored = await opened.put(put("k", lock=lock))
     opened.close()
     for wall, refused in ((1_000_000_000.0, True), (2_000_000_059.0, True), (2_000_000_060.0, False)):
-        opened = Store.open(data_dir, wall_seconds=lambda wall=wall: wall)  # type: ignore[misc]
+        opened = Store.open(data_dir, wall_seconds=partial(float, wall))
         try:
             assert opened.clock.now_ms() >= 2_000_000_000_000
             delete = opened.delete(Delete("b", "k", stored.version_id, bypass=True))

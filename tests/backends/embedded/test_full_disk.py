@@ -11,6 +11,7 @@ import resource
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def test_a_store_on_a_full_disk_keeps_what_it_acknowledged_also_over_a_restart(s
         s3.create_bucket(Bucket=BUCKET, ObjectLockEnabledForBucket=True)
         while len(acknowledged) < 100:
             name = f"{len(acknowledged)}"
-            refused = refusal(lambda name=name: s3.put_object(Bucket=BUCKET, Key=name, Body=PART))  # type: ignore[misc]
+            refused = refusal(partial(s3.put_object, Bucket=BUCKET, Key=name, Body=PART))
             if refused is not None:
                 break
             acknowledged.append(name)

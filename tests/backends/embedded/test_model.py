@@ -384,7 +384,7 @@ class StoreAndModel(RuleBasedStateMachine):
         if version is not None and version.is_null and version not in self.model.buckets[bucket].versions:
             return
         retention, plain = self._retention(wanted)
-        named = (version.key, version.version_id) if version else (key, None)
+        named: tuple[str, str | None] = (version.key, version.version_id) if version else (key, None)
         answer = self._do(self.store.change(SetRetention(bucket, *named, retention, bypass)))
         target = self.model.target(bucket, key, version)
         self._agreed(answer, target if isinstance(target, str) else self.model.set_retention(target, plain, bypass))
@@ -394,7 +394,7 @@ class StoreAndModel(RuleBasedStateMachine):
         version = self._pick(bucket, number)
         if version is not None and version.is_null and version not in self.model.buckets[bucket].versions:
             return
-        named = (version.key, version.version_id) if version else (key, None)
+        named: tuple[str, str | None] = (version.key, version.version_id) if version else (key, None)
         answer = self._do(self.store.change(SetLegalHold(bucket, *named, on)))
         target = self.model.target(bucket, key, version)
         if isinstance(target, Made):

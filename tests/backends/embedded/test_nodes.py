@@ -56,6 +56,7 @@ def test_the_password_that_a_node_chooses_is_not_stored(tmp_path: Path) -> None:
     made.change_key("ARCHIVER", SALT, 7, b"k" * 32)
     for there in (made.get(b"archiver"), nodes.load(tmp_path)["ARCHIVER"]):
         assert there == nodes.Node("ARCHIVER", SALT, 7, b"k" * 32, None)
+    assert before.password is not None
     assert before.password not in (tmp_path / "nodes.json").read_text()
     assert stat.S_IMODE((tmp_path / "nodes.json").stat().st_mode) == 0o600
 

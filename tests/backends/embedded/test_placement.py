@@ -18,6 +18,7 @@ from archiver.values.errors import ArchiverError, PlatformError, StoreError, Usa
 from backends.embedded import process
 from backends.embedded.core import commits, placement
 from backends.embedded.core.changes.objects import CreateBucket
+from backends.embedded.core.files.owner_file import write_for_owner
 from backends.embedded.core.placement import Place
 from backends.embedded.core.rules.refusals import StoreFull, WriteFailed
 from backends.embedded.core.store import Store
@@ -245,7 +246,7 @@ def test_a_crash_while_a_store_is_made_loses_nothing(
 
     with monkeypatch.context() as patch:
         if at in ("remembering", "owner"):
-            write, count = placement.write_for_owner, 0 if at == "remembering" else 1
+            write, count = write_for_owner, 0 if at == "remembering" else 1
 
             def write_so_many(path: Path, document: dict[str, Any]) -> None:
                 nonlocal count

@@ -233,7 +233,7 @@ def test_the_buckets_default_is_stamped(s3: Any, bucket: str) -> None:
 def test_lock_headers_are_refused_where_they_cannot_hold(
     s3: Any, bucket: str, versioned_bucket: str, as_credential: Callable[[str], Any], until: datetime
 ) -> None:
-    wanted = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}
+    wanted: dict[str, Any] = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}
     with refused("InvalidRequest"):
         create(s3, versioned_bucket, **wanted)
     past = {**wanted, "ObjectLockRetainUntilDate": datetime.now(UTC) - timedelta(seconds=5)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from awscrt import checksums
@@ -135,7 +136,7 @@ def test_a_segment_deleted_while_it_was_opened_does_not_keep_its_room(
     file.write([b"content"], 0)
     system_open = os.open
 
-    def deleted_by_the_writer_meanwhile(*arguments: int) -> int:
+    def deleted_by_the_writer_meanwhile(*arguments: Any) -> int:
         descriptor = system_open(*arguments)
         segments.remove(number)
         return descriptor

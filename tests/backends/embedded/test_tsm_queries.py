@@ -12,6 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backends.embedded.tsm import streams
+from backends.embedded.tsm.access import Caller
+from backends.embedded.tsm.frames import ArchiveQuery
 from backends.embedded.tsm.patterns import bounds, matches
 from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
@@ -154,7 +156,8 @@ def test_queries_find_by_dates_with_both_ends(tsm: Client, three: list[Row]) -> 
         edges = {0, NEVER} | {each + by for each in of for by in (-1, 0, 1) if 0 <= each + by <= NEVER}
         for low, high in itertools.product(edges, edges):
             expected = [row for row, date in zip(three, of, strict=True) if low <= date <= high]
-            assert tsm.query(space, **{name: (low, high)}) == expected  # type: ignore[arg-type]
+            between: dict[str, Any] = {name: (low, high)}
+            assert tsm.query(space, **between) == expected
 
 
 def test_an_empty_result_has_its_own_code(tsm: Client) -> None:
@@ -188,8 +191,8 @@ def test_a_long_search_does_not_block_other_sessions(
     tsm_server: RunningTsmServer, tsm: Client, many: list[bytes]
 ) -> None:
     """Even when it finds nothing that could be sent meanwhile."""
-    caller = streams.Caller("ARCHIVER", b"")
-    query = streams.ArchiveQuery(tsm.space(), FILE, 0, NEVER, 0, NEVER, b"*", b"*", b"", b"nothing")
+    caller = Caller("ARCHIVER", b"")
+    query = ArchiveQuery(tsm.space(), FILE, 0, NEVER, 0, NEVER, b"*", b"*", b"", b"nothing")
 
     async def turns_of_others() -> int:
         turns = 0
@@ -220,7 +223,9 @@ def test_a_query_is_stopped(tsm: Client, many: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "bye", "nonsense", "vanish"])
-def test_a_get_that_is_not_read_is_stopped(tsm_server: RunningTsmServer, tsm: Client, how: str) -> None:
+def test_a_get_that_is_not_read_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, tsm_server: RunningTsmServer, tsm: Client, how: str
+) -> None:
     """It would be four gigabytes; the server has only what its buffers take under way."""
     assert tsm.archive(tsm.space(), b"/o", bytes(MIB)) == 0
     (row,) = tsm.query(tsm.space())
@@ -231,7 +236,7 @@ def test_a_get_that_is_not_read_is_stopped(tsm_server: RunningTsmServer, tsm: Cl
         read.append(1)
         return await found(*arguments)
 
-    tsm_server.store._read = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(tsm_server.store, "_read", counted)
     with tsm_server.sign_on() as client:
         client.send(GET, get_body([(row.id, 0, 0)] * 4080))
 
@@ -272,7 +277,8 @@ def test_a_stop_that_comes_too_late_is_no_error(tsm: Client, three: list[Row]) -
 
 def test_a_ping_is_answered_during_a_stream(tsm: Client, many: list[bytes]) -> None:
     tsm.send_bytes(frame(QUERY_ARCHIVES, query_body(tsm.space())) + frame(PING) * 3)
-    kinds, rows = [], 0
+    kinds: list[int] = []
+    rows = 0
     while kinds.count(STREAM_END) + kinds.count(0x90) < 4:
         received = tsm.expect(0xB0, 0x90, STREAM_END)
         kinds.append(received.kind)
@@ -448,5 +454,5 @@ def test_an_object_that_is_not_there_is_not_changed(tsm: Client) -> None:
         (other, {"hl": b"/d", "ll": b"/o"}),
         (999, {"number": row.id}),
     ):
-        assert tsm.update_object(where, 0x04, description=b"x", **named) == 2  # type: ignore[arg-type]
+        assert tsm.update_object(where, 0x04, description=b"x", **named) == 2
     assert tsm.query(space) == [row]

@@ -394,7 +394,7 @@ def test_the_attributes_of_an_object_are_kept_unchanged(tsm_server: RunningTsmSe
     assert tsm.archive(space, b"/" + b"l" * 255, b"12345", **said) == 0
     assert tsm.archive(space, b"", b"", hl=b"") == 0
     plain, full = tsm.query(space)
-    assert full == (
+    assert tuple(full) == (
         full.id, tsm_server.clock.now_ms, (1 << 64) - 1, (1 << 64) - 1, 5, full.restore_order, said["class_index"],
         DIRECTORY, 2, 1, 1, said["hl"], b"/" + b"l" * 255, said["owner"], said["description"], said["info"],
     )  # fmt: skip
@@ -712,6 +712,6 @@ async def test_changes_of_one_group_see_what_was_archived_in_it(core: Store) -> 
 
 async def test_a_space_registered_twice_at_once_is_one(core: Store) -> None:
     asked = Space(0, "N", b"/fs", b"", 0, 0, b"", 0)
-    answers = await asyncio.gather(*(core._writer.submit(RegisterSpace(asked)) for _ in range(10)))
-    assert [known for _, known in answers] == [False] + [True] * 9  # type: ignore[misc]
-    assert len({space.id for space, _ in answers}) == 1  # type: ignore[misc]
+    answers: list[Any] = await asyncio.gather(*(core._writer.submit(RegisterSpace(asked)) for _ in range(10)))
+    assert [known for _, known in answers] == [False] + [True] * 9
+    assert len({space.id for space, _ in answers}) == 1

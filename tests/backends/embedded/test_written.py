@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +84,12 @@ async def test_every_byte_is_counted_once_while_a_reader_keeps_the_log_from_begi
     await commit_often(core, 5)
     counts = Counts(core)
     reader = core.queries.scan(core.bucket("b"), "", None, None)
+    assert isinstance(reader, Generator)
     next(reader)
     await commit_often(core, 30)
     reader.close()
     later = core.queries.scan(core.bucket("b"), "", None, None)
+    assert isinstance(later, Generator)
     next(later)
     await commit_often(core, 180)
     log_bytes = (core.folder / "catalogue.db-wal").stat().st_size

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 HELLO, PROOF = 0x01, 0x02
 PING, FIND_SPACE, REGISTER_SPACE, UPDATE_SPACE, DELETE_SPACE = 0x10, 0x11, 0x12, 0x13, 0x14
@@ -115,12 +115,12 @@ class Got(NamedTuple):
 class Welcome:
     now_ms: int
     local_offset_seconds: int
-    version: tuple[int, int, int, int]
+    version: tuple[int, ...]  # four
     objects_max: int
     bytes_max: int
     flags: int
-    grace_days: tuple[int, int]
-    texts: tuple[str, str, str, str]
+    grace_days: tuple[int, ...]  # two
+    texts: tuple[str, ...]  # four
     activated_ms: int
     default_class: int
     classes: list[Class]
@@ -318,7 +318,9 @@ class Client:
         classes = []
         for _ in range(count):
             name, description = fields.text().decode(), fields.text().decode()
-            classes.append(Class(name, description, *fields.unpack("BBHH"), fields.text().decode()))
+            has_archive, retinit, retver_days, retmin_days = fields.unpack("BBHH")
+            destination = fields.text().decode()
+            classes.append(Class(name, description, has_archive, retinit, retver_days, retmin_days, destination))
         fields.end()
         self.welcome = Welcome(
             now_ms, offset, version, objects_max, bytes_max, flags, grace, texts, activated_ms, default_class, classes
@@ -401,11 +403,9 @@ class Client:
         assert self.welcome is not None
         return [each.name for each in self.welcome.classes].index(name)
 
-    def send_object(
-        self, space: int, ll: bytes, content: bytes = b"", *, hl: bytes = b"/d", **said: int | bytes
-    ) -> None:
+    def send_object(self, space: int, ll: bytes, content: bytes = b"", *, hl: bytes = b"/d", **said: Any) -> None:
         """One object whole: what fits with its head, the rest in frames of data."""
-        head = object_body(space, hl, ll, **said)  # type: ignore[arg-type]
+        head = object_body(space, hl, ll, **said)
         pieces = [content[at : at + _DATA_BYTES] for at in range(0, len(content), _DATA_BYTES)] or [b""]
         self.send(OBJECT, head + pieces[0], LAST if len(pieces) == 1 else 0)
         for piece in pieces[1:]:
@@ -422,9 +422,9 @@ class Client:
     def voted(self) -> int:
         return int(struct.unpack("<H", self.expect(VOTE).body)[0])
 
-    def archive(self, space: int, ll: bytes, content: bytes = b"", **said: int | bytes) -> int:
+    def archive(self, space: int, ll: bytes, content: bytes = b"", **said: Any) -> int:
         """One object in a transaction of its own."""
-        self.send_object(space, ll, content, **said)  # type: ignore[arg-type]
+        self.send_object(space, ll, content, **said)
         return self.vote()
 
     def delete(self, *numbers: int) -> int:
@@ -451,9 +451,9 @@ class Client:
         frames, code = self.stream()
         return [row for each in frames for row in archive_rows(each)], code
 
-    def query(self, space: int, hl: bytes = b"*", ll: bytes = b"*", **said: int | bytes | tuple[int, int]) -> list[Row]:
+    def query(self, space: int, hl: bytes = b"*", ll: bytes = b"*", **said: Any) -> list[Row]:
         """All that matches; empty is code 2 and nothing else is."""
-        self.send(QUERY_ARCHIVES, query_body(space, hl, ll, **said))  # type: ignore[arg-type]
+        self.send(QUERY_ARCHIVES, query_body(space, hl, ll, **said))
         rows, code = self.query_answer()
         assert code == (0 if rows else 2)
         return rows

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import ssl
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # tests/, for the servers that several folders' tests use
 
 from tests.support.servers.scripted import ScriptedServer, Step
 

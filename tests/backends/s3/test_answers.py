@@ -38,7 +38,10 @@ from tests.backends.s3.limited_credentials import MinioCredentials, VersityGatew
 from tests.support.servers import real
 
 UNKNOWN_VERSION = "0" * 32
-LIMITED = {"minio": MinioCredentials, "versitygw": VersityGatewayCredentials}
+LIMITED: dict[str, type[MinioCredentials] | type[VersityGatewayCredentials]] = {
+    "minio": MinioCredentials,
+    "versitygw": VersityGatewayCredentials,
+}
 
 
 @dataclass(frozen=True, slots=True)

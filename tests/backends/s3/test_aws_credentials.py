@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -345,7 +345,7 @@ def test_workers_get_refreshed_credentials_at_each_phase(
     phases: list[set[str]] = []
 
     class Noting(WorkerProcesses):
-        def run(self, assignments: list[Assignment], start: Start, on_report: OnReport) -> Carried:  # type: ignore[override]
+        def run(self, assignments: Sequence[Assignment], start: Start, on_report: OnReport) -> Carried:
             phases.append({each.backend_setting.access_key for each in assignments})
             return super().run(assignments, start, on_report)
 

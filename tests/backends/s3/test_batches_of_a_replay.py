@@ -60,7 +60,8 @@ def one(operation: Operation, number: int, size_bytes: int = SIZE, **changes: An
 
 def in_one_session(plane: S3DataPlane, *batches: Batch, pauses: float = 0.0) -> tuple[Recorder, list[bool]]:
     """Their rows, and whether the session was open before each and after the last."""
-    record, was_open = Recorder(300), []
+    record = Recorder(300)
+    was_open: list[bool] = []
 
     async def work() -> None:
         session = plane.session(0)
@@ -141,7 +142,7 @@ def test_a_copy_is_compared_with_what_it_was_copied_from(scripted: Scripted, ope
         body = body[part[0] : sum(part)]
         answer = b"HTTP/1.1 206 Partial\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     server = scripted(replies(answer, answer, answer))
-    own = {"range": [part]} if operation is RANGE_RETRIEVE else {}
+    own: dict[str, Any] = {"range": [part]} if operation is RANGE_RETRIEVE else {}
     batches = [
         one(operation, 9, version=[3], content=[7], **own),
         one(operation, 9, version=[3], **own),
@@ -258,7 +259,7 @@ def two_buckets(client: Any) -> Iterator[tuple[str, str]]:
 def go_through_a_replay(client: Any, url: str, access_key: str, secret_key: str) -> None:
     """Copies across buckets are locked and whole; what was made meanwhile can be deleted, version by version."""
     with two_buckets(client) as (source, target):
-        keys = {"access_key": access_key, "secret_key": secret_key, "retention": RETENTION}
+        keys: dict[str, Any] = {"access_key": access_key, "secret_key": secret_key, "retention": RETENTION}
         there = plane_for(url, ARCHIVE, bucket=source, prefix="old/", **keys)
         record, _ = in_one_session(there, archives(1, 2))
         assert record.errors == {}

@@ -515,7 +515,7 @@ def bucket(s3: Any) -> Iterator[str]:
 
 def go_through_a_life(client: Any, bucket: str, url: str, access_key: str, secret_key: str) -> None:
     """Archive by every way to lock, then every operation, each looked at from outside."""
-    run = {"bucket": bucket, "access_key": access_key, "secret_key": secret_key}
+    run: dict[str, Any] = {"bucket": bucket, "access_key": access_key, "secret_key": secret_key}
     control = Control(
         url, "us-east-1", Credentials(access_key, secret_key, None), verify=True, connect_timeout_seconds=5,
         read_timeout_seconds=30,

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from archiver.cli.runs.run import run as run_command
 from archiver.values.errors import PlatformError, UsageError
 from backends.embedded import process as embedded
-from backends.s3 import endpoints
 from backends.s3.endpoints import Addresses, expand, find_addresses, resolve, tls_context
 from tests.backends.s3.s3_sessions import data_plane
 from tests.support.runs import TINY
@@ -105,7 +104,7 @@ def test_an_endpoint_is_resolved_to_an_address_and_keeps_its_name(url: str, host
 
 def test_the_name_stays_for_certificate_and_host_header(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 9000))]
-    monkeypatch.setattr(endpoints.socket, "getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     (endpoint,) = resolve("https://store.example:9000", tls_context(None, insecure=True))
     assert (endpoint.host, endpoint.address) == ("store.example", "192.0.2.7")
 
@@ -122,7 +121,7 @@ def test_an_unknown_host_is_a_platform_error(
     monkeypatch: pytest.MonkeyPatch, host: str, answer: OSError | None
 ) -> None:
     if answer is not None:  # as a name server says it
-        monkeypatch.setattr(endpoints.socket, "getaddrinfo", Mock(side_effect=answer))
+        monkeypatch.setattr(socket, "getaddrinfo", Mock(side_effect=answer))
     with pytest.raises(PlatformError, match=f"http://{host}:9000: the host name is unknown .*check --endpoint"):
         resolve(f"http://{host}:9000", tls_context(None, insecure=True))
 

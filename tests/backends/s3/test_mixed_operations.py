@@ -355,7 +355,7 @@ def test_an_object_in_parts_is_one_row_over_all_its_requests(
     server = scripted(replies(CREATED, *PARTS, COMPLETED, OK))
     batch = in_parts(70, 71)
     batch.size_bytes = [TOTAL, SMALL_PART]  # what fits into one part is not cut
-    setting = {"checksum": checksum, "payload_signing": payload_signing}
+    setting: dict[str, Any] = {"checksum": checksum, "payload_signing": payload_signing}
     plane = plane_for(server.url, Operation.ARCHIVE, sizes=(SMALL_PART, TOTAL), **setting)
     record = performed(plane, batch)
     assert record.errors == {}
@@ -524,7 +524,7 @@ def bucket(s3: Any) -> Iterator[str]:
 
 def go_through_a_mix(client: Any, bucket: str, url: str, access_key: str, secret_key: str) -> None:
     """Every operation in turn, each looked at from outside."""
-    run = {"bucket": bucket, "access_key": access_key, "secret_key": secret_key}
+    run: dict[str, Any] = {"bucket": bucket, "access_key": access_key, "secret_key": secret_key}
 
     def go(
         operation: Operation, *numbers: int, size_bytes: int = SIZE, plane: dict[str, Any] | None = None, **batch: Any

@@ -45,13 +45,14 @@ class Proxy(BaseHTTPRequestHandler):
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What was asked of the proxy that the environment names."""
-    handler = type("Handler", (Proxy,), {"asked": []})
+    asked: list[str] = []
+    handler = type("Handler", (Proxy,), {"asked": asked})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{server.server_port}")
-    yield handler.asked  # type: ignore[attr-defined]
+    yield asked
     server.shutdown()
     thread.join()
     server.server_close()

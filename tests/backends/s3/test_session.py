@@ -154,7 +154,9 @@ def test_f13_small_segments_are_not_held_back(scripted: Scripted) -> None:
     async def work() -> int:
         record = Recorder(10)
         await session.open(record, 1)
+        assert session._connection is not None
         transport = session._connection._transport  # nothing else shows the option
+        assert transport is not None
         option: int = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         await session.close(record)
         return option

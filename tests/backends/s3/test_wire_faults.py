@@ -10,6 +10,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,6 @@ from backends.s3.wire.session import UNLIKE_IDS_MIN
 from tests.backends.s3.s3_sessions import in_loop, one_session, record_of_sessions, rows_of
 from tests.support.servers import fault_proxy as wire
 from tests.support.servers.fault_proxy import (
-    Chooser,
     Fault,
     FaultProxy,
     Message,
@@ -188,8 +188,8 @@ def quick(operation: Operation, at: int) -> list[pytest.MarkDecorator]:
     return [] if operation is ALL[at % len(ALL)] else [pytest.mark.long]
 
 
-def play(place: Place, operation: Operation, read_timeout_seconds: float, **chosen: Chooser) -> Recorder:
-    with FaultProxy(place.port, **chosen) as proxy:  # type: ignore[arg-type]
+def play(place: Place, operation: Operation, read_timeout_seconds: float, **chosen: Any) -> Recorder:
+    with FaultProxy(place.port, **chosen) as proxy:
         return record_of_sessions(place.plane(proxy, read_timeout_seconds), batch(operation))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ctypes import POINTER, byref, c_uint16, cast
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -292,7 +293,7 @@ def test_a_run_goes_on_where_an_earlier_one_was(server: Server) -> None:
     ],
 )
 def test_a_run_does_not_go_on_where_its_objects_are_not_kept(
-    server: Server, change: dict[str, str], management_class: str, words: str
+    server: Server, change: dict[str, Any], management_class: str, words: str
 ) -> None:
     _, location = server.prepared("run-not-kept")
     backend = server.backend()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from archiver.measure.folding import Folding, Population, fold
+from archiver.engine.worker.stopping import NO_END_NS
+from archiver.measure.folding import Folding, Population, fold, take
 from archiver.measure.reports import Tally, TallyKey
 from archiver.values.record import TSM_ERROR, Operation, Recorder, Status
 from backends.embedded import process
@@ -86,7 +87,8 @@ def transactions(rows: list[Row]) -> list[tuple[int, int]]:
 def seen(record: Recorder) -> tuple[int, int, int, list[tuple[int, int]]]:
     """What the engine makes of it: objects, their bytes, errors, and the ranges that were changed."""
     tallies: dict[TallyKey, Tally] = {}
-    changed = fold([record], Folding(0, Population.of_size(SIZE), 0), 0, tallies)
+    rows = take([record], [(0, NO_END_NS)])
+    changed = [] if rows is None else fold(rows, Folding(0, Population.of_size(SIZE), 0), tallies)
     total = Tally()
     for tally in tallies.values():
         total.add(tally)

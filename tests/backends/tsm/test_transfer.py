@@ -95,7 +95,7 @@ class ScriptedLibrary:
         self.votes.append(vote)
         reason._obj.value = self._reason if vote == DSM_VOTE_COMMIT else Code.ABORT_BY_CLIENT
         if reason._obj.value:
-            return Code.CHECK_REASON_CODE
+            return int(Code.CHECK_REASON_CODE)
         self.committed |= self._pending
         return 0
 
@@ -120,13 +120,18 @@ class ScriptedLibrary:
         ctypes.memmove(block._obj.bufferPtr, piece, len(piece))
         block._obj.numBytes = len(piece)
         finished = not self._left if self._ends_with_data else not piece
-        return Code.FINISHED if finished else Code.MORE_DATA
+        return int(Code.FINISHED if finished else Code.MORE_DATA)
 
     def dsmEndGetObj(self, handle: int) -> int:
         return 0
 
     def dsmEndGetData(self, handle: int) -> int:
         return 0
+
+
+def answering(call: str, *codes: int | None) -> dict[str, Any]:
+    """The argument of ``ScriptedLibrary`` that scripts the answers to one call."""
+    return {call: list(codes)}
 
 
 def _bytes(block: Any) -> bytes:
@@ -215,7 +220,7 @@ def test_an_object_that_no_transaction_takes_has_failed_and_the_next_is_tried() 
 
 @pytest.mark.parametrize("call", ["dsmSendObj", "dsmSendData", "dsmEndSendObj"])
 def test_a_server_that_will_abort_is_asked_for_its_reason_and_all_objects_have_failed(call: str) -> None:
-    library = ScriptedLibrary(Code.ABORT_NO_REPOSIT_SPACE, **{call: [None, Code.WILL_ABORT]})
+    library = ScriptedLibrary(Code.ABORT_NO_REPOSIT_SPACE, **answering(call, None, Code.WILL_ABORT))
     done = archive(library, 4)
     assert outcome(done[0]) == ([0, 1], TSM_ERROR + 11, "11 ABORT_NO_REPOSIT_SPACE", False)
     assert library.votes[0] == DSM_VOTE_COMMIT
@@ -240,7 +245,7 @@ def test_a_refused_vote_fails_its_objects_and_no_others() -> None:
 
 @pytest.mark.parametrize("call", ["dsmBindMC", "dsmSendObj", "dsmSendData", "dsmEndSendObj"])
 def test_a_call_that_fails_gives_its_transaction_up_and_the_next_is_tried(call: str) -> None:
-    library = ScriptedLibrary(**{call: [None, Code.INVALID_OBJNAME]})
+    library = ScriptedLibrary(**answering(call, None, Code.INVALID_OBJNAME))
     done = archive(library, 4)
     assert outcome(done[0]) == ([0, 1], TSM_ERROR + 2017, "2017 INVALID_OBJNAME", False)
     assert done[0].failure is not None
@@ -259,7 +264,7 @@ def test_a_transaction_that_cannot_begin_is_not_voted_on_and_ends_the_session(co
 
 @pytest.mark.parametrize("call", ["dsmBeginTxn", "dsmBindMC", "dsmSendObj", "dsmSendData", "dsmEndSendObj"])
 def test_a_connection_lost_before_the_vote_leaves_nothing_and_ends_the_session(call: str) -> None:
-    library = ScriptedLibrary(**{call: [LOST]})
+    library = ScriptedLibrary(**answering(call, LOST))
     (done,) = archive(library, 4)
     assert outcome(done) == ([0], Status.CONNECTION_LOST, "-50 TCPIP_FAILURE", False)
     assert library.votes == []
@@ -340,7 +345,7 @@ def test_a_sample_compares_every_sixteenth() -> None:
 
 @pytest.mark.parametrize("call", ["dsmGetObj", "dsmGetData", "dsmEndGetObj"])
 def test_an_object_that_cannot_be_had_ends_its_list_and_the_others_are_had_by_another(call: str) -> None:
-    library = stored(1, 2, 3, **{call: [None, Code.ABORT_DATA_UNAVAILABLE]})
+    library = stored(1, 2, 3, **answering(call, None, Code.ABORT_DATA_UNAVAILABLE))
     done = retrieve(library, 1, 2, 3)
     assert [(one.number, one.failure.reason if one.failure else "") for one in done] == [
         (1, ""), (2, "14 ABORT_DATA_UNAVAILABLE"), (3, ""),
@@ -357,7 +362,7 @@ def test_a_list_that_is_refused_fails_its_first_and_the_others_are_asked_for_aga
 
 @pytest.mark.parametrize("call", ["dsmBeginGetData", "dsmGetObj", "dsmGetData", "dsmEndGetObj"])
 def test_a_connection_lost_while_retrieving_ends_the_session(call: str) -> None:
-    library = stored(1, 2, 3, **{call: [LOST]})
+    library = stored(1, 2, 3, **answering(call, LOST))
     (one,) = retrieve(library, 1, 2, 3)
     assert one.failure is not None
     assert (one.number, one.failure.status, one.failure.outcome_unknown) == (1, Status.CONNECTION_LOST, False)

@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ def test_a_hold_that_is_gone_is_told_and_one_that_is_there_is_not(server: Server
     ],
 )
 def test_a_date_that_is_not_between_those_asked_for_is_told(
-    server: Server, dates: dict[str, float], status: Status, reason: str
+    server: Server, dates: dict[str, Any], status: Status, reason: str
 ) -> None:
     backend = prepared(server)
     archived(backend, 1)
@@ -148,7 +149,7 @@ def test_damage_is_told_before_a_wrong_lock(server: Server) -> None:
 def test_every_object_is_held_against_its_own_lock(server: Server) -> None:
     backend = prepared(server)
     archived(backend, *range(10))
-    late = {"earliest": 400.0, "latest": 500.0}
+    late: dict[str, Any] = {"earliest": 400.0, "latest": 500.0}
     expected = [
         locked(backend, 0, 2),
         locked(backend, 4, 4, **late),

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -210,7 +211,7 @@ def test_a_refused_transaction_fails_each_of_its_objects_with_the_servers_reason
     ],
 )
 def test_a_session_that_is_refused_says_why_and_has_no_close(
-    server: Server, setting: TsmWorkerSetting, change: dict[str, str], status: int, reason: str
+    server: Server, setting: TsmWorkerSetting, change: dict[str, Any], status: int, reason: str
 ) -> None:
     record = record_of_sessions(data_plane(replace(setting, **change)), archives(1))
     assert [(row.operation, row.status) for row in rows_of(record)] == [(OPEN, status)]

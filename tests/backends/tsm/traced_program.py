@@ -35,7 +35,7 @@ class Program:
     def vote(self, vote: int = COMMIT) -> int:
         reason = abi.dsUint16_t()
         self.functions.dsmEndTxn(self.session.handle, vote, byref(reason))
-        return reason.value
+        return int(reason.value)
 
     def send(self, high: bytes, low: bytes, content: bytes, class_name: bytes | None = None, end: bool = True) -> None:
         handle = self.session.handle

@@ -21,13 +21,13 @@ from results.comparison.compare import (
     NOT_INTERLEAVED,
     Comparison,
     MeasuredRun,
-    Ratio,
     compare_runs,
 )
 from results.comparison.contract import comparison_document
 from results.comparison.documents import comparison_csv, comparison_figure, comparison_markdown, write_comparison
 from results.comparison.forms import differences_table, latencies_table, rates_table
 from results.comparison.power import detectable
+from results.comparison.ratios import Ratio
 from results.comparison.tables import comparison_tables, doubt_sentences, overall_sentences
 from results.figures.phases import png_bytes, svg_bytes
 from results.statistics import paired_ratio
@@ -494,7 +494,10 @@ def test_the_smallest_difference_that_would_have_been_shown_is_stated_for_each_c
     assert clear.verdict == "better"
     assert clear.detectable_percent == pytest.approx(100 * math.expm1(detectable(5, 0.025) * error))
     assert same.detectable_percent == pytest.approx(100 * math.expm1(detectable(5, 0.05) * error))
-    assert 0 < comparison.overall[0].ratio.detectable_percent < clear.detectable_percent  # type: ignore[operator]
+    overall_percent = comparison.overall[0].ratio.detectable_percent
+    assert overall_percent is not None
+    assert clear.detectable_percent is not None
+    assert 0 < overall_percent < clear.detectable_percent
     assert "would show differences from" in overall_sentences(comparison)[0]
     assert [row[-1].text for row in differences_table(comparison, "cell", 0).rows] == ["3.3", "2.7"]
 

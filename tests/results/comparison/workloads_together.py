@@ -22,7 +22,7 @@ REFERENCE = ReferenceTile(
 )  # fmt: skip
 
 
-TILES = {
+TILES: dict[str, Any] = {
     "name": "tiles",
     "workload": [
         {"name": "e-mail", "clients": 32},

@@ -185,7 +185,8 @@ def points(
     run: TileRun, seconds: float, rates: Sequence[float], begins: float
 ) -> tuple[list[Result], list[WorkloadInterval]]:
     """Database points one after another, each with one more outstanding."""
-    results, rows = [], []
+    results: list[Result] = []
+    rows: list[WorkloadInterval] = []
     for place, rate in enumerate(rates):
         start, name = begins + place * seconds, f"tile 1 database large {place + 1}"
         results.append(at(run, "database large", start, start + seconds, clients=place + 1, workload=name))

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 
 from results.figures.phases import Caption, png_bytes, svg_bytes
 from results.mixed.figures import (
@@ -68,7 +71,7 @@ def lines(figure: Figure, panel: int = 0) -> dict[str, list[tuple[float, float]]
     for line in figure.axes[panel].lines:
         label = " ".join(str(line.get_label()).split())
         if not label.startswith("_"):
-            found[label] = [tuple(point) for point in line.get_xydata().tolist()]
+            found[label] = [tuple(point) for point in np.asarray(line.get_xydata()).tolist()]
     return found
 
 
@@ -106,6 +109,7 @@ def test_spikes_are_bands_with_numbers_and_the_others_are_beneath(courses: list[
     figure = drawn(spikes_figure(courses[1], CAPTION, "tiles"))
     assert figure.get_suptitle() == "Throughput spikes, and the response of all workloads, 2 tiles"
     (band,) = figure.axes[0].patches
+    assert isinstance(band, Rectangle)
     assert (band.get_x(), band.get_x() + band.get_width()) == (20.0, 30.0)
     assert [text.get_text() for text in figure.axes[0].texts] == ["1"]
     assert "spike 1: scan began" in " ".join(figure.texts[-1].get_text().split())
@@ -174,8 +178,8 @@ def test_nothing_is_drawn_outside_its_figure(run: TileRun, courses: list[Course]
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
         width, height = figure.bbox.width, figure.bbox.height
-        for text in figure.findobj(lambda artist: hasattr(artist, "get_text") and bool(artist.get_text())):
-            if text.get_visible():
+        for text in figure.findobj(Text):
+            if text.get_text() and text.get_visible():
                 box = text.get_window_extent(canvas.get_renderer())
                 inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
                 assert inside, f"{name}: {text.get_text()!r} is cut off"

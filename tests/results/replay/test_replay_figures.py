@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from results.figures.phases import Caption, png_bytes, svg_bytes
 from results.replay.figures import RESPONSE_SHARE, replay_figures, share_figure
@@ -21,7 +23,7 @@ ASKED = [criterion("object_ms.p70 <= 20 (all)", 20, 12.0, True)]
 def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
     """The points of each line that the legend names, its words in one line."""
     return {
-        " ".join(str(line.get_label()).split()): [(float(x), float(y)) for x, y in line.get_xydata()]
+        " ".join(str(line.get_label()).split()): [(float(x), float(y)) for x, y in np.asarray(line.get_xydata())]
         for line in figure.axes[0].lines
         if not str(line.get_label()).startswith("_")
     }
@@ -102,8 +104,8 @@ def test_nothing_is_drawn_outside_its_figure(sets: ReplayedSets, middle_ms: floa
     (axes,) = figure.axes
     low, high = axes.get_xlim()
     unseen = {id(text) for text in axes.get_xticklabels(which="both") if not low <= text.get_position()[0] <= high}
-    for text in figure.findobj(lambda artist: hasattr(artist, "get_text") and bool(artist.get_text())):
-        if text.get_visible() and id(text) not in unseen:
+    for text in figure.findobj(Text):
+        if text.get_text() and text.get_visible() and id(text) not in unseen:
             box = text.get_window_extent(canvas.get_renderer())
             inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
             assert inside, f"{text.get_text()!r} is cut off"

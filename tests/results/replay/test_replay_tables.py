@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -198,7 +199,7 @@ def steps(sets: ReplayedSets, means: dict[int, list[float]]) -> tuple[list[Resul
     for count, each in means.items():
         for mean in each:
             position += 1
-            given = {"position": position, "scale": float(count)}
+            given: dict[str, Any] = {"position": position, "scale": float(count)}
             results += sets.sets(count, {"archive": [mean]}, **given)
             judged.append(criterion("object_ms.mean <= 20 (all)", 20, mean, mean <= 20, **given))
     return results, judged

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,9 @@ from tests.results.watched_run import RECORD, phase_record
 MakeResult = Callable[..., Result]
 
 
-def run_in(folder: Path, *results: Result, **record: object) -> Path:
+def run_in(folder: Path, *results: Result, **record: Any) -> Path:
     """A finished run of these results in a folder of its own name."""
-    values = {**RECORD, "id": folder.name, "phases_planned": len(results), **record}
+    values: dict[str, Any] = {**RECORD, "id": folder.name, "phases_planned": len(results), **record}
     database = RunDatabase.create(folder / FILE_NAME, RunRecord(**values))
     for place, each in enumerate(results, 1):
         database.add_phase(phase_record(place, each, place, place + 0.5))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -315,8 +316,8 @@ def test_a_server_that_was_not_watched_may_have_been_limited_by_anything(make_re
 
 
 def test_costs_per_object_are_those_of_all_objects_together(make_result: MakeResult) -> None:
-    def server(**values: object) -> ServerUsage:
-        return replace(ServerUsage(*[None] * 7), **values)
+    def server(**values: Any) -> ServerUsage:
+        return replace(ServerUsage(None, None, None, None, None, None, None), **values)
 
     few = server(
         cpu_milliseconds_per_object=3.0, write_amplification=4.0, network_bytes_per_byte=1.5,

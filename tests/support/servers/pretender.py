@@ -14,9 +14,16 @@ KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}  # any will do
 LOCK_ENABLED = b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>"
 
 
+class _Server(ThreadingHTTPServer):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.archived: dict[str, dict[str, str]] = {}  # lock headers by path
+
+
 class Pretender(BaseHTTPRequestHandler):
     """An S3 platform that keeps nothing, whose clock and whose locks are what a test says."""
 
+    server: _Server
     protocol_version = "HTTP/1.1"
     clock_ahead = timedelta()
     lock: Callable[[dict[str, str]], dict[str, str]] = staticmethod(lambda asked: asked)  # of each object
@@ -39,16 +46,16 @@ class Pretender(BaseHTTPRequestHandler):
         if self.path.count("/") < 2 or self.path.endswith("/"):
             self._answer(503 if self.refuses_buckets else 200, {})
             return
-        if len(self.server.archived) >= self.objects_max:  # type: ignore[attr-defined]
+        if len(self.server.archived) >= self.objects_max:
             self._answer(403, {}, b"<Error><Code>AccessDenied</Code></Error>")
             return
         names = ("mode", "retain-until-date", "legal-hold")
         asked = {name: self.headers[f"x-amz-object-lock-{name}"] for name in names}
-        self.server.archived[self.path] = {name: text for name, text in asked.items() if text}  # type: ignore[attr-defined]
+        self.server.archived[self.path] = {name: text for name, text in asked.items() if text}
         self._answer(200, {})
 
     def do_HEAD(self) -> None:
-        asked = self.server.archived.get(self.path, {})  # type: ignore[attr-defined]
+        asked = self.server.archived.get(self.path, {})
         locks = type(self).lock(dict(asked)) if self.path.count("/") > 2 else {}
         self._answer(200, {f"x-amz-object-lock-{name}": text for name, text in locks.items()})
 
@@ -64,10 +71,9 @@ class Pretender(BaseHTTPRequestHandler):
 @contextmanager
 def pretending(**behaviour: Any) -> Iterator[tuple[str, dict[str, dict[str, str]]]]:
     """Its endpoint, and the lock headers of every object that was archived there, by path."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Platform", (Pretender,), behaviour)) as server:
-        server.archived = {}  # type: ignore[attr-defined]
+    with _Server(("127.0.0.1", 0), type("Platform", (Pretender,), behaviour)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}", server.archived  # type: ignore[attr-defined]
+            yield f"http://127.0.0.1:{server.server_port}", server.archived
         finally:
             server.shutdown()

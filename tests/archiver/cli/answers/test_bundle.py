@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -210,8 +211,8 @@ def forged(made: Made, path: Path, change: Callable[[sqlite3.Connection], Any], 
     held["run.db"] = database.read_bytes()
     if all_of_it:
         with closing(RunDatabase.open(database)) as opened:
-            made = audit_bundle._follows(opened, {}, {})
-        held = {name: held[name] for name in ("manifest.json", "run.db")} | made
+            documents = audit_bundle._follows(opened, {}, {})
+        held = {name: held[name] for name in ("manifest.json", "run.db")} | documents
     return bundle("verify", packed(path / "forged.zip", with_manifest(held)))
 
 
@@ -355,7 +356,8 @@ def test_a_search_and_a_phase_that_was_ended_early_are_confirmed(
     assert not bundle("verify", tmp_path / "made.zip").exit_code
     for where, value in SEARCH_FORGERIES if name == "searched" else ():
         change = f"UPDATE search SET document = json_set(document, '{where}', {value})"
-        done = forged(Made(run, tmp_path / "made.zip"), tmp_path, lambda db, c=change: db.execute(c), all_of_it=True)
+        made = Made(run, tmp_path / "made.zip")
+        done = forged(made, tmp_path, methodcaller("execute", change), all_of_it=True)
         assert done.exit_code == 1, where
         assert "search" in done.output or "cannot be read" in done.output
 

@@ -171,10 +171,10 @@ def test_prometheus_reads_a_quiet_run_while_it_goes(home: Path) -> None:
     assert [line for line in stderr.splitlines() if "interrupted" not in line and "archiver resume" not in line] == []
     assert scrape(port) is None  # it ends with the run
     families = [{family.name: family for family in text_string_to_metric_families(page)} for page in pages]
-    for page in families:
-        assert all(family.documentation for family in page.values())
-        assert {family.type for family in page.values()} == {"counter", "gauge"}
-        labels = {tuple(sorted(sample.labels.items())) for family in page.values() for sample in family.samples}
+    for by_name in families:
+        assert all(family.documentation for family in by_name.values())
+        assert {family.type for family in by_name.values()} == {"counter", "gauge"}
+        labels = {tuple(sorted(sample.labels.items())) for family in by_name.values() for sample in family.samples}
         assert labels <= {
             (), (("platform", "embedded"),),
             (("operation", "archive"), ("platform", "embedded")),

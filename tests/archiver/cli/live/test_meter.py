@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from random import Random
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -16,9 +17,9 @@ from scenarios.model import Scenario
 from tests.archiver.cli.live.metered_run import Run
 
 
-def shown(run: Run, width: int, **console: bool) -> list[str]:
+def shown(run: Run, width: int, **console: Any) -> list[str]:
     out = io.StringIO()
-    Console(file=out, width=width, height=30, **console).print(LiveTable(run.meter.now()))  # type: ignore[arg-type]
+    Console(file=out, width=width, height=30, **console).print(LiveTable(run.meter.now()))
     return out.getvalue().splitlines()
 
 

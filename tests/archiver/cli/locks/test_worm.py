@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +74,14 @@ def test_evidence_is_a_file_in_which_nothing_can_be_changed(home: Path, tmp_path
         assert any(each["status"] == 403 for each in part["exchanges"])
     assert [each["round"] for each in bundle["parts"]["summary"]["rounds"]] == ["alone", "under load", "after restart"]
 
-    for change in (
+    changes: tuple[Callable[[Any], object], ...] = (
         lambda b: b["parts"]["checks/DEL-02"]["check"].update(verdict="FAIL"),
         lambda b: b["parts"]["checks/DEL-02"]["exchanges"].pop(),
         lambda b: b["parts"].pop("checks/DEL-02"),
         lambda b: b["parts"].update({"checks/DEL-99": {}}),
         lambda b: b["manifest"].pop("run") and b["parts"].pop("run"),
-    ):
+    )
+    for change in changes:
         tampered = json.loads(path.read_text())
         change(tampered)
         other = tmp_path / "tampered.json"

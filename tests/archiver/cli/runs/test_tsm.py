@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from archiver.engine.worker.op_log import SCHEMA
+from archiver.traces.format import SCHEMA
 from archiver.values.clock import now_seconds
 from archiver.values.retention import DATE_TOLERANCE_SECONDS
 from backends.embedded import process as embedded

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
-from archiver.engine.work.mixed.data_set import DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
+from archiver.engine.work.mixed.data_set import Choice, DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
 from tests.archiver.engine.work.mixed.members_of import members
 from tests.support.examples import share_of
 
@@ -51,11 +51,11 @@ class Traffic(RuleBasedStateMachine):
         self.held.discard(number)
 
     @rule(target=reading)
-    @precondition(lambda self: len(self.data))
+    @precondition(lambda self: len(self.data) > 0)
     def read(self) -> int:
         place = self.choice.place()
         assert place is not None
-        number, size_bytes = self.data.numbers[place], self.data.sizes[place]
+        number, size_bytes = int(self.data.numbers[place]), self.data.sizes[place]
         assert number in self.sizes
         assert number not in self.being_changed, f"{number} is being changed"
         assert number not in self.gone
@@ -236,9 +236,10 @@ def test_sequential_goes_round_from_a_place_of_its_own() -> None:
 
 def test_of_nothing_nothing_is_chosen() -> None:
     data = DataSet(members(0), is_changed=True)
-    for choice in (
+    choices: tuple[Choice, ...] = (
         Uniform(data, generator()), Zipf(data, generator(), 1.0), Sequential(data, 0.5), EachOnce(data, generator()),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for choice in choices:
         assert choice.place() is None
     assert data.take_expired() is None
     assert data.held() is None
@@ -247,7 +248,7 @@ def test_of_nothing_nothing_is_chosen() -> None:
 @pytest.mark.parametrize("kind", ["uniform", "zipf", "sequential"])
 def test_a_choice_stays_within_a_set_that_shrinks(kind: str) -> None:
     data = DataSet(members(30), is_changed=True)
-    choices = {
+    choices: dict[str, Choice] = {
         "uniform": Uniform(data, generator()),
         "zipf": Zipf(data, generator(), 0.99),
         "sequential": Sequential(data, 0.9),

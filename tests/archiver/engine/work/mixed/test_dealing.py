@@ -381,4 +381,4 @@ def test_what_the_workload_says_of_its_objects_goes_with_every_batch() -> None:
     batch = Table(one, new=1).dealer.batch(5, 77)
     assert batch is not None
     assert (batch.retain_for_seconds, batch.part_bytes, batch.due_ns) == (2.0, 5 << 20, 77)
-    assert batch.version is batch.range is batch.source is None
+    assert (batch.version, batch.range, batch.source) == (None, None, None)

@@ -103,7 +103,7 @@ def test_workers_have_the_whole_schedule_between_them_and_no_arrival_twice(worke
 
     def due(share: WorkerShare) -> list[int]:
         (mix,) = share.mixes
-        return due_times(arrivals, 2.0, mix.arrivals_seed, mix.part, mix.parts).tolist()
+        return [int(due_ns) for due_ns in due_times(arrivals, 2.0, mix.arrivals_seed, mix.part, mix.parts)]
 
     together = [moment for share in shares for moment in due(share)]
     assert sorted(together) == due(whole)

@@ -175,7 +175,7 @@ def test_nothing_is_done_outside_a_workloads_time(use: Callable[[type[NullSessio
 @pytest.mark.parametrize("clients", [1, 3, 8])
 @pytest.mark.parametrize(("end", "done"), [("objects", 25), ("fill", 225 - 200)])
 def test_a_workload_that_is_done_when_so_many_are_archived_archives_so_many(clients: int, end: str, done: int) -> None:
-    more = {end: done if end == "objects" else 225}
+    more: dict[str, Any] = {end: done if end == "objects" else 225}
     channel, report, (stage,) = carry_out(workload("load", "archive", clients=clients, objects_per_session=4, **more))
     assert channel.changed("archive") == list(range(200, 200 + done))
     assert report.gave_up is None

@@ -187,15 +187,15 @@ def lanes(rows: Sequence[TracedOperation]) -> tuple[list[int], list[bool]]:
     of_row, ends = [0] * len(rows), [False] * len(rows)
     numbers: dict[tuple[int, int], int] = {}
     of_client: dict[int, list[int]] = {}
-    for part in parts:
-        client = rows[part[0]].client
+    for places in parts:
+        client = rows[places[0]].client
         lasts = of_client.setdefault(client, [])
-        lane = next((i for i, last in enumerate(lasts) if last < part[0]), len(lasts))
-        lasts[lane : lane + 1] = [part[-1]]
+        lane = next((i for i, last in enumerate(lasts) if last < places[0]), len(lasts))
+        lasts[lane : lane + 1] = [places[-1]]
         number = numbers.setdefault((client, lane), len(numbers))
-        for place in part:
+        for place in places:
             of_row[place] = number
-        ends[part[-1]] = True
+        ends[places[-1]] = True
     return of_row, ends
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def compiled(tmp_path: Path) -> Compile:
     return carry_out
 
 
-def op(due_ns: int, operation: str, key: str | None, done_ns: int | None = None, **more: int) -> TracedOperation:
+def op(due_ns: int, operation: str, key: str | None, done_ns: int | None = None, **more: Any) -> TracedOperation:
     """Of the size of its due time, by which a compiled row is known again."""
     return TracedOperation(due_ns, operation=operation, key=key, done_ns=done_ns, size_bytes=due_ns, **more)
 
@@ -175,6 +176,10 @@ def brought_together(rows: Sequence[TracedOperation]) -> tuple[list[TracedOperat
     return [kept[place]._replace(due_ns=kept[place_of[place]].due_ns) for place in order], [place_of[p] for p in order]
 
 
+def _row(columns: dict[str, Any]) -> TracedOperation:
+    return TracedOperation(**columns)
+
+
 _rows = st.fixed_dictionaries(
     {
         "due_ns": st.integers(0, 2),  # after the one before
@@ -188,7 +193,7 @@ _rows = st.fixed_dictionaries(
         "session": st.integers(0, 1),
         "status": st.sampled_from((0, 0, 0, 0, 10_003)),
     }
-).map(lambda columns: TracedOperation(**columns))
+).map(_row)
 
 
 @given(rows=st.lists(_rows, min_size=1, max_size=40), batch_rows=st.sampled_from((3, 1000)))

@@ -8,6 +8,7 @@ import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,20 +30,22 @@ SECOND = 10**9
 Compile = Callable[..., CompiledTrace]
 
 
-def row(operation: str, key: str | None = "a", size: int | None = 100, **columns: object) -> TracedOperation:
-    """Of one client and session, unless said."""
-    return TracedOperation(columns.pop("due_ns", 0), operation=operation, key=key, size_bytes=size, **columns)  # type: ignore[arg-type]
+def row(
+    operation: str, key: str | None = "a", size: int | None = 100, *, due_ns: int = 0, **columns: Any
+) -> TracedOperation:
+    """A row of client 0 and session 0, unless ``columns`` has others."""
+    return TracedOperation(due_ns, operation=operation, key=key, size_bytes=size, **columns)
 
 
 @pytest.fixture
 def compiled(tmp_path: Path) -> Compile:
     """Compile these rows; those without a time are due one after another."""
 
-    def carry_out(*rows: TracedOperation, name: str = "trace", **options: object) -> CompiledTrace:
+    def carry_out(*rows: TracedOperation, name: str = "trace", **options: Any) -> CompiledTrace:
         timed = [each if each.due_ns else each._replace(due_ns=i) for i, each in enumerate(rows)]
         path = tmp_path / f"{name}.parquet"
         path.unlink(missing_ok=True)
-        return compile_trace(write(path, timed), tmp_path / "compiled", **options)  # type: ignore[arg-type]
+        return compile_trace(write(path, timed), tmp_path / "compiled", **options)
 
     return carry_out
 
@@ -468,6 +471,12 @@ def test_facts_and_columns_are_read_back(tmp_path: Path) -> None:
 
 _KEYS = ("a", "b", "c", "d")
 _OFTEN = ("copy", "copy", "copy", "archive", "delete", "delete", "delete")
+
+
+def _row(columns: dict[str, Any]) -> TracedOperation:
+    return TracedOperation(**columns)
+
+
 _rows = st.fixed_dictionaries(
     {
         "due_ns": st.sampled_from((0, 1, 2 * SECOND, 6 * SECOND)),  # after the row before
@@ -481,7 +490,7 @@ _rows = st.fixed_dictionaries(
         "session": st.integers(0, 2),
         "status": st.sampled_from((0, 0, 0, 0, 0, 0, 404)),
     }
-).map(lambda columns: TracedOperation(**columns))
+).map(_row)
 
 
 @given(rows=st.lists(_rows, min_size=1, max_size=60), batch_rows=st.sampled_from((3, 1000)))

@@ -20,7 +20,8 @@ from archiver.engine.work.replay.instances import infrastructure_result
 from archiver.engine.work.replay.preparing import Preparation
 from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
 from archiver.engine.worker.client import Client
-from archiver.measure.folding import fold
+from archiver.engine.worker.stopping import NO_END_NS
+from archiver.measure.folding import fold, take
 from archiver.measure.reports import InfrastructureReport, TallyKey
 from archiver.values.content import Content
 from archiver.values.retention import DateMaker, Retention, RetentionWish
@@ -72,7 +73,9 @@ class Worker:
         self.clients.append(client)
 
     def fold(self, *clients: Client) -> None:
-        self.changed += fold([each.record for each in clients], clients[0].folding, 0, self.tallies)
+        rows = take([each.record for each in clients], [(0, NO_END_NS)] * len(clients))
+        if rows is not None:
+            self.changed += fold(rows, clients[0].folding, self.tallies)
 
     def not_tried(self, numbers: Any) -> None:
         raise AssertionError("only an audit of its own says that")
@@ -294,7 +297,7 @@ def test_a_migration_keeps_locks_and_holds_and_removes_what_is_not_locked(run: R
     what = made(MIGRATION, instances=2)
     prepared = run.prepare(what)
     before = run.versions(run.location)
-    held, locked, unlocked = (what.places(part) for part in ("held", "locked", "unlocked"))  # type: ignore[arg-type]
+    held, locked, unlocked = (what.places(part) for part in ("held", "locked", "unlocked"))
     assert (len(held), len(locked), len(unlocked)) == (4, 4, 4)
     report, worker = run.carry_out(what, prepared)
     assert worker.errors == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     return carried_out
 
 
-def op(due_ms: float, operation: str, key: str, done_ms: float | None = None, **more: int) -> TracedOperation:
+def op(due_ms: float, operation: str, key: str, done_ms: float | None = None, **more: Any) -> TracedOperation:
     done_ns = None if done_ms is None else int(done_ms * MS)
     return TracedOperation(int(due_ms * MS), operation=operation, key=key, size_bytes=10, done_ns=done_ns, **more)
 

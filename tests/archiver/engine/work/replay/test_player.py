@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def played(given: Assignment) -> StageReport:
     return stage
 
 
-def archive(seconds: float, key: str, **more: int) -> TracedOperation:
+def archive(seconds: float, key: str, **more: Any) -> TracedOperation:
     return TracedOperation(int(seconds * SECOND), operation="archive", key=key, size_bytes=100, **more)
 
 

@@ -8,7 +8,11 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.engine.work.replay.turns import Turns
+from archiver.engine.work.replay.turns import Turn, Turns
+
+
+def are_ready(*turns: Turn) -> list[bool]:
+    return [turn.is_mine for turn in turns]
 
 
 def test_reads_go_side_by_side_and_a_change_waits_for_all_of_them() -> None:
@@ -16,19 +20,15 @@ def test_reads_go_side_by_side_and_a_change_waits_for_all_of_them() -> None:
     first, second = turns.take((1, False)), turns.take((1, False))
     change = turns.take((1, True))
     later = turns.take((1, False))
-    assert first.is_mine
-    assert second.is_mine
-    assert not change.is_mine
-    assert not later.is_mine
+    assert are_ready(first, second, change, later) == [True, True, False, False]
     turns.done(second)
-    assert not change.is_mine
+    assert are_ready(change) == [False]
     turns.done(first)
-    assert change.is_mine
-    assert not later.is_mine
+    assert are_ready(change, later) == [True, False]
     assert change.ready_ns > 0
     assert first.ready_ns == 0
     turns.done(change)
-    assert later.is_mine
+    assert are_ready(later) == [True]
 
 
 def test_another_object_waits_for_nobody_and_a_copy_waits_at_both_of_its_objects() -> None:
@@ -36,23 +36,20 @@ def test_another_object_waits_for_nobody_and_a_copy_waits_at_both_of_its_objects
     write, other = turns.take((1, True)), turns.take((2, True))
     copy = turns.take((3, True), (1, False))
     read = turns.take((3, False))
-    assert other.is_mine
-    assert not copy.is_mine
-    assert not read.is_mine
+    assert are_ready(other, copy, read) == [True, False, False]
     turns.done(write)
-    assert copy.is_mine
-    assert not read.is_mine
+    assert are_ready(copy, read) == [True, False]
     turns.done(copy)
-    assert read.is_mine
+    assert are_ready(read) == [True]
 
 
 def test_a_copy_onto_itself_waits_for_others_alone() -> None:
     turns = Turns()
     read = turns.take((1, False))
     copy = turns.take((1, True), (1, False))
-    assert not copy.is_mine
+    assert are_ready(copy) == [False]
     turns.done(read)
-    assert copy.is_mine
+    assert are_ready(copy) == [True]
     turns.done(copy)
     assert turns.take((1, True)).is_mine
 
