@@ -23,9 +23,9 @@ from tests.docs.tutorial_page import in_shape, run_names, steps
 from tests.support.commands import archiver
 from tests.support.documented import ALL, example
 
-# Examples that need a platform's program run in tests/archiver/cli/platforms/test_platform.py, with a program in its place;
-# a comparison needs two runs, by their names: the tutorial has one; and only a run that broke off can be gone on with:
-# tests/archiver/cli/runs/test_resume.py.
+# Examples that need a platform's program run in tests/archiver/cli/platforms/test_platform.py, with a program in its
+# place; a comparison needs two runs, by their names: the tutorial has one; and only a run that broke off can be gone on
+# with: tests/archiver/cli/runs/test_resume.py.
 ELSEWHERE = ["archiver serve", "archiver compare", "archiver resume", "archiver capture"]
 ELSEWHERE += [name for name in ALL if name.startswith("archiver platform")]
 # Documents that need no run, or two of another kind: tests/docs/test_json_page.py. Objects of another run, and workers

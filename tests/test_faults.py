@@ -1,8 +1,8 @@
 """Faults seen in other tools of this kind, each with a test by its number that shows that ours does not have it.
 
 F1, F2, F5, F6, F8 and F13 are in tests/backends/s3/test_session.py, where a scripted server plays them; F1 once more
-through the command line in tests/archiver/cli/runs/test_run.py; F16 in tests/backends/s3/test_tls.py. F12 (a locked bucket
-that cannot be cleaned up) is what cleanup's tests in tests/archiver/cli/runs/test_run.py are about.
+through the command line in tests/archiver/cli/runs/test_run.py; F16 in tests/backends/s3/test_tls.py. F12 (a locked
+bucket that cannot be cleaned up) is what cleanup's tests in tests/archiver/cli/runs/test_run.py are about.
 """
 
 from __future__ import annotations
