@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import IO, NoReturn
 
 from archiver.cli import main
 from tests.support import forks
@@ -20,30 +22,61 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+class StartedCommand(forks.Forked):
+    """A command that runs, and leads a process group."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.args = ["archiver", *arguments]
+        self._out, self._errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - until the end
+        command = forks.ForkedProcess(target=_carry_out, args=tuple(arguments))
+        command.environment = {**os.environ, **environment}
+        command.descriptors = {1: self._out.fileno(), 2: self._errors.fileno()}
+        command.group = 0
+        command.start()
+        super().__init__(command)
+
+    def communicate(self, timeout: float = _SECONDS_MAX) -> tuple[str, str]:
+        """Wait for its end; return what it wrote to stdout and stderr. Raises TimeoutExpired."""
+        self.wait(timeout)
+        return _text(self._out), _text(self._errors)
+
+    def close(self) -> None:
+        self.wait()
+        self._out.close()
+        self._errors.close()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+@contextmanager
+def started(*arguments: str, **environment: str) -> Iterator[StartedCommand]:
+    """A command in the current folder, with these environment variables besides those of the test; killed at last."""
+    command = StartedCommand(arguments, environment)
+    try:
+        yield command
+    finally:
+        command.kill()
+        command.close()
+
+
 def archiver(
     *arguments: str, seconds_max: float = _SECONDS_MAX, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Carry out a command in the current folder, with these environment variables besides those of the test.
-
-    Raises TimeoutExpired after ``seconds_max``; the command has then been killed.
-    """
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        process = forks.ForkedProcess(target=_carry_out, args=arguments)
-        process.environment = {**os.environ, **environment}
-        process.descriptors = {1: out.fileno(), 2: errors.fileno()}
-        process.start()
-        process.join(seconds_max)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired(["archiver", *arguments], seconds_max)
-        out.seek(0)
-        errors.seek(0)
-        return subprocess.CompletedProcess(["archiver", *arguments], process.exitcode, out.read(), errors.read())
+    """Carry out a command as ``started`` does. Raises TimeoutExpired after ``seconds_max``."""
+    with started(*arguments, **environment) as command:
+        out, errors = command.communicate(seconds_max)
+        assert command.returncode is not None
+        return subprocess.CompletedProcess(command.args, command.returncode, out, errors)
 
 
 def _carry_out(*arguments: str) -> NoReturn:
     forks.fork_from_now_on()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had them ignored
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - until the process ends
     sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
     sys.argv = ["archiver", *arguments]

@@ -1,15 +1,18 @@
 """Commands, workers and embedded stores that are forked from a server, which has loaded Archiver's modules once.
 
 One idea: loading the modules takes longer than most of these processes live in tests. They are processes of their own
-all the same, with the environment, the folder, the cores and the descriptors of the process that starts them.
+all the same, with the environment, the folder, the cores, the descriptors and the process group of the process that
+starts them.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from multiprocessing import forkserver, process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -24,23 +27,25 @@ from backends.embedded import process as embedded
 _MODULES = (
     "archiver.cli.answers.compare", "archiver.cli.answers.report", "archiver.cli.locks.audit",
     "archiver.cli.locks.worm", "archiver.cli.runs.replay", "backends.embedded.server", "backends.s3",
-    "boto3.session", "botocore.config", "pytest", "tests.support.forks",
+    "boto3.session", "botocore.config", "pytest", "tests.support.commands",
 )  # fmt: skip
 
 
 class ForkedProcess(ForkServerProcess):
-    """A process that the server forks; ``environment`` and ``descriptors`` may be changed before its start."""
+    """A process that the server forks; its public attributes may be changed before its start."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.environment: Mapping[str, str] = dict(os.environ)
         self.descriptors = {1: 1, 2: 2}  # this process's, by their numbers in the new process
+        self.group = os.getpgrp()  # 0: one of its own
         self._cores = os.sched_getaffinity(0)
 
     def start(self) -> None:
         self._inherited: dict[int, Connection[Any, Any]] = {
             number: Connection(os.dup(own)) for number, own in self.descriptors.items()
         }
+        self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         super().start()
         for copy in self._inherited.values():
             copy.close()
@@ -52,6 +57,9 @@ class ForkedProcess(ForkServerProcess):
         os.environ.clear()
         os.environ.update(self.environment)
         os.sched_setaffinity(0, self._cores)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
+        with suppress(PermissionError):  # the group has ended
+            os.setpgid(0, self.group)
         super().run()
 
 
@@ -59,30 +67,52 @@ class _Context(ForkServerContext):
     Process = ForkedProcess
 
 
-class ForkedStore:
-    """An embedded store that the server forks, with what its owner uses of subprocess.Popen."""
+class Forked:
+    """A forked process that runs, with what its users know of subprocess.Popen."""
+
+    def __init__(self, running: ForkedProcess) -> None:
+        assert running.pid is not None
+        self._running, self.pid = running, running.pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None and self._running.exitcode is not None:
+            self.returncode = self._running.exitcode
+            self._running.close()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.poll() is None:
+            self._running.join(timeout)
+        status = self.poll()
+        if status is None:
+            raise subprocess.TimeoutExpired(self._running.name, timeout or 0.0)
+        return status
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class ForkedStore(Forked):
+    """An embedded store."""
 
     def __init__(self, options: Sequence[str], pipes: Mapping[str, int], stderr: IO[bytes]) -> None:
         ends: dict[str, Connection[Any, Any]] = {option: Connection(os.dup(end)) for option, end in pipes.items()}
-        self._process = ForkedProcess(target=_run_store, args=(options, ends))
+        store = ForkedProcess(target=_run_store, args=(options, ends))
         with open(os.devnull, "r+b") as nothing:
-            self._process.descriptors = {0: nothing.fileno(), 1: nothing.fileno(), 2: stderr.fileno()}
-            self._process.start()
-        process._children.discard(self._process)  # type: ignore[attr-defined]  # it may outlive this process
+            store.descriptors = {0: nothing.fileno(), 1: nothing.fileno(), 2: stderr.fileno()}
+            store.start()
+        process._children.discard(store)  # type: ignore[attr-defined]  # it may outlive this process
         for end in ends.values():
             end.close()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
-        self.terminate, self.kill = self._process.terminate, self._process.kill
-
-    def poll(self) -> int | None:
-        return self._process.exitcode
-
-    def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
-        if self._process.exitcode is None:
-            raise subprocess.TimeoutExpired("the embedded store", timeout or 0.0)
-        return self._process.exitcode
+        super().__init__(store)
 
 
 def _run_store(options: Sequence[str], ends: Mapping[str, Connection[Any, Any]]) -> None:

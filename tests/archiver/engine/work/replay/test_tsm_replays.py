@@ -21,7 +21,7 @@ from backends.tsm.library import api
 from backends.tsm.library.configuration import private_configuration
 from tests.support.commands import archiver
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[5]
 LIBRARY = api.OWN_LIBRARY
 PROGRAM = ROOT / "tests" / "backends" / "tsm" / "traced_program.py"
 SECONDS_MAX = 60  # only a program that hangs gets there

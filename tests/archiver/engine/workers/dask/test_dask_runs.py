@@ -86,7 +86,7 @@ class Cluster:
             cwd=self._folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[5])},
         )
         self._stack.callback(_end, process)
         return process
