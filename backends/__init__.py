@@ -6,6 +6,7 @@ third-party backends.
 
 from __future__ import annotations
 
+import functools
 from importlib.metadata import entry_points
 from typing import cast
 
@@ -20,6 +21,7 @@ def names() -> list[str]:
     return sorted(point.name for point in entry_points(group=GROUP))
 
 
+@functools.cache  # the search reads the metadata of every installed package
 def load(name: str) -> type[Backend]:
     """Return the backend class of that name. Raises UsageError with a list of the installed ones."""
     for point in entry_points(group=GROUP, name=name):

@@ -9,8 +9,6 @@ import os
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from requests.utils import should_bypass_proxies
-
 from archiver.values.errors import UsageError
 
 
@@ -28,10 +26,13 @@ def proxy_variable(url: str) -> str | None:
     Returns None if the request goes direct: without such a variable, by NO_PROXY, or on this host.
     """
     parts = urlsplit(url)
-    if is_loopback_host(parts.hostname or "") or should_bypass_proxies(url, no_proxy=None):
-        return None
     names = (f"{parts.scheme}_proxy", f"{parts.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
-    return next((name for name in names if os.environ.get(name)), None)
+    variable = next((name for name in names if os.environ.get(name)), None)
+    if variable is None or is_loopback_host(parts.hostname or ""):
+        return None
+    from requests.utils import should_bypass_proxies  # loading takes 0.1 s, and few environments name a proxy
+
+    return None if should_bypass_proxies(url, no_proxy=None) else variable
 
 
 def refuse_proxy(url: str) -> None:

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import forks
 from tests.support.examples import ALL
 
 # The tests start hundreds of processes, each of which would compile all of its modules anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+forks.fork_from_now_on()
 
 # How long an example takes says what else the machine does.
 settings.register_profile("all", deadline=None, suppress_health_check=[HealthCheck.too_slow])

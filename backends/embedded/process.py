@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -136,7 +136,7 @@ def start(
     example because another process has it open, the port is in use or the disk is full.
     """
     lifeline_read, lifeline_write = os.pipe()
-    options = ["--host", host, "--tsm-port", str(tsm_port), "--exit-with-parent-fd", str(lifeline_read)]
+    options = ["--host", host, "--tsm-port", str(tsm_port)]
     for option, values in (
         ("--credential", credentials), ("--node", nodes), ("--management-class", management_classes)
     ):  # fmt: skip
@@ -149,7 +149,8 @@ def start(
             options += [option, str(path)]
     stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
     try:
-        process, fields = _launch(data_dir, port, options, stderr, ready_seconds_max, (lifeline_read,))
+        pipes = {"--exit-with-parent-fd": lifeline_read}
+        process, fields = _launch(data_dir, port, options, stderr, ready_seconds_max, pipes)
     except BaseException:
         os.close(lifeline_write)
         stderr.close()
@@ -170,7 +171,7 @@ def start_to_stay(data_dir: Path, *, port: int = 0) -> RunningStore:
     except OSError as failed:
         raise PlatformError(f"{data_dir} cannot hold a store: {failed.strerror}") from failed
     with log:
-        return RunningStore(**_launch(data_dir, port, (), log, _READY_SECONDS_MAX)[1])
+        return RunningStore(**_launch(data_dir, port, (), log, _READY_SECONDS_MAX, {})[1])
 
 
 def _launch(
@@ -179,20 +180,14 @@ def _launch(
     options: Sequence[str],
     stderr: IO[bytes],
     ready_seconds_max: float,
-    inherited: Sequence[int] = (),
+    pipes: Mapping[str, int],
 ) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
     """Start a process; return it and the fields of RunningStore. Raises PlatformError after the process has ended."""
     bytes_before = os.fstat(stderr.fileno()).st_size
     ready_read, ready_write = os.pipe()
     try:
-        process = subprocess.Popen(
-            [*_PROGRAM, "--data", str(data_dir), "--port", str(port), "--ready-fd", str(ready_write), *options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-            pass_fds=(ready_write, *inherited),
-            start_new_session=True,  # Ctrl-C in the terminal goes to the owner, which then stops the store
-        )
+        options = ["--data", str(data_dir), "--port", str(port), *options]
+        process = _start_program(options, {"--ready-fd": ready_write, **pipes}, stderr)
     finally:
         os.close(ready_write)
     try:
@@ -216,6 +211,19 @@ def _launch(
         raise
     finally:
         os.close(ready_read)
+
+
+def _start_program(options: Sequence[str], pipes: Mapping[str, int], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a process with these options, and with an option for each pipe end that it inherits."""
+    words = [word for option, end in pipes.items() for word in (option, str(end))]
+    return subprocess.Popen(
+        [*_PROGRAM, *options, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        pass_fds=tuple(pipes.values()),
+        start_new_session=True,  # Ctrl-C in the terminal goes to the owner, which then stops the store
+    )
 
 
 def _read_line(descriptor: int, seconds_max: float) -> bytes | None:

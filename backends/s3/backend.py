@@ -32,7 +32,7 @@ from backends.s3.closer_look import ExpectedObject, look_closer
 from backends.s3.control import Control, Credentials, CredentialSource
 from backends.s3.credentials import FoundCredentials
 from backends.s3.data_plane import S3DataPlane
-from backends.s3.endpoints import expand, find_addresses, is_this_host, tls_context
+from backends.s3.endpoints import expand, find_addresses, is_this_host, tls_context, tls_of
 from backends.s3.reported_lock import lock_problem
 from backends.s3.setting import S3WorkerSetting
 
@@ -103,7 +103,8 @@ class S3Backend:
         self._credentials: CredentialSource = options.credentials or FoundCredentials(options.profile)
         self._region = options.region or settings.region or "us-east-1"
         self._ca_bundle = options.ca_bundle or settings.ca_bundle
-        tls_context(self._ca_bundle, options.insecure)  # refuses an unreadable bundle here, with its name
+        if self._ca_bundle is not None:
+            tls_context(self._ca_bundle, options.insecure)  # refuses an unreadable bundle here, with its name
         self._control = Control(
             self._endpoints[0],
             self._region,
@@ -167,7 +168,7 @@ class S3Backend:
     def access(self) -> S3Access:
         """How to reach this platform, for code that sends its own requests."""
         endpoint = self._endpoints[0]
-        tls = tls_context(self._ca_bundle, self.options.insecure) if endpoint.startswith("https") else None
+        tls = tls_of([endpoint], self._ca_bundle, self.options.insecure)
         virtual_hosted = self._control.is_virtual_hosted(self.options.bucket or "archiver")
         return S3Access(endpoint, self._region, self._credentials.current(), tls, virtual_hosted)
 

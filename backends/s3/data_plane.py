@@ -22,7 +22,7 @@ from archiver.values.retention import DateMaker, Lock, RetentionMode
 from archiver.values.sizes import format_instant
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.control import Control, Credentials
-from backends.s3.endpoints import resolve, tls_context
+from backends.s3.endpoints import resolve, tls_of
 from backends.s3.reported_lock import ReportedLock, S3LockProblem, lock_problem
 from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.checksums import Checksums, PlainChecksums, WindowChecksums
@@ -48,7 +48,7 @@ class S3DataPlane:
     def __init__(self, setting: S3WorkerSetting) -> None:
         self.setting = setting
         self._signer = Signer(setting.access_key, setting.secret_key, setting.region, setting.session_token)
-        tls = tls_context(setting.ca_bundle, setting.insecure)
+        tls = tls_of(setting.endpoints, setting.ca_bundle, setting.insecure)
         bucket = setting.bucket if setting.virtual_hosted else None
         endpoints = [resolve(url, tls, setting.addresses.get(url, ()), bucket) for url in setting.endpoints]
         self._requests = [EndpointRequests(each, setting, self._signer) for of_url in endpoints for each in of_url]

@@ -60,6 +60,14 @@ def tls_context(ca_bundle: str | None, insecure: bool) -> ssl.SSLContext:
         raise UsageError(f"--ca-bundle {ca_bundle}: cannot be read as PEM certificates: {error}") from error
 
 
+def tls_of(urls: Iterable[str], ca_bundle: str | None, insecure: bool) -> ssl.SSLContext | None:
+    """Return the TLS settings of these endpoints; None if all are HTTP: loading the system's certificates takes 30 ms.
+
+    Raises UsageError, as ``tls_context`` does.
+    """
+    return tls_context(ca_bundle, insecure) if any(map(_is_https, urls)) else None
+
+
 class Addresses(NamedTuple):
     """The addresses of an endpoint's name: those that accept connections, and the others."""
 
@@ -133,6 +141,10 @@ def _port(url: str) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
+def _is_https(url: str) -> bool:
+    return urlsplit(url).scheme == "https"
+
+
 def resolve(
     url: str, tls: ssl.SSLContext | None, addresses: Sequence[str] = (), bucket: str | None = None
 ) -> list[Endpoint]:
@@ -140,7 +152,7 @@ def resolve(
 
     ``bucket`` is given if the host names it. Raises PlatformError for an unknown host.
     """
-    own_tls = tls if urlsplit(url).scheme == "https" else None
+    own_tls = tls if _is_https(url) else None
     return [
         Endpoint(url, _host(url, bucket), address, _port(url), own_tls)
         for address in addresses or _look_up(url, bucket)[0]

@@ -1,31 +1,20 @@
-"""`archiver` commands as their users meet them: in processes of their own, against real stores.
-
-One idea: a command is forked from a server that has loaded Archiver's modules once. To load them takes longer than most
-commands take in these tests, and nothing of one command is seen by the next.
-"""
+"""`archiver` commands as their users meet them: in processes of their own, against real stores."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import IO, NoReturn
 
 from archiver.cli import main
+from tests.support import forks
 
 _SECONDS_MAX = 120.0
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(
-    [
-        f"archiver.cli.{name}"
-        for name in ("locks.audit", "answers.compare", "runs.replay", "answers.report", "locks.worm")
-    ]
-)
 
 
 def hear_ctrl_c() -> None:
@@ -33,46 +22,68 @@ def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def archiver(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Carry out a command in the current folder, with these environment variables besides those of the test.
+class StartedCommand(forks.Forked):
+    """A command that runs, and leads a process group."""
 
-    Raises TimeoutExpired after two minutes; the command has then been killed.
-    """
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.args = ["archiver", *arguments]
+        self._out, self._errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - until the end
+        command = forks.ForkedProcess(target=_carry_out, args=tuple(arguments))
+        command.environment = {**os.environ, **environment}
+        command.descriptors = {1: self._out.fileno(), 2: self._errors.fileno()}
+        command.group = 0
+        command.start()
+        super().__init__(command)
+
+    def communicate(self, timeout: float = _SECONDS_MAX) -> tuple[str, str]:
+        """Wait for its end; return what it wrote to stdout and stderr. Raises TimeoutExpired."""
+        self.wait(timeout)
+        return _text(self._out), _text(self._errors)
+
+    def close(self) -> None:
+        self.wait()
+        self._out.close()
+        self._errors.close()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+@contextmanager
+def started(*arguments: str, **environment: str) -> Iterator[StartedCommand]:
+    """A command in the current folder, with these environment variables besides those of the test; killed at last."""
+    command = StartedCommand(arguments, environment)
+    try:
+        yield command
+    finally:
+        command.kill()
+        command.close()
+
+
+def archiver(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Carry out a command as ``started`` does. Raises TimeoutExpired after two minutes."""
     return archiver_within(_SECONDS_MAX, arguments, environment)
 
 
 def archiver_within(
     seconds_max: float, arguments: Sequence[str], environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """As ``archiver``, with a time limit of ``seconds_max`` seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        out, errors = Path(folder, "stdout"), Path(folder, "stderr")
-        given = (arguments, {**os.environ, **environment}, Path.cwd(), out, errors)
-        process = _context.Process(target=_carry_out, args=given)
-        process.start()
-        process.join(seconds_max)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired(["archiver", *arguments], seconds_max)
-        assert process.exitcode is not None
-        return subprocess.CompletedProcess(
-            ["archiver", *arguments], process.exitcode, out.read_text(), errors.read_text()
-        )
+    """Carry out a command as ``archiver`` does, with a time limit of ``seconds_max``."""
+    with started(*arguments, **environment) as command:
+        out, errors = command.communicate(seconds_max)
+        assert command.returncode is not None
+        return subprocess.CompletedProcess(command.args, command.returncode, out, errors)
 
 
-def _carry_out(
-    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, out: Path, errors: Path
-) -> NoReturn:
-    for path, descriptor in ((out, 1), (errors, 2)):
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(opened, descriptor)
-        os.close(opened)
+def _carry_out(*arguments: str) -> NoReturn:
+    forks.fork_from_now_on()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had them ignored
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - until the process ends
     sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
     sys.argv = ["archiver", *arguments]
     main(prog_name="archiver")
     raise AssertionError("a command ends by its exit status")

@@ -26,6 +26,7 @@ from archiver.measure.reports import Carried, IntervalReport, PhaseReport, Worke
 from archiver.values import clock
 from archiver.values.errors import ArchiverError, RunFailed
 
+_context = multiprocessing.get_context("spawn")
 START_DELAY_NS = 20_000_000  # until every pipe has been read
 
 
@@ -128,7 +129,6 @@ class WorkerProcesses:
         """Start workers on these ``cores``; if empty, the system chooses."""
         self._if_lost = if_lost
         self._host = socket.gethostname()
-        context = multiprocessing.get_context("spawn")
         self._processes: list[SpawnProcess] = []
         self._pipes: list[Connection[Any, Any]] = []
         resource_tracker.ensure_running()  # starting it unblocks signals, so it must not start while they are held back
@@ -138,9 +138,9 @@ class WorkerProcesses:
                 # Another thread may receive a signal that is blocked here. An interrupted start would leave an error
                 # message of a worker.
                 with interruption.put_off(), interruption.held_back():
-                    ours, theirs = context.Pipe()
+                    ours, theirs = _context.Pipe()
                     given = (theirs, own_cores, clock.began_seconds())
-                    process = context.Process(target=worker_main, args=given, name=f"archiver-worker-{index}")
+                    process = _context.Process(target=worker_main, args=given, name=f"archiver-worker-{index}")
                     process.start()
                     theirs.close()
                     self._processes.append(process)

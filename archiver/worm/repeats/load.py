@@ -48,6 +48,7 @@ SECONDS_MAX = 90.0
 LOCKED_SECONDS = 900.0  # under GOVERNANCE; the clean-up bypasses it
 ARCHIVES_PER_SESSION, RETRIEVES_PER_SESSION = 5, 40
 READERS = 8
+_context = multiprocessing.get_context("spawn")
 _PAUSE_SECONDS = 0.1  # after a session in which nothing succeeded
 _STOP_SECONDS_MAX = 5.0  # for requests in progress
 _ANSWER_SECONDS_MAX = 30.0
@@ -96,9 +97,8 @@ class BackgroundLoad:
 
     def __enter__(self) -> BackgroundLoad:
         """Start the load; return after its first session has ended, or after _ANSWER_SECONDS_MAX."""
-        context = multiprocessing.get_context("spawn")
-        self._pipe, child_end = context.Pipe()
-        self._process = context.Process(target=_work, args=(child_end, self.order), name="archiver-load", daemon=True)
+        self._pipe, child_end = _context.Pipe()
+        self._process = _context.Process(target=_work, args=(child_end, self.order), name="archiver-load", daemon=True)
         with interruption.held_back():
             self._process.start()
         child_end.close()

@@ -25,6 +25,7 @@ from backends.embedded import process
 from backends.embedded.core.changes.objects import Delete
 from backends.embedded.core.rules.refusals import Locked
 from backends.embedded.core.store import Store
+from tests.support import forks
 
 MIB = 1 << 20
 CLIENTS = 4
@@ -262,6 +263,7 @@ def test_kill_under_load_loses_nothing_acknowledged(
 ) -> None:
     """Wherever the catalogue is; there are fewer rounds for the one that is apart, so that this stays short."""
     rounds = ROUNDS if place == "with its data" or seed else ROUNDS // 4
+    forks.execute(monkeypatch)
     monkeypatch.setattr(process, "_PROGRAM", (sys.executable, "-c", SMALL_SEGMENTS))
     chance = random.Random(seed)
     clients = [Client(number, random.Random(f"{seed} {number}")) for number in range(CLIENTS)]

@@ -23,6 +23,13 @@ from archiver.cli.platforms.serve import serve
 from archiver.values.errors import ArchiverError, PlatformError
 from backends.embedded import process
 from backends.embedded.s3 import credentials
+from tests.support import forks
+
+
+@pytest.fixture(autouse=True)
+def executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores are executed, as Archiver does it."""
+    forks.execute(monkeypatch)
 
 
 def test_a_started_store_answers_and_keeps_its_secrets(data_dir: Path, connect: Callable[..., Any]) -> None:

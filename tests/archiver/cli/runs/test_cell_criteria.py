@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.commands import archiver, started
 from tests.support.runs import begun
 from tests.support.waiting import wait_until
 
@@ -79,18 +76,11 @@ def test_a_resumed_run_fails_for_a_criterion_that_was_missed_before(home: Path, 
     longer = f'{retrieves}stop = {{ seconds_min = "2s", seconds_max = "2s", bytes_max = "1GB" }}\n'
     text = SCENARIO.replace("[1, 2]", "[1]") + longer
     path = written(tmp_path, 'that = "objects_per_second >= 1e12"\nworkload = "archive"', text=text)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "archiver", "run", path, "--order", "paper"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
-    )  # fmt: skip
-    try:
+    with started("run", path, "--order", "paper") as process:
         wait_until(lambda: process.poll() is not None or begun(home / "runs") == 2, "second phase")
-        os.kill(process.pid, signal.SIGINT)
+        process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.communicate()
-    assert process.returncode == 130
+        assert process.returncode == 130
     done = archiver("resume", "latest", "--json")
     document = json.loads(done.stdout)
     assert done.returncode == 1, done.stderr

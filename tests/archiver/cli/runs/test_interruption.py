@@ -20,12 +20,14 @@ from typing import Any
 import pytest
 
 from backends.embedded import process as embedded
+from tests.support.commands import StartedCommand, archiver, started
 
 SECONDS_MAX = 60
 TINY = ("dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2")
 QUICK = (*TINY, "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms")
-ENDLESS = (*TINY, "--set", "stop.seconds_min=2s", "--set", "stop.seconds_max=2s", "--repeat", "50")  # for all that wait
-TWO_CLIENTS = (*TINY, "--set", "clients=2", "--set", "stop.seconds_min=2s", "--repeat", "50")
+HALF_A_SECOND = ("--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms")
+ENDLESS = (*TINY, *HALF_A_SECOND, "--repeat", "99")  # for all that wait
+TWO_CLIENTS = (*TINY, "--set", "clients=2", "--set", "stop.seconds_min=500ms", "--repeat", "99")
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
@@ -36,7 +38,7 @@ def as_from_a_shell() -> None:
 
 
 @contextmanager
-def started(*arguments: str, prepare: Callable[[], None] = as_from_a_shell, **given: Any) -> Iterator[Any]:
+def executed(*arguments: str, prepare: Callable[[], None] = as_from_a_shell, **given: Any) -> Iterator[Any]:
     """A command in a session of its own; ended with all its processes."""
     process = subprocess.Popen(
         [sys.executable, "-m", "archiver", *arguments],
@@ -54,7 +56,7 @@ def started(*arguments: str, prepare: Callable[[], None] = as_from_a_shell, **gi
                 stream.close()
 
 
-def wait_until(process: subprocess.Popen[Any], condition: Callable[[], Any]) -> Any:
+def wait_until(process: subprocess.Popen[str] | StartedCommand, condition: Callable[[], Any]) -> Any:
     deadline = time.monotonic() + SECONDS_MAX
     while time.monotonic() < deadline:
         found = condition()
@@ -77,14 +79,17 @@ def results(home: Path) -> Any:
     return value_of(home, "SELECT count(*) FROM result")
 
 
-def workers_of(pid: int) -> list[int]:
-    """Worker processes that a command started, which leads a group; also when it has ended itself."""
+def workers_of(pid: int, command_line: bytes = b"") -> list[int]:
+    """Worker processes that a command started, which leads a group; also when it has ended itself.
+
+    ``command_line``: words by which a worker that was executed is told from Python's own processes.
+    """
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+        if entry.name.isdigit() and int(entry.name) != pid:
             with suppress(OSError):
                 group = int((entry / "stat").read_text().rpartition(")")[2].split()[2])
-                if group == pid and b"spawn_main" in (entry / "cmdline").read_bytes():
+                if group == pid and command_line in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))
     return found
 
@@ -117,11 +122,11 @@ def test_a_signal_that_comes_twice_at_once_is_one(home: Path) -> None:
 
 
 def test_workers_that_are_only_starting_are_told_too(home: Path) -> None:
-    with started("run", *ENDLESS, "--quiet") as process:
-        wait_until(process, lambda: workers_of(process.pid))
+    with executed("run", *ENDLESS, "--quiet") as process:
+        wait_until(process, lambda: workers_of(process.pid, b"spawn_main"))
         os.killpg(process.pid, signal.SIGTERM)
         _, stderr = process.communicate(timeout=SECONDS_MAX)
-        assert workers_of(process.pid) == []
+        assert workers_of(process.pid, b"spawn_main") == []
     assert process.returncode == 143, stderr
     assert "died" not in stderr
     assert "Traceback" not in stderr
@@ -207,7 +212,7 @@ def test_a_run_under_nohup_goes_on_when_its_terminal_closes(home: Path) -> None:
         as_from_a_shell()
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    with started("run", *QUICK, "--quiet", prepare=nohup) as process:
+    with executed("run", *QUICK, "--quiet", prepare=nohup) as process:
         wait_until(process, lambda: results(home))
         os.killpg(process.pid, signal.SIGHUP)
         _, stderr = process.communicate(timeout=SECONDS_MAX)
@@ -222,26 +227,26 @@ def test_a_terminal_that_closes_ends_a_run_that_prints_to_it(home: Path) -> None
         as_from_a_shell()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
-    with started("run", *ENDLESS, prepare=on_terminal, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+    with executed("run", *ENDLESS, prepare=on_terminal, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         wait_until(process, lambda: results(home))
         os.close(ours)
         assert process.wait(SECONDS_MAX) == 129
-        assert workers_of(process.pid) == []
+        assert workers_of(process.pid, b"spawn_main") == []
     assert value_of(home, "SELECT verdict FROM run") == "interrupted"
 
 
 def test_a_resumed_run_ends_so(home: Path) -> None:
     with started("run", *ENDLESS, "--quiet") as process:
         wait_until(process, lambda: results(home))
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == 143, stderr
     assert "archiver resume" in stderr
     finished = results(home)
     with started("resume", "latest", "--quiet") as process:
         wait_until(process, lambda: results(home) > finished)
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == 143, stderr
     assert value_of(home, "SELECT verdict FROM run") == "interrupted"
@@ -261,10 +266,8 @@ def test_an_audit_ends_so_though_the_platform_answers_nothing(tmp_path: Path) ->
     with embedded.start(tmp_path / "store") as store:
         credential = store.credentials["default"]
         keys = {"AWS_ACCESS_KEY_ID": credential.access_key, "AWS_SECRET_ACCESS_KEY": credential.secret_key}
-        environment = {**os.environ, **keys}
-        with started("run", *QUICK, "--quiet", "--endpoint", store.endpoint, env=environment) as process:
-            assert process.wait(SECONDS_MAX) == 0
-        with started("audit", "latest", env=environment) as process:
+        assert archiver("run", *QUICK, "--quiet", "--endpoint", store.endpoint, **keys).returncode == 0
+        with started("audit", "latest", **keys) as process:
             wait_until(process, lambda: workers_of(process.pid))
             os.kill(store.pid, signal.SIGSTOP)  # before a worker has read anything
             try:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -17,7 +14,7 @@ import pytest
 from archiver.ledger.holdings import gather
 from archiver.ledger.ledger import Ledger, Placement
 from backends.embedded import process as embedded
-from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.commands import archiver, started
 from tests.support.runs import SIX_PHASES, TINY, begun, keys_of, left_in, s3
 from tests.support.servers.pretender import KEYS, LOCK_ENABLED, pretending
 from tests.support.waiting import wait_until
@@ -80,15 +77,11 @@ def test_a_rule_set_after_the_interruption_is_refused_on_resume(home: Path, stor
     options = ("--endpoint", store.endpoint, "--bucket", "records", "--retention-mode", "none")
     slow = ("--set", "archive.stop.seconds_max=2s", "--set", "archive.stop.precision=0.0")
     phases = [each for each in SIX_PHASES if each not in ("--retain-for", "20s")]
-    with subprocess.Popen(
-        [sys.executable, "-m", "archiver", *phases, *slow, *options],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
-        env={**os.environ, **keys_of(store)},
-    ) as process:  # fmt: skip
+    with started(*phases, *slow, *options, **keys_of(store)) as process:
         wait_until(lambda: process.poll() is not None or begun(home / "runs") >= 2, "second phase")
         process.send_signal(signal.SIGINT)
         process.communicate()
-    assert process.returncode == 130
+        assert process.returncode == 130
     set_rule(store, "COMPLIANCE")
     before = len(versions(store))
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow.parquet as pq
 from click.testing import CliRunner
 
 from archiver.cli import main
 from backends.embedded import process as embedded
-from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.commands import StartedCommand, archiver, started
 from tests.support.runs import SIX_PHASES, ask, begun, s3
 from tests.support.waiting import SECONDS_MAX, wait_until
 
@@ -37,21 +35,14 @@ def stored_bytes(home: Path) -> int:
 
 
 @contextmanager
-def in_third_phase(home: Path, *more: str, runs: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+def in_third_phase(home: Path, *more: str, runs: Path | None = None) -> Iterator[StartedCommand]:
     """A run whose third phase is archiving, and takes long enough to be ended in the middle."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "archiver", *SIX_PHASES, *more],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
-    )  # fmt: skip
-    try:
+    with started(*SIX_PHASES, *more) as process:
         wait_until(lambda: process.poll() is not None or begun(runs or home / "runs") == 3, "third phase")
         assert process.poll() is None, process.communicate()[1]
         before = stored_bytes(home)
         wait_until(lambda: stored_bytes(home) >= before + 5 * 8192, "object of the third phase")
         yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 LONG_THIRD = ("--set", "archive.stop.seconds_max=1500ms", "--set", "archive.stop.precision=0.0")
@@ -92,7 +83,6 @@ def test_a_run_whose_client_was_killed_goes_on_and_nothing_is_written_twice(home
         busy = archiver("resume", "latest")
         assert (busy.returncode, "its run is under way" in busy.stderr) == (1, True)
         process.kill()  # SIGKILL: nothing is tidied up
-        process.wait()
     path = database_in(home)
     finished = of_phases(path, "<= 2")
     assert len(finished["phase"]) == 2
@@ -134,11 +124,8 @@ def test_a_run_whose_client_was_killed_goes_on_and_nothing_is_written_twice(home
 
 
 def test_a_run_whose_store_was_killed_goes_on_with_the_phase_in_which_it_was(home: Path) -> None:
-    with in_third_phase(home, *LONG_THIRD, "--set", "archive.stop.seconds_max=6s") as process:
-        (store,) = [
-            child for child in psutil.Process(process.pid).children() if "backends.embedded.server" in child.cmdline()
-        ]
-        store.kill()
+    with in_third_phase(home, *LONG_THIRD, "--set", "archive.stop.seconds_max=3s") as process:
+        os.kill(int((home / "store" / "lock").read_text()), signal.SIGKILL)
         _, errors = process.communicate(timeout=SECONDS_MAX)
     path = database_in(home)
     assert process.returncode == 1

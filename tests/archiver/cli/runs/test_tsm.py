@@ -7,8 +7,6 @@ import re
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from ctypes.util import find_library
@@ -24,7 +22,7 @@ from archiver.values.clock import now_seconds
 from archiver.values.retention import DATE_TOLERANCE_SECONDS
 from backends.embedded import process as embedded
 from backends.tsm.library import api
-from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.commands import archiver, started
 from tests.support.runs import TINY, left_in
 
 pytestmark = pytest.mark.skipif(not api.OWN_LIBRARY.exists(), reason="our TSM library was not built: no C compiler")
@@ -205,23 +203,14 @@ def test_ctrl_c_ends_a_run_whose_server_is_silent(home: Path, tmp_path: Path) ->
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(60)
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        process = subprocess.Popen(
-            [
-                sys.executable, "-m", "archiver", *TSM, "--tsm-server", address, "--tsm-node", "N",
-                "--tsm-password-file", str(password_file),
-            ],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c,
-        )  # fmt: skip
-        try:
+        files = ("--tsm-password-file", str(password_file))
+        with started(*TSM, "--tsm-server", address, "--tsm-node", "N", *files) as process:
             connection, _ = silent.accept()
             with connection:
                 connection.recv(1)  # it signs on, and waits for an answer from now on
                 process.send_signal(signal.SIGINT)
                 _, stderr = process.communicate(timeout=60)
-        finally:
-            process.kill()
-            process.communicate()
-    assert process.returncode == 130, stderr
+            assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
 
 

@@ -15,6 +15,13 @@ from archiver.engine.workers.processes import PipeChannel, WorkerProcesses
 from archiver.measure.reports import Change, IntervalReport
 from archiver.values.errors import RunFailed
 from tests.archiver.engine.workers.worker_assignments import LONG, SHORT, assignments, at_once
+from tests.support import forks
+
+
+@pytest.fixture(autouse=True)
+def executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are executed, as Archiver does it."""
+    forks.execute(monkeypatch)
 
 
 @pytest.fixture

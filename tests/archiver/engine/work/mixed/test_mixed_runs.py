@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -21,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backends.embedded import process as embedded
-from tests.support.commands import archiver
+from tests.support.commands import archiver, started
 from tests.support.counted import counted, statistics
 from tests.support.runs import keys_of, s3
 from tests.support.waiting import wait_until
@@ -448,11 +446,7 @@ def test_a_search_finds_the_largest_scale_that_holds_and_keeps_every_trial(tmp_p
 @contextmanager
 def killed(home: Path, *arguments: str, phase: int, when: Callable[[], object], **environment: str) -> Iterator[None]:
     """A run that was ended by SIGKILL in this phase, as soon as ``when`` was true."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "archiver", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment},
-    )  # fmt: skip
-    try:
+    with started(*arguments, **environment) as process:
         wait_until(
             lambda: (
                 process.poll() is not None
@@ -464,9 +458,6 @@ def killed(home: Path, *arguments: str, phase: int, when: Callable[[], object], 
         )
         assert process.poll() is None, process.communicate()[1]
         wait_until(when, "time to kill it")
-    finally:
-        process.kill()
-        process.communicate()
     yield
 
 

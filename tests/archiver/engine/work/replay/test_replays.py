@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -26,7 +24,7 @@ from archiver.traces.format import TracedOperation
 from backends.embedded import process as embedded
 from tests.archiver.traces.capturing import capturing
 from tests.archiver.traces.made import write
-from tests.support.commands import archiver, hear_ctrl_c
+from tests.support.commands import archiver, started
 from tests.support.runs import keys_of, s3
 from tests.support.servers import real
 from tests.support.servers.pretender import KEYS, pretending
@@ -229,17 +227,14 @@ def test_a_replay_that_broke_off_is_not_gone_on_with(
     tmp_path: Path, home: Path, number: signal.Signals, status: int
 ) -> None:
     path = write(tmp_path / "slow.parquet", [op(0, "archive", "a", 100), op(60_000, "archive", "b", 100)])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "archiver", "replay", str(path), "--backend", "null"],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=hear_ctrl_c,
-    )  # fmt: skip
-    for _ in range(600):
-        if phases_begun(home) == 2:
-            break
-        time.sleep(0.05)
-    process.send_signal(number)
-    said = process.communicate(timeout=60)[0]
-    assert process.returncode == status, said
+    with started("replay", str(path), "--backend", "null") as process:
+        for _ in range(600):
+            if phases_begun(home) == 2:
+                break
+            time.sleep(0.05)
+        process.send_signal(number)
+        said = "".join(process.communicate(timeout=60))
+        assert process.returncode == status, said
     assert "archiver resume" not in said
     done = archiver("resume", "latest")
     assert done.returncode == 2

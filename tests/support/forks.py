@@ -1,0 +1,144 @@
+"""Commands, workers and embedded stores that are forked from a server, which has loaded Archiver's modules once.
+
+One idea: loading the modules takes longer than most of these processes live in tests. They are processes of their own
+all the same, with the environment, the folder, the cores, the descriptors and the process group of the process that
+starts them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from multiprocessing import forkserver, process, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from typing import IO, Any
+
+import pytest
+
+from archiver.engine.workers import processes
+from archiver.worm.repeats import load
+from backends.embedded import process as embedded
+
+_MODULES = (
+    "archiver.cli.answers.compare", "archiver.cli.answers.report", "archiver.cli.locks.audit",
+    "archiver.cli.locks.worm", "archiver.cli.runs.replay", "backends.embedded.server", "backends.s3",
+    "boto3.session", "botocore.config", "pytest", "tests.support.commands",
+)  # fmt: skip
+
+
+class ForkedProcess(ForkServerProcess):
+    """A process that the server forks; its public attributes may be changed before its start."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.environment: Mapping[str, str] = dict(os.environ)
+        self.descriptors = {1: 1, 2: 2}  # this process's, by their numbers in the new process
+        self.group = os.getpgrp()  # 0: one of its own
+        self._cores = os.sched_getaffinity(0)
+
+    def start(self) -> None:
+        self._inherited: dict[int, Connection[Any, Any]] = {
+            number: Connection(os.dup(own)) for number, own in self.descriptors.items()
+        }
+        self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        super().start()
+        for copy in self._inherited.values():
+            copy.close()
+
+    def run(self) -> None:
+        for number, copy in self._inherited.items():
+            os.dup2(copy.fileno(), number)
+            copy.close()
+        os.environ.clear()
+        os.environ.update(self.environment)
+        os.sched_setaffinity(0, self._cores)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
+        with suppress(PermissionError):  # the group has ended
+            os.setpgid(0, self.group)
+        super().run()
+
+
+class _Context(ForkServerContext):
+    Process = ForkedProcess
+
+
+class Forked:
+    """A forked process that runs, with what its users know of subprocess.Popen."""
+
+    def __init__(self, running: ForkedProcess) -> None:
+        assert running.pid is not None
+        self._running, self.pid = running, running.pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None and self._running.exitcode is not None:
+            self.returncode = self._running.exitcode
+            self._running.close()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.poll() is None:
+            self._running.join(timeout)
+        status = self.poll()
+        if status is None:
+            raise subprocess.TimeoutExpired(self._running.name, timeout or 0.0)
+        return status
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class ForkedStore(Forked):
+    """An embedded store."""
+
+    def __init__(self, options: Sequence[str], pipes: Mapping[str, int], stderr: IO[bytes]) -> None:
+        ends: dict[str, Connection[Any, Any]] = {option: Connection(os.dup(end)) for option, end in pipes.items()}
+        store = ForkedProcess(target=_run_store, args=(options, ends))
+        with open(os.devnull, "r+b") as nothing:
+            store.descriptors = {0: nothing.fileno(), 1: nothing.fileno(), 2: stderr.fileno()}
+            store.start()
+        process._children.discard(store)  # type: ignore[attr-defined]  # it may outlive this process
+        for end in ends.values():
+            end.close()
+        super().__init__(store)
+
+
+def _run_store(options: Sequence[str], ends: Mapping[str, Connection[Any, Any]]) -> None:
+    from backends.embedded import server
+
+    os.setsid()
+    words = [word for option, end in ends.items() for word in (option, str(end.fileno()))]
+    sys.argv = ["embedded store", *options, *words]
+    sys.exit(server.main())
+
+
+_ways = {(processes, "_context"), (load, "_context"), (embedded, "_start_program")}
+_executing = {way: getattr(*way) for way in _ways}
+
+
+def fork_from_now_on() -> None:
+    """Let this process fork its workers and stores."""
+    context = _Context()
+    context.set_forkserver_preload(list(_MODULES))
+    if forkserver.get_inherited_fds() is not None:  # the server that forked this process forks for it too
+        forkserver._forkserver.ensure_running = resource_tracker.ensure_running  # type: ignore[method-assign]
+    for way in _ways:
+        setattr(*way, ForkedStore if way[0] is embedded else context)
+
+
+def execute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this test's process execute its workers and stores, as Archiver does."""
+    for (module, name), way in _executing.items():
+        monkeypatch.setattr(module, name, way)
