@@ -292,6 +292,7 @@ class Result:
     reconnect_ms: Latency | None = None  # time to reconnect, of objects whose connection the server had closed
     connections_per_session: float | None = None  # 1: the server closed none; None: no session ended in the time
     requests_per_connection: float | None = None  # requests before the server closed a connection; None: it closed none
+    session_spread: float | None = None  # standard deviation of the session times / their mean; None: under 2 sessions
 
     @property
     def void(self) -> str:
