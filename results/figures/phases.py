@@ -54,8 +54,8 @@ STYLE: dict[Any, Any] = {
 }
 _NAMES: dict[tuple[str, Quantity], str] = {
     ("archive", "objects_per_second"): "figure-1-archive-objects-per-second",
-    ("archive", "megabytes_per_second"): "figure-2-archive-megabytes-per-second",
-    ("retrieve", "objects_per_second"): "figure-3-retrieve-objects-per-second",
+    ("retrieve", "objects_per_second"): "figure-2-retrieve-objects-per-second",
+    ("archive", "megabytes_per_second"): "figure-3-archive-megabytes-per-second",
     ("retrieve", "megabytes_per_second"): "figure-4-retrieve-megabytes-per-second",
 }
 _AXES = {

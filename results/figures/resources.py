@@ -1,4 +1,6 @@
-"""The paper's Figures 6 to 8: the server's processor, disks and network over the run's time, with its phases marked.
+"""The server's resources over the run's time, with its phases marked.
+
+Figures 6 to 8 are those of the paper: processor, database disks, object disks. The paper has no figure of the network.
 
 The figures show the reported values between one sample and the next. A line breaks at a gap between samples. A limit
 far above the values is stated in the caption, so that it does not flatten the curves.
@@ -25,6 +27,7 @@ from results.tables.watched import Curve, Watched
 LIMIT_IN_SIGHT = 2.5  # a limit up to this multiple of the highest value is drawn
 MINUTES_FROM_SECONDS = 300  # longer runs are drawn in minutes
 _BANDS = ("#f3d9b1", "#c9dff0", "#d9ecd0", "#ead3e6", "#e3e3e3")  # backgrounds of archive, retrieve ...: by sweep
+_DATABASE_ROLES = {"catalogue", "database"}
 _RIGHT = 0.795
 _LEGEND_WIDTH = 20  # characters
 _CHARACTER_WIDTH = 0.008  # of a panel's width
@@ -50,7 +53,7 @@ class _Panel(NamedTuple):
 
 
 def build_resource_figures(watched: Watched, caption: Caption) -> dict[str, Figure]:
-    """Return every figure for which the samples have data, by the stem of its file name, in the order of the paper."""
+    """Return every figure for which the samples have data, by the stem of its file name, in their order."""
     figures = {name: draw(watched, caption) for name, draw in RESOURCE_FIGURES.items()}
     return {name: figure for name, figure in figures.items() if figure is not None}
 
@@ -83,17 +86,39 @@ def processor_figure(watched: Watched, caption: Caption) -> Figure | None:
     return _draw("Server CPU over the run", [panel], watched, caption, [published])
 
 
-def disk_figure(watched: Watched, caption: Caption) -> Figure | None:
-    """Return Figure 7: busy time of each disk, and below it the queue, because busy time alone proves nothing.
+def database_disk_figure(watched: Watched, caption: Caption) -> Figure | None:
+    """Return Figure 7: the disks with the server's database or catalogue. Returns None if no such disk was sampled."""
+    title, published = "Database disks", dr550().resources.of_database_disks
+    return _disk_figure(watched, caption, title, _has_database, f"published, {NAME}, Figure 7: {published}")
 
-    Returns None without samples.
-    """
+
+def object_disk_figure(watched: Watched, caption: Caption) -> Figure | None:
+    """Return Figure 8: the disks with the objects, or of unknown role. Returns None if no such disk was sampled."""
+    title, published = "Object disks", dr550().resources.of_object_disks
+    return _disk_figure(watched, caption, title, _has_objects, f"published, {NAME}, Figure 8: {published}")
+
+
+def _has_database(role: str) -> bool:
+    return not _DATABASE_ROLES.isdisjoint(role.split())
+
+
+def _has_objects(role: str) -> bool:
+    return "object" in role.split() or not _has_database(role)
+
+
+def _disk_figure(
+    watched: Watched, caption: Caption, title: str, belongs: Callable[[str], bool], published: str
+) -> Figure | None:
+    """Draw the busy time of each disk, and below it the queue, because busy time alone proves nothing."""
     busy, queues = (_by_item(watched, quantity) for quantity in ("disk_busy_seconds", "disk_request_seconds"))
-    roles = watched.disk_roles
-    chosen = sorted(busy, key=lambda disk: (disk.partition(" ")[0] not in roles, -_mean(busy[disk])))[: len(COLOURS)]
+    roles = {disk: watched.disk_roles.get(disk.partition(" ")[0], "") for disk in busy}
+    found = sorted(
+        (disk for disk in busy if belongs(roles[disk])), key=lambda disk: (not roles[disk], -_mean(busy[disk]))
+    )
+    chosen = found[: len(COLOURS)]
     if not chosen:
         return None
-    labels = {disk: f"{roles.get(disk.partition(' ')[0], '')} disk {disk}".strip() for disk in chosen}
+    labels = {disk: f"{roles[disk]} disk {disk}".strip() for disk in chosen}
     colours = dict(zip(chosen, COLOURS, strict=False))
     panels = [
         _Panel("time busy, %", [_scaled(_DrawnCurve(labels[disk], busy[disk], colours[disk]), 100) for disk in chosen]),
@@ -103,18 +128,19 @@ def disk_figure(watched: Watched, caption: Caption) -> Figure | None:
             height=0.5,
         ),
     ]
-    facts = [
-        "a disk that takes many requests at once is busy long before it is full: see its queue",
-        f"published, {NAME}, Figure 7: {'; '.join(dr550().resources.of_disks)}",
-    ]
-    if len(chosen) < len(busy):
-        facts.insert(0, f"{len(chosen)} of {len(busy)} disks: those with a role, then the busiest")
-    title = "Disks over the run: time busy, and requests in the queue"
+    facts = ["a disk that takes many requests at once is busy long before it is full: see its queue", published]
+    if any(_has_database(roles[disk]) and _has_objects(roles[disk]) for disk in chosen):
+        facts.insert(0, "one disk holds database and objects, so Figures 7 and 8 both show it")
+    if not all(roles[disk] for disk in chosen):
+        facts.insert(0, "the role of some disks is unknown; name it with --disk-role")
+    if len(chosen) < len(found):
+        facts.insert(0, f"{len(chosen)} of {len(found)} disks: those with a role, then the busiest")
+    title = f"{title} over the run: time busy, and requests in the queue"
     return _draw(title, [panel for panel in panels if panel.lines], watched, caption, facts)
 
 
 def network_figure(watched: Watched, caption: Caption) -> Figure | None:
-    """Return Figure 8: the throughput of each network interface, with its rated speed. Returns None without samples."""
+    """Return Figure 16: the throughput of each network interface, with its rated speed; None without samples."""
     sent, received = (_by_item(watched, f"network_{way}_bytes") for way in ("send", "receive"))
     loopback = {interface for interface in sent if interface.partition(" ")[0] == "lo"}
     ours = sent.keys() & loopback if watched.shares_host else sent.keys() - loopback
@@ -133,14 +159,15 @@ def network_figure(watched: Watched, caption: Caption) -> Figure | None:
         if speed is not None:
             limits.append(_Limit(f"{interface}'s rated speed: {speed / 1e6:,.0f} MB/s", speed / 1e6))
     panel = _Panel("MB per second, 10⁶ bytes", [_scaled(line, 1e-6) for line in lines], limits)
-    published = f"published, {NAME}, Figure 8: {'; '.join(dr550().resources.of_network)}"
+    published = f"published, {NAME}, in its text: {dr550().resources.of_network}"
     return _draw("Network over the run", [panel], watched, caption, [published])
 
 
 RESOURCE_FIGURES: Mapping[str, Callable[[Watched, Caption], Figure | None]] = {
     "figure-6-server-cpu": processor_figure,
-    "figure-7-disk-busy": disk_figure,
-    "figure-8-network": network_figure,
+    "figure-7-database-disks": database_disk_figure,
+    "figure-8-object-disks": object_disk_figure,
+    "figure-16-network": network_figure,
 }
 
 

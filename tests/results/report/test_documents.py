@@ -82,7 +82,13 @@ def test_what_was_watched_is_in_the_report(tmp_path: Path, make_run: MakeRun, ma
     assert set(re.findall(r"\]\(([^)]+)\)", report)) == {name for name in one if "/" in name}
     places = [
         report.index(text)
-        for text in ("figure-6-server-cpu.svg", "figure-7-disk", "figure-8-", "### Resource usage", "### What limits")
+        for text in (
+            "figure-6-server-cpu.svg",
+            "figure-8-object-disks",
+            "figure-16-network",
+            "### Resource usage",
+            "### What limits",
+        )
     ]
     assert places == sorted(places)
     assert "| 1 | archive 8192 x 25 | local | cpu_user_seconds | 0 | % |" in report
