@@ -33,6 +33,7 @@ from results.units import (
 )
 
 OPERATIONS = ("archive", "retrieve")
+QUANTITIES: tuple[Quantity, ...] = ("objects_per_second", "megabytes_per_second")  # the paper's Figures 9 and 10
 
 
 def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) -> list[Table]:
@@ -43,11 +44,8 @@ def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) 
     if not results:
         raise ResultsError(NO_RESULTS)
     measured = single_cells(results)
-    tables = []
-    for operation in OPERATIONS:
-        if any(key.operation == operation for key in measured):
-            tables.append(rate_table(results, operation, "objects_per_second"))
-            tables.append(rate_table(results, operation, "megabytes_per_second"))
+    operations = [operation for operation in OPERATIONS if any(key.operation == operation for key in measured)]
+    tables = [rate_table(results, operation, quantity) for quantity in QUANTITIES for operation in operations]
     tables += parallel_tables(results)
     tables += [
         lock_cost_table(results),

@@ -38,6 +38,10 @@ class FittedTimes:
     fit: SessionTimeFit | str  # or the reason for its absence
 
     @property
+    def is_measured(self) -> bool:
+        return self.whose != PUBLISHED
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """Warnings about the cells, each once."""
         return tuple(dict.fromkeys(doubt for cell in self.cells for doubt in cell.doubts))
