@@ -71,11 +71,7 @@ def draw_timelines(
         for each, panel in zip(axes, panels, strict=True):
             _draw_lines(each, panel, seconds)
             out_of_sight += _draw_limits(each, panel)
-            if panel.is_log:
-                _scale_log(each, panel)
-            else:
-                each.set_ylim(bottom=0)
-                each.yaxis.set_major_formatter(FuncFormatter(plain_number))
+            _scale(each, panel)
             label_y(each, panel.label)
         axes[-1].set_xlim(0, (to_ns - from_ns) / 1e9 / seconds)
         axes[-1].set_xlabel(f"{unit} since the first phase began")
@@ -162,9 +158,13 @@ def _few_phases(watched: Watched) -> Sequence[PhaseTimes]:
     return merged
 
 
-def _scale_log(axes: Axes, panel: TimelinePanel) -> None:
+def _scale(axes: Axes, panel: TimelinePanel) -> None:
+    """Scale the y axis. Without a positive value there is no logarithmic scale."""
     positive = [value for line in panel.lines for value in line.curve.values if value > 0]
-    axes.set_yscale("log", nonpositive="clip")
-    if positive:
+    if panel.is_log and positive:
+        axes.set_yscale("log", nonpositive="clip")
         axes.set_ylim(min(positive) / 1.5, max(positive) * 1.5)
-    label_log_axis(axes.yaxis, _LOG_LABELS_MAX)
+        label_log_axis(axes.yaxis, _LOG_LABELS_MAX)
+    else:
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(FuncFormatter(plain_number))

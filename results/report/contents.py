@@ -220,7 +220,7 @@ def belongs(figure: str, table: str) -> bool:
     if figure in RESOURCE_FIGURES:
         return table == "resource-usage"
     if figure == RUN_COURSE:
-        return table == "latency"
+        return table in ("latency", "workloads")
     if figure in FIGURE_TABLES:
         return table == FIGURE_TABLES[figure]
     return figure.endswith(table) or ("parallel" in figure and table.startswith("parallel"))

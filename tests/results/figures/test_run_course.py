@@ -73,6 +73,14 @@ def test_an_interval_without_objects_is_a_rate_of_zero(course: Callable[..., Fig
     assert figure.axes[0].get_ylim()[0] > 0  # zero is at the lower edge of the log scale
 
 
+def test_a_run_in_which_no_object_ended_is_drawn(make_run: MakeRun, make_result: MakeResult) -> None:
+    failed = IntervalRow(0, "archive", "measured", 0, 0, 0, 5, 5)
+    phase = phase_record(1, make_result(object_response_ms=None), 1, 2, intervals=[failed])
+    figure = build_course_figure(watched(make_run([phase])), CAPTION)[RUN_COURSE]
+    assert [axes.get_yscale() for axes in figure.axes] == ["linear"] * 3
+    assert lines(figure, 2)["errors/s"] == [(0, None), (0, 5), (1, 5)]
+
+
 def test_the_percentiles_of_a_phase_are_those_of_its_result(
     course: Callable[..., Figure], make_result: MakeResult
 ) -> None:
