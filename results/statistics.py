@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from statistics import fmean, median, stdev
+from typing import NamedTuple
 
 PAIRS_MIN = 3  # fewer pairs leave at most one degree of freedom: an interval of twelve standard errors, or none
 _JUST_BELOW = 1 - 1e-9  # prevents rounding from breaking a tie
@@ -30,6 +31,17 @@ class Estimate:
     low: float | None
     high: float | None
     repetitions: int
+
+
+class RelativeError(NamedTuple):
+    """Standard error of a mean, divided by the mean, with its degrees of freedom (at least 1)."""
+
+    error: float
+    degrees: int
+
+    def half_width(self) -> float:
+        """Return the half-width of the 95% interval of the logarithm of the mean."""
+        return t_quantile(0.975, self.degrees) * self.error
 
 
 @dataclass(frozen=True, slots=True)

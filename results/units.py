@@ -16,14 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from math import exp, log, sqrt
+from statistics import fmean, median, stdev
 from typing import Any, Literal, NamedTuple
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.measures import CELL_MEASURES, MEGABYTE_RATE, RATE, RESPONSE, WORKLOAD_MEASURES, Measure, Measured
 from results.model import Result
-from results.statistics import Estimate, estimate
+from results.statistics import Estimate, RelativeError, estimate
 
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
 
@@ -146,6 +147,41 @@ class Unit:
     def estimate(self) -> Estimate:
         """Estimate of objects/s. Its relative interval also applies to MB/s."""
         return estimate([sample.values[RATE.name] for sample in self.samples])
+
+    @property
+    def relative_error(self) -> RelativeError | None:
+        """Standard error of objects/s over repetitions, or of the sessions of a single repetition.
+
+        None if a repetition has no rate, or if the single repetition has no spread of session times.
+        """
+        rates = [sample.values[RATE.name] for sample in self.samples]
+        if min(rates) <= 0:
+            return None
+        if len(rates) > 1:
+            return RelativeError(stdev(map(log, rates)) / sqrt(len(rates)), len(rates) - 1)
+        spread, sessions = self.first.session_spread, self.first.sessions
+        return RelativeError(spread / sqrt(sessions), sessions - 1) if spread is not None and sessions > 1 else None
+
+    @property
+    def rate_interval(self) -> tuple[float, float] | None:
+        """95% interval of objects/s: of repetitions that of ``estimate``, else of the mean session time."""
+        found = self.estimate
+        if found.low is not None and found.high is not None:
+            return found.low, found.high
+        if self.relative_error is None:
+            return None
+        factor = exp(self.relative_error.half_width())
+        return self.objects_per_second / factor, self.objects_per_second * factor
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether limits ended a repetition before its rate was known as precisely as required."""
+        return not {UNSETTLED, SHARE_USED_UP}.isdisjoint(self.doubts)
+
+    @property
+    def is_limited_by_client(self) -> bool:
+        """Whether the client, or a host that it shares with other work, limited a repetition."""
+        return not {CLIENT_LIMITED, HOST_LIMITED}.isdisjoint(self.doubts)
 
     @property
     def doubts(self) -> tuple[str, ...]:

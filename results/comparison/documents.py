@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
@@ -35,7 +33,8 @@ from results.comparison.tables import (
     overall_sentences,
 )
 from results.contract import json_text
-from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, plain_number, png_bytes, svg_bytes
+from results.figures.log_axes import label_log_axis
+from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, png_bytes, svg_bytes
 from results.measures import LATENCIES, RATE
 from results.text import escape_markdown, render_markdown
 from results.units import UnitKey
@@ -47,12 +46,6 @@ _EDGE_INCHES = 1.9  # title, axis, legend and caption
 _LEGEND_INCHES = 0.6
 _BETWEEN_INCHES = 0.85  # a panel's axis, its name, and the title of the panel below
 _BESIDE_MAX = 2
-
-_TICKS = (  # within each decade, by the axis's span
-    (4.0, (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 6.0, 7.0, 8.0, 9.0)),
-    (50.0, (1.0, 2.0, 3.0, 5.0)),
-    (math.inf, (1.0,)),
-)
 
 
 def write_comparison(folder: Path, comparison: Comparison, judgements: Sequence[Judgement] = ()) -> list[Path]:
@@ -314,9 +307,7 @@ def _scale_ratios(axes: Axes) -> None:
     low, high = axes.get_xlim()
     low, high = min(low, 0.8), max(high, 1.25)
     axes.set_xlim(low, high)
-    axes.xaxis.set_major_locator(LogLocator(base=10, subs=next(steps for span, steps in _TICKS if high / low < span)))
-    axes.xaxis.set_major_formatter(FuncFormatter(plain_number))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    label_log_axis(axes.xaxis)
 
 
 def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes, inches: Sequence[float]) -> None:

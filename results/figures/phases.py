@@ -15,10 +15,12 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, NullLocator
 from matplotlib.transforms import blended_transform_factory
 
 from archiver.values.errors import ResultsError
+from results.figures.log_axes import label_log_axis, plain_number
+from results.figures.marks import draw_marks, mark_facts, rate_point
 from results.model import Result
 from results.reference.published import NAME, dr550
 from results.units import (
@@ -54,10 +56,11 @@ STYLE: dict[Any, Any] = {
 }
 _NAMES: dict[tuple[str, Quantity], str] = {
     ("archive", "objects_per_second"): "figure-1-archive-objects-per-second",
-    ("archive", "megabytes_per_second"): "figure-2-archive-megabytes-per-second",
-    ("retrieve", "objects_per_second"): "figure-3-retrieve-objects-per-second",
+    ("retrieve", "objects_per_second"): "figure-2-retrieve-objects-per-second",
+    ("archive", "megabytes_per_second"): "figure-3-archive-megabytes-per-second",
     ("retrieve", "megabytes_per_second"): "figure-4-retrieve-megabytes-per-second",
 }
+_BAR_INK = "#000000"  # of intervals over coloured bars
 _AXES = {
     "objects_per_second": "objects per second (log scale)",
     "megabytes_per_second": "MB per second, 10⁶ bytes (log scale)",
@@ -110,7 +113,7 @@ def rate_figure(results: Sequence[Result], operation: str, quantity: Quantity, c
             1, 2, sharex=True, sharey=True, width_ratios=(1.6, 1), squeeze=False, gridspec_kw={"wspace": 0.06}
         )[0]
         for axes, title, rates in ((panels[0], "measured", ours), (panels[1], f"published: {NAME}", theirs)):
-            _draw_lines(axes, rates, session_lengths(cells))
+            _draw_lines(axes, rates, session_lengths(cells), cells if rates is ours else {})
             axes.set_title(title, loc="left", fontsize=10, color=GREY)
             axes.set_xlabel("object size, KiB (log scale)")
         _scale_axes(panels[0], object_sizes(cells))
@@ -142,6 +145,9 @@ def parallel_figure(results: Sequence[Result], objects_per_session: int, caption
         )
         for column, operation in enumerate(operations):
             _draw_bars(panels[0][column], panels[1][column], cells, operation)
+        highest = max(cell.megabytes_per_second for cell in cells.values())
+        if highest:  # wide intervals are cut, so that they do not flatten the bars
+            panels[0][0].set_ylim(0, min(panels[0][0].get_ylim()[1], 2 * highest))
         label_y(panels[0][0], "MB per second, 10⁶ bytes")
         label_y(panels[1][0], "rate × one client's")
         place_legend(figure, panels.flat, "parallel\nclients")
@@ -171,8 +177,13 @@ def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
     return file.getvalue()
 
 
-def _draw_lines(axes: Axes, rates: Mapping[UnitKey, float], counts: Sequence[int]) -> None:
-    """Draw one line per objects per session. The lines of the paper's columns look the same in every run."""
+def _draw_lines(
+    axes: Axes, rates: Mapping[UnitKey, float], counts: Sequence[int], cells: Mapping[UnitKey, Unit]
+) -> None:
+    """Draw one line per objects per session, with the marks of its cells.
+
+    The lines of the paper's columns look the same in every run.
+    """
     places = sorted({*counts, *(key[2] for key in dr550().cells)})
     for index, count in ((places.index(count), count) for count in counts):
         points = sorted((key.object_bytes, rate) for key, rate in rates.items() if key[2] == count and rate > 0)
@@ -185,6 +196,12 @@ def _draw_lines(axes: Axes, rates: Mapping[UnitKey, float], counts: Sequence[int
             linewidth=1.6,
             label=f"{count}",
         )
+        marked = [
+            rate_point(key.object_bytes / 1024, rates[key], cell)
+            for key, cell in cells.items()
+            if key.objects_per_session == count and rates[key] > 0
+        ]
+        draw_marks(axes, marked, COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)])
 
 
 def _scale_axes(axes: Axes, object_bytes: Sequence[int]) -> None:
@@ -194,8 +211,7 @@ def _scale_axes(axes: Axes, object_bytes: Sequence[int]) -> None:
     axes.set_xticks(kibibytes, [f"{size:g}" for size in kibibytes])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(plain_number))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    label_log_axis(axes.yaxis)
 
 
 def label_y(axes: Axes, text: str) -> None:
@@ -222,6 +238,12 @@ def _draw_bars(rates: Axes, gains: Axes, cells: Mapping[UnitKey, Unit], operatio
         }
         places = [groups[key.object_bytes] + shift for key in bars]
         rates.bar(places, [cell.megabytes_per_second for cell in bars.values()], **style)
+        marked = [
+            rate_point(place, cell.megabytes_per_second, cell)
+            for place, cell in zip(places, bars.values(), strict=True)
+            if cell.megabytes_per_second
+        ]
+        draw_marks(rates, marked, _BAR_INK)
         alone = {key: chosen.get(key._replace(clients=1)) for key in bars}
         ratios = [
             cell.objects_per_second / base.objects_per_second
@@ -277,6 +299,7 @@ def _frame(figure: Figure, title: str, cells: Mapping[UnitKey, Unit], caption: C
         f"{sum(result.objects for result in results):,} objects in"
         f" {sum(result.sessions for result in results):,} sessions",
         f"retention {', '.join(sorted({result.retention_mode for result in results}))}",
+        *mark_facts(cells.values()),
     ]
     retrieved = [cell for cell in cells.values() if cell.key.operation == "retrieve"]
     if retrieved:
@@ -301,7 +324,3 @@ def set_frame(figure: Figure, title: str, facts: Sequence[str], caption: Caption
         verticalalignment="bottom",
         linespacing=1.4,
     )
-
-
-def plain_number(value: float, _position: int | None) -> str:
-    return f"{value:,g}"

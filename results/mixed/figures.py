@@ -14,19 +14,10 @@ from statistics import median
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from results.figures.phases import (
-    COLOURS,
-    GREY,
-    MARKERS,
-    STYLE,
-    Caption,
-    label_y,
-    place_legend,
-    plain_number,
-    set_frame,
-)
+from results.figures.log_axes import label_log_axis, plain_number
+from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, Caption, label_y, place_legend, set_frame
 from results.measures import pooled_mean_ms
 from results.mixed.mailboxes import all_mailboxes, highest_limit_ms
 from results.mixed.programme import MEGABYTES, OBJECTS, PEAK_SECONDS, Course, Spike, spikes, summary
@@ -347,9 +338,7 @@ def _draw_responses(axes: Axes, course: Course) -> None:
             label=application,
         )
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(plain_number))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    label_log_axis(axes.yaxis)
 
 
 def _draw_programme(axes: Axes, course: Course) -> None:

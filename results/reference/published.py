@@ -31,18 +31,25 @@ class PublishedCell:
 
 @dataclass(frozen=True, slots=True)
 class PublishedResources:
-    """The study's conclusions about the server's resources (its Figures 6, 7 and 8), in its words and numbers."""
+    """The study's conclusions about the server's resources (Figures 6 to 8 and text), in its words and numbers."""
 
     server_cpu: str
     conclusions: tuple[str, ...]  # the resource with the highest utilisation first
 
     @property
-    def of_disks(self) -> tuple[str, ...]:
-        return tuple(each for each in self.conclusions if "disks" in each)
+    def of_database_disks(self) -> str:
+        return self._about("database disks")
 
     @property
-    def of_network(self) -> tuple[str, ...]:
-        return tuple(each for each in self.conclusions if "Ethernet" in each)
+    def of_object_disks(self) -> str:
+        return self._about("object disks")
+
+    @property
+    def of_network(self) -> str:
+        return self._about("Ethernet")
+
+    def _about(self, resource: str) -> str:
+        return next(each for each in self.conclusions if resource in each)
 
 
 @dataclass(frozen=True, slots=True)

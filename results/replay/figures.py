@@ -11,10 +11,10 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from results.figures.phases import COLOURS, GREY, STYLE, Caption, label_y, place_legend, plain_number, set_frame
+from results.figures.log_axes import label_log_axis
+from results.figures.phases import COLOURS, GREY, STYLE, Caption, label_y, place_legend, set_frame
 from results.replay.responses import Responses
 from results.replay.trials import ReplayedRun, ReplayTrial
 
@@ -56,9 +56,7 @@ def share_figure(trial: ReplayTrial, caption: Caption) -> Figure | None:
         _mark_limit(axes, trial)
         axes.set_xscale("log")
         axes.set_xlim(at_ms[0], at_ms[-1])
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter(FuncFormatter(plain_number))
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        label_log_axis(axes.xaxis)
         axes.set_ylim(0, 102)
         axes.set_yticks(range(0, 101, 10))
         axes.set_xlabel("response time, ms, from when an operation was due (log scale)")

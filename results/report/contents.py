@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -20,6 +19,8 @@ from results.doubts import drifts
 from results.figures.lock_cost import build_lock_figures
 from results.figures.phases import Caption, build_figures
 from results.figures.resources import RESOURCE_FIGURES, build_resource_figures
+from results.figures.run_course import RUN_COURSE, build_course_figure
+from results.figures.session_time import build_session_time_figures
 from results.model import CheckRecord, Result
 from results.planning.prices import PriceList
 from results.planning.rate_surface import measured_surface
@@ -51,7 +52,6 @@ from results.worm.findings import DISCLAIMER, evidence_table, findings_table, re
 ROWS_SHOWN_MAX = 100  # of the long tables: more rows are for programs
 LONG_TABLES = (SERVER_RESOURCES, SETS)
 PHASES_TABULATED_MAX = 10  # of a page: the values of every source and phase are long, and slow to compute
-BANDS_MAX = 200  # behind a resource figure; above it, consecutive phases of a sweep share a band
 PARALLEL_FIGURES_MAX = 3  # of a page, one for each number of objects per session; the tables have all of them
 
 _OBJECTIVES = {
@@ -147,13 +147,18 @@ def build_report(
     distributions = cell_distributions(database, cells)
     named = [
         Section("configuration", "Objective and configuration", **_configuration(run, facts)),
-        _measured("archive", "Archive: objects/s and MB/s", tables, drawings, ("archive-",)),
-        _measured("retrieve", "Retrieve: objects/s and MB/s", tables, drawings, ("retrieve-",)),
+        _measured(
+            "objects", "Objects/s: archive and retrieve", tables, drawings, ("archive-objects", "retrieve-objects")
+        ),
+        _measured(
+            "megabytes", "MB/s: archive and retrieve", tables, drawings, ("archive-megabytes", "retrieve-megabytes")
+        ),
         _parallel(tables, drawings),
         *_mixed(run, mixed),
         _measured("locks", "What locks cost", tables, drawings, ("lock-cost", "life-cycle")),
-        _measured("session-time", "Session time", tables, drawings, ("session-time",)),
         _resources(seen, tables, drawings),
+        _measured("session-time", "Session time", tables, drawings, ("session-time",)),
+        Section("course-of-run", "The run over its time", drawings=_named(drawings, RUN_COURSE)),
         Section(
             "latency",
             "Latency distributions",
@@ -205,27 +210,20 @@ def draw_figures(results: Sequence[Result], watched: Watched, caption: Caption) 
     if not results:
         return {}
     figures = build_figures(results, caption) | build_lock_figures(results, caption)
-    return figures | build_resource_figures(_with_few_bands(watched), caption)
+    figures |= build_resource_figures(watched, caption)
+    figures |= build_session_time_figures(results, caption)
+    return figures | build_course_figure(watched, caption)
 
 
 def belongs(figure: str, table: str) -> bool:
     """Return whether the numbers of a figure are those of a table, by their names."""
     if figure in RESOURCE_FIGURES:
         return table == "resource-usage"
+    if figure == RUN_COURSE:
+        return table in ("latency", "workloads")
     if figure in FIGURE_TABLES:
         return table == FIGURE_TABLES[figure]
     return figure.endswith(table) or ("parallel" in figure and table.startswith("parallel"))
-
-
-def _with_few_bands(watched: Watched) -> Watched:
-    """Return the same, or with very many phases, consecutive phases of a sweep merged into one."""
-    if len(watched.phases) <= BANDS_MAX:
-        return watched
-    merged = []
-    for _, group in groupby(watched.phases, key=lambda phase: watched.sweeps.get(phase.position, phase.label)):
-        phases = list(group)
-        merged.append(replace(phases[0], end_ns=max(phase.end_ns for phase in phases)))
-    return replace(watched, phases=merged)
 
 
 def _drawings(
@@ -234,6 +232,10 @@ def _drawings(
     caption = Caption(run.id, run.platform.name, run.shared_host)
     figures = draw_figures(_to_draw(results), watched, caption)
     return [Drawing(name, figure, _table_of(name, tables)) for name, figure in figures.items()]
+
+
+def _named(drawings: Sequence[Drawing], name: str) -> tuple[Drawing, ...]:
+    return tuple(each for each in drawings if each.name == name)
 
 
 def _table_of(figure: str, tables: Mapping[str, Table]) -> str:

@@ -5,9 +5,8 @@ Every table shows only measured values. A quick run therefore gives small tables
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from results.model import FirstError, Latency, Result
 from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
 from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval, number
 from results.tables.lock_cost import life_cycle_table, lock_cost_table
-from results.tables.session_time import SessionTimeFit, fit_session_time
+from results.tables.session_fits import session_time_table
 from results.tables.usage import limits_table, per_object_table, requests_table, resource_table, server_resources_table
 from results.tables.watched import NOTHING_WATCHED, Watched
 from results.units import (
@@ -34,9 +33,7 @@ from results.units import (
 )
 
 OPERATIONS = ("archive", "retrieve")
-
-_SETUP_AT_ZERO = "set-up held at 0: the free fit was negative"
-_TWO_POINTS = "two columns only: the line passes through both and leaves no residual"
+QUANTITIES: tuple[Quantity, ...] = ("objects_per_second", "megabytes_per_second")  # the paper's Figures 9 and 10
 
 
 def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) -> list[Table]:
@@ -47,11 +44,8 @@ def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) 
     if not results:
         raise ResultsError(NO_RESULTS)
     measured = single_cells(results)
-    tables = []
-    for operation in OPERATIONS:
-        if any(key.operation == operation for key in measured):
-            tables.append(rate_table(results, operation, "objects_per_second"))
-            tables.append(rate_table(results, operation, "megabytes_per_second"))
+    operations = [operation for operation in OPERATIONS if any(key.operation == operation for key in measured)]
+    tables = [rate_table(results, operation, quantity) for quantity in QUANTITIES for operation in operations]
     tables += parallel_tables(results)
     tables += [
         lock_cost_table(results),
@@ -198,74 +192,6 @@ def _published_notes(cell: PublishedCell, of_paper: bool) -> tuple[str, ...]:
 def _repetitions(cells: Iterable[Unit]) -> str:
     count = max(len(cell.samples) for cell in cells)
     return f", median of {count} repetitions" if count > 1 else ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitted:
-    """The session time of one operation and size, measured or published."""
-
-    operation: str
-    object_bytes: int
-    whose: str
-    rates: Mapping[int, float]
-
-    @property
-    def fit(self) -> SessionTimeFit | str:
-        """The fit, or the reason for its absence."""
-        try:
-            return fit_session_time(self.rates)
-        except ResultsError as error:
-            return str(error)
-
-
-def session_time_table(results: Sequence[Result]) -> Table:
-    """Return T = a + b n per operation and size, with the fit of the paper's row for comparison."""
-    plain = [cell for cell in single_cells(results).values() if cell.key.operation in OPERATIONS]
-    rows = []
-    for (operation, size), group in groupby(plain, key=lambda cell: cell.key[:2]):
-        rates = {cell.key.objects_per_session: cell.objects_per_second for cell in group}
-        rows.append(_Fitted(operation, size, "measured", rates))
-        if published := dr550().rates(operation, size):
-            rows.append(_Fitted(operation, size, "published", published))
-    return _SESSION_TIME.table(rows)
-
-
-def _fit_column(name: str, unit: str, of: Callable[[SessionTimeFit], Cell]) -> Column:
-    return Column(name, unit, lambda row: Cell(NOT_MEASURED) if isinstance(fit := row.fit, str) else of(fit))
-
-
-def _setup(row: _Fitted) -> Cell:
-    fit = row.fit
-    if isinstance(fit, str):
-        return Cell(NOT_MEASURED, None, (fit,))
-    return number(fit.setup_ms, 2, (_SETUP_AT_ZERO,) if fit.setup_at_zero else ())
-
-
-def _residual(fit: SessionTimeFit) -> Cell:
-    if len(fit.residuals_percent) > 2:
-        return number(fit.worst_residual_percent, 1)
-    return number(None, 1, (_TWO_POINTS,))
-
-
-_SESSION_TIME = TableSpec(
-    "session-time",
-    "Session time: T = a + b x objects",
-    (
-        Column("operation", of=lambda row: row.operation, label=True),
-        Column("object size", of=lambda row: format_size(row.object_bytes), label=True),
-        Column("", of=lambda row: row.whose, label=True),
-        Column("set-up a", "ms", _setup),
-        _fit_column("marginal b", "ms/object", lambda fit: number(fit.marginal_ms, 3)),
-        _fit_column(
-            "half ceiling at a/b", "objects/session", lambda fit: number(fit.objects_for_half_the_ceiling_rate, 1)
-        ),
-        _fit_column("ceiling 1/b", "objects/s", lambda fit: number(fit.ceiling_objects_per_second, 1)),
-        _fit_column("worst residual", "%", _residual),
-    ),
-    "One client. Least squares weighted by 1/T² over the columns measured; a residual is a share of its own session"
-    " time. At a/b objects per session half the ceiling rate is reached. Published:"
-    f" {NAME}, its seven columns fitted alike.",
-)
 
 
 class _Population(NamedTuple):

@@ -14,10 +14,22 @@ worst residual (minimax) moves a / b at 8 KiB to 31.2, because two cells determi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from archiver.values.errors import ResultsError
+
+RESIDUAL_MAX_PERCENT = 20  # above it, T = a + b n does not describe the sessions
+
+
+class SessionTimeBounds(NamedTuple):
+    """The lower or the upper ends of the 95% intervals of a fit. The last two may be infinite."""
+
+    setup_ms: float
+    marginal_ms: float
+    objects_for_half_the_ceiling_rate: float
+    ceiling_objects_per_second: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,9 @@ class SessionTimeFit:
     marginal_ms: float  # b: one more object, above 0
     setup_at_zero: bool  # the free fit had a < 0, so a was fixed at 0 and b fitted alone
     residuals_percent: Mapping[int, float]  # by objects per session: (measured - fitted) / measured x 100
+    low: SessionTimeBounds | None = None  # None: the error of a cell is unknown
+    high: SessionTimeBounds | None = None
+    lack_of_fit_p: float | None = None  # p value; None as above, and for two points
 
     @property
     def objects_for_half_the_ceiling_rate(self) -> float:
@@ -44,6 +59,11 @@ class SessionTimeFit:
         """Return the largest residual, without its sign."""
         return max(abs(residual) for residual in self.residuals_percent.values())
 
+    @property
+    def law_holds(self) -> bool:
+        """Return whether every session time is within RESIDUAL_MAX_PERCENT of the line."""
+        return self.worst_residual_percent <= RESIDUAL_MAX_PERCENT
+
 
 def fit_session_time(objects_per_second: Mapping[int, float]) -> SessionTimeFit:
     """Fit T = a + b n to rates at different objects per session.
@@ -58,16 +78,10 @@ def fit_session_time(objects_per_second: Mapping[int, float]) -> SessionTimeFit:
         raise ResultsError(
             "a session-time fit needs rates at two different objects per session; measure another column"
         )
-    # Minimise the sum of (a u + b v - 1)^2, where u = 1 / T and v = n / T. This gives two normal equations.
-    u = [1 / time_ms for time_ms in times_ms.values()]
-    v = [n / time_ms for n, time_ms in times_ms.items()]
-    uu, uv, vv = _dot(u, u), _dot(u, v), _dot(v, v)
-    determinant = uu * vv - uv * uv
-    setup_ms = (sum(u) * vv - sum(v) * uv) / determinant
-    marginal_ms = (sum(v) * uu - sum(u) * uv) / determinant
+    setup_ms, marginal_ms, marginal_alone_ms = least_squares(list(times_ms), list(times_ms.values()))
     setup_at_zero = setup_ms < 0
     if setup_at_zero:
-        setup_ms, marginal_ms = 0.0, sum(v) / vv
+        setup_ms, marginal_ms = 0.0, marginal_alone_ms
     if marginal_ms <= 0:
         raise ResultsError("session time does not grow with the objects in it; measure longer, or more columns")
     return SessionTimeFit(
@@ -78,5 +92,18 @@ def fit_session_time(objects_per_second: Mapping[int, float]) -> SessionTimeFit:
     )
 
 
-def _dot(left: list[float], right: list[float]) -> float:
+def least_squares(objects: Sequence[int], times_ms: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Return a and b, and the b of a line with a = 0.
+
+    Each time is a number, or an array with the time of every draw; the results are of the same kind. They minimise the
+    sum of (a u + b v - 1)^2, where u = 1 / T and v = n / T. This gives two normal equations.
+    """
+    u = [1 / time_ms for time_ms in times_ms]
+    v = [n * each for n, each in zip(objects, u, strict=True)]
+    uu, uv, vv = _dot(u, u), _dot(u, v), _dot(v, v)
+    determinant = uu * vv - uv * uv
+    return (sum(u) * vv - sum(v) * uv) / determinant, (sum(v) * uu - sum(u) * uv) / determinant, sum(v) / vv
+
+
+def _dot(left: list[Any], right: list[Any]) -> Any:
     return sum(x * y for x, y in zip(left, right, strict=True))

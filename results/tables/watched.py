@@ -1,4 +1,4 @@
-"""The server of a run apart from the results: when each phase ran, and what the sources reported.
+"""A run over its time, apart from its results: its phases, their intervals, and what the server's sources reported.
 
 A curve is the usage between one sample and the next. Usage during a gap between samples is unknown, so a curve breaks
 there.
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from math import nan
 from typing import NamedTuple
 
-from results.database import PhaseTimes, RunDatabase
+from results.database import PhaseTimes, RunDatabase, WorkloadInterval
+from results.model import Latency
 from results.resources import SILENCE_SECONDS_MAX, Timeline
 from results.tables.requests import RequestCount, request_counts
 
@@ -25,7 +26,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The sampled server of one run; empty if it was not sampled."""
+    """One run over its time, with its sampled server; without samples if no source reported any."""
 
     phases: Sequence[PhaseTimes] = ()
     sweeps: Mapping[int, str] = field(default_factory=dict)  # position of a phase -> its sweep: archive-parallel ...
@@ -35,6 +36,10 @@ class Watched:
     shares_host: bool = False  # the server shares the client's host
     disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
     link_speed_bytes_per_second: float | None = None  # as configured by the user
+    intervals: Mapping[int, Sequence[WorkloadInterval]] = field(default_factory=dict)  # by position of the phase
+    interval_ns: int = 1
+    responses: Mapping[int, Latency] = field(default_factory=dict)  # by position, of phases with one workload
+    unsteady: frozenset[int] = frozenset()  # positions of phases with an unsteady rate
 
     @property
     def span_ns(self) -> tuple[int, int]:
@@ -77,10 +82,11 @@ NOTHING_WATCHED = Watched()
 
 
 def watched(database: RunDatabase) -> Watched:
-    """Return the server samples of a run's database."""
+    """Return the phases, intervals and server samples of a run's database."""
     run = database.run()
     timelines = database.timelines()
     results = [*database.results(), *database.results(drift_checks=True)]
+    alone = [each for each in results if not each.application]
     return Watched(
         phases=database.phases(),
         sweeps={result.position: result.phase for result in results},
@@ -90,6 +96,10 @@ def watched(database: RunDatabase) -> Watched:
         shares_host=run.shared_host,
         disk_roles=run.settings.get("disk_roles", {}),
         link_speed_bytes_per_second=run.settings.get("link_speed_bytes_per_second"),
+        intervals=database.workload_intervals(),
+        interval_ns=run.interval_ns,
+        responses={each.position: each.object_response_ms for each in alone if each.object_response_ms is not None},
+        unsteady=frozenset(each.position for each in results if each.unsteady is not None),
     )
 
 

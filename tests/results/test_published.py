@@ -77,6 +77,6 @@ def test_what_the_study_concluded_of_the_servers_resources_is_told_in_its_words(
     resources = dr550().resources
     assert resources.conclusions[0] == "processor first"
     assert "near saturation" in resources.server_cpu
-    assert resources.of_network == ("Ethernet 52.92 of 100 MB/s = 53%",)
-    assert len(resources.of_disks) == 2
-    assert "2.2%" in resources.of_disks[1]
+    assert resources.of_network == "Ethernet 52.92 of 100 MB/s = 53%"
+    assert resources.of_object_disks == "object disks at most 31% each (sum 250% over 8)"
+    assert resources.of_database_disks == "database disks 2.2% in total over 3"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -86,3 +87,37 @@ def test_one_number_never_stands_for_two_settings(make_result: MakeResult) -> No
 def test_no_results_is_said_clearly() -> None:
     with pytest.raises(ResultsError, match="no phase finished"):
         build_tables([])
+
+
+def test_the_error_of_a_single_repetition_is_that_of_its_mean_session_time(make_result: MakeResult) -> None:
+    cell = single_cells([make_result(session_spread=0.5)])[KEY]  # 40 sessions at 500 objects/s
+    assert cell.relative_error == pytest.approx((0.5 / 40**0.5, 39))
+    assert cell.rate_interval is not None
+    low, high = cell.rate_interval
+    assert (low * high) ** 0.5 == pytest.approx(500)
+    assert high / low == pytest.approx(math.exp(2 * 2.0227 * 0.5 / 40**0.5), rel=1e-4)  # Student's t of 39 degrees
+
+
+def test_the_error_of_repetitions_is_that_of_their_rates(make_result: MakeResult) -> None:
+    rates = (90.0, 100.0, 110.0)
+    cell = single_cells(
+        [make_result(objects_per_second=rate, repetition=n, session_spread=9.0) for n, rate in enumerate(rates, 1)]
+    )[KEY]
+    assert cell.relative_error is not None
+    assert cell.relative_error.degrees == 2
+    assert cell.rate_interval == (cell.estimate.low, cell.estimate.high)
+    assert cell.relative_error.half_width() == pytest.approx(math.log((cell.estimate.high or 0) / 99.666), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"session_spread": None},
+        {"session_spread": 0.5, "sessions": 1},
+        {"session_spread": 1.0, "objects_per_second": 0.0},
+    ],
+)
+def test_a_cell_without_a_spread_or_a_rate_has_no_interval(make_result: MakeResult, overrides: dict[str, Any]) -> None:
+    cell = single_cells([make_result(**overrides)])[KEY]
+    assert cell.relative_error is None
+    assert cell.rate_interval is None

@@ -68,7 +68,9 @@ def what_does_not_follow(recorded: Recorded) -> Iterator[str]:
 
 def _times_that_do_not_follow(result: Result, rows: Sequence[HistogramRow]) -> Iterator[str]:
     """Yield every latency of a result that differs from that of its histogram in the database."""
-    latencies = {row.quantity: _merged(row).latency() for row in rows}
+    histograms = {row.quantity: _merged(row) for row in rows}
+    latencies = {quantity: histogram.latency() for quantity, histogram in histograms.items()}
+    yield from _spread_that_does_not_follow(result.session_spread, histograms.get("session_service"))
     if result.replayed is not None:
         yield from _difference("lateness", result.replayed.lateness_ms, latencies.get("lateness"))
     for name in _TIMES:
@@ -77,6 +79,13 @@ def _times_that_do_not_follow(result: Result, rows: Sequence[HistogramRow]) -> I
         for name in _PART_TIMES:
             latency = latencies.get(f"{name.removesuffix('_ms')}:{part.name}")
             yield from _difference(f"{part.name}: {name}", getattr(part, name), latency)
+
+
+def _spread_that_does_not_follow(said: float | None, sessions: Histogram | None) -> Iterator[str]:
+    """Yield a message for a spread of session times that its histogram contradicts. Older databases have no spread."""
+    found = sessions.spread() if sessions is not None else None
+    if said is not None and (found is None or not math.isclose(said, found, rel_tol=1e-9)):
+        yield f"session_spread is {said:g}, and its histogram gives {found}"
 
 
 def _amounts_that_do_not_follow(result: Result, counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

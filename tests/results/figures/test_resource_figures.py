@@ -1,4 +1,4 @@
-"""Figures 6 to 8: what is drawn of the server over the time of a run, and what is said where it cannot be drawn."""
+"""Figures 6 to 8 and 16: what is drawn of the server over the time of a run, and what is said if it cannot be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from matplotlib.figure import Figure
 
 from results.database import RunDatabase
 from results.figures.phases import Caption, png_bytes, svg_bytes
-from results.figures.resources import build_resource_figures, disk_figure, network_figure, processor_figure
+from results.figures.resources import (
+    build_resource_figures,
+    database_disk_figure,
+    network_figure,
+    object_disk_figure,
+    processor_figure,
+)
 from results.model import Result
 from results.resources import SampleRow
 from results.tables.watched import NOTHING_WATCHED, Watched, watched
@@ -49,10 +55,13 @@ def said(figure: Figure | None) -> str:
     return " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
 
 
-def test_a_watched_run_has_the_papers_three_figures(watched_run: WatchedRun) -> None:
-    figures = build_resource_figures(watched_run(ten_seconds()), CAPTION)
-    assert list(figures) == ["figure-6-server-cpu", "figure-7-disk-busy", "figure-8-network"]
-    for name, again in build_resource_figures(watched_run(ten_seconds()), CAPTION).items():
+def test_a_watched_run_has_the_papers_figures_and_the_network_after_them(watched_run: WatchedRun) -> None:
+    roles = {"disk_roles": {"vda": "object", "vdb": "catalogue"}}
+    figures = build_resource_figures(watched_run(ten_seconds(), settings=roles), CAPTION)
+    assert list(figures) == [
+        "figure-6-server-cpu", "figure-7-database-disks", "figure-8-object-disks", "figure-16-network",
+    ]  # fmt: skip
+    for name, again in build_resource_figures(watched_run(ten_seconds(), settings=roles), CAPTION).items():
         assert svg_bytes(figures[name]) == svg_bytes(again)
         assert png_bytes(figures[name]) == png_bytes(again)
 
@@ -91,13 +100,35 @@ def test_of_two_sources_that_know_the_same_processes_the_first_is_drawn(watched_
 
 
 def test_disks_are_named_by_their_role_and_their_queue_is_beneath(watched_run: WatchedRun) -> None:
-    figure = disk_figure(watched_run(ten_seconds()), CAPTION)
+    figure = object_disk_figure(watched_run(ten_seconds()), CAPTION)
     busy, queues = lines(figure), lines(figure, 1)
     assert list(busy) == list(queues) == ["object disk vda", "disk vdb"]
     assert busy["object disk vda"] == pytest.approx([50, 50, 50, 50, 0, 0, 0, 0, 0])
     assert queues["object disk vda"][:2] == pytest.approx([1.5, 1.5])
-    for text in ("Figure 7: object disks at most 31% each", "busy long before it is full"):
+    for text in ("Figure 8: object disks at most 31% each", "busy long before it is full"):
         assert text in said(figure)
+
+
+def test_database_disks_and_object_disks_are_separate_figures(watched_run: WatchedRun) -> None:
+    run = watched_run(ten_seconds(), settings={"disk_roles": {"vda": "object", "vdb": "catalogue"}})
+    database, objects = database_disk_figure(run, CAPTION), object_disk_figure(run, CAPTION)
+    assert (list(lines(database)), list(lines(objects))) == (["catalogue disk vdb"], ["object disk vda"])
+    assert "Figure 7: database disks 2.2% in total over 3" in said(database)
+    assert "unknown" not in said(objects)
+
+
+def test_a_disk_with_both_roles_is_in_both_figures(watched_run: WatchedRun) -> None:
+    run = watched_run(ten_seconds(), settings={"disk_roles": {"vda": "object and catalogue"}})
+    figures = database_disk_figure(run, CAPTION), object_disk_figure(run, CAPTION)
+    assert [next(iter(lines(figure))) for figure in figures] == ["object and catalogue disk vda"] * 2
+    assert all("Figures 7 and 8 both show it" in said(figure) for figure in figures)
+
+
+def test_disks_of_unknown_role_are_with_the_object_disks(watched_run: WatchedRun) -> None:
+    run = watched_run(ten_seconds(), settings={"disk_roles": {}})
+    assert database_disk_figure(run, CAPTION) is None
+    assert list(lines(object_disk_figure(run, CAPTION))) == ["disk vda", "disk vdb"]
+    assert "name it with --disk-role" in said(object_disk_figure(run, CAPTION))
 
 
 def test_of_many_disks_those_with_a_role_and_the_busiest_are_drawn(watched_run: WatchedRun) -> None:
@@ -105,7 +136,7 @@ def test_of_many_disks_those_with_a_role_and_the_busiest_are_drawn(watched_run: 
         sample("local", second, disk_busy_seconds={**{f"sd{n}": 0.1 * n * second for n in range(9)}, "vda": 0})
         for second in range(11)
     ]
-    figure = disk_figure(watched_run(samples), CAPTION)
+    figure = object_disk_figure(watched_run(samples), CAPTION)
     assert list(lines(figure)) == ["object disk vda", *(f"disk sd{n}" for n in (8, 7, 6, 5, 4, 3))]
     assert figure is not None
     assert len(figure.axes) == 1  # nobody knows their queues
@@ -119,7 +150,7 @@ def test_the_network_is_drawn_beside_its_rated_speed(watched_run: WatchedRun) ->
     assert drawn["eth0 receives"] == pytest.approx([4, 4, 4, 4, 0, 0, 0, 0, 0])
     assert drawn["eth0's rated speed: 10 MB/s"] == [10, 10]
     assert "lo sends" not in drawn
-    assert "Figure 8: Ethernet 52.92 of 100 MB/s = 53%" in said(figure)
+    assert "in its text: Ethernet 52.92 of 100 MB/s = 53%" in said(figure)
 
 
 def test_a_speed_far_above_is_told_and_not_drawn(watched_run: WatchedRun, make_run: MakeRun) -> None:
@@ -153,7 +184,10 @@ def test_several_hosts_are_told_apart(watched_run: WatchedRun) -> None:
         for second in range(11)
         for node in (1, 2)
     ]
-    assert set(lines(disk_figure(watched_run(samples), CAPTION))) == {"object disk vda", "object disk vda of host 2"}
+    assert set(lines(object_disk_figure(watched_run(samples), CAPTION))) == {
+        "object disk vda",
+        "object disk vda of host 2",
+    }
 
 
 def test_a_line_breaks_where_its_source_was_silent(watched_run: WatchedRun) -> None:
@@ -163,7 +197,7 @@ def test_a_line_breaks_where_its_source_was_silent(watched_run: WatchedRun) -> N
 
 
 def test_phases_are_marked_by_their_sweep(watched_run: WatchedRun) -> None:
-    figure = disk_figure(watched_run(ten_seconds()), CAPTION)
+    figure = object_disk_figure(watched_run(ten_seconds()), CAPTION)
     assert figure is not None
     bands = [
         [patch.get_extents().transformed(axes.transData.inverted()) for patch in axes.patches] for axes in figure.axes
@@ -182,7 +216,7 @@ def test_sweeps_without_room_for_their_name_are_in_the_legend(make_run: MakeRun,
         phase_record(3, make_result(phase="a-sweep-of-long-name", position=3), 101, 102),
     ]
     samples = [sample("local", second, disk_busy_seconds={"vda": second / 2}) for second in range(103)]
-    figure = disk_figure(watched(make_run(phases, samples)), CAPTION)
+    figure = object_disk_figure(watched(make_run(phases, samples)), CAPTION)
     assert figure is not None
     assert [text.get_text() for text in figure.axes[0].texts] == ["archive"]
     (legend,) = figure.legends
@@ -192,7 +226,7 @@ def test_sweeps_without_room_for_their_name_are_in_the_legend(make_run: MakeRun,
 @pytest.mark.parametrize(("seconds", "label"), [(300, "seconds since"), (301, "minutes since")])
 def test_long_runs_are_drawn_in_minutes(make_run: MakeRun, make_result: MakeResult, seconds: int, label: str) -> None:
     samples = [sample("local", second, disk_busy_seconds={"vda": 0.1 * second}) for second in range(0, seconds + 3, 2)]
-    figure = disk_figure(watched(make_run([phase_record(1, make_result(), 0, seconds)], samples)), CAPTION)
+    figure = object_disk_figure(watched(make_run([phase_record(1, make_result(), 0, seconds)], samples)), CAPTION)
     assert figure is not None
     assert figure.axes[-1].get_xlabel().startswith(label)
     assert figure.axes[-1].get_xlim()[1] == pytest.approx(seconds if label.startswith("sec") else seconds / 60)

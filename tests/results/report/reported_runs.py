@@ -68,6 +68,7 @@ def whole_run(path: Path, make_result: Callable[..., Result]) -> RunDatabase:
     more: dict[str, Any] = {
         "platform": platform,
         "phases_planned": 11,
+        "settings": RECORD["settings"] | {"disk_roles": {"vda": "object", "vdb": "catalogue"}},
         "scenario_json": '{"name": "dr550", "sweep": [{"name": "archive", "operation": "archive", "clients": [1, 2]}]}',
         "command_line": ["archiver", "run", "dr550", HOSTILE],
     }

@@ -46,7 +46,7 @@ def test_the_same_document_gives_the_same_bytes(tmp_path: Path, full_run: list[R
         assert paths[0] == tmp_path / name / "report.md"
     one = contents(tmp_path / "one")
     assert one == contents(tmp_path / "two")
-    assert len(one) == len(paths) == 2 + 11 + 5 * 2
+    assert len(one) == len(paths) == 2 + 11 + 7 * 2
     assert not any(str(tmp_path).encode() in content for content in one.values())
 
 
@@ -82,7 +82,13 @@ def test_what_was_watched_is_in_the_report(tmp_path: Path, make_run: MakeRun, ma
     assert set(re.findall(r"\]\(([^)]+)\)", report)) == {name for name in one if "/" in name}
     places = [
         report.index(text)
-        for text in ("figure-6-server-cpu.svg", "figure-7-disk", "figure-8-", "### Resource usage", "### What limits")
+        for text in (
+            "figure-6-server-cpu.svg",
+            "figure-8-object-disks",
+            "figure-16-network",
+            "### Resource usage",
+            "### What limits",
+        )
     ]
     assert places == sorted(places)
     assert "| 1 | archive 8192 x 25 | local | cpu_user_seconds | 0 | % |" in report

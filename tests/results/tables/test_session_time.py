@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.values.errors import ResultsError
 from results.reference.published import dr550
-from results.tables.session_time import fit_session_time
+from results.statistics import RelativeError, t_975
+from results.tables.session_bootstrap import with_intervals
+from results.tables.session_time import SessionTimeFit, fit_session_time
 
 COLUMNS = (1, 2, 10, 25, 100, 250, 500)
 
@@ -97,3 +100,64 @@ def test_a_residual_is_a_share_of_its_own_session_time() -> None:
 def test_what_cannot_be_fitted_is_refused(rates: dict[int, float], message: str) -> None:
     with pytest.raises(ResultsError, match=message):
         fit_session_time(rates)
+
+
+SETUP_MS, MARGINAL_MS = 37.0, 1.15  # the paper's archive of 8 KiB
+SESSIONS = dict(zip(COLUMNS, (200, 150, 60, 30, 20, 12, 10), strict=True))
+
+
+def measured_fit(random: np.random.Generator, law: dict[int, float]) -> SessionTimeFit:
+    """The fit of sessions whose times scatter around this law: short ones by 30%, long ones by 3%."""
+    rates, errors = {}, {}
+    for n, mean_ms in law.items():
+        spread = 0.03 + 0.3 / n**0.5
+        times = random.gamma(spread**-2, mean_ms * spread**2, size=SESSIONS[n])
+        rates[n] = n / float(times.mean()) * 1000
+        error = float(times.std(ddof=1) / times.mean()) / SESSIONS[n] ** 0.5
+        errors[n] = RelativeError(error, SESSIONS[n] - 1)
+    return with_intervals(fit_session_time(rates), errors)
+
+
+def test_intervals_contain_the_truth_in_95_of_100_experiments_and_the_test_finds_no_misfit() -> None:
+    random = np.random.default_rng(1)
+    law = {n: SETUP_MS + MARGINAL_MS * n for n in COLUMNS}
+    truth = (SETUP_MS, MARGINAL_MS, SETUP_MS / MARGINAL_MS, 1000 / MARGINAL_MS)
+    within, misfits, experiments = np.zeros(4), 0, 300
+    for _ in range(experiments):
+        fit = measured_fit(random, law)
+        assert fit.low is not None
+        assert fit.high is not None
+        assert fit.lack_of_fit_p is not None
+        within += [low <= value <= high for low, value, high in zip(fit.low, truth, fit.high, strict=True)]
+        misfits += fit.lack_of_fit_p < 0.05
+    assert min(within) >= 0.92 * experiments
+    assert max(within) < experiments  # intervals that are never wrong are too wide
+    assert misfits <= 0.07 * experiments
+
+
+def test_the_lack_of_fit_test_finds_a_law_that_bends() -> None:
+    random = np.random.default_rng(2)
+    law = {n: SETUP_MS + MARGINAL_MS * n + 0.002 * n * n for n in COLUMNS}  # 500 objects take 80% longer
+    fits = [measured_fit(random, law) for _ in range(30)]
+    assert sum((fit.lack_of_fit_p or 0) < 0.05 for fit in fits) >= 29
+    assert not any(fit.law_holds for fit in fits)
+
+
+def test_two_columns_have_intervals_and_no_test_of_fit() -> None:
+    errors: dict[int, RelativeError | None] = {n: RelativeError(0.01, 20) for n in (1, 100)}
+    rates = {n: n / (40 + 2 * n) * 1000 for n in (1, 100)}
+    fit = with_intervals(fit_session_time(rates), errors)
+    assert fit.low is not None
+    assert fit.high is not None
+    # b is (T(100) - T(1)) / 99, with 1% error of each time.
+    half_width_ms = t_975(20) * 0.01 * (240**2 + 42**2) ** 0.5 / 99
+    assert (fit.high.marginal_ms - fit.low.marginal_ms) / 2 == pytest.approx(half_width_ms, rel=0.1)
+    assert fit.lack_of_fit_p is None
+    assert with_intervals(fit_session_time(rates), {**errors, 100: None}).low is None
+
+
+def test_a_cell_with_two_repetitions_leaves_its_line_open() -> None:
+    """With one degree of freedom a marginal time of zero is possible, so the ceiling has no upper bound."""
+    fit = with_intervals(fit_session_time({1: 20.0, 2: 30.0}), {n: RelativeError(0.05, 1) for n in (1, 2)})
+    assert fit.high is not None
+    assert fit.high.ceiling_objects_per_second == float("inf")

@@ -1,0 +1,40 @@
+"""Logarithmic axes: how many labels there are, whatever the range."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.figure import Figure
+
+from results.figures.log_axes import label_log_axis
+
+
+def labels(low: float, high: float, labels_max: int = 10) -> list[str]:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    label_log_axis(axes.xaxis, labels_max)
+    figure.draw_without_rendering()
+    return [
+        text
+        for at, text in zip(axes.get_xticks(), (each.get_text() for each in axes.get_xticklabels()), strict=True)
+        if low <= at <= high and text
+    ]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0.8, 1.25), (0.5, 2), (0.18, 9.5), (0.3, 25), (300, 900), (2.7, 400), (0.013, 13), (1, 1e4), (0.01, 1e6)],
+)
+def test_every_range_has_some_labels_and_not_too_many(low: float, high: float) -> None:
+    assert 3 <= len(labels(low, high)) <= 12
+
+
+def test_labels_are_plain_numbers() -> None:
+    assert labels(0.18, 9.5) == ["0.2", "0.3", "0.5", "1", "2", "3", "5"]
+    assert labels(0.8, 1.25) == ["0.8", "0.9", "1", "1.2"]
+    assert labels(500, 2e6)[-1] == "1,000,000"
+
+
+def test_a_narrow_axis_has_fewer_labels() -> None:
+    assert labels(0.9, 600, labels_max=4) == ["1", "10", "100"]
