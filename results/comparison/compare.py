@@ -191,7 +191,8 @@ def _judged(
 ) -> dict[str, dict[UnitKey, Ratio]]:
     """Judge cells separately from workloads, and single numbers of clients separately from both.
 
-    There may be many numbers of clients, and reports show only the best.
+    There may be many numbers of clients, and reports show only the best. Measures of one unit that differ in opposite
+    directions have a note.
     """
     found: dict[str, dict[UnitKey, Ratio]] = {}
     for name, each in evidence.items():
@@ -200,7 +201,19 @@ def _judged(
             families.setdefault((key.is_cell, key.clients > 0), {})[key] = pairs
         judged = [judged_together(family, _BY_NAME[name], forced=bool(forced)) for family in families.values()]
         found[name] = {key: ratio for family in judged for key, ratio in family.items()}
-    return found
+    return {
+        name: {key: replace(ratio, notes=(*ratio.notes, *_contradiction(found, key))) for key, ratio in each.items()}
+        for name, each in found.items()
+    }
+
+
+def _contradiction(found: Mapping[str, Mapping[UnitKey, Ratio]], key: UnitKey) -> tuple[str, ...]:
+    """Return which measures of a unit are better and which are worse, if it has both."""
+    verdicts = {_BY_NAME[name].words: each[key].verdict for name, each in found.items() if key in each}
+    better, worse = (
+        ", ".join(words for words, given in verdicts.items() if given == verdict) for verdict in ("better", "worse")
+    )
+    return (f"better in {better}, worse in {worse}",) if better and worse else ()
 
 
 def _compared(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from results.model import Result
-from results.statistics import PAIRS_MIN, PairedRatio, paired_ratio
+from results.statistics import PAIRS_MIN, PairedRatio, paired_ratio, read_together
 from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval
 from results.units import Unit, single_cells
 
@@ -21,7 +21,10 @@ BASELINES = ("none", "header")  # the first of these that was measured is the ba
 
 @dataclass(frozen=True, slots=True)
 class VariantCost:
-    """One variant compared with its baseline. Ratios are variant over baseline; None for the baseline itself."""
+    """One variant compared with its baseline. Ratios are variant over baseline; None for the baseline itself.
+
+    P values and intervals of one quantity allow for the number of variants (``read_together``).
+    """
 
     cell: Unit
     baseline: Unit
@@ -31,6 +34,14 @@ class VariantCost:
     @property
     def name(self) -> str:
         return self.cell.first.variant
+
+    @property
+    def contradiction(self) -> tuple[str, ...]:
+        """What objects/s and mean time show, if they do not show the same."""
+        if self.rate is None or self.mean_time is None:
+            return ()
+        shown = (_shown(self.rate, 1 / self.rate.ratio), _shown(self.mean_time, self.mean_time.ratio))
+        return () if shown[0] == shown[1] else (f"objects/s show {shown[0]}, the mean time shows {shown[1]}",)
 
 
 def variant_costs(results: Sequence[Result]) -> list[VariantCost]:
@@ -57,7 +68,7 @@ def variant_costs(results: Sequence[Result]) -> list[VariantCost]:
                     _ratio(pairs, _mean_ms),
                 )
             )
-    return found
+    return _corrected(found)
 
 
 def lock_cost_table(results: Sequence[Result]) -> Table:
@@ -87,6 +98,20 @@ def _ratio(pairs: Sequence[tuple[Result, Result]], of: Callable[[Result], float 
     values = [(of(ours), of(theirs)) for ours, theirs in pairs]
     logs = [math.log(ours / theirs) for ours, theirs in values if ours and theirs]
     return paired_ratio(logs) if logs else None
+
+
+def _corrected(costs: Sequence[VariantCost]) -> list[VariantCost]:
+    """Return the costs with p values and intervals that allow for the number of variants."""
+    rates = iter(read_together([cost.rate for cost in costs if cost.rate is not None]))
+    times = iter(read_together([cost.mean_time for cost in costs if cost.mean_time is not None]))
+    return [replace(cost, rate=cost.rate and next(rates), mean_time=cost.mean_time and next(times)) for cost in costs]
+
+
+def _shown(ratio: PairedRatio, time_ratio: float) -> str:
+    """Return what a ratio shows of the time that an object takes."""
+    if not ratio.differs:
+        return "no cost"
+    return "a cost" if time_ratio > 1 else "a gain"
 
 
 def _mean_ms(result: Result) -> float | None:
@@ -126,7 +151,10 @@ def _cost_columns(
         low, high = sorted(cost_of(bound) * 100 for bound in (ratio.low, ratio.high))
         return Cell(f"{low:+.1f} to {high:+.1f}")
 
-    return Column("cost", f"% of {share_of}", percent, 1), Column("95%", "of the cost", bounds)
+    return (
+        Column("cost", f"% of {share_of}", percent, 1, lambda cost: cost.contradiction),
+        Column("95%", "of the cost", bounds),
+    )
 
 
 def _of_cell(*columns: Column) -> tuple[Column, ...]:
@@ -148,8 +176,8 @@ _LOCK_COST = TableSpec(
         *_of_cell(_service_ms("p99", "p99"), Column("lock request", "ms", _lock_ms, 3)),
     ),
     "Archiving. Costs are over the first variant of each group, pair by pair: variants of one cell follow each other,"
-    f" and one repetition makes one pair. Intervals take {PAIRS_MIN} repetitions; one that includes 0% shows no cost. A"
-    " bucket's own rule locks for a day.",
+    f" and one repetition makes one pair. Intervals take {PAIRS_MIN} repetitions and are corrected over all variants"
+    " (Benjamini-Yekutieli, 5%); one that includes 0% shows no cost. A bucket's own rule locks for a day.",
 )
 _LIFE_CYCLE = TableSpec(
     "life-cycle",

@@ -27,7 +27,7 @@ from results.comparison.compare import (
 from results.comparison.contract import comparison_document
 from results.comparison.documents import comparison_csv, comparison_figure, comparison_markdown, write_comparison
 from results.comparison.forms import differences_table, latencies_table, rates_table
-from results.comparison.power import detectable
+from results.comparison.power import detectable, pairs_needed
 from results.comparison.tables import comparison_tables, doubt_sentences, overall_sentences
 from results.figures.phases import png_bytes, svg_bytes
 from results.statistics import paired_ratio
@@ -72,9 +72,46 @@ def test_no_difference_is_shown_where_the_noise_is_larger_and_the_repetitions_ne
     found = only_ratio(compare_runs([make_run("a", (100, 100, 100)), make_run("b", (112, 93, 104))]))
     assert (found.verdict, found.because) == ("no difference shown", "")
     assert found.needed is not None
-    assert not found.needed.seen
-    assert found.needed.difference_percent == pytest.approx(5)
-    assert found.needed.repetitions == 17
+    assert found.needed.repetitions == pairs_needed(
+        stdev(math.log(each / 100) for each in (112, 93, 104)), 3, math.log(1.05), 0.05
+    )
+
+
+def test_repetitions_needed_allow_for_the_number_of_cells(make_run: MakeRun) -> None:
+    def needed(cells: int) -> int:
+        keys = [("archive", 1024 * (index + 1), 25) for index in range(cells)]
+        sides = [dict.fromkeys(keys, rates) for rates in ((100, 100, 100, 100), (102, 97, 104, 99))]
+        first = compare_runs([make_run("a", sides[0]), make_run("b", sides[1])]).cells[0]
+        ratio = first.ratios["objects_per_second"][0]
+        assert ratio is not None
+        assert ratio.needed is not None
+        assert ratio.needed.repetitions is not None
+        return ratio.needed.repetitions
+
+    assert needed(1) < needed(10) < needed(100)
+
+
+def test_measures_that_contradict_each_other_say_so(make_run: MakeRun) -> None:
+    """The rate rises, and so does the 99th percentile."""
+
+    def run(platform: str, rate: float, p99_ms: float) -> MeasuredRun:
+        made = make_run(platform, [rate] * 3)
+        return replace(
+            made,
+            results=[
+                replace(each, object_service_ms=replace(each.object_service_ms, p99=p99_ms))
+                for each in made.results
+                if each.object_service_ms is not None
+            ],
+        )
+
+    comparison = compare_runs([run("a", 100.0, 20.0), run("b", 120.0, 40.0)])
+    note = "better in objects/s, mean response, p50 service, worse in p99 service"
+    for ratios in comparison.cells[0].ratios.values():
+        assert ratios[0] is not None
+        assert ratios[0].notes == (note,)
+    assert note in render_text(rates_table(comparison, "cell"))
+    assert only_ratio(compare_runs([run("a", 100.0, 20.0), run("b", 120.0, 10.0)])).notes == ()
 
 
 @pytest.mark.parametrize(("pairs", "because"), [(1, "1 pair"), (2, "2 pairs")])
@@ -172,8 +209,7 @@ def test_pairs_are_independent_of_each_other_and_cells_are_not(make_run: MakeRun
             make_run("b", {key: [105 * each for each in common] for key in keys}),
         ]
     )
-    whole, alone = comparison.overall[0].ratio, comparison.cells[0].ratios["objects_per_second"][0]
-    assert alone is not None
+    whole, alone = comparison.overall[0].ratio, paired_ratio([math.log(1.05 * each) for each in common])
     assert (whole.ratio, whole.low, whole.high) == pytest.approx((alone.ratio, alone.low, alone.high))
     assert (whole.verdict, whole.pairs) == ("no difference shown", 3)
 
