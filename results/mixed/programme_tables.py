@@ -27,6 +27,7 @@ from results.mixed.programme import (
     spikes,
     summary,
 )
+from results.reference.esg_peaks import PublishedPeaks, whose
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
 RULE = (
@@ -35,11 +36,13 @@ RULE = (
 )
 
 
-def programme_tables(courses: Sequence[Course], scale_name: str) -> list[Table]:
+def programme_tables(
+    courses: Sequence[Course], scale_name: str, published: Sequence[PublishedPeaks] = ()
+) -> list[Table]:
     """Return every table for which these phases have data."""
     tables = [
         programme_table(courses, scale_name),
-        rates_table(courses, scale_name),
+        rates_table(courses, scale_name, published),
         spikes_table(courses, scale_name),
         others_table(courses, scale_name),
     ]
@@ -83,14 +86,15 @@ class _Whole(NamedTuple):
     objects: Rate | None
 
 
-def rates_table(courses: Sequence[Course], scale_name: str) -> Table:
-    """Return peak and steady rate of all workloads together, for each scale."""
+def rates_table(courses: Sequence[Course], scale_name: str, published: Sequence[PublishedPeaks] = ()) -> Table:
+    """Return peak and steady rate of all workloads together, for each scale, and those of published studies."""
 
     def shorter(row: _Whole) -> tuple[str, ...]:
         seconds = row.megabytes.peak_seconds if row.megabytes else PEAK_SECONDS
         return (f"of {seconds:g} s: it was no longer",) if seconds < PEAK_SECONDS else ()
 
-    rows = (_Whole(course, summary(course, MEGABYTES), summary(course, OBJECTS)) for course in courses)
+    whole = (_Whole(course, summary(course, MEGABYTES), summary(course, OBJECTS)) for course in courses)
+    rows = [row for row in whole if row.megabytes and row.objects]
     return TableSpec(
         name="aggregate-rates",
         title="All workloads together: peak and steady rate",
@@ -102,8 +106,24 @@ def rates_table(courses: Sequence[Course], scale_name: str) -> Table:
             Column("steady", "objects/s", lambda row: row.objects.steady),
             Column("spikes", of=lambda row: len(spikes(row.course))),
         ),
-        caption=f"Peak: the best {PEAK_SECONDS:g} s. {RULE}",
-    ).table(row for row in rows if row.megabytes and row.objects)
+        caption=f"Peak: the best {PEAK_SECONDS:g} s. {RULE}{whose(published)}",
+    ).table(rows, [_published_rates(study) for study in published] if rows else ())
+
+
+def _published_rates(study: PublishedPeaks) -> tuple[Cell, ...]:
+    """Return the row of a study, whose operations are reads and writes of blocks."""
+    gigabytes = study.mixed_gigabytes_per_second
+    printed = f"printed as {gigabytes:g} GB/s; whether of 10^9 or 2^30 bytes is not known"
+    blocks = ("operations on blocks",)
+    return (
+        number(study.tiles, 0),
+        Cell(study.name),
+        number(gigabytes * 1000, 0, (printed,)),
+        Cell(NOT_MEASURED),
+        number(study.operations_per_second_peak, 0, blocks),
+        number(study.operations_per_second_steady, 0, blocks if study.operations_per_second_steady else ()),
+        Cell(NOT_MEASURED),
+    )
 
 
 class _Numbered(NamedTuple):

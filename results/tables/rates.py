@@ -143,7 +143,7 @@ def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, seri
         "objects/s": lambda size, many: _noted_rate(unit(size, many), rate(size, many), warmth),
         "MB/s": megabytes,
         "× one client": lambda size, many: number(_ratio(rate(size, many), rate(size, 1)), 2),
-        "× published": published,
+        "× one client, published": published,
     }
     quoted = {size for size in object_sizes(chosen) if any(published(size, many).number for many in clients)}
     heading = f"Parallel clients, {operation}, {count} objects per session"
@@ -190,9 +190,7 @@ def _published_notes(cell: PublishedCell, of_paper: bool) -> tuple[str, ...]:
             "the paper contradicts itself: its objects/s repeat the 500 column and do not give its MB/s;"
             " the MB/s fit its time grid and are taken as right",
         )
-    if cell.derived and not of_paper:
-        return ("illegible in the paper; follows from its MB/s",)
-    return ()
+    return (cell.unreadable,) if cell.unreadable and not of_paper else ()
 
 
 def _repetitions(cells: Iterable[Unit]) -> str:

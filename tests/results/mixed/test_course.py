@@ -12,6 +12,7 @@ from results.database import WorkloadInterval
 from results.mixed.programme import MEGABYTES, OBJECTS, Course, course, spikes, standing_out, summary
 from results.mixed.programme_tables import others_table, programme_table, programme_tables, rates_table, spikes_table
 from results.model import Result
+from results.reference.esg_peaks import published_peaks
 from tests.results.tile_run import INTERVAL_NS, TileRun, steps
 
 KIB = 1024
@@ -259,6 +260,17 @@ def test_the_table_of_rates_counts_the_spikes_and_says_the_rule(programme: Cours
     assert [cell.text for cell in table.rows[0]] == ["1", "1", "36.0", "16.4", "3,700", "1,000", "1"]
     for words in ("best 10 s", "25% above", "median of all seconds outside spikes"):
         assert words in table.caption
+
+
+def test_published_peaks_follow_ours_and_say_what_is_not_known(programme: Course) -> None:
+    table = rates_table([programme], "tiles", published_peaks())
+    assert [[cell.text for cell in row] for row in table.rows[1:]] == [
+        ["4", "ESG: DS5020", "1,210", "–", "19,046", "12,688", "–"],
+        ["4", "ESG: V7000", "1,900", "–", "20,343", "–", "–"],
+    ]
+    assert "printed as 1.21 GB/s; whether of 10^9 or 2^30 bytes is not known" in table.notes
+    assert "of block storage" in table.caption
+    assert rates_table([], "tiles", published_peaks()).rows == ()
 
 
 def test_a_phase_shorter_than_the_peak_says_so(run: TileRun) -> None:

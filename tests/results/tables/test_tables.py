@@ -96,6 +96,14 @@ def test_the_three_contradicted_cells_are_marked_in_both_forms(full_run: list[Re
     assert row(rate_table(full_run, "retrieve", "objects_per_second"), "8KiB", "published")["250"].number == 833.33
 
 
+def test_cells_that_our_copy_does_not_show_say_what_they_follow_from(full_run: list[Result]) -> None:
+    cells = row(rate_table(full_run, "archive", "objects_per_second"), "1MiB", "published")
+    assert cells["1"].notes == ("not readable in our copy; follows from its MB/s and whole milliseconds per session",)
+    assert cells["2"].notes == ("not readable in our copy; follows from its MB/s",)
+    assert cells["10"].notes == ()
+    assert not [note for table in build_tables(full_run) for note in table.notes if "llegible" in note]
+
+
 def test_a_subset_shows_only_what_was_measured(make_result: MakeResult) -> None:
     results = [
         make_result(objects_per_session=25, objects_per_second=500),
@@ -149,10 +157,10 @@ def test_parallel_clients_are_compared_with_one_client_of_the_same_phase(full_ru
     gains = row(archive, "1MiB", "× one client")
     assert [gains[clients].text for clients in "124"] == ["1.00", "1.68", "1.58"]
     assert gains["4"].number == pytest.approx((rates["4"].number or 0) / (rates["1"].number or 1))
-    assert [row(archive, "1MiB", "× published")[clients].text for clients in "124"] == ["–", "1.26", "1.50"]
+    assert [row(archive, "1MiB", "× one client, published")[clients].text for clients in "124"] == ["–", "1.26", "1.50"]
     megabytes = row(archive, "1MiB", "MB/s")["2"].number
     assert megabytes == pytest.approx((rates["2"].number or 0) * 2**20 / 1e6)
-    assert not [cells for cells in retrieve.rows if cells[1].text == "× published"]
+    assert not [cells for cells in retrieve.rows if cells[1].text == "× one client, published"]
     assert "Published" not in retrieve.caption
 
 
