@@ -6,7 +6,7 @@ after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from results.mixed.programme import (
@@ -34,6 +34,9 @@ RULE = (
     f"A spike: {SPIKE_BINS_MIN} s or more in which MB/s or objects/s of all workloads together are {RISE_MIN:.0%} above"
     f" the steady rate, and {SCATTERS_MIN:g} times the usual scatter; steady: the median of all seconds outside spikes."
 )
+
+
+_Times = tuple[float | None, float | None, float | None]  # before, during, after
 
 
 def programme_tables(
@@ -172,18 +175,14 @@ def others_table(courses: Sequence[Course], scale_name: str) -> Table:
         columns=(
             *columns_of(lambda row: row.course, _labels(scale_name)),
             _SPIKE,
-            *columns_of(
-                lambda row: row.other,
-                (
-                    Column("workload", of=_noted_application, label=True),
-                    *columns_of(lambda other: other.objects_per_second, _times_of_spike("objects/s", 0)),
-                    *columns_of(lambda other: other.response_ms, _times_of_spike("mean ms", 2)),
-                ),
-            ),
+            Column("workload", of=lambda row: _noted_application(row.other), label=True),
+            *_times_of_spike("objects/s", 0, lambda other: other.objects_per_second),
+            *_times_of_spike("mean ms", 2, lambda other: other.response_ms),
         ),
         caption=f"Without the workload whose rate rose most. Before: up to {BESIDE_SECONDS:g} s before the"
         " change, after: as many after the spike, outside spikes of its kind; rates over the seconds in which the"
-        " workload was under way, response times of the objects done in them. Change: during, beside before.",
+        " workload was under way, response times of the objects done in them. Change: during, over before. Where a"
+        " workload ended as that whose rate rose began, the change is over after, without either.",
     ).table(row._replace(other=other) for row in _numbered(courses) for other in row.spike.others)
 
 
@@ -195,12 +194,13 @@ def _noted_application(other: Neighbour) -> Cell:
     return Cell(other.application, None, (other.changed,) if other.changed else ())
 
 
-def _times_of_spike(unit: str, digits: int) -> tuple[Column, ...]:
+def _times_of_spike(unit: str, digits: int, of: Callable[[Neighbour], _Times]) -> tuple[Column, ...]:
+    """Return the columns of one quantity before, during and after a spike, and its change."""
     return (
-        Column("before", unit, lambda values: values[0], digits),
-        Column("during", unit, lambda values: values[1], digits),
-        Column("after", unit, lambda values: values[2], digits),
-        Column("change", "%", _change),
+        Column("before", unit, lambda row: of(row.other)[0], digits),
+        Column("during", unit, lambda row: of(row.other)[1], digits),
+        Column("after", unit, lambda row: of(row.other)[2], digits),
+        Column("change", "%", lambda row: _change(of(row.other), row.spike)),
     )
 
 
@@ -220,9 +220,12 @@ def _decimals(spike: Spike) -> int:
     return 1 if spike.quantities[0] == MEGABYTES else 0
 
 
-def _change(values: tuple[float | None, float | None, float | None]) -> Cell:
-    before, during, _ = values
-    if not before or during is None:
-        return Cell(NOT_MEASURED)
-    percent = 100 * (during / before - 1)
-    return Cell(f"{percent:+,.0f}", percent)
+def _change(values: _Times, spike: Spike) -> Cell:
+    """Return the change that the carrier of a spike made to another workload."""
+    before, during, after = values
+    notes = (f"over after: before, {', '.join(spike.relieved)} was under way",) if spike.relieved else ()
+    base = after if spike.relieved else before
+    if not base or during is None:
+        return Cell(NOT_MEASURED, None, notes)
+    percent = 100 * (during / base - 1)
+    return Cell(f"{percent:+,.0f}", percent, notes)

@@ -195,14 +195,14 @@ def database_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] 
                     ),
                     Column("most large", "MB/s", lambda points: points.megabytes, 1, _early("large")),
                     Column("with outstanding", of=lambda points: points.clients("large")),
-                    Column("class", of=lambda points: _class(points.rate("best"), points.megabytes)),
+                    Column("class", of=_class_of_all),
                 ),
             ),
         ),
         caption="Small operations of 8KiB alone, then large ones of 1MiB alone, each with so many outstanding; 30% of"
         " them archive. Each rate with the mean response time and the outstanding requests that it had itself. All:"
-        f" sums, of the least means the mean. Class: the highest of Orion's sizing guideline of which both rates are"
-        f" reached: {_CLASSES}.{_trials(scales)}{_whose(published)}",
+        " sums, of the least means the mean. Class: the highest of Orion's sizing guideline of which all tiles reach"
+        f" both rates: {_CLASSES}.{_trials(scales)}{_whose(published)}",
     ).table(rows, [row for study in published for row in _published_database(study)] if rows else ())
 
 
@@ -246,6 +246,10 @@ def _ended_early(row: _TileRow) -> tuple[str, ...]:
 
 def _class(small_per_second: float | None, large_megabytes_per_second: float | None) -> str:
     return sizing_class(small_per_second, large_megabytes_per_second) or NOT_MEASURED
+
+
+def _class_of_all(points: _Points) -> str:
+    return _class(points.rate("best"), points.megabytes) if points.whole else NOT_MEASURED
 
 
 def _part_ms(row: _TileRow, name: str) -> float | None:
@@ -357,7 +361,7 @@ def _published_database(study: PublishedTiles) -> Iterator[tuple[Cell, ...]]:
             Cell(NOT_MEASURED),
             number(line.large_megabytes_per_second, 0, (_UNKNOWN_BASE,)),
             number(study.large_outstanding if line.tile else None, 0),
-            Cell(_class(line.small_per_second, line.large_megabytes_per_second)),
+            Cell(NOT_MEASURED if line.tile else _class(line.small_per_second, line.large_megabytes_per_second)),
         )
 
 
