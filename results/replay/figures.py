@@ -15,8 +15,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from results.figures.phases import COLOURS, GREY, STYLE, Caption, label_y, place_legend, plain_number, set_frame
-from results.replay.responses import Responses
 from results.replay.trials import ReplayedRun, ReplayTrial
+from results.tables.responses import Responses
 
 RESPONSE_SHARE = "figure-15-response-share"
 _POINTS = 240  # of a line, at equal distances on the logarithmic scale

@@ -1,4 +1,4 @@
-"""The server of a run apart from the results: when each phase ran, and what the sources reported.
+"""What a run's database has apart from its results: when each phase ran, what the sources reported, and histograms.
 
 A curve is the usage between one sample and the next. Usage during a gap between samples is unknown, so a curve breaks
 there.
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from results.database import PhaseTimes, RunDatabase
 from results.resources import SILENCE_SECONDS_MAX, Timeline
 from results.tables.requests import RequestCount, request_counts
+from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
 
 
 class Curve(NamedTuple):
@@ -25,7 +26,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The sampled server of one run; empty if it was not sampled."""
+    """The sampled server of one run, empty if it was not sampled, and the histograms of its repetitions."""
 
     phases: Sequence[PhaseTimes] = ()
     sweeps: Mapping[int, str] = field(default_factory=dict)  # position of a phase -> its sweep: archive-parallel ...
@@ -35,6 +36,7 @@ class Watched:
     shares_host: bool = False  # the server shares the client's host
     disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
     link_speed_bytes_per_second: float | None = None  # as configured by the user
+    times: StoredTimes = NO_TIMES  # to merge the times of repetitions
 
     @property
     def span_ns(self) -> tuple[int, int]:
@@ -90,6 +92,7 @@ def watched(database: RunDatabase) -> Watched:
         shares_host=run.shared_host,
         disk_roles=run.settings.get("disk_roles", {}),
         link_speed_bytes_per_second=run.settings.get("link_speed_bytes_per_second"),
+        times=stored_times(database),
     )
 
 

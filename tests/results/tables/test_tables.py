@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from archiver.measure.histogram import Histogram, part_of
 from archiver.values.errors import ResultsError
-from results.database import RunDatabase
+from results.database import RunDatabase, WorkloadHistogram
 from results.model import ClientUsage, DiskUsage, FirstError, Latency, Result, ServerUsage, Utilisation
 from results.reference.published import dr550
 from results.table import Cell, Table
@@ -21,6 +23,7 @@ from results.tables.rates import (
     session_time_table,
 )
 from results.tables.requests import RequestCount
+from results.tables.stored_times import StoredTimes
 from results.tables.usage import limits_table, per_object_table, requests_table, resource_table, server_resources_table
 from results.tables.watched import Watched, watched
 from results.units import CLIENT_LIMITED, ERRORS, UNSETTLED
@@ -191,20 +194,40 @@ def test_session_time_marks_a_set_up_held_at_zero(make_result: MakeResult) -> No
     assert (setup.number, len(setup.notes)) == (0.0, 1)
 
 
-def test_latencies_of_repetitions_are_never_averaged(make_result: MakeResult) -> None:
-    def latency(scale: float) -> Latency:
-        return Latency(10, *(scale * value for value in (1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)))
+def repetitions_of(make_result: MakeResult, *times_ms: list[float]) -> tuple[list[Result], StoredTimes]:
+    """A cell of several repetitions with these service times, and their histograms."""
+    results, histograms = [], {}
+    for number, milliseconds in enumerate(times_ms, 1):
+        histogram = Histogram()
+        histogram.add(part_of(np.array([round(each * 1e6) for each in milliseconds], dtype=np.int64)))
+        part, latency = histogram.part(), histogram.latency()
+        result = make_result(repetition=number, position=number, object_service_ms=latency, session_open_ms=None)
+        indices, counts = part.indices.astype("<i8").tobytes(), part.counts.astype("<i8").tobytes()
+        stored = WorkloadHistogram(number, result.workload, indices, counts)
+        histograms["object_service", number, result.workload] = stored
+        results.append(result)
+    return results, StoredTimes(histograms)
 
-    results = [
-        make_result(repetition=n, position=n, object_service_ms=latency(scale), session_open_ms=None)
-        for n, scale in enumerate((1, 100, 3), start=1)
-    ]
-    table = latency_table(results)
+
+def test_percentiles_of_repetitions_are_those_of_everything_at_once(make_result: MakeResult) -> None:
+    """Two repetitions are quick. In the third a tenth of the objects takes 100 ms, which no median of three shows."""
+    quick, slow = [1.0] * 95 + [2.0] * 5, [1.0] * 90 + [100.0] * 10
+    results, times = repetitions_of(make_result, quick, slow, quick)
+    table = latency_table(results, times)
     cells = row(table, "archive", "8KiB", "25", "1", "object")
-    assert [cells[name].number for name in ("count", "p50", "p90", "p99", "p99.9", "max")] == [
-        30, 3, 9, 12, 15, 600,
-    ]  # fmt: skip
+    assert [cells[name].number for name in ("count", "p50", "p90", "p99", "p99.9", "max")] == pytest.approx(
+        [300, 1.0, 1.0, 100.0, 100.0, 100.0], rel=0.001
+    )
+    (alone,) = repetitions_of(make_result, [*quick, *slow, *quick])[0]
+    assert alone.object_service_ms is not None
+    assert cells["p99"].number == alone.object_service_ms.p99
     assert {cells[4].text for cells in table.rows} == {"object", "session close"}
+
+
+def test_repetitions_without_histograms_have_no_percentiles(make_result: MakeResult) -> None:
+    results, _ = repetitions_of(make_result, [1.0, 2.0], [3.0, 4.0])
+    cells = row(latency_table(results), "archive", "8KiB", "25", "1", "object")
+    assert [cells[name].text for name in ("count", "p50", "p99", "max")] == ["4", "–", "–", "4.000"]
 
 
 def test_transactions_are_shown_where_there_were_any(make_result: MakeResult) -> None:
