@@ -11,7 +11,7 @@ import pytest
 from archiver.measure.histogram import Histogram, part_of
 from archiver.values.errors import ResultsError
 from results.database import RunDatabase, WorkloadHistogram
-from results.model import ClientUsage, DiskUsage, FirstError, Latency, Result, ServerUsage, Utilisation
+from results.model import ClientUsage, DiskUsage, FirstError, Latency, LinkUsage, Result, ServerUsage, Utilisation
 from results.reference.published import dr550
 from results.table import Cell, Table
 from results.tables.rates import (
@@ -378,6 +378,22 @@ def test_costs_per_object_are_those_of_all_objects_together(make_result: MakeRes
     assert archive["syncs"].number == pytest.approx(30 / 40)
     retrieve = row(table, "retrieve", "8KiB", "1")
     assert (retrieve["from cache"].number, retrieve["syncs"].text) == (0.25, "–")
+
+
+@pytest.mark.parametrize(("interface", "is_noted"), [("lo", True), ("eth0", False)])
+def test_network_bytes_on_loopback_are_said_to_have_other_traffic(
+    make_result: MakeResult, interface: str, is_noted: bool
+) -> None:
+    link = LinkUsage(interface, 0.0, 5.0, None)
+    server = replace(
+        ServerUsage(*[None] * 7), network_bytes_per_byte=1.5, network_megabytes_per_second=5.0, links=(link,)
+    )
+    results = [make_result(server=server)]
+    for table in (per_object_table(results), resource_table(results)):
+        (note,) = table.notes or ("",)
+        assert ("other programs of this machine" in note) is is_noted
+        assert row(table, "archive", "8KiB", "1")["network"].notes == ((note,) if is_noted else ())
+    assert "other traffic included" in per_object_table(results).caption
 
 
 @pytest.fixture
