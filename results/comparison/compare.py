@@ -19,12 +19,13 @@ from results.comparison.ratios import Evidence, Ratio, Verdict, judged_as_a_whol
 from results.comparison.whole_phase import whole_phase_units
 from results.database import RunDatabase, StoredRun
 from results.doubts import doubts, drifts
-from results.measures import CELL_MEASURES, MEASURES, RATE, Measure
+from results.measures import CELL_MEASURES, MEASURES, OBJECT_TIMES, RATE, Measure
 from results.model import Result
 from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.units import Unit, UnitKey, all_cells, joined, phase_repetitions, phase_units, workload_units
 
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"
+OTHER_OBJECT_TIMES = "the protocols define an object's time differently"
 CONNECTIONS_ALIKE = 1.05  # ratio of connections per session; counts of a few seconds differ by chance
 Kind = Literal["cell", "workload"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -73,6 +74,10 @@ class Side:
     label: str
     runs: tuple[MeasuredRun, ...]
     units: Mapping[UnitKey, Unit]
+
+    @property
+    def protocol(self) -> str:
+        return self.runs[0].row.platform.protocol
 
     @property
     def repetitions(self) -> int:
@@ -136,6 +141,10 @@ class Comparison:
     @property
     def workloads(self) -> tuple[ComparedUnit, ...]:
         return tuple(unit for unit in self.units if not unit.key.is_cell)
+
+    def is_one_protocol(self, index: int) -> bool:
+        """Return whether the further side at this index has the protocol of the first."""
+        return self.sides[index + 1].protocol == self.sides[0].protocol
 
     def pair(self, index: int) -> str:
         """Return ``other / first`` for the entry of ``overall`` at this index."""
@@ -333,12 +342,23 @@ def _interleaved(sides: Sequence[Side]) -> bool:
 
 
 def _evidence(first: Side, other: Side) -> dict[str, dict[UnitKey, Evidence]]:
-    """Return the pairs of every unit that both measured, by the measure's name, for all measures of either side."""
+    """Return the pairs of every unit that both measured, by the measure's name, for all measures of either side.
+
+    Times of objects prove nothing between two protocols: an S3 object is a request with its own acknowledgement, a TSM
+    object waits for the transaction that it shares with others.
+    """
+    unlike = OBJECT_TIMES if first.protocol != other.protocol else frozenset()
     common = [(unit, other.units[key]) for key, unit in first.units.items() if key in other.units]
     notes = {ours.key: _notes((first.label, ours), (other.label, theirs)) for ours, theirs in common}
     return {
         measure.name: {
-            ours.key: paired(ours.samples, theirs.samples, measure, notes[ours.key])
+            ours.key: paired(
+                ours.samples,
+                theirs.samples,
+                measure,
+                notes[ours.key],
+                unfit=OTHER_OBJECT_TIMES if measure in unlike else "",
+            )
             for ours, theirs in common
             if measure in (*ours.measures, *theirs.measures)
         }

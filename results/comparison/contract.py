@@ -27,7 +27,7 @@ from results.comparison.compare import ComparedUnit, Comparison, Overall, Side
 from results.comparison.gate import Judgement
 from results.comparison.power import POWER, REPETITIONS_MAX
 from results.comparison.ratios import VERDICTS, WORTH_SHOWING_SHARE, Ratio
-from results.measures import CELL_MEASURES, LATENCIES, MEASURES, RATE
+from results.measures import CELL_LATENCIES, CELL_MEASURES, MEASURES, RATE
 from results.statistics import FALSE_DISCOVERY_RATE
 from results.units import Unit
 
@@ -124,7 +124,7 @@ def _rate_document(label: str, cell: Unit) -> dict[str, Any]:
         "platform": label,
         "objects_per_second": cell.objects_per_second,
         "megabytes_per_second": cell.megabytes_per_second,
-        **{measure.name: cell.median(measure) for measure in LATENCIES},
+        **{measure.name: cell.median(measure) for measure in CELL_LATENCIES},
         "errors": cell.errors,
         "repetitions": len(cell.samples),
         "notes": list(cell.doubts),

@@ -66,8 +66,18 @@ class Evidence:
     notes: tuple[str, ...] = ()
 
 
-def paired(ours: Iterable[Sample], theirs: Iterable[Sample], measure: Measure, notes: tuple[str, ...] = ()) -> Evidence:
-    """Return the pairs of one unit in one measure: samples of the same repetition."""
+def paired(
+    ours: Iterable[Sample],
+    theirs: Iterable[Sample],
+    measure: Measure,
+    notes: tuple[str, ...] = (),
+    *,
+    unfit: str = "",
+) -> Evidence:
+    """Return the pairs of one unit in one measure: samples of the same repetition.
+
+    ``unfit`` is why the measure proves nothing between these two platforms; empty if it does.
+    """
     beside = {sample.repetition: sample for sample in theirs}
     pairs = {each.repetition: (each, beside[each.repetition]) for each in ours if each.repetition in beside}
     both = [sample for pair in pairs.values() for sample in pair]
@@ -84,7 +94,7 @@ def paired(ours: Iterable[Sample], theirs: Iterable[Sample], measure: Measure, n
         ("limited by the machine", any("host cpu" in sample.limits for sample in both)),
         (f"fewer than {measure.objects_min} objects", any(sample.objects < measure.objects_min for sample in both)),
     )
-    unfit = next((reason for reason, applies in reasons if applies), "")
+    unfit = next((reason for reason, applies in reasons if applies), unfit)
     return Evidence(logs if len(logs) == len(pairs) else {}, len(pairs), unfit, notes)
 
 
