@@ -45,7 +45,7 @@ def pooled_mean_ms(measured: Iterable[Measured | None]) -> float | None:
 
 def _latency(field: str, statistic: str) -> Callable[[Measured], float | None]:
     def read(measured: Measured) -> float | None:
-        latency: Latency | None = getattr(measured, field)
+        latency: Latency | None = getattr(measured, field, None)  # parts have no sessions
         return None if latency is None else getattr(latency, statistic)
 
     return read
@@ -70,8 +70,11 @@ P99 = Measure("object_service_ms_p99", "p99 service", _latency("object_service_m
 RESPONSE_P99 = Measure(
     "object_response_ms_p99", "p99 response", _latency("object_response_ms", "p99"), objects_min=P99_OBJECTS_MIN
 )
+SESSION = Measure("session_service_ms_mean", "mean session", _latency("session_service_ms", "mean"))
 SCORE = Measure("score", "score", lambda _: None, more_is_better=True)  # of all workloads of a phase, not of one
 LATENCIES = (RESPONSE, P50, P99)
 WORKLOAD_MEASURES = (RATE, MEGABYTE_RATE, SESSION_RATE, *LATENCIES, RESPONSE_P99)
-CELL_MEASURES = (RATE, *LATENCIES)  # the objects of a cell have one size, so MB/s follow from objects/s
-MEASURES = (*WORKLOAD_MEASURES, SCORE)
+OBJECT_TIMES = frozenset((*LATENCIES, RESPONSE_P99))  # defined by the protocol: a request, or a part of a transaction
+CELL_LATENCIES = (SESSION, *LATENCIES)  # the sessions of a cell have the same objects, whatever the protocol
+CELL_MEASURES = (RATE, *CELL_LATENCIES)  # the objects of a cell have one size, so MB/s follow from objects/s
+MEASURES = (*WORKLOAD_MEASURES, SESSION, SCORE)

@@ -72,7 +72,7 @@ class ServerUsage:
     cpu_milliseconds_per_object: float | None = None  # CPU of its processes; of the host if the client runs elsewhere
     write_amplification: float | None = None  # device bytes written per byte archived
     cache_share: float | None = None  # share of the retrieved bytes that no device had to read
-    network_bytes_per_byte: float | None = None  # bytes on the wire per byte archived or retrieved
+    network_bytes_per_byte: float | None = None  # bytes of all traffic per byte archived or retrieved
     store_written_bytes: dict[str, float] = field(default_factory=dict)  # bytes by part, as the store counts them
     store_syncs: dict[str, float] = field(default_factory=dict)
     disks: tuple[DiskUsage, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from statistics import fmean, median, stdev
@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 PAIRS_MIN = 3  # fewer pairs leave at most one degree of freedom: an interval of twelve standard errors, or none
 _JUST_BELOW = 1 - 1e-9  # prevents rounding from breaking a tie
-REPETITIONS_MAX = 1000  # limit of the numbers of repetitions that are reported exactly
+FALSE_DISCOVERY_RATE = 0.05  # expected share of false ones among the differences shown together
+LOGARITHM_MAX = 100.0  # limit of an interval's half-width; JSON cannot express infinity
+LEVEL = 0.05  # of a single test, and of its 95% interval
 
 # Student's t, 97.5%, for 1, 2, ... degrees of freedom; beyond these, 1.96 + 2.5 / degrees is within 1%.
 _T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -46,7 +48,10 @@ class RelativeError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairedRatio:
-    """The geometric mean of the ratios of pairs, from PAIRS_MIN pairs on with 95% interval and two-sided p value."""
+    """The geometric mean of the ratios of pairs, from PAIRS_MIN pairs on with 95% interval and two-sided p value.
+
+    Ratios that are read together have adjusted p values and wider intervals; see ``read_together``.
+    """
 
     ratio: float
     low: float | None
@@ -54,6 +59,13 @@ class PairedRatio:
     p: float | None  # probability of a difference this large, or larger, if there were none
     pairs: int
     spread: float | None  # standard deviation of the logarithms; None for one pair
+    adjusted_p: float | None = None  # over all ratios read together
+    level: float = LEVEL  # p value below which it shows a difference; the interval excludes 1 just then
+
+    @property
+    def differs(self) -> bool:
+        """Whether a difference is shown, among all ratios read together."""
+        return self.adjusted_p is not None and self.adjusted_p < FALSE_DISCOVERY_RATE
 
 
 def t_975(degrees: int) -> float:
@@ -132,9 +144,8 @@ def estimate(values: Sequence[float]) -> Estimate:
     if len(values) < 2 or min(values) <= 0:
         return Estimate(middle, None, None, len(values))
     logs = [math.log(value) for value in values]
-    half_width = _half_width(stdev(logs), len(logs))
-    centre = fmean(logs)
-    return Estimate(middle, math.exp(centre - half_width), math.exp(centre + half_width), len(values))
+    low, high = _interval(fmean(logs), stdev(logs), len(logs), LEVEL)
+    return Estimate(middle, low, high, len(values))
 
 
 def paired_ratio(log_ratios: Sequence[float]) -> PairedRatio:
@@ -147,11 +158,25 @@ def paired_ratio(log_ratios: Sequence[float]) -> PairedRatio:
     spread = stdev(log_ratios) if pairs > 1 else None
     if spread is None or pairs < PAIRS_MIN:
         return PairedRatio(math.exp(centre), None, None, None, pairs, spread)
-    half_width = _half_width(spread, pairs)
     error = spread / math.sqrt(pairs)
     t = abs(centre) / error if error else math.inf if centre else 0.0
-    low, high = math.exp(centre - half_width), math.exp(centre + half_width)
+    low, high = _interval(centre, spread, pairs, LEVEL)
     return PairedRatio(math.exp(centre), low, high, t_two_sided(t, pairs - 1), pairs, spread)
+
+
+def read_together(ratios: Sequence[PairedRatio]) -> list[PairedRatio]:
+    """Return the ratios of one table with p values and intervals that allow for their number.
+
+    P values are adjusted (``benjamini_hochberg``). If R of m ratios show a difference, their intervals have the level
+    5% x R / m: of such intervals on average at most 5% miss the true ratio (Benjamini and Yekutieli, "False Discovery
+    Rate-Adjusted Multiple Confidence Intervals", J. Am. Statist. Assoc. 100 (2005), definition 1). The others have 5%
+    x (R + 1) / m, the level that they missed. An interval therefore excludes 1 if and only if a difference is shown.
+    """
+    adjusted = iter(benjamini_hochberg([each.p for each in ratios if each.p is not None]))
+    found = [replace(each, adjusted_p=None if each.p is None else next(adjusted)) for each in ratios]
+    shown = sum(each.differs for each in found)
+    tested = sum(each.p is not None for each in found) or len(found)
+    return [_at_level(each, FALSE_DISCOVERY_RATE * (shown if each.differs else shown + 1) / tested) for each in found]
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
@@ -188,28 +213,18 @@ def bad_objects_max(objects: int, sampled: int, bad: int, confidence: float) -> 
     return low
 
 
-def pairs_needed(spread: float, log_difference: float) -> int | None:
-    """Return how many pairs of this spread give a 95% interval around this difference (not 0) that excludes ratio 1.
-
-    The result is the least n with t(n - 1) x spread / sqrt(n) < abs(difference), or None for more than REPETITIONS_MAX.
-    At this number the interval is narrow enough. A test is not certain to find the difference with it.
-    """
-
-    def resolves(pairs: int) -> bool:
-        return _half_width(spread, pairs) < abs(log_difference)
-
-    if not resolves(REPETITIONS_MAX):
-        return None
-    low, high = PAIRS_MIN - 1, REPETITIONS_MAX  # the half-width falls with every pair, so bisection works
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if resolves(middle) else (middle, high)
-    return high
+def _at_level(ratio: PairedRatio, level: float) -> PairedRatio:
+    """Return the ratio with the interval of this level."""
+    if ratio.low is None or ratio.spread is None:
+        return replace(ratio, level=level)
+    low, high = _interval(math.log(ratio.ratio), ratio.spread, ratio.pairs, level)
+    return replace(ratio, low=low, high=high, level=level)
 
 
-def _half_width(spread: float, count: int) -> float:
-    """Return the half-width of the 95% interval of a mean."""
-    return t_quantile(0.975, count - 1) * spread / math.sqrt(count)
+def _interval(centre: float, spread: float, count: int, level: float) -> tuple[float, float]:
+    """Return the ends of the interval of a geometric mean, from mean and standard deviation of the logarithms."""
+    half_width = min(t_quantile(1 - level / 2, count - 1) * spread / math.sqrt(count), LOGARITHM_MAX)
+    return math.exp(centre - half_width), math.exp(centre + half_width)
 
 
 def _hypergeometric_up_to(found: int, objects: int, bad: int, sampled: int) -> float:

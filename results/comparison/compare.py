@@ -19,12 +19,13 @@ from results.comparison.ratios import Evidence, Ratio, Verdict, judged_as_a_whol
 from results.comparison.whole_phase import whole_phase_units
 from results.database import RunDatabase, StoredRun
 from results.doubts import doubts, drifts
-from results.measures import CELL_MEASURES, MEASURES, RATE, Measure
+from results.measures import CELL_MEASURES, MEASURES, OBJECT_TIMES, RATE, Measure
 from results.model import Result
 from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.units import Unit, UnitKey, all_cells, joined, phase_repetitions, phase_units, workload_units
 
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"
+OTHER_OBJECT_TIMES = "the protocols define an object's time differently"
 CONNECTIONS_ALIKE = 1.05  # ratio of connections per session; counts of a few seconds differ by chance
 Kind = Literal["cell", "workload"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -73,6 +74,10 @@ class Side:
     label: str
     runs: tuple[MeasuredRun, ...]
     units: Mapping[UnitKey, Unit]
+
+    @property
+    def protocol(self) -> str:
+        return self.runs[0].row.platform.protocol
 
     @property
     def repetitions(self) -> int:
@@ -137,6 +142,10 @@ class Comparison:
     def workloads(self) -> tuple[ComparedUnit, ...]:
         return tuple(unit for unit in self.units if not unit.key.is_cell)
 
+    def is_one_protocol(self, index: int) -> bool:
+        """Return whether the further side at this index has the protocol of the first."""
+        return self.sides[index + 1].protocol == self.sides[0].protocol
+
     def pair(self, index: int) -> str:
         """Return ``other / first`` for the entry of ``overall`` at this index."""
         return f"{self.sides[index + 1].label} / {self.sides[0].label}"
@@ -191,7 +200,8 @@ def _judged(
 ) -> dict[str, dict[UnitKey, Ratio]]:
     """Judge cells separately from workloads, and single numbers of clients separately from both.
 
-    There may be many numbers of clients, and reports show only the best.
+    There may be many numbers of clients, and reports show only the best. Measures of one unit that differ in opposite
+    directions have a note.
     """
     found: dict[str, dict[UnitKey, Ratio]] = {}
     for name, each in evidence.items():
@@ -200,7 +210,19 @@ def _judged(
             families.setdefault((key.is_cell, key.clients > 0), {})[key] = pairs
         judged = [judged_together(family, _BY_NAME[name], forced=bool(forced)) for family in families.values()]
         found[name] = {key: ratio for family in judged for key, ratio in family.items()}
-    return found
+    return {
+        name: {key: replace(ratio, notes=(*ratio.notes, *_contradiction(found, key))) for key, ratio in each.items()}
+        for name, each in found.items()
+    }
+
+
+def _contradiction(found: Mapping[str, Mapping[UnitKey, Ratio]], key: UnitKey) -> tuple[str, ...]:
+    """Return which measures of a unit are better and which are worse, if it has both."""
+    verdicts = {_BY_NAME[name].words: each[key].verdict for name, each in found.items() if key in each}
+    better, worse = (
+        ", ".join(words for words, given in verdicts.items() if given == verdict) for verdict in ("better", "worse")
+    )
+    return (f"better in {better}, worse in {worse}",) if better and worse else ()
 
 
 def _compared(
@@ -320,12 +342,23 @@ def _interleaved(sides: Sequence[Side]) -> bool:
 
 
 def _evidence(first: Side, other: Side) -> dict[str, dict[UnitKey, Evidence]]:
-    """Return the pairs of every unit that both measured, by the measure's name, for all measures of either side."""
+    """Return the pairs of every unit that both measured, by the measure's name, for all measures of either side.
+
+    Times of objects prove nothing between two protocols: an S3 object is a request with its own acknowledgement, a TSM
+    object waits for the transaction that it shares with others.
+    """
+    unlike = OBJECT_TIMES if first.protocol != other.protocol else frozenset()
     common = [(unit, other.units[key]) for key, unit in first.units.items() if key in other.units]
     notes = {ours.key: _notes((first.label, ours), (other.label, theirs)) for ours, theirs in common}
     return {
         measure.name: {
-            ours.key: paired(ours.samples, theirs.samples, measure, notes[ours.key])
+            ours.key: paired(
+                ours.samples,
+                theirs.samples,
+                measure,
+                notes[ours.key],
+                unfit=OTHER_OBJECT_TIMES if measure in unlike else "",
+            )
             for ours, theirs in common
             if measure in (*ours.measures, *theirs.measures)
         }

@@ -5,10 +5,11 @@ but never renamed, and null means that there is no value.
 
 The keys are ``platforms``, ``cells`` (each with ``rates`` of every platform, ``ratios`` of objects/s and ``latencies``,
 lists of ratios by measure), ``overall`` and ``fail_if``. A ratio is a further platform over the first. ``low`` and
-``high`` bound its 95% interval. ``p`` is of the paired t test, and ``adjusted_p`` over all cells. ``verdict`` is
-better, worse, no difference shown or no verdict (then ``no_verdict_because`` has the reason). ``detectable_percent`` is
-the smallest true difference that the test would have found with a probability of ``power_percent``. ``forced`` lists
-the reasons against a comparison that ``--force`` overrode.
+``high`` bound its 95% interval, corrected over all cells as the verdicts are. ``p`` is of the paired t test, and
+``adjusted_p`` over all cells. ``verdict`` is better, worse, no difference shown or no verdict (then
+``no_verdict_because`` has the reason). ``detectable_percent`` is the smallest true difference that the test would have
+found with a probability of ``power_percent``; ``needed_repetitions`` find ``needed_for_difference_percent`` with that
+probability. ``forced`` lists the reasons against a comparison that ``--force`` overrode.
 
 ``workloads`` are workloads that ran at the same time, their copies (tiles) added up. Each has ``phase``, ``scale``,
 ``workload``, ``operation`` (null: all operations), ``clients`` of each copy (null: one number of them, or the best of
@@ -24,10 +25,10 @@ from typing import Any
 
 from results.comparison.compare import ComparedUnit, Comparison, Overall, Side
 from results.comparison.gate import Judgement
-from results.comparison.power import POWER
-from results.comparison.ratios import FALSE_DISCOVERY_RATE, VERDICTS, Ratio
-from results.measures import CELL_MEASURES, LATENCIES, MEASURES, RATE
-from results.statistics import REPETITIONS_MAX
+from results.comparison.power import POWER, REPETITIONS_MAX
+from results.comparison.ratios import VERDICTS, WORTH_SHOWING_SHARE, Ratio
+from results.measures import CELL_LATENCIES, CELL_MEASURES, MEASURES, RATE
+from results.statistics import FALSE_DISCOVERY_RATE
 from results.units import Unit
 
 
@@ -123,7 +124,7 @@ def _rate_document(label: str, cell: Unit) -> dict[str, Any]:
         "platform": label,
         "objects_per_second": cell.objects_per_second,
         "megabytes_per_second": cell.megabytes_per_second,
-        **{measure.name: cell.median(measure) for measure in LATENCIES},
+        **{measure.name: cell.median(measure) for measure in CELL_LATENCIES},
         "errors": cell.errors,
         "repetitions": len(cell.samples),
         "notes": list(cell.doubts),
@@ -144,7 +145,7 @@ def _ratio_document(label: str, ratio: Ratio) -> dict[str, Any]:
         "pairs": ratio.pairs,
         "needed_repetitions": needed.repetitions if needed else None,
         "needed_repetitions_more_than": REPETITIONS_MAX if needed and needed.repetitions is None else None,
-        "needed_for_difference_percent": needed.difference_percent if needed else None,
+        "needed_for_difference_percent": WORTH_SHOWING_SHARE * 100 if needed else None,
         "detectable_percent": ratio.detectable_percent,
         "notes": list(ratio.notes),
     }

@@ -35,7 +35,7 @@ from results.comparison.tables import (
 from results.contract import json_text
 from results.figures.log_axes import label_log_axis
 from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, png_bytes, svg_bytes
-from results.measures import LATENCIES, RATE
+from results.measures import CELL_LATENCIES, RATE
 from results.text import escape_markdown, render_markdown
 from results.units import UnitKey
 
@@ -249,7 +249,7 @@ def _csv_line(cell: dict[str, Any], index: int, first: str) -> dict[str, Any]:
 
 def _csv_latencies(cell: dict[str, Any], index: int, ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
     line: dict[str, Any] = {}
-    for name in (measure.name for measure in LATENCIES):
+    for name in (measure.name for measure in CELL_LATENCIES):
         ratio = cell["latencies"][name][index]
         line |= {f"first_{name}": ours[name], name: theirs[name]}
         line |= {f"{name}_{part}": ratio[part] for part in ("ratio", "low", "high", "adjusted_p", "verdict")}

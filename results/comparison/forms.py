@@ -9,7 +9,7 @@ workload of tiles count together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
@@ -27,7 +27,17 @@ from results.comparison.ratio_cells import (
     times_columns,
 )
 from results.comparison.ratios import Ratio
-from results.measures import MEGABYTE_RATE, P50, P99, RATE, RESPONSE, RESPONSE_P99, SESSION_RATE, Measure
+from results.measures import (
+    MEGABYTE_RATE,
+    P50,
+    P99,
+    RATE,
+    RESPONSE,
+    RESPONSE_P99,
+    SESSION,
+    SESSION_RATE,
+    Measure,
+)
 from results.mixed.programme import PEAK_SECONDS
 from results.table import (
     KEY_COLUMNS,
@@ -57,6 +67,17 @@ _WHOLE_PHASE = (
     f" of the seconds outside spikes; peak: the best {PEAK_SECONDS:g} s."
 )
 _OF_RATES = f"{_TOLD_BY} {_COPIES} {_WHOLE_PHASE}"
+_OF_OBJECTS = " Others: service time of an object."
+_OBJECT_TIME = {  # definition by protocol
+    "s3": "from an object's first request to the whole answer to its last, each request with its own acknowledgement",
+    "tsm": "archived, from an object's sending to the commit of its transaction, which it shares with the objects sent"
+    " after it; retrieved, from the request for it to its last byte",
+}
+_OBJECT_TIME_ELSE = "as its client measures it"
+_RESPONSE_OF = {
+    RESPONSE: "the mean time of an object, from when it was due to its end",
+    SESSION: "the mean time of a session, because the protocols define an object's time differently",
+}
 _NOTED = "A ratio is a difference, better or worse, unless its note says otherwise."
 
 
@@ -152,7 +173,8 @@ def times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
         Cell(NOT_MEASURED),
     )
     shown = times_columns("objects/s" if kind == "cell" else "rate")
-    response = comparison.overall[index].ratio_of(RESPONSE)
+    timed = RESPONSE if comparison.is_one_protocol(index) else SESSION
+    response = comparison.overall[index].ratio_of(timed)
     more = [
         (*labels, *filled(shown, ratio), *filled(FASTER_COLUMNS, response))
         for labels, ratio in _whole(comparison, kind, index)
@@ -174,10 +196,10 @@ def times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
         (
             *_labels(comparison, kind),
             *columns_of(lambda line: line.ratio(index), shown),
-            *columns_of(lambda line: line.unit.ratio(RESPONSE, index), FASTER_COLUMNS),
+            *columns_of(lambda line: line.unit.ratio(timed, index), FASTER_COLUMNS),
         ),
         f"{_largest(comparison, index) if kind == 'workload' else ''}Times: the rate over that of {first}. Response:"
-        " the mean time of an object, from when it was due to its end; 33% faster takes a third less time, 50% slower"
+        f" {_RESPONSE_OF[timed]}; 33% faster takes a third less time, 50% slower"
         f" half as much again. {'The last row is the geometric mean over cells.' if kind == 'cell' else _OF_RATES}",
     ).table((line for line in _study_lines(comparison, kind, index) if line.measure is not SESSION_RATE), more)
 
@@ -227,13 +249,15 @@ def differences_table(comparison: Comparison, kind: Kind, index: int) -> Table:
 
 
 def latencies_table(comparison: Comparison, kind: Kind, index: int) -> Table:
-    """Return times of objects on the first and on one further side.
+    """Return times on the first and on one further side, with their ratios.
 
-    For cells they are the median and the 99th percentile of the service time. For workloads they are the mean and the
-    99th percentile of the response time.
+    For cells they are the mean session, and the median and the 99th percentile of the service time of an object. For
+    workloads they are the mean and the 99th percentile of the response time. Between protocols the times of objects are
+    omitted; ``object_times_table`` has them without ratios.
     """
-    measures = {"p50": P50, "p99": P99} if kind == "cell" else {"mean": RESPONSE, "p99": RESPONSE_P99}
-    first, *_ = measures.values()
+    measures = {"session": SESSION} if kind == "cell" else {}
+    if comparison.is_one_protocol(index):
+        measures |= _object_measures(kind)
     labels = _labels(comparison, kind)
     return TableSpec(
         f"{_prefix(kind)}{'latencies' if kind == 'cell' else 'responses'}-{index + 1}",
@@ -242,18 +266,48 @@ def latencies_table(comparison: Comparison, kind: Kind, index: int) -> Table:
             *(labels if kind == "cell" else labels[:-1]),
             *(column for name, each in measures.items() for column in _latency_columns(comparison, index, name, each)),
         ),
-        "Service time of an object: medians over repetitions, ratios over pairs of them. A ratio is a"
-        " difference, better below 1 and worse above, unless its note says otherwise; each percentile is corrected over"
-        " all cells by itself."
+        f"Session: mean time from opening to the end of closing.{_OF_OBJECTS if len(measures) > 1 else ''} Medians over"
+        " repetitions, ratios over pairs of them. A ratio is a difference, better below 1 and worse above, unless its"
+        " note says otherwise; each measure is corrected over all cells by itself."
         if kind == "cell"
         else "Response time of an object, from when it was due to its end: medians over repetitions, ratios over"
         " pairs of them; of several copies the mean over all objects, and the worst p99. A ratio is a difference,"
         " better below 1 and worse above, unless its note says otherwise.",
-    ).table(
-        Line(unit, first)
-        for unit in (comparison.cells if kind == "cell" else study_units(comparison))
-        if unit.ratio(first, index) is not None
-    )
+    ).table(_timed_lines(comparison, kind, index, measures))
+
+
+def object_times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
+    """Return the times of objects on two sides with different protocols, each with its definition, without ratios."""
+    sides = (comparison.sides[0], comparison.sides[index + 1])
+    places = (0, index + 1)
+    measures = _object_measures(kind)
+    labels = _labels(comparison, kind)
+    definitions = "; ".join(f"{side.protocol}: {_OBJECT_TIME.get(side.protocol, _OBJECT_TIME_ELSE)}" for side in sides)
+    return TableSpec(
+        f"{_prefix(kind)}object-times-{index + 1}",
+        f"Times of objects, not comparable: {sides[1].label} and {sides[0].label}",
+        (
+            *(labels if kind == "cell" else labels[:-1]),
+            *(
+                _time_column(f"{name} {side.label}", each, place)
+                for name, each in measures.items()
+                for side, place in zip(sides, places, strict=True)
+            ),
+        ),
+        f"{'Service' if kind == 'cell' else 'Response'} time of an object, medians over repetitions. Its definition"
+        f" differs: {definitions}. Rates and sessions compare the two.",
+    ).table(_timed_lines(comparison, kind, index, measures))
+
+
+def _object_measures(kind: Kind) -> dict[str, Measure]:
+    return {"p50": P50, "p99": P99} if kind == "cell" else {"mean": RESPONSE, "p99": RESPONSE_P99}
+
+
+def _timed_lines(comparison: Comparison, kind: Kind, index: int, measures: Mapping[str, Measure]) -> list[Line]:
+    """Return the units that both sides measured in one of these measures."""
+    units = comparison.cells if kind == "cell" else study_units(comparison)
+    chosen = list(measures.values())
+    return [Line(unit, chosen[0]) for unit in units if any(unit.ratio(each, index) is not None for each in chosen)]
 
 
 def lines(comparison: Comparison, kind: Kind) -> Iterator[Line]:
@@ -405,16 +459,22 @@ def _ratio(comparison: Comparison, index: int) -> Column:
     return Column(comparison.pair(index), of=lambda line: noted_ratio(line.ratio(index)))
 
 
+def _time_column(name: str, measure: Measure, side: int) -> Column:
+    return Column(name, "ms", lambda line: Line(line.unit, measure).median(side), 3)
+
+
 def _latency_columns(comparison: Comparison, index: int, name: str, measure: Measure) -> tuple[Column, ...]:
     """Return the columns of both sides, then the ratio with its interval."""
     first, label = comparison.sides[0].label, comparison.sides[index + 1].label
     shown = (
-        Column(f"{name} {first}", "ms", lambda line: line.median(0), 3),
-        Column(f"{name} {label}", "ms", lambda line: line.median(index + 1), 3),
         Column("ratio", of=lambda line: noted_ratio(line.ratio(index))),
         Column("95%", of=lambda line: interval(line.ratio(index))),
     )
-    return columns_of(lambda line: Line(line.unit, measure), shown)
+    return (
+        _time_column(f"{name} {first}", measure, 0),
+        _time_column(f"{name} {label}", measure, index + 1),
+        *columns_of(lambda line: Line(line.unit, measure), shown),
+    )
 
 
 def _series(line: Line) -> tuple[Cell, ...]:

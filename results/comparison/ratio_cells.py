@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from results.comparison.power import POWER
-from results.comparison.ratios import FALSE_DISCOVERY_RATE, WORTH_SHOWING_SHARE, Needed, Ratio
-from results.statistics import PAIRS_MIN
+from results.comparison.ratios import WORTH_SHOWING_SHARE, Needed, Ratio
+from results.statistics import FALSE_DISCOVERY_RATE, PAIRS_MIN
 from results.table import NOT_MEASURED, Cell, Column
 
 _P_SHOWN_MIN = 0.0001
@@ -20,10 +20,12 @@ def difference_caption(of: str) -> str:
     """Return how the verdicts on several units of this kind (cells) were computed."""
     return (
         "Verdicts: paired t test on the logarithms of the ratios, two-sided, Benjamini-Hochberg at"
-        f" {FALSE_DISCOVERY_RATE:.0%} over all {of}; fewer than {PAIRS_MIN} pairs give none. Repetitions needed: with"
-        " which a 95% interval of the spread seen would exclude ratio 1, were the difference the one seen. Detectable:"
-        f" the smallest true difference that these pairs would have shown with a power of {POWER:.0%}, among these"
-        f" {of} and with this spread."
+        f" {FALSE_DISCOVERY_RATE:.0%} over all {of}; fewer than {PAIRS_MIN} pairs give none. Intervals are corrected"
+        " alike (Benjamini-Yekutieli): one excludes 1 only where a difference is shown. Repetitions needed: they give"
+        f" a true difference of {WORTH_SHOWING_SHARE:.0%} its verdict with a probability of {POWER:.0%}, among these"
+        f" {of}; few pairs know their spread badly, and the number allows for that. Detectable: the smallest true"
+        f" difference that these pairs would have shown with a power of {POWER:.0%}, among these {of} and with this"
+        " spread."
     )
 
 
@@ -82,8 +84,7 @@ def _percent_faster(time_ratio: float) -> float:
 def _needed(needed: Needed | None) -> Cell:
     if needed is None:
         return Cell(NOT_MEASURED)
-    notes = () if needed.seen else (f"to show a difference of {WORTH_SHOWING_SHARE:.0%}",)
-    return Cell(f"{needed}", needed.repetitions, notes)
+    return Cell(f"{needed}", needed.repetitions)
 
 
 def _probability(value: float | None) -> Cell:

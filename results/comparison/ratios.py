@@ -13,35 +13,23 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal, get_args
 
-from results.comparison.power import detectable
+from results.comparison.power import REPETITIONS_MAX, detectable, pairs_needed
 from results.measures import Measure
-from results.statistics import (
-    PAIRS_MIN,
-    REPETITIONS_MAX,
-    PairedRatio,
-    benjamini_hochberg,
-    paired_ratio,
-    pairs_needed,
-)
+from results.statistics import LOGARITHM_MAX, PAIRS_MIN, PairedRatio, paired_ratio, read_together
 from results.units import Sample, UnitKey
 
 Verdict = Literal["better", "worse", "no difference shown", "no verdict"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
-FALSE_DISCOVERY_RATE = 0.05
-WORTH_SHOWING_SHARE = 0.05  # the difference for computing the necessary repetitions if none was shown
-LEVEL = 0.05  # of a single test, as for the overall ratio
+WORTH_SHOWING_SHARE = 0.05  # the true difference for which the necessary repetitions are computed
 UNLIKE = "unlike runs"
-_LOGARITHM_MAX = 100.0  # an unlimited spread detects nothing; JSON cannot express infinity
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """The repetitions needed for a 95% interval of the observed spread to exclude ratio 1, given this difference."""
+    """The repetitions that show a true difference of 5% with a probability of 80%, among the units compared."""
 
     repetitions: int | None  # None: more than REPETITIONS_MAX
-    difference_percent: float
-    seen: bool  # the difference is the observed one; else 5%, because none was shown
 
     def __str__(self) -> str:
         return f"more than {REPETITIONS_MAX}" if self.repetitions is None else f"{self.repetitions}"
@@ -78,8 +66,18 @@ class Evidence:
     notes: tuple[str, ...] = ()
 
 
-def paired(ours: Iterable[Sample], theirs: Iterable[Sample], measure: Measure, notes: tuple[str, ...] = ()) -> Evidence:
-    """Return the pairs of one unit in one measure: samples of the same repetition."""
+def paired(
+    ours: Iterable[Sample],
+    theirs: Iterable[Sample],
+    measure: Measure,
+    notes: tuple[str, ...] = (),
+    *,
+    unfit: str = "",
+) -> Evidence:
+    """Return the pairs of one unit in one measure: samples of the same repetition.
+
+    ``unfit`` is why the measure proves nothing between these two platforms; empty if it does.
+    """
     beside = {sample.repetition: sample for sample in theirs}
     pairs = {each.repetition: (each, beside[each.repetition]) for each in ours if each.repetition in beside}
     both = [sample for pair in pairs.values() for sample in pair]
@@ -96,7 +94,7 @@ def paired(ours: Iterable[Sample], theirs: Iterable[Sample], measure: Measure, n
         ("limited by the machine", any("host cpu" in sample.limits for sample in both)),
         (f"fewer than {measure.objects_min} objects", any(sample.objects < measure.objects_min for sample in both)),
     )
-    unfit = next((reason for reason, applies in reasons if applies), "")
+    unfit = next((reason for reason, applies in reasons if applies), unfit)
     return Evidence(logs if len(logs) == len(pairs) else {}, len(pairs), unfit, notes)
 
 
@@ -108,13 +106,10 @@ def judged_together(evidence: Mapping[UnitKey, Evidence], measure: Measure, *, f
     if forced:
         evidence = {key: replace(each, unfit=each.unfit or UNLIKE) for key, each in evidence.items()}
     estimates = {key: paired_ratio(list(each.log_ratios.values())) for key, each in evidence.items() if each.log_ratios}
-    p_values = {key: found.p for key, found in estimates.items() if found.p is not None and not evidence[key].unfit}
-    adjusted = dict(zip(p_values, benjamini_hochberg(list(p_values.values())), strict=True))
-    levels = _levels(adjusted)
-    return {
-        key: _judged(each, estimates.get(key), adjusted.get(key), levels.get(key), measure)
-        for key, each in evidence.items()
-    }
+    for unfit in (False, True):
+        keys = [key for key in estimates if bool(evidence[key].unfit) is unfit]
+        estimates |= zip(keys, read_together([estimates[key] for key in keys]), strict=True)
+    return {key: _judged(each, estimates.get(key), measure) for key, each in evidence.items()}
 
 
 def judged_as_a_whole(evidence: Mapping[UnitKey, Evidence], measure: Measure, *, forced: bool) -> Ratio:
@@ -124,74 +119,57 @@ def judged_as_a_whole(evidence: Mapping[UnitKey, Evidence], measure: Measure, *,
     means = [fmean(logs[number] for logs in fit) for number in numbers]
     if not means:
         unfit = "no pair that all of them have" if fit else "nothing to judge by"
-        return _judged(Evidence({}, 0, unfit), None, None, None, measure)
-    estimated = paired_ratio(means)
-    if forced:
-        return _judged(Evidence({}, len(means), UNLIKE), estimated, None, None, measure)
-    level = None if estimated.p is None else LEVEL
-    return _judged(Evidence({}, len(means), ""), estimated, estimated.p, level, measure)
+        return _judged(Evidence({}, 0, unfit), None, measure)
+    (estimated,) = read_together([paired_ratio(means)])
+    return _judged(Evidence({}, len(means), UNLIKE if forced else ""), estimated, measure)
 
 
-def _levels(adjusted: Mapping[UnitKey, float]) -> dict[UnitKey, float]:
-    """Return the p value below which each would have a difference, given the others."""
-    called = [key for key, p in adjusted.items() if p < FALSE_DISCOVERY_RATE]
-    share = FALSE_DISCOVERY_RATE / len(adjusted) if adjusted else 0.0
-    return {key: share * (len(called) if key in called else len(called) + 1) for key in adjusted}
-
-
-def _judged(
-    evidence: Evidence, estimated: PairedRatio | None, adjusted_p: float | None, level: float | None, measure: Measure
-) -> Ratio:
+def _judged(evidence: Evidence, estimated: PairedRatio | None, measure: Measure) -> Ratio:
     """Return the ratio with its verdict, by rule."""
     if estimated is None:
         return Ratio(None, None, None, None, None, evidence.pairs, "no verdict", evidence.unfit, None, evidence.notes)
-    verdict, because, needed = _verdict(evidence.unfit, estimated, adjusted_p, measure)
+    verdict, because = _verdict(evidence.unfit, estimated, measure)
+    is_tested = not evidence.unfit and estimated.p is not None
     return Ratio(
         ratio=estimated.ratio,
         low=estimated.low,
         high=estimated.high,
-        p=estimated.p if adjusted_p is not None else None,
-        adjusted_p=adjusted_p,
+        p=estimated.p if is_tested else None,
+        adjusted_p=estimated.adjusted_p if is_tested else None,
         pairs=estimated.pairs,
         verdict=verdict,
         because=because,
-        needed=needed,
+        needed=None if evidence.unfit else _needed(estimated),
         notes=evidence.notes,
-        detectable_percent=_detectable_percent(estimated, level),
+        detectable_percent=_detectable_percent(estimated) if is_tested else None,
     )
 
 
-def _verdict(
-    unfit: str, estimated: PairedRatio, adjusted_p: float | None, measure: Measure
-) -> tuple[Verdict, str, Needed | None]:
-    """Return the verdict, the reason if there is none, and the repetitions needed."""
+def _verdict(unfit: str, estimated: PairedRatio, measure: Measure) -> tuple[Verdict, str]:
+    """Return the verdict, and the reason if there is none."""
     if unfit:
-        return "no verdict", unfit, None
-    if adjusted_p is None or estimated.pairs < PAIRS_MIN:
-        return "no verdict", "1 pair" if estimated.pairs == 1 else f"{estimated.pairs} pairs", _needed(estimated)
-    if adjusted_p >= FALSE_DISCOVERY_RATE:
-        return "no difference shown", "", _needed(estimated)
-    return "better" if (estimated.ratio > 1) == measure.more_is_better else "worse", "", _needed(estimated, seen=True)
+        return "no verdict", unfit
+    if estimated.pairs < PAIRS_MIN:
+        return "no verdict", "1 pair" if estimated.pairs == 1 else f"{estimated.pairs} pairs"
+    if not estimated.differs:
+        return "no difference shown", ""
+    return "better" if (estimated.ratio > 1) == measure.more_is_better else "worse", ""
 
 
-def _needed(estimated: PairedRatio, *, seen: bool = False) -> Needed | None:
-    """Return the repetitions for the observed difference, or for the standard one.
-
-    Returns None if one pair shows no spread.
-    """
+def _needed(estimated: PairedRatio) -> Needed | None:
+    """Return the repetitions needed. Returns None for one pair, which shows no spread."""
     if estimated.spread is None:
         return None
-    ratio = estimated.ratio if seen else 1 + WORTH_SHOWING_SHARE
-    return Needed(pairs_needed(estimated.spread, math.log(ratio)), (ratio - 1) * 100, seen)
+    difference = math.log1p(WORTH_SHOWING_SHARE)
+    return Needed(pairs_needed(estimated.spread, estimated.pairs, difference, estimated.level))
 
 
-def _detectable_percent(estimated: PairedRatio, level: float | None) -> float | None:
-    """Return the smallest true difference that these pairs show at this level with a power of 80%.
+def _detectable_percent(estimated: PairedRatio) -> float:
+    """Return the smallest true difference that these pairs show at their level with a power of 80%.
 
     It assumes that the observed spread is the true one. The value is the higher rate or latency in percent of the
-    lower. Returns None if nothing was tested.
+    lower.
     """
-    if level is None or estimated.spread is None:
-        return None
-    errors = detectable(estimated.pairs, level)
-    return math.expm1(min(errors * estimated.spread / math.sqrt(estimated.pairs), _LOGARITHM_MAX)) * 100
+    errors = detectable(estimated.pairs, estimated.level)
+    spread = estimated.spread or 0.0
+    return math.expm1(min(errors * spread / math.sqrt(estimated.pairs), LOGARITHM_MAX)) * 100

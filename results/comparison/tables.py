@@ -18,6 +18,7 @@ from results.comparison.forms import (
     differences_table,
     latencies_table,
     matrix_table,
+    object_times_table,
     percent_table,
     rates_table,
     times_table,
@@ -26,7 +27,7 @@ from results.comparison.forms import (
 from results.comparison.power import POWER
 from results.comparison.ratio_cells import percent, rounded
 from results.comparison.ratios import VERDICTS, Ratio
-from results.measures import P50, P99, RATE, Measure
+from results.measures import P50, P99, RATE, SESSION, Measure
 from results.statistics import PAIRS_MIN
 from results.table import Column, Table, TableSpec
 
@@ -58,7 +59,14 @@ def comparison_tables(comparison: Comparison, forms: Sequence[Form] = ("rates",)
             for table_of in (differences_table, latencies_table)
             for index in further
         ),
+        *(
+            object_times_table(comparison, kind, index)
+            for kind in kinds
+            for index in further
+            if not comparison.is_one_protocol(index)
+        ),
     ]
+    tables = [table for table in tables if table.rows]
     return [_marked_as_forced(table, comparison) for table in tables]
 
 
@@ -128,13 +136,14 @@ def _marked_as_forced(table: Table, comparison: Comparison) -> Table:
 def _latency_words(comparison: Comparison, index: int) -> str:
     """Return the latencies in words, if the pairs allow.
 
-    Example: ``; p50 service 0.80 times (better), p99 service 1.10 times over 3 cells (no difference shown)``.
+    Example: ``; mean session 0.80 times (better), p99 service 1.10 times over 3 cells (no difference shown)``. Between
+    protocols only sessions have words.
 
     The number of cells appears if it differs from that of the rates.
     """
     overall = comparison.overall[index]
     words = []
-    for measure in (P50, P99):
+    for measure in (SESSION, P50, P99):
         ratio = overall.latencies[measure.name]
         if ratio.ratio is None or ratio.low is None:
             continue

@@ -103,5 +103,9 @@ def _facts(costs: Sequence[VariantCost]) -> list[str]:
     objects = sum(result.objects for cost in costs for result in cost.cell.results)
     counted = f"{min(pairs)} to {max(pairs)} pairs" if min(pairs) < max(pairs) else f"{pairs[0]} pairs"
     counted = "1 pair" if max(pairs) == 1 else counted
-    bars = "bars are 95% intervals" if max(pairs) >= PAIRS_MIN else f"intervals take {PAIRS_MIN} repetitions"
+    bars = (
+        "bars are 95% intervals, corrected over all variants"
+        if max(pairs) >= PAIRS_MIN
+        else f"intervals take {PAIRS_MIN} repetitions"
+    )
     return [f"{objects:,} objects, {counted} of each variant; {bars}"]

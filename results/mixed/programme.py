@@ -157,7 +157,11 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Another workload before, during and after a spike; None: it was not running, or did nothing."""
+    """Another workload before, during and after a spike; None: it was not running, or did nothing.
+
+    If the spike's carrier began as another workload ended, before is no measure of its effect. After is, if neither
+    was under way then.
+    """
 
     application: str
     objects_per_second: tuple[float | None, float | None, float | None]
@@ -177,6 +181,7 @@ class Spike:
     steady: float
     carrier: str  # the application whose rate rose most
     cause: str
+    relieved: tuple[str, ...]  # applications that ended as the carrier began: before, the others ran next to these
     others: tuple[Neighbour, ...]
 
 
@@ -333,18 +338,23 @@ def _spike(course: Course, run: tuple[int, int], quantities: tuple[str, ...], ra
         return fmean(own[place] for place in during) - (fmean(own[place] for place in before) if before else 0.0)
 
     carrier = max(course.applications, key=rise)
-    cause, origin = _cause(course, during.start * course.bin_seconds, carrier)
+    begins = during.start * course.bin_seconds
+    cause, origin = _cause(course, begins, carrier)
+    relieved = _relieved(course, origin, carrier)
     before = stretch_before(min(during.start, int((origin + 1e-9) // course.bin_seconds)))
     after = _stretch(range(during.stop, during.stop + near), calm)
+    if relieved:
+        after = [place for place in after if not course.is_under_way(carrier, place)]
     return Spike(
         quantities=quantities,
-        begins=during.start * course.bin_seconds,
+        begins=begins,
         ends=during.stop * course.bin_seconds,
         rate=fmean(values[place] for place in during),
         highest=max(values[place] for place in during),
         steady=rate.steady,
         carrier=carrier,
-        cause=cause,
+        cause="; ".join((cause, *(_told(change, begins, course.bin_seconds) for change in relieved))),
+        relieved=tuple(change.application for change in relieved),
         others=tuple(
             _beside(course, application, (before, during, after))
             for application in course.applications
@@ -381,6 +391,27 @@ def _cause(course: Course, begins: float, carrier: str) -> tuple[str, float]:
     more = f" and {len(chosen) - _LABELS_TOLD} more" if len(chosen) > _LABELS_TOLD else ""
     origin = min(gently, *(change.at for change in chosen))
     return (told if own else f"{told}{more}; most of the rise is {carrier}'s"), origin
+
+
+def _relieved(course: Course, origin: float, carrier: str) -> list[RateChange]:
+    """Return the ends of other applications at the moment at which the carrier began, if it began then."""
+    began = course.began(carrier, origin)
+    if began is None or abs(began - origin) > course.bin_seconds:
+        return []
+    return [
+        change
+        for change in course.changes
+        if not change.begins
+        and change.application != carrier
+        and abs(change.at - began) <= course.bin_seconds
+        and not course.is_under_way(change.application, int(change.at // course.bin_seconds) + 1)
+    ]
+
+
+def _told(change: RateChange, begins: float, bin_seconds: float) -> str:
+    """Return an end at the moment of a spike, or before it."""
+    before = begins - change.at
+    return f"{change.told} {f'{before:.0f} s before' if before > bin_seconds else 'at that moment'}"
 
 
 def _beside(course: Course, application: str, times: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> Neighbour:

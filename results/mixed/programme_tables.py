@@ -6,7 +6,7 @@ after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from results.mixed.programme import (
@@ -27,6 +27,7 @@ from results.mixed.programme import (
     spikes,
     summary,
 )
+from results.reference.esg_peaks import PublishedPeaks, whose
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
 RULE = (
@@ -35,11 +36,16 @@ RULE = (
 )
 
 
-def programme_tables(courses: Sequence[Course], scale_name: str) -> list[Table]:
+_Times = tuple[float | None, float | None, float | None]  # before, during, after
+
+
+def programme_tables(
+    courses: Sequence[Course], scale_name: str, published: Sequence[PublishedPeaks] = ()
+) -> list[Table]:
     """Return every table for which these phases have data."""
     tables = [
         programme_table(courses, scale_name),
-        rates_table(courses, scale_name),
+        rates_table(courses, scale_name, published),
         spikes_table(courses, scale_name),
         others_table(courses, scale_name),
     ]
@@ -83,14 +89,15 @@ class _Whole(NamedTuple):
     objects: Rate | None
 
 
-def rates_table(courses: Sequence[Course], scale_name: str) -> Table:
-    """Return peak and steady rate of all workloads together, for each scale."""
+def rates_table(courses: Sequence[Course], scale_name: str, published: Sequence[PublishedPeaks] = ()) -> Table:
+    """Return peak and steady rate of all workloads together, for each scale, and those of published studies."""
 
     def shorter(row: _Whole) -> tuple[str, ...]:
         seconds = row.megabytes.peak_seconds if row.megabytes else PEAK_SECONDS
         return (f"of {seconds:g} s: it was no longer",) if seconds < PEAK_SECONDS else ()
 
-    rows = (_Whole(course, summary(course, MEGABYTES), summary(course, OBJECTS)) for course in courses)
+    whole = (_Whole(course, summary(course, MEGABYTES), summary(course, OBJECTS)) for course in courses)
+    rows = [row for row in whole if row.megabytes and row.objects]
     return TableSpec(
         name="aggregate-rates",
         title="All workloads together: peak and steady rate",
@@ -102,8 +109,24 @@ def rates_table(courses: Sequence[Course], scale_name: str) -> Table:
             Column("steady", "objects/s", lambda row: row.objects.steady),
             Column("spikes", of=lambda row: len(spikes(row.course))),
         ),
-        caption=f"Peak: the best {PEAK_SECONDS:g} s. {RULE}",
-    ).table(row for row in rows if row.megabytes and row.objects)
+        caption=f"Peak: the best {PEAK_SECONDS:g} s. {RULE}{whose(published)}",
+    ).table(rows, [_published_rates(study) for study in published] if rows else ())
+
+
+def _published_rates(study: PublishedPeaks) -> tuple[Cell, ...]:
+    """Return the row of a study, whose operations are reads and writes of blocks."""
+    gigabytes = study.mixed_gigabytes_per_second
+    printed = f"printed as {gigabytes:g} GB/s; whether of 10^9 or 2^30 bytes is not known"
+    blocks = ("operations on blocks",)
+    return (
+        number(study.tiles, 0),
+        Cell(study.name),
+        number(gigabytes * 1000, 0, (printed,)),
+        Cell(NOT_MEASURED),
+        number(study.operations_per_second_peak, 0, blocks),
+        number(study.operations_per_second_steady, 0, blocks if study.operations_per_second_steady else ()),
+        Cell(NOT_MEASURED),
+    )
 
 
 class _Numbered(NamedTuple):
@@ -152,18 +175,14 @@ def others_table(courses: Sequence[Course], scale_name: str) -> Table:
         columns=(
             *columns_of(lambda row: row.course, _labels(scale_name)),
             _SPIKE,
-            *columns_of(
-                lambda row: row.other,
-                (
-                    Column("workload", of=_noted_application, label=True),
-                    *columns_of(lambda other: other.objects_per_second, _times_of_spike("objects/s", 0)),
-                    *columns_of(lambda other: other.response_ms, _times_of_spike("mean ms", 2)),
-                ),
-            ),
+            Column("workload", of=lambda row: _noted_application(row.other), label=True),
+            *_times_of_spike("objects/s", 0, lambda other: other.objects_per_second),
+            *_times_of_spike("mean ms", 2, lambda other: other.response_ms),
         ),
         caption=f"Without the workload whose rate rose most. Before: up to {BESIDE_SECONDS:g} s before the"
         " change, after: as many after the spike, outside spikes of its kind; rates over the seconds in which the"
-        " workload was under way, response times of the objects done in them. Change: during, beside before.",
+        " workload was under way, response times of the objects done in them. Change: during, over before. Where a"
+        " workload ended as that whose rate rose began, the change is over after, without either.",
     ).table(row._replace(other=other) for row in _numbered(courses) for other in row.spike.others)
 
 
@@ -175,12 +194,13 @@ def _noted_application(other: Neighbour) -> Cell:
     return Cell(other.application, None, (other.changed,) if other.changed else ())
 
 
-def _times_of_spike(unit: str, digits: int) -> tuple[Column, ...]:
+def _times_of_spike(unit: str, digits: int, of: Callable[[Neighbour], _Times]) -> tuple[Column, ...]:
+    """Return the columns of one quantity before, during and after a spike, and its change."""
     return (
-        Column("before", unit, lambda values: values[0], digits),
-        Column("during", unit, lambda values: values[1], digits),
-        Column("after", unit, lambda values: values[2], digits),
-        Column("change", "%", _change),
+        Column("before", unit, lambda row: of(row.other)[0], digits),
+        Column("during", unit, lambda row: of(row.other)[1], digits),
+        Column("after", unit, lambda row: of(row.other)[2], digits),
+        Column("change", "%", lambda row: _change(of(row.other), row.spike)),
     )
 
 
@@ -200,9 +220,12 @@ def _decimals(spike: Spike) -> int:
     return 1 if spike.quantities[0] == MEGABYTES else 0
 
 
-def _change(values: tuple[float | None, float | None, float | None]) -> Cell:
-    before, during, _ = values
-    if not before or during is None:
-        return Cell(NOT_MEASURED)
-    percent = 100 * (during / before - 1)
-    return Cell(f"{percent:+,.0f}", percent)
+def _change(values: _Times, spike: Spike) -> Cell:
+    """Return the change that the carrier of a spike made to another workload."""
+    before, during, after = values
+    notes = (f"over after: before, {', '.join(spike.relieved)} was under way",) if spike.relieved else ()
+    base = after if spike.relieved else before
+    if not base or during is None:
+        return Cell(NOT_MEASURED, None, notes)
+    percent = 100 * (during / base - 1)
+    return Cell(f"{percent:+,.0f}", percent, notes)

@@ -43,22 +43,30 @@ class PublishedWebScan:
     tile: int | None  # None: all
     web_per_second: float
     web_mebibytes_per_second: float | None
-    scan_mebibytes_per_second: float | None
-    scan_as_printed: float | None = None  # as printed, if the report does not say MB or MiB
+    scan_mebibytes_per_second: float | None  # Iometer prints MiB as MB
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedTiles:
-    """One ESG Lab report. ``tiles``: the number for the database, web and scan lines; None: our copy does not say."""
+    """One ESG Lab report. ``tiles``: the number for the database, web and scan lines."""
 
     name: str
     source: str
-    tiles: int | None
+    tiles: int
     small_outstanding: int | None  # outstanding requests at the maximum rate of small operations
     large_outstanding: int | None
     email: tuple[PublishedEmail, ...]
     database: tuple[PublishedDatabase, ...]
     web_scan: tuple[PublishedWebScan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SizingClass:
+    """Rates that a database of this class asks of its storage."""
+
+    name: str
+    small_per_second: float
+    large_megabytes_per_second: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,25 @@ def small_latency_limit_ms() -> float:
     """Return the limit for the mean of small database operations, in milliseconds."""
     highest: float = _data()["ds5020"]["database"]["guideline_small_latency_ms"][1]
     return highest
+
+
+@cache
+def sizing_classes() -> tuple[SizingClass, ...]:
+    """Return the classes of the guideline for databases, the lowest first: low, medium, high."""
+    classes = _data()["ds5020"]["database"]["sizing_guideline"]
+    return tuple(SizingClass(name, each["iops"], each["megabytes_per_second"]) for name, each in classes.items())
+
+
+def sizing_class(small_per_second: float | None, large_megabytes_per_second: float | None) -> str:
+    """Return the highest class of which both rates are reached, or ``below low``; empty if one was not measured."""
+    if small_per_second is None or large_megabytes_per_second is None:
+        return ""
+    reached = [
+        each.name
+        for each in sizing_classes()
+        if small_per_second >= each.small_per_second and large_megabytes_per_second >= each.large_megabytes_per_second
+    ]
+    return reached[-1] if reached else f"below {sizing_classes()[0].name}"
 
 
 @cache
@@ -159,7 +186,7 @@ def storwize_v7000() -> PublishedTiles:
     return PublishedTiles(
         name="ESG: V7000",
         source=data["source"],
-        tiles=None,
+        tiles=data["tiles"],
         small_outstanding=None,
         large_outstanding=None,
         email=(
@@ -169,11 +196,7 @@ def storwize_v7000() -> PublishedTiles:
         database=(
             PublishedDatabase(None, data["database"]["small_iops"], data["database"]["large_mbps"], None),
         ),
-        web_scan=(
-            PublishedWebScan(
-                None, data["web_server_iops"], None, None, scan_as_printed=data["backup_megabytes_per_second"]
-            ),
-        ),
+        web_scan=(PublishedWebScan(None, data["web_server_iops"], None, data["backup_megabytes_per_second"]),),
     )  # fmt: skip
 
 

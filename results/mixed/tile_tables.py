@@ -12,7 +12,7 @@ from statistics import fmean
 
 from results.measures import pooled_mean_ms
 from results.mixed.mailboxes import Mailboxes, all_mailboxes, tile_mailboxes
-from results.mixed.published import MIB, PublishedTiles, small_latency_limit_ms
+from results.mixed.published import MIB, PublishedTiles, sizing_class, sizing_classes, small_latency_limit_ms
 from results.mixed.tiles import (
     DATABASE_LARGE,
     DATABASE_SMALL,
@@ -34,7 +34,10 @@ MEASURED = "measured"
 _ALL = "all"
 _ENDED_EARLY = "it used up what it may archive before its time was over"
 _UNKNOWN_BASE = "as printed: whether these are 10^6 or 2^20 bytes is not known"
-_TILES_UNKNOWN = "of how many tiles is not known here"
+_CLASSES = ", ".join(
+    f"{each.name} {each.small_per_second:,.0f} operations/s and {each.large_megabytes_per_second:,.0f} MB/s"
+    for each in sizing_classes()
+)
 _LEAST_OF_TILES = "the mean of the tiles' least"
 
 
@@ -192,12 +195,14 @@ def database_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] 
                     ),
                     Column("most large", "MB/s", lambda points: points.megabytes, 1, _early("large")),
                     Column("with outstanding", of=lambda points: points.clients("large")),
+                    Column("class", of=_class_of_all),
                 ),
             ),
         ),
         caption="Small operations of 8KiB alone, then large ones of 1MiB alone, each with so many outstanding; 30% of"
         " them archive. Each rate with the mean response time and the outstanding requests that it had itself. All:"
-        f" sums, of the least means the mean.{_trials(scales)}{_whose(published)}",
+        " sums, of the least means the mean. Class: the highest of Orion's sizing guideline of which all tiles reach"
+        f" both rates: {_CLASSES}.{_trials(scales)}{_whose(published)}",
     ).table(rows, [row for study in published for row in _published_database(study)] if rows else ())
 
 
@@ -237,6 +242,14 @@ def _least_mean_ms(scale: Scale) -> float | None:
 
 def _ended_early(row: _TileRow) -> tuple[str, ...]:
     return (_ENDED_EARLY,) if any(tile.email and tile.email.ended_early for tile in row.tiles) else ()
+
+
+def _class(small_per_second: float | None, large_megabytes_per_second: float | None) -> str:
+    return sizing_class(small_per_second, large_megabytes_per_second) or NOT_MEASURED
+
+
+def _class_of_all(points: _Points) -> str:
+    return _class(points.rate("best"), points.megabytes) if points.whole else NOT_MEASURED
 
 
 def _part_ms(row: _TileRow, name: str) -> float | None:
@@ -348,26 +361,25 @@ def _published_database(study: PublishedTiles) -> Iterator[tuple[Cell, ...]]:
             Cell(NOT_MEASURED),
             number(line.large_megabytes_per_second, 0, (_UNKNOWN_BASE,)),
             number(study.large_outstanding if line.tile else None, 0),
+            Cell(NOT_MEASURED if line.tile else _class(line.small_per_second, line.large_megabytes_per_second)),
         )
 
 
 def _published_web_scan(study: PublishedTiles) -> Iterator[tuple[Cell, ...]]:
     """Yield the published rows. MB/s follow from the printed MiB/s."""
     for line in study.web_scan:
-        scan = number(_megabytes(line.scan_mebibytes_per_second), 1)
         yield (
             *_published_labels(study, line.tile),
             number(line.web_per_second, 0),
             number(_megabytes(line.web_mebibytes_per_second), 1),
             Cell(NOT_MEASURED),
-            scan if line.scan_as_printed is None else number(line.scan_as_printed, 0, (_UNKNOWN_BASE,)),
+            number(_megabytes(line.scan_mebibytes_per_second), 1),
             number(line.scan_mebibytes_per_second, 0),
         )
 
 
 def _published_labels(study: PublishedTiles, tile: int | None) -> tuple[Cell, Cell, Cell]:
-    tiles = number(study.tiles, 0, () if study.tiles else (_TILES_UNKNOWN,))
-    return tiles, Cell(_ALL) if tile is None else number(tile, 0), Cell(study.name)
+    return number(study.tiles, 0), Cell(_ALL) if tile is None else number(tile, 0), Cell(study.name)
 
 
 def _megabytes(mebibytes: float | None) -> float | None:

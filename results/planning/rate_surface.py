@@ -305,8 +305,8 @@ def _published_cell(cell: PublishedCell, step_ms: float) -> RateCell:
             f"the paper contradicts itself: it prints {cell.contradicted_objects_per_second:g} objects/s beside MB/s "
             f"that are {rate:g}"
         )
-    if cell.derived:
-        doubts.append("illegible in the paper; follows from its MB/s")
+    if cell.unreadable:
+        doubts.append(cell.unreadable)
     return RateCell(
         cell.operation, cell.object_bytes, count, 1, Range(rate, min(rates), max(rates)), doubts=tuple(doubts)
     )

@@ -1,7 +1,7 @@
 """IBM's published results: the DR550 tables of 14 February 2005, for comparison with today's measurements.
 
 These are another owner's numbers. The module reads them from ``reference/dr550.json`` and never alters them. If the
-paper contradicts itself or cannot be read, the cell records that doubt with the value.
+paper contradicts itself, or our copy of it cannot be read, the cell records that with the value.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ class PublishedCell:
     objects_per_session: int
     objects_per_second: float  # if the paper contradicts itself: the value that its MB/s and time grid support
     megabytes_per_second: float  # as printed: objects/s x KiB / 1000, which is neither MB/s nor MiB/s
-    derived: bool  # objects/s are illegible in print and follow from the MB/s cell
+    derived_from: str  # what objects/s follow from if our copy cannot be read there: MB/s; empty: as printed
     contradicted_objects_per_second: float | None  # printed value if objects/s and MB/s do not agree
+
+    @property
+    def unreadable(self) -> str:
+        """Return a note if objects/s are not readable in our copy of the paper; empty otherwise."""
+        return f"not readable in our copy; follows from its {self.derived_from}" if self.derived_from else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ def dr550() -> PublishedStudy:
                 *key,
                 objects_per_second=cell["objects_per_second"],
                 megabytes_per_second=cell["megabytes_per_second"],
-                derived=cell["objects_per_second_source"].startswith("derived"),
+                derived_from=_derived_from(cell["objects_per_second_source"]),
                 contradicted_objects_per_second=contradicted.get(key),
             )
     parallel = data["parallel_clients"]
@@ -118,3 +123,9 @@ def dr550() -> PublishedStudy:
             data["resource_usage"]["server_cpu"], tuple(data["resource_usage"]["known_answer"])
         ),
     )
+
+
+def _derived_from(source: str) -> str:
+    """Return ``MB/s`` of ``derived from MB/s (why)``, and an empty text of ``printed``."""
+    _, _, basis = source.partition("derived from ")
+    return basis.partition(" (")[0]

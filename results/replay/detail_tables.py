@@ -13,7 +13,6 @@ from archiver.values.sizes import format_duration, format_instant
 from results.mixed.scale_up import ALL_APPLICATIONS
 from results.model import Replayed, Result
 from results.replay.published import published_reports
-from results.replay.responses import Responses
 from results.replay.result_tables import PHASE_COLUMNS
 from results.replay.trials import READS, WRITES, ReplayedRun, ReplayTrial, mean_ms
 from results.replay.verdicts import capacity_sentence
@@ -29,6 +28,7 @@ from results.table import (
     number,
     settings_table,
 )
+from results.tables.responses import Responses
 
 _UNKNOWN = "unknown"
 _SETS = (

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from results.figures.log_axes import label_log_axis
 from results.figures.phases import COLOURS, GREY, STYLE, Caption, label_y, place_legend, set_frame
-from results.replay.responses import Responses
 from results.replay.trials import ReplayedRun, ReplayTrial
+from results.tables.responses import Responses
 
 RESPONSE_SHARE = "figure-15-response-share"
 _POINTS = 240  # of a line, at equal distances on the logarithmic scale

@@ -58,6 +58,13 @@ def minimum_per_hour() -> Mapping[str, float]:
     return {CLONE: clone, MIGRATION: migration}
 
 
+@cache
+def minima_asked_from_sets() -> Mapping[str, int]:
+    """Return by version of the rules from how many sets on the minima are asked, if the rules say so."""
+    criteria = _data()["criteria"]
+    return {name: each["for_sets_at_least"] for name, each in criteria.items() if "for_sets_at_least" in each}
+
+
 def infrastructure_score(clones_per_hour: float, migrations_per_hour: float) -> float:
     """Return sqrt((clones - 6)^2 + (migrations - 3)^2).
 

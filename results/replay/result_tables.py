@@ -15,15 +15,17 @@ from results.replay.published import (
     MIGRATION,
     PublishedReport,
     infrastructure_score,
+    minima_asked_from_sets,
     minimum_per_hour,
     published_reports,
 )
 from results.replay.trials import LIMIT_MS, READS, WRITES, InfrastructureTotal, ReplayedRun, ReplayTrial, mean_ms
-from results.replay.verdicts import void_reasons
+from results.replay.verdicts import capacity_mark, void_reasons
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, label_columns, number
 
 INFERRED = "inferred from the published scores, which it reproduces; no rule says so"
 BELOW_THE_MINIMUM = "fewer than must be, of which a distance says nothing good"
+WITHHELD = "published scores are of an hour with the full capacity; a run of less has none"
 PHASE_COLUMNS = (  # columns of a phase that replayed
     Column("phase", of=lambda trial: trial.position, label=True),
     Column("sets", of=lambda trial: trial.sets, label=True),
@@ -115,14 +117,22 @@ def passing_table(run: ReplayedRun) -> Table:
 
 def infrastructure_table(run: ReplayedRun) -> Table:
     """Return a row for each kind of infrastructure operation of each phase."""
-    return _INFRASTRUCTURE.table((trial, each) for trial in run.trials for each in trial.infrastructure_totals())
+    table = _INFRASTRUCTURE.table((trial, each) for trial in run.trials for each in trial.infrastructure_totals())
+    return replace(table, caption=f"{table.caption}{_stricter(run)}")
 
 
 def score_cell(trial: ReplayTrial) -> Cell:
-    """Return the inferred score of a phase. There is none if a kind is missing or below its minimum."""
+    """Return the inferred score of a phase.
+
+    There is none if a kind is missing or below its minimum. It is withheld if the operations went on for less than an
+    hour, or with less than the full capacity, because published scores are of both.
+    """
     clones, migrations = (_per_hour(trial, kind) for kind in (CLONE, MIGRATION))
     if clones is None or migrations is None:
         return Cell(NOT_MEASURED)
+    shortest = min(each.seconds for each in trial.infrastructure_totals())
+    if shortest < _HOUR_SECONDS or capacity_mark(trial.results):
+        return Cell("withheld", None, (WITHHELD,))
     least = minimum_per_hour()
     if clones < least[CLONE] or migrations < least[MIGRATION]:
         return Cell("none", None, (BELOW_THE_MINIMUM,))
@@ -222,6 +232,15 @@ def _with_set(measured: Cell, trial: ReplayTrial) -> Cell:
     """Return a value with its set instead of the whole name, which the row already has. This needs fewer notes."""
     sets = {f"worst: {result.workload}": f"worst in set {result.copy}" for result in trial.results if result.copy}
     return replace(measured, notes=tuple(sets.get(note, note) for note in measured.notes))
+
+
+def _stricter(run: ReplayedRun) -> str:
+    """Return that the minima are asked of fewer sets than IOmark-VM's rules ask them of; empty if they are not."""
+    version = str(run.scenario.get("criteria", ""))
+    sets = minima_asked_from_sets().get(version)
+    if sets is None or not run.has_sets or all((trial.sets or 0.0) >= sets for trial in run.trials):
+        return ""
+    return f" The minimum: IOmark-VM {version} asks it of {sets} sets and more; here it is asked of any number."
 
 
 def _of_which(run: ReplayedRun) -> str:

@@ -17,8 +17,8 @@ from results.database import RunDatabase, StoredRun
 from results.measures import pooled_mean_ms
 from results.model import CriterionResult, InfrastructureResult, PartResult, Replayed, Result, SearchOutcome
 from results.planning.cost import PlanCost
-from results.replay.responses import NO_RESPONSES, Responses, merged, responses_of
 from results.replay.verdicts import replay_verdict
+from results.tables.responses import NO_RESPONSES, Responses, merged, responses_of
 
 READS = frozenset(("retrieve", "range-retrieve", "head", "query"))
 WRITES = frozenset(("archive", "copy", "new-version"))

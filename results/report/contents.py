@@ -43,6 +43,7 @@ from results.report.tables import (
 from results.table import Table, settings_table
 from results.tables.audits import audits_table
 from results.tables.rates import build_tables
+from results.tables.stored_times import NO_TIMES, StoredTimes
 from results.tables.usage import SERVER_RESOURCES
 from results.tables.watched import Watched
 from results.tables.workers import worker_tables
@@ -120,6 +121,7 @@ class Report:
     sections: tuple[Section, ...]
     cells: tuple[Unit, ...] = ()
     distributions: Distributions = NO_DISTRIBUTIONS
+    times: StoredTimes = NO_TIMES  # to merge the times of repetitions
 
 
 def build_report(
@@ -186,6 +188,7 @@ def build_report(
         sections=tuple(section for section in named if not section.is_empty),
         cells=tuple(cells),
         distributions=distributions,
+        times=watched.times,
     )
 
 

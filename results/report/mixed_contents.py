@@ -23,6 +23,7 @@ from results.mixed.tiles import tile_scales
 from results.mixed.workloads import workloads_table
 from results.model import CriterionResult, Result, SearchOutcome
 from results.planning.capacity import capacity_tables
+from results.reference.esg_peaks import published_peaks
 from results.replay.contents import FIGURE_TABLES as REPLAY_FIGURE_TABLES
 from results.replay.contents import replay_tables
 from results.replay.trials import ReplayedRun, replay_run
@@ -108,7 +109,7 @@ def mixed_tables(run: WorkloadsShown) -> list[Table]:
         tables.append(score_table(scales, run.criteria, run.reference, run.weights))
         if run.drives is not None:
             tables.append(drives_table(scales, run.drives))
-    tables += characterization_tables(run.results, run.criteria)
+    tables += characterization_tables(run.results, run.criteria, published_peaks())
     tables += capacity_tables(run.results, run.criteria)
     tables.append(workloads_table(run.results, run.scale_name))
     if run.replay is None or len(run.replay.trials) > 1:  # the passing detail of a single phase has them
@@ -116,7 +117,7 @@ def mixed_tables(run: WorkloadsShown) -> list[Table]:
     if run.search is not None:
         found = search_table(run.search)
         tables.append(replace(found, caption=f"{found.caption} {capacity_sentence(run.results)}".strip()))
-    tables += programme_tables(run.courses, run.scale_name)
+    tables += programme_tables(run.courses, run.scale_name, published_peaks() if scales else ())
     return [table for table in tables if table.rows]
 
 

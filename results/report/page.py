@@ -7,18 +7,18 @@ all text from a platform, a file or a user.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from statistics import median
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from results.report.contents import Drawing, Report, Section
-from results.report.distributions import BINS, HEIGHT_MAX, Distribution, Distributions
+from results.report.distributions import BINS, HEIGHT_MAX, Distribution
 from results.report.inline_figures import figure_csv, inline_svg
 from results.table import KEY_COLUMNS, Cell, Table, filled
+from results.tables.stored_times import StoredTimes
 from results.text import render_csv
 from results.units import Unit, UnitKey
 
@@ -70,9 +70,7 @@ def _section(section: Section, report: Report, anchors: Mapping[UnitKey, str]) -
         "drawings": [_drawing_view(drawing) for drawing in section.drawings],
         "settings": [table_view(table, anchors) for table in section.settings],
         "tables": [table_view(table, anchors) for table in section.tables],
-        "distributions": _distributions(report.cells, report.distributions, anchors)
-        if section.has_distributions
-        else None,
+        "distributions": _distributions(report, anchors) if section.has_distributions else None,
     }
 
 
@@ -87,10 +85,9 @@ def _drawing_view(drawing: Drawing) -> dict[str, Any]:
     }
 
 
-def _distributions(
-    cells: Sequence[Unit], distributions: Distributions, anchors: Mapping[UnitKey, str]
-) -> dict[str, Any]:
+def _distributions(report: Report, anchors: Mapping[UnitKey, str]) -> dict[str, Any]:
     """Return one row for each cell: its labels, percentiles and curve, and the scale that all curves share."""
+    distributions = report.distributions
     span = distributions.last_decade - distributions.first_decade
     return {
         "width": _CURVE_WIDTH,
@@ -103,23 +100,20 @@ def _distributions(
             {
                 "anchor": anchors[cell.key],
                 "labels": filled(KEY_COLUMNS, cell.key),
-                "times": _percentiles(cell),
+                "times": _percentiles(cell, report.times),
                 "objects": distributions.cells[cell.key].objects,
                 "path": _path(distributions.cells[cell.key]),
             }
-            for cell in cells
+            for cell in report.cells
             if cell.key in distributions.cells
         ],
     }
 
 
-def _percentiles(cell: Unit) -> list[str]:
-    """Return p50, p90, p99 and the maximum. Over several repetitions they are medians, except the maximum."""
-    known = [result.object_service_ms for result in cell.results if result.object_service_ms is not None]
-    if not known:
-        return []
-    middle = [median(getattr(each, name) for each in known) for name in ("p50", "p90", "p99")]
-    return [f"{value:,.3f}" for value in (*middle, max(each.max for each in known))]
+def _percentiles(cell: Unit, times: StoredTimes) -> list[str]:
+    """Return p50, p90, p99 and the maximum over all repetitions."""
+    found = times.over("object_service", cell.results)
+    return [f"{value:,.3f}" for value in (found.p50, found.p90, found.p99, found.max)] if found else []
 
 
 def _path(distribution: Distribution) -> str:

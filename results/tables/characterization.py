@@ -12,7 +12,8 @@ from statistics import median
 
 from archiver.values.sizes import format_size
 from results.model import Ceiling, CriterionResult, Result
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
+from results.reference.esg_peaks import PublishedPeaks, whose
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
 
 NOTHING = "nothing"
 _UNSETTLED = "it ended before its time was over"
@@ -21,14 +22,19 @@ _BEYOND = (
 )
 
 
-def characterization_tables(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> list[Table]:
+def characterization_tables(
+    results: Sequence[Result], criteria: Sequence[CriterionResult], published: Sequence[PublishedPeaks] = ()
+) -> list[Table]:
     """Return the tables of points with a ceiling and of their criteria; empty if no phase measured a ceiling."""
-    tables = [characterization_table(results), characterization_criteria_table(results, criteria)]
+    tables = [characterization_table(results, published), characterization_criteria_table(results, criteria)]
     return [table for table in tables if table.rows]
 
 
-def characterization_table(results: Sequence[Result]) -> Table:
-    """Return a row for each point: load, rates, cache state, ceiling, and the client's usage."""
+def characterization_table(results: Sequence[Result], published: Sequence[PublishedPeaks] = ()) -> Table:
+    """Return a row for each point: load, rates, cache state, ceiling, and the client's usage.
+
+    Published studies follow with the rates of their sequential reads.
+    """
     points = _points(results)
     platforms = sorted({ceiling.platform for point in points for ceiling in point.ceilings})
     return TableSpec(
@@ -58,8 +64,8 @@ def characterization_table(results: Sequence[Result]) -> Table:
         caption=f"Ceiling: the same workers with the same objects, clients and checks against {' or '.join(platforms)};"
         " sessions that come by a schedule come one after another there. Data: cold or warm by what the server's"
         " devices read. Lateness: in an open loop how late sessions were begun for which a client was free, in a closed"
-        " loop how late the client's timers fired. MB are 10^6 bytes.",
-    ).table(points)
+        f" loop how late the client's timers fired. MB are 10^6 bytes.{whose(published)}",
+    ).table(points, [_published_point(study) for study in published] if points else ())
 
 
 def characterization_criteria_table(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> Table:
@@ -70,6 +76,21 @@ def characterization_criteria_table(results: Sequence[Result], criteria: Sequenc
         if (each.workload, each.position) in points:
             judged.setdefault(each.name, []).append(each)
     return _CRITERIA.table(judged.values())
+
+
+def _published_point(study: PublishedPeaks) -> tuple[Cell, ...]:
+    gigabytes, cached = study.reads_gigabytes_per_second, study.reads_from_cache_percent
+    printed = f"{study.reads}; printed as {gigabytes:g} GB/s, and whether of 10^9 or 2^30 bytes is not known"
+    none = Cell(NOT_MEASURED)
+    return (
+        Cell(study.name),
+        none,
+        none,
+        number(gigabytes * 1000, 0, (printed,)),
+        none,
+        none if cached is None else Cell(f"{cached:g}% from cache"),
+        *(none,) * 6,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from results.model import Result
-from results.statistics import PAIRS_MIN, PairedRatio, paired_ratio
+from results.model import Latency, Result
+from results.statistics import PAIRS_MIN, PairedRatio, paired_ratio, read_together
 from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval
+from results.tables.stored_times import NO_TIMES, StoredTimes
 from results.units import Unit, single_cells
 
 LIFE_CYCLE = ("query", "extend", "hold", "release", "refused-delete", "delete")
@@ -21,7 +23,10 @@ BASELINES = ("none", "header")  # the first of these that was measured is the ba
 
 @dataclass(frozen=True, slots=True)
 class VariantCost:
-    """One variant compared with its baseline. Ratios are variant over baseline; None for the baseline itself."""
+    """One variant compared with its baseline. Ratios are variant over baseline; None for the baseline itself.
+
+    P values and intervals of one quantity allow for the number of variants (``read_together``).
+    """
 
     cell: Unit
     baseline: Unit
@@ -31,6 +36,14 @@ class VariantCost:
     @property
     def name(self) -> str:
         return self.cell.first.variant
+
+    @property
+    def contradiction(self) -> tuple[str, ...]:
+        """What objects/s and mean time show, if they do not show the same."""
+        if self.rate is None or self.mean_time is None:
+            return ()
+        shown = (_shown(self.rate, 1 / self.rate.ratio), _shown(self.mean_time, self.mean_time.ratio))
+        return () if shown[0] == shown[1] else (f"objects/s show {shown[0]}, the mean time shows {shown[1]}",)
 
 
 def variant_costs(results: Sequence[Result]) -> list[VariantCost]:
@@ -57,17 +70,36 @@ def variant_costs(results: Sequence[Result]) -> list[VariantCost]:
                     _ratio(pairs, _mean_ms),
                 )
             )
-    return found
+    return _corrected(found)
 
 
-def lock_cost_table(results: Sequence[Result]) -> Table:
+def lock_cost_table(results: Sequence[Result], times: StoredTimes = NO_TIMES) -> Table:
     """Return objects/s and mean time per object of each variant, and its cost compared with the baseline."""
-    return _LOCK_COST.table(variant_costs(results))
+    return _LOCK_COST.table(_CostAndTimes(cost, _CellAndTimes.of(cost.cell, times)) for cost in variant_costs(results))
 
 
-def life_cycle_table(results: Sequence[Result]) -> Table:
+def life_cycle_table(results: Sequence[Result], times: StoredTimes = NO_TIMES) -> Table:
     """Return rates and latencies of the operations of a lock's life."""
-    return _LIFE_CYCLE.table(cell for cell in single_cells(results).values() if cell.key.operation in LIFE_CYCLE)
+    cells = single_cells(results).values()
+    return _LIFE_CYCLE.table(_CellAndTimes.of(cell, times) for cell in cells if cell.key.operation in LIFE_CYCLE)
+
+
+class _CellAndTimes(NamedTuple):
+    """A cell with the service times of its objects over all repetitions."""
+
+    cell: Unit
+    service: Latency | None
+
+    @classmethod
+    def of(cls, cell: Unit, times: StoredTimes) -> _CellAndTimes:
+        return cls(cell, times.over("object_service", cell.results))
+
+
+class _CostAndTimes(NamedTuple):
+    """The cost of a variant with its service times."""
+
+    cost: VariantCost
+    timed: _CellAndTimes
 
 
 def _rank(cell: Unit) -> tuple[int, str]:
@@ -89,15 +121,32 @@ def _ratio(pairs: Sequence[tuple[Result, Result]], of: Callable[[Result], float 
     return paired_ratio(logs) if logs else None
 
 
+def _corrected(costs: Sequence[VariantCost]) -> list[VariantCost]:
+    """Return the costs with p values and intervals that allow for the number of variants."""
+    rates = iter(read_together([cost.rate for cost in costs if cost.rate is not None]))
+    times = iter(read_together([cost.mean_time for cost in costs if cost.mean_time is not None]))
+    return [replace(cost, rate=cost.rate and next(rates), mean_time=cost.mean_time and next(times)) for cost in costs]
+
+
+def _shown(ratio: PairedRatio, time_ratio: float) -> str:
+    """Return what a ratio shows of the time that an object takes."""
+    if not ratio.differs:
+        return "no cost"
+    return "a cost" if time_ratio > 1 else "a gain"
+
+
 def _mean_ms(result: Result) -> float | None:
     return result.object_service_ms.mean if result.object_service_ms else None
 
 
-def _service_ms(name: str, heading: str, unit: str = "ms") -> Column:
-    """Return the column of a service time statistic of objects, averaged over the repetitions that have it."""
-    return Column(
-        heading, unit, lambda cell: _mean(cell, lambda result: getattr(result.object_service_ms, name, None)), 3
-    )
+def _mean_service(unit: str) -> Column:
+    """Return the column of the mean service time, averaged over the repetitions that have it."""
+    return Column("mean", unit, lambda timed: _mean(timed.cell, _mean_ms), 3)
+
+
+def _percentile(name: str) -> Column:
+    """Return the column of a percentile of the service time over all repetitions."""
+    return Column(name, "ms", lambda timed: getattr(timed.service, name, None), 3)
 
 
 def _lock_ms(cell: Unit) -> float | None:
@@ -126,11 +175,22 @@ def _cost_columns(
         low, high = sorted(cost_of(bound) * 100 for bound in (ratio.low, ratio.high))
         return Cell(f"{low:+.1f} to {high:+.1f}")
 
-    return Column("cost", f"% of {share_of}", percent, 1), Column("95%", "of the cost", bounds)
+    return (
+        Column("cost", f"% of {share_of}", percent, 1, lambda cost: cost.contradiction),
+        Column("95%", "of the cost", bounds),
+    )
 
 
 def _of_cell(*columns: Column) -> tuple[Column, ...]:
-    return columns_of(lambda cost: cost.cell, columns)
+    return columns_of(lambda row: row.cost.cell, columns)
+
+
+def _of_times(*columns: Column) -> tuple[Column, ...]:
+    return columns_of(lambda row: row.timed, columns)
+
+
+def _of_cost(*columns: Column) -> tuple[Column, ...]:
+    return columns_of(lambda row: row.cost, columns)
 
 
 _LOCK_COST = TableSpec(
@@ -138,31 +198,37 @@ _LOCK_COST = TableSpec(
     "The cost of the lock",
     (
         *_of_cell(*UNIT_COLUMNS[1:]),
-        Column("variant", of=lambda cost: cost.name, label=True),
+        Column("variant", of=lambda row: row.cost.name, label=True),
         *_of_cell(
             Column("objects/s", of=lambda cell: cell.objects_per_second, digits=1), Column("95% within", of=interval)
         ),
-        *_cost_columns("objects/s", lambda cost: cost.rate, lambda ratio: 1 - ratio),
-        *_of_cell(_service_ms("mean", "mean", "ms/object")),
-        *_cost_columns("the mean", lambda cost: cost.mean_time, lambda ratio: ratio - 1),
-        *_of_cell(_service_ms("p99", "p99"), Column("lock request", "ms", _lock_ms, 3)),
+        *_of_cost(*_cost_columns("objects/s", lambda cost: cost.rate, lambda ratio: 1 - ratio)),
+        *_of_times(_mean_service("ms/object")),
+        *_of_cost(*_cost_columns("the mean", lambda cost: cost.mean_time, lambda ratio: ratio - 1)),
+        *_of_times(_percentile("p99")),
+        *_of_cell(Column("lock request", "ms", _lock_ms, 3)),
     ),
     "Archiving. Costs are over the first variant of each group, pair by pair: variants of one cell follow each other,"
-    f" and one repetition makes one pair. Intervals take {PAIRS_MIN} repetitions; one that includes 0% shows no cost. A"
-    " bucket's own rule locks for a day.",
+    f" and one repetition makes one pair. Intervals take {PAIRS_MIN} repetitions and are corrected over all variants"
+    " (Benjamini-Yekutieli, 5%); one that includes 0% shows no cost. A bucket's own rule locks for a day.",
 )
 _LIFE_CYCLE = TableSpec(
     "life-cycle",
     "Operations of a lock's life",
     (
-        *UNIT_COLUMNS,
-        Column("operations/s", of=lambda cell: cell.objects_per_second, digits=1),
-        Column("95% within", of=interval),
-        _service_ms("mean", "mean"),
-        _service_ms("p50", "p50"),
-        _service_ms("p99", "p99"),
-        Column("done", of=lambda cell: sum(result.objects for result in cell.results)),
-        Column("failed", of=lambda cell: cell.errors),
+        *columns_of(
+            lambda timed: timed.cell,
+            (
+                *UNIT_COLUMNS,
+                Column("operations/s", of=lambda cell: cell.objects_per_second, digits=1),
+                Column("95% within", of=interval),
+            ),
+        ),
+        _mean_service("ms"),
+        _percentile("p50"),
+        _percentile("p99"),
+        Column("done", of=lambda timed: sum(result.objects for result in timed.cell.results)),
+        Column("failed", of=lambda timed: timed.cell.errors),
     ),
     "One object each. For refused-delete the refusal is the success, and a deletion that is carried out is a failure;"
     " delete takes objects whose lock has ended.",

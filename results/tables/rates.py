@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from statistics import median
 from typing import NamedTuple
 
 from archiver.values.errors import ResultsError
@@ -17,6 +16,7 @@ from results.reference.published import NAME, PublishedCell, dr550, megabytes_in
 from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval, number
 from results.tables.lock_cost import life_cycle_table, lock_cost_table
 from results.tables.session_fits import session_time_table
+from results.tables.stored_times import NO_TIMES, StoredTimes
 from results.tables.usage import limits_table, per_object_table, requests_table, resource_table, server_resources_table
 from results.tables.watched import NOTHING_WATCHED, Watched
 from results.units import (
@@ -48,10 +48,10 @@ def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) 
     tables = [rate_table(results, operation, quantity) for quantity in QUANTITIES for operation in operations]
     tables += parallel_tables(results)
     tables += [
-        lock_cost_table(results),
-        life_cycle_table(results),
+        lock_cost_table(results, watched.times),
+        life_cycle_table(results, watched.times),
         session_time_table(results),
-        latency_table(results),
+        latency_table(results, watched.times),
         resource_table(results),
         limits_table(results),
         per_object_table(results),
@@ -137,7 +137,7 @@ def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, seri
         "objects/s": lambda size, many: _noted_rate(unit(size, many), rate(size, many), warmth),
         "MB/s": megabytes,
         "× one client": lambda size, many: number(_ratio(rate(size, many), rate(size, 1)), 2),
-        "× published": published,
+        "× one client, published": published,
     }
     quoted = {size for size in object_sizes(chosen) if any(published(size, many).number for many in clients)}
     heading = f"Parallel clients, {operation}, {count} objects per session"
@@ -184,9 +184,7 @@ def _published_notes(cell: PublishedCell, of_paper: bool) -> tuple[str, ...]:
             "the paper contradicts itself: its objects/s repeat the 500 column and do not give its MB/s;"
             " the MB/s fit its time grid and are taken as right",
         )
-    if cell.derived and not of_paper:
-        return ("illegible in the paper; follows from its MB/s",)
-    return ()
+    return (cell.unreadable,) if cell.unreadable and not of_paper else ()
 
 
 def _repetitions(cells: Iterable[Unit]) -> str:
@@ -195,37 +193,46 @@ def _repetitions(cells: Iterable[Unit]) -> str:
 
 
 class _Population(NamedTuple):
-    """The times of one kind in a cell, one for each repetition that has them."""
+    """The times of one kind in a cell: of each repetition that has them, and of all together."""
 
     cell: Unit
     name: str
     times: list[Latency]
+    together: Latency | None  # None: a histogram is missing
 
 
-def latency_table(results: Sequence[Result]) -> Table:
-    """Return times of objects, session openings and closings, and transactions for every cell, in milliseconds."""
+def latency_table(results: Sequence[Result], times: StoredTimes = NO_TIMES) -> Table:
+    """Return times of objects, session openings and closings, and transactions for every cell, in milliseconds.
+
+    ``times`` has the histograms of repetitions. Without them, cells of several repetitions have no percentiles.
+    """
     found = (
-        _Population(cell, name, [latency for result in cell.results if (latency := of(result))])
+        _Population(
+            cell,
+            name,
+            [latency for result in cell.results if (latency := getattr(result, f"{quantity}_ms"))],
+            times.over(quantity, cell.results),
+        )
         for cell in all_cells(results).values()
-        for name, of in _POPULATIONS
+        for name, quantity in _POPULATIONS
     )
     return _LATENCY.table(each for each in found if each.times)
 
 
 def _percentile(name: str) -> Column:
     field = name.replace(".", "_")
-    return Column(name, "ms", lambda row: median(getattr(each, field) for each in row.times), 3)
+    return Column(name, "ms", lambda row: getattr(row.together, field, None), 3)
 
 
-_POPULATIONS: tuple[tuple[str, Callable[[Result], Latency | None]], ...] = (
-    ("object", lambda result: result.object_service_ms),
-    ("attempt after retries", lambda result: result.attempt_ms),
-    ("reconnect", lambda result: result.reconnect_ms),
-    ("session open", lambda result: result.session_open_ms),
-    ("session close", lambda result: result.session_close_ms),
-    ("lock request", lambda result: result.lock_ms),
-    ("transaction send", lambda result: result.transaction_send_ms),
-    ("transaction commit", lambda result: result.transaction_commit_ms),
+_POPULATIONS = (
+    ("object", "object_service"),
+    ("attempt after retries", "attempt"),
+    ("reconnect", "reconnect"),
+    ("session open", "session_open"),
+    ("session close", "session_close"),
+    ("lock request", "lock"),
+    ("transaction send", "transaction_send"),
+    ("transaction commit", "transaction_commit"),
 )
 _LATENCY = TableSpec(
     "latency",
@@ -237,8 +244,8 @@ _LATENCY = TableSpec(
         *map(_percentile, ("p50", "p90", "p99", "p99.9")),
         Column("max", "ms", lambda row: max(each.max for each in row.times), 3),
     ),
-    "From the first request of each to its last byte. With repetitions: the sum of their counts, the median of each"
-    " percentile and the largest maximum.",
+    "From the first request of each to its last byte. Percentiles of several repetitions are those of their merged"
+    " histograms.",
 )
 
 

@@ -266,6 +266,11 @@ def _percentage(name: str, of: Callable[[ServerUsage], float | None]) -> Column:
     return Column(name, "%", lambda group: group.mean(of, _seconds))
 
 
+def _of_loopback(group: _UsageGroup) -> tuple[str, ...]:
+    links = [link for result in group.results if result.server is not None for link in result.server.links]
+    return (_LOOPBACK_NOTE,) if any(link.interface == _LOOPBACK for link in links) else ()
+
+
 def _client_microseconds(group: _UsageGroup) -> float | None:
     spent = [(result.objects, result.client.cpu_microseconds_per_object) for result in group.results]
     return _weighted_mean((objects, each) for objects, each in spent if each is not None)
@@ -277,6 +282,8 @@ def _client_share(group: _UsageGroup) -> float | None:
     return mean * 100 if mean is not None else None
 
 
+_LOOPBACK = "lo"
+_LOOPBACK_NOTE = "loopback: what other programs of this machine send to each other is counted, too"
 _GROUP_COLUMNS = (
     Column("operation", of=lambda group: group.operation, label=True),
     Column("object size", of=lambda group: format_size(group.object_bytes), label=True),
@@ -296,7 +303,11 @@ _RESOURCES = TableSpec(
         Column("disk read", "MB", lambda group: group.megabytes(lambda server: server.disk_read_bytes), 1),
         Column("disk written", "MB", lambda group: group.megabytes(lambda server: server.disk_write_bytes), 1),
         Column(
-            "network", "MB/s", lambda group: group.mean(lambda server: server.network_megabytes_per_second, _seconds), 2
+            "network",
+            "MB/s",
+            lambda group: group.mean(lambda server: server.network_megabytes_per_second, _seconds),
+            2,
+            _of_loopback,
         ),
         Column("client CPU", "µs/object", _client_microseconds, 1),
         Column("client", "% of time", _client_share),
@@ -348,9 +359,14 @@ def _per_object(name: str, unit: str, of: Callable[[ServerUsage], float | None])
     return Column(name, unit, lambda group: group.mean(of, _objects), 3)
 
 
-def _per_byte(name: str, unit: str, of: Callable[[ServerUsage], float | None]) -> Column:
+def _per_byte(
+    name: str,
+    unit: str,
+    of: Callable[[ServerUsage], float | None],
+    notes: Callable[[_UsageGroup], tuple[str, ...]] | None = None,
+) -> Column:
     """Return the column of the mean of a value per byte."""
-    return Column(name, unit, lambda group: group.mean(of, _bytes), 3)
+    return Column(name, unit, lambda group: group.mean(of, _bytes), 3, notes)
 
 
 def _total(name: str, unit: str, of: Callable[[ServerUsage], float | None], over: Callable[[Result], int]) -> Column:
@@ -365,14 +381,15 @@ _PER_OBJECT = TableSpec(
         _per_object("server CPU", "ms/object", lambda server: server.cpu_milliseconds_per_object),
         _per_byte("device written", "bytes/byte", lambda server: server.write_amplification),
         _per_byte("from cache", "share", lambda server: server.cache_share),
-        _per_byte("network", "bytes/byte", lambda server: server.network_bytes_per_byte),
+        _per_byte("network", "bytes/byte", lambda server: server.network_bytes_per_byte, _of_loopback),
         _total("catalogue", "bytes/object", lambda server: server.store_written_bytes.get("catalogue"), _objects),
         _total("segments", "bytes/byte", lambda server: server.store_written_bytes.get("segments"), _bytes),
         _total("syncs", "per object", _syncs, _objects),
     ),
     "During the measured time. Server CPU: of the store's processes, or of its host where only that was watched. Device"
     " written: by all disks that hold the store's data, whatever else writes there included. From cache: what no device"
-    " had to read of the bytes retrieved. Catalogue, segments, syncs: as the store counts them.",
+    " had to read of the bytes retrieved. Network: everything that the interfaces carried, other traffic included, over"
+    " the bytes archived or retrieved. Catalogue, segments, syncs: as the store counts them.",
 )
 
 

@@ -1,4 +1,4 @@
-"""A run over its time, apart from its results: its phases, their intervals, and what the server's sources reported.
+"""A run apart from its results: its phases, their intervals, what the server's sources reported, and histograms.
 
 A curve is the usage between one sample and the next. Usage during a gap between samples is unknown, so a curve breaks
 there.
@@ -15,6 +15,7 @@ from results.database import PhaseTimes, RunDatabase, WorkloadInterval
 from results.model import Latency
 from results.resources import SILENCE_SECONDS_MAX, Timeline
 from results.tables.requests import RequestCount, request_counts
+from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
 
 
 class Curve(NamedTuple):
@@ -40,6 +41,7 @@ class Watched:
     interval_ns: int = 1
     responses: Mapping[int, Latency] = field(default_factory=dict)  # by position, of phases with one workload
     unsteady: frozenset[int] = frozenset()  # positions of phases with an unsteady rate
+    times: StoredTimes = NO_TIMES  # to merge the times of repetitions
 
     @property
     def span_ns(self) -> tuple[int, int]:
@@ -100,6 +102,7 @@ def watched(database: RunDatabase) -> Watched:
         interval_ns=run.interval_ns,
         responses={each.position: each.object_response_ms for each in alone if each.object_response_ms is not None},
         unsteady=frozenset(each.position for each in results if each.unsteady is not None),
+        times=stored_times(database),
     )
 
 

@@ -358,3 +358,24 @@ def test_set_goes_over_the_range_of_a_search(read: Read) -> None:
     assert read(load(copies="tiles"), mix(copies="tiles"), **SEARCHED, given=given).search == SearchRange(
         "tiles", 2, 16, 1, 2
     )
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_e_mail_of_tiles_ends_after_the_database(quick: bool) -> None:
+    """As with ESG, whose e-mail ran for 7,200 s and whose database for 36 points of 150 s."""
+    measured = read_scenario("tiles", quick=quick).phases[1]
+    begins = measured.beginnings()
+
+    def ends(workload: Workload) -> float:
+        began, seconds = begins[workload.name], workload.work.planned_seconds
+        assert began is not None
+        assert seconds is not None
+        return began + seconds
+
+    of = {workload.application: workload for workload in measured.workloads}
+    database = max(ends(each) for each in measured.workloads if each.application.startswith("database"))
+    assert ends(of["e-mail"]) > database + 3
+    for name in ("web", "scan"):
+        work = of[name].work
+        assert isinstance(work, Mix)
+        assert work.until == of["e-mail"].name

@@ -63,9 +63,10 @@ def compare(
 
     OPERATION is as in the table (also `archive, lock header`), SIZE an object's, OBJECTS those of a session; without
     CLIENTS it is about one client; * stands for any. QUANTITY is objects_per_second, megabytes_per_second,
-    object_response_ms_mean, object_service_ms_p50, object_service_ms_p99, each as its ratio to the first platform, or
-    errors, the number of operations that failed on the further platform. COMPARISON is <, <=, > or >=. The estimate
-    is judged, not its interval, which is shown; a cell that the further platform lacks fails.
+    session_service_ms_mean, object_response_ms_mean, object_service_ms_p50, object_service_ms_p99, each as its ratio
+    to the first platform, or errors, the number of operations that failed on the further platform. COMPARISON is <,
+    <=, > or >=. The estimate is judged, not its interval, which is shown; a cell that the further platform lacks fails.
+    Between S3 and TSM use rates and sessions: an object's time is defined differently.
 
     \b
     Of workloads that ran side by side it is WORKLOAD[/OPERATION][.CLIENTS][@SCALE].QUANTITY COMPARISON NUMBER:

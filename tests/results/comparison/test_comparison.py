@@ -19,6 +19,7 @@ import pytest
 from archiver.values.errors import ResultsError, UsageError
 from results.comparison.compare import (
     NOT_INTERLEAVED,
+    OTHER_OBJECT_TIMES,
     Comparison,
     MeasuredRun,
     compare_runs,
@@ -26,7 +27,7 @@ from results.comparison.compare import (
 from results.comparison.contract import comparison_document
 from results.comparison.documents import comparison_csv, comparison_figure, comparison_markdown, write_comparison
 from results.comparison.forms import differences_table, latencies_table, rates_table
-from results.comparison.power import detectable
+from results.comparison.power import detectable, pairs_needed
 from results.comparison.ratios import Ratio
 from results.comparison.tables import comparison_tables, doubt_sentences, overall_sentences
 from results.figures.phases import png_bytes, svg_bytes
@@ -72,9 +73,46 @@ def test_no_difference_is_shown_where_the_noise_is_larger_and_the_repetitions_ne
     found = only_ratio(compare_runs([make_run("a", (100, 100, 100)), make_run("b", (112, 93, 104))]))
     assert (found.verdict, found.because) == ("no difference shown", "")
     assert found.needed is not None
-    assert not found.needed.seen
-    assert found.needed.difference_percent == pytest.approx(5)
-    assert found.needed.repetitions == 17
+    assert found.needed.repetitions == pairs_needed(
+        stdev(math.log(each / 100) for each in (112, 93, 104)), 3, math.log(1.05), 0.05
+    )
+
+
+def test_repetitions_needed_allow_for_the_number_of_cells(make_run: MakeRun) -> None:
+    def needed(cells: int) -> int:
+        keys = [("archive", 1024 * (index + 1), 25) for index in range(cells)]
+        sides = [dict.fromkeys(keys, rates) for rates in ((100, 100, 100, 100), (102, 97, 104, 99))]
+        first = compare_runs([make_run("a", sides[0]), make_run("b", sides[1])]).cells[0]
+        ratio = first.ratios["objects_per_second"][0]
+        assert ratio is not None
+        assert ratio.needed is not None
+        assert ratio.needed.repetitions is not None
+        return ratio.needed.repetitions
+
+    assert needed(1) < needed(10) < needed(100)
+
+
+def test_measures_that_contradict_each_other_say_so(make_run: MakeRun) -> None:
+    """The rate rises, and so does the 99th percentile."""
+
+    def run(platform: str, rate: float, p99_ms: float) -> MeasuredRun:
+        made = make_run(platform, [rate] * 3)
+        return replace(
+            made,
+            results=[
+                replace(each, object_service_ms=replace(each.object_service_ms, p99=p99_ms))
+                for each in made.results
+                if each.object_service_ms is not None
+            ],
+        )
+
+    comparison = compare_runs([run("a", 100.0, 20.0), run("b", 120.0, 40.0)])
+    note = "better in objects/s, mean response, p50 service, mean session, worse in p99 service"
+    for ratios in comparison.cells[0].ratios.values():
+        assert ratios[0] is not None
+        assert ratios[0].notes == (note,)
+    assert note in render_text(rates_table(comparison, "cell"))
+    assert only_ratio(compare_runs([run("a", 100.0, 20.0), run("b", 120.0, 10.0)])).notes == ()
 
 
 @pytest.mark.parametrize(("pairs", "because"), [(1, "1 pair"), (2, "2 pairs")])
@@ -172,8 +210,7 @@ def test_pairs_are_independent_of_each_other_and_cells_are_not(make_run: MakeRun
             make_run("b", {key: [105 * each for each in common] for key in keys}),
         ]
     )
-    whole, alone = comparison.overall[0].ratio, comparison.cells[0].ratios["objects_per_second"][0]
-    assert alone is not None
+    whole, alone = comparison.overall[0].ratio, paired_ratio([math.log(1.05 * each) for each in common])
     assert (whole.ratio, whole.low, whole.high) == pytest.approx((alone.ratio, alone.low, alone.high))
     assert (whole.verdict, whole.pairs) == ("no difference shown", 3)
 
@@ -288,7 +325,7 @@ def test_a_difference_in_durability_is_in_the_sentence_of_the_whole(make_run: Ma
     assert overall_sentences(comparison) == [
         "versitygw / minio: 1.43 times (95% 1.42-1.44) over 1 cell, 3 pairs; 1 better; "
         "would show differences from 0.7% (power 80%); "
-        "p50 service 0.70 times (better), p99 service 0.70 times (better); "
+        "mean session 0.70 times (better), p50 service 0.70 times (better), p99 service 0.70 times (better); "
         "marked: durability differs (minio: fsync; versitygw: none)"
     ]
 
@@ -374,6 +411,7 @@ def test_the_document_has_every_number_under_a_name_with_its_unit(three: Compari
         "platform": "versitygw", "objects_per_second": 144, "megabytes_per_second": pytest.approx(1.179648),
         "object_response_ms_mean": pytest.approx(1100 / 144), "object_service_ms_p50": pytest.approx(1000 / 144),
         "object_service_ms_p99": pytest.approx(3000 / 144), "errors": 0, "repetitions": 3, "notes": [],
+        "session_service_ms_mean": pytest.approx(25 * 1100 / 144),
     }  # fmt: skip
     assert large["ratios"][0].keys() == {
         "platform", "ratio", "low", "high", "p", "adjusted_p", "verdict", "no_verdict_because", "pairs",
@@ -560,9 +598,52 @@ def test_latencies_are_compared_in_pairs_and_less_is_better(make_run: MakeRun, m
     worse = compare_runs([run("a", 10.0), run("b", 20.0)]).overall[0].latencies["object_service_ms_p99"]
     assert worse.verdict == "worse"
     row = [each.text for each in latencies_table(comparison, "cell", 0).rows[0]]
-    assert row[4:8] == ["1.000", "1.000", "1.00", "1.00 to 1.00"]
-    assert row[8:] == ["20.000", "10.000", "0.50", "0.50 to 0.50"]
+    assert row[8:12] == ["1.000", "1.000", "1.00", "1.00 to 1.00"]
+    assert row[12:] == ["20.000", "10.000", "0.50", "0.50 to 0.50"]
     assert "p99 service 0.50 times (better)" in overall_sentences(comparison)[0]
+
+
+def test_between_protocols_sessions_compare_and_times_of_objects_do_not(make_run: MakeRun) -> None:
+    """Sessions of 25 objects, 4 ms each. In a TSM transaction each is done with the last: 100 to 4 ms.
+
+    Rates and sessions are the same, so nothing differs, though the median object takes 13 times as long.
+    """
+
+    def run(protocol: str, p50_ms: float, p99_ms: float) -> MeasuredRun:
+        made = make_run("embedded", (250.0, 251.0, 249.5), protocol=protocol)
+        return replace(
+            made,
+            results=[
+                replace(each, object_service_ms=replace(each.object_service_ms, p50=p50_ms, p99=p99_ms))
+                for each in made.results
+                if each.object_service_ms is not None
+            ],
+        )
+
+    comparison = compare_runs([run("s3", 4.0, 4.0), run("tsm", 52.0, 100.0)])
+    (ratios,) = [cell.ratios for cell in comparison.cells]
+    session, p50 = ratios["session_service_ms_mean"][0], ratios["object_service_ms_p50"][0]
+    assert session is not None
+    assert p50 is not None
+    assert (session.ratio, session.verdict) == (1.0, "no difference shown")
+    assert (p50.verdict, p50.because) == ("no verdict", OTHER_OBJECT_TIMES)
+    assert p50.notes == ()
+    (latencies,) = [table for table in comparison_tables(comparison) if table.name == "latencies-1"]
+    assert not [column.name for column in latencies.columns if "p50" in column.name or "p99" in column.name]
+    (times,) = [table for table in comparison_tables(comparison) if table.name == "object-times-1"]
+    assert [cell.text for cell in times.rows[0]][4:] == ["4.000", "52.000", "4.000", "100.000"]
+    assert "tsm: archived, from an object's sending to the commit of its transaction" in times.caption
+    assert "s3: from an object's first request" in times.caption
+    (sentence,) = overall_sentences(comparison)
+    assert "mean session 1.00 times (no difference shown)" in sentence
+    assert "service" not in sentence
+
+
+def test_within_a_protocol_times_of_objects_compare(make_run: MakeRun) -> None:
+    comparison = compare_runs([make_run("a", (100, 101, 102)), make_run("b", (200, 203, 201))])
+    assert not [table for table in comparison_tables(comparison) if table.name.startswith("object-times")]
+    (latencies,) = [table for table in comparison_tables(comparison) if table.name == "latencies-1"]
+    assert {"session a", "p50 a", "p99 b"} <= {column.name for column in latencies.columns}
 
 
 def test_a_p99_of_few_objects_is_no_p99(make_run: MakeRun) -> None:

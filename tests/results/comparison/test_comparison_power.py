@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from results.comparison.power import POWER, detectable, power
+from results.comparison.power import POWER, detectable, pairs_needed, power
 from results.statistics import t_quantile
 
 
@@ -28,3 +28,29 @@ def test_what_is_detectable_is_found_in_four_cases_of_five(pairs: int, level: fl
 
 def test_no_difference_is_called_one_as_often_as_the_level_says() -> None:
     assert power(0.0, 8, 0.05) == pytest.approx(0.025, abs=1e-5)  # in one direction
+
+
+@pytest.mark.parametrize("cells", [1, 112])
+@pytest.mark.parametrize("pairs", [2, 3, 5, 10])
+def test_the_pairs_needed_give_a_verdict_in_four_cases_of_five(pairs: int, cells: int) -> None:
+    """Experiments of ``pairs`` pairs whose true spread is 5%, each repeated with as many as it showed to be needed."""
+    generator = np.random.default_rng(8)
+    level, difference, spread = 0.05 / cells, math.log(1.05), 0.05
+    found = []
+    for _ in range(300):
+        shown = float(generator.normal(0, spread, pairs).std(ddof=1))
+        needed = pairs_needed(shown, pairs, difference, level) or 1000
+        found.append(power(difference * math.sqrt(needed) / spread, needed, level))
+    assert np.mean(found) == pytest.approx(POWER, abs=0.06)
+
+
+def test_a_spread_that_many_pairs_showed_needs_what_makes_the_difference_detectable() -> None:
+    needed = pairs_needed(0.1, 100_000, math.log(1.05), 0.001)
+    assert needed is not None
+    assert detectable(needed, 0.001) * 0.1 / math.sqrt(needed) <= math.log(1.05)
+    assert detectable(needed - 1, 0.001) * 0.1 / math.sqrt(needed - 1) > math.log(1.05)
+
+
+def test_pairs_needed_has_bounds() -> None:
+    assert pairs_needed(0.0, 3, 0.1, 0.05) == 3
+    assert pairs_needed(1.0, 3, 0.01, 0.05) is None

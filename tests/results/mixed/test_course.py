@@ -12,6 +12,7 @@ from results.database import WorkloadInterval
 from results.mixed.programme import MEGABYTES, OBJECTS, Course, course, spikes, standing_out, summary
 from results.mixed.programme_tables import others_table, programme_table, programme_tables, rates_table, spikes_table
 from results.model import Result
+from results.reference.esg_peaks import published_peaks
 from tests.results.tile_run import INTERVAL_NS, TileRun, steps
 
 KIB = 1024
@@ -211,6 +212,40 @@ def test_a_workload_that_began_gently_is_the_cause_and_before_is_before_it(run: 
     )
 
 
+def test_a_workload_that_ended_as_another_began_is_named_and_is_no_baseline(run: TileRun) -> None:
+    """The web server has 700/s next to the small operations, 900/s next to the large ones, and 1,000/s alone."""
+    small = at(run, "database small", 0, 40, clients=25)
+    large, rows = points(run, 20.0, [30], 40.0)
+    rows += steps("tile 1 database small", [(0, 40, 500, 5.0)], 8 * KIB)
+    rows += steps("tile 1 web", [(0, 40, 700, 8.0), (40, 60, 900, 5.0), (60, 100, 1000, 4.0)], 8 * KIB)
+    found = course([at(run, "web", 0, 100), small, *large], rows, INTERVAL_NS)
+    (spike,) = [each for each in spikes(found) if MEGABYTES in each.quantities]
+    assert spike.cause == "database large began; database small ended at that moment"
+    assert spike.relieved == ("database small",)
+    (line,) = others_table([found], "tiles").rows
+    cells = [cell.text for cell in line]
+    assert cells[3:] == ["web", "700", "900", "1,000", "-10", "8.00", "5.00", "4.00", "+25"]  # not +29 and -38
+    assert line[7].notes == ("over after: before, database small was under way",)
+
+
+def test_a_sweep_that_goes_on_has_not_ended(run: TileRun) -> None:
+    """Numbers of outstanding operations follow each other: the end of one is not the end of the database."""
+    small, rows = points(run, 10.0, [1, 1, 1, 1, 1, 1], 0.0)
+    results = [*small, at(run, "scan", 30, 40)]
+    rows += steps("tile 1 scan", [(30, 40, 400, 2.0)], 256 * KIB)
+    (spike,) = spikes(course(results, rows, INTERVAL_NS))
+    assert (spike.cause, spike.relieved) == ("scan began", ())
+
+
+def test_a_gentle_beginning_names_what_ended_then(run: TileRun) -> None:
+    small = at(run, "database small", 0, 40, clients=25)
+    large, rows = points(run, 4.0, [1, 20, 30], 40.0)
+    rows += steps("tile 1 database small", [(0, 40, 100, 5.0)], 8 * KIB)
+    rows += steps("tile 1 web", [(0, 100, 1000, 4.0)], 8 * KIB)
+    found = spikes(course([at(run, "web", 0, 100), small, *large], rows, INTERVAL_NS))
+    assert found[0].cause == "database large with 2 outstanding began; database small ended 4 s before"
+
+
 def test_others_that_changed_themselves_meanwhile_are_marked(run: TileRun) -> None:
     small, rows = points(run, 5.0, [100, 100, 100, 100], 0.0)
     results = [*small, at(run, "scan", 8, 14)]
@@ -260,6 +295,17 @@ def test_the_table_of_rates_counts_the_spikes_and_says_the_rule(programme: Cours
     assert [cell.text for cell in table.rows[0]] == ["1", "1", "36.0", "16.4", "3,700", "1,000", "1"]
     for words in ("best 10 s", "25% above", "median of all seconds outside spikes"):
         assert words in table.caption
+
+
+def test_published_peaks_follow_ours_and_say_what_is_not_known(programme: Course) -> None:
+    table = rates_table([programme], "tiles", published_peaks())
+    assert [[cell.text for cell in row] for row in table.rows[1:]] == [
+        ["4", "ESG: DS5020", "1,210", "–", "19,046", "12,688", "–"],
+        ["4", "ESG: V7000", "1,900", "–", "20,343", "–", "–"],
+    ]
+    assert "printed as 1.21 GB/s; whether of 10^9 or 2^30 bytes is not known" in table.notes
+    assert "of block storage" in table.caption
+    assert rates_table([], "tiles", published_peaks()).rows == ()
 
 
 def test_a_phase_shorter_than_the_peak_says_so(run: TileRun) -> None:

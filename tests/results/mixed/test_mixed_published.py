@@ -9,9 +9,11 @@ from results.mixed.published import (
     email_limits_ms,
     guidelines,
     mailbox_rates,
+    sizing_class,
     small_latency_limit_ms,
     storwize_v7000,
 )
+from results.reference.esg_peaks import published_peaks
 
 
 def test_what_a_mailbox_asks_for_and_how_long_it_may_take() -> None:
@@ -46,13 +48,34 @@ def test_rates_per_drive_follow_from_the_printed_totals() -> None:
         assert guideline.measured_per_drive == total // guideline.drives
 
 
-def test_what_our_copy_does_not_say_of_the_v7000_is_not_made_up() -> None:
+def test_the_v7000_ran_sixteen_virtual_machines_as_four_tiles() -> None:
+    """Iometer measured the backup, and its MB are MiB, as in the report on the DS5020."""
     study = storwize_v7000()
-    assert study.tiles is None
+    assert study.tiles == 4
     assert [(line.tiles, line.mailboxes) for line in study.email] == [(1, 29417), (4, 54208)]
     assert all(line.operations_per_second is None for line in study.email)
-    assert study.web_scan[0].scan_mebibytes_per_second is None
-    assert study.web_scan[0].scan_as_printed == 644
+    assert study.web_scan[0].scan_mebibytes_per_second == 644
+
+
+def test_peaks_are_those_that_the_reports_print() -> None:
+    ds5020_peaks, v7000_peaks = published_peaks()
+    assert (ds5020_peaks.reads_gigabytes_per_second, ds5020_peaks.reads_from_cache_percent) == (3.1, 42)
+    assert (v7000_peaks.reads_gigabytes_per_second, v7000_peaks.reads_from_cache_percent) == (2.98, None)
+    assert [each.mixed_gigabytes_per_second for each in published_peaks()] == [1.21, 1.9]
+    assert [each.tiles for each in published_peaks()] == [4, 4]
+    assert (ds5020_peaks.operations_per_second_peak, ds5020_peaks.operations_per_second_steady) == (19046, 12688)
+    assert (v7000_peaks.operations_per_second_peak, v7000_peaks.operations_per_second_steady) == (20343, None)
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "expected"),
+    [
+        (999, 5000, "below low"), (1000, 200, "low"), (5000, 599, "low"), (5015, 849, "medium"), (10000, 1000, "high"),
+        (None, 200, ""), (3539, 433, "low"),
+    ],
+)  # fmt: skip
+def test_a_class_is_reached_by_both_rates(small: float | None, large: float | None, expected: str) -> None:
+    assert sizing_class(small, large) == expected
 
 
 @pytest.mark.parametrize("study", [ds5020(), storwize_v7000()], ids=lambda study: study.name)

@@ -177,8 +177,8 @@ def test_table_2_of_four_tiles(four: list[Result]) -> None:
 
 def test_table_3_of_four_tiles(four: list[Result]) -> None:
     rows = measured(database_table(tile_scales(four)))
-    assert rows[0] == ["4", "1", "882", "28.30", "25", "5.42", "184", "590", "108.0", "9"]
-    assert rows[-1] == ["4", "all", "3,539", "28.30", "–", "5.43", "–", "2,360", "433.0", "–"]
+    assert rows[0] == ["4", "1", "882", "28.30", "25", "5.42", "184", "590", "108.0", "9", "–"]
+    assert rows[-1] == ["4", "all", "3,539", "28.30", "–", "5.43", "–", "2,360", "433.0", "–", "low"]
 
 
 def test_a_rate_stands_beside_its_own_latency_and_not_the_least(four: list[Result]) -> None:
@@ -225,6 +225,20 @@ def test_published_rows_say_whose_they_are_and_are_never_ours(four: list[Result]
         assert "block storage" in table.caption
         assert "ESG" not in ours.caption
     assert tile_tables([], [], studies) == []  # nothing of theirs where nothing of ours was measured
+
+
+def test_published_rows_of_the_v7000_are_of_four_tiles_and_in_mib(four: list[Result]) -> None:
+    web_scan = web_scan_table(tile_scales(four), [storwize_v7000()]).rows[-1]
+    assert [cell.text for cell in web_scan] == ["4", "all", "ESG: V7000", "5,015", "–", "–", "675.3", "644"]
+    database = database_table(tile_scales(four), [storwize_v7000()]).rows[-1]
+    assert (database[0].text, database[-1].text) == ("4", "medium")
+
+
+def test_databases_have_the_class_of_the_sizing_guideline(four: list[Result]) -> None:
+    """ESG's four tiles: 3,539 small operations/s and 433 MB/s are the class low; a tile alone has none."""
+    *tiles, whole = measured(database_table(tile_scales(four)))
+    assert [row[-1] for row in tiles] == ["–"] * 4
+    assert whole[-1] == "low"
 
 
 def test_deletes_markers_versions_and_what_was_left_out_are_counted_apart(run: TileRun) -> None:

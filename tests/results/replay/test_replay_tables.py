@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from results.replay.detail_tables import applications_table, method_table, sets_
 from results.replay.price import priced
 from results.replay.published import infrastructure_score, published_reports
 from results.replay.result_tables import (
+    WITHHELD,
     infrastructure_table,
     passing_table,
     phases_table,
@@ -264,7 +266,7 @@ def test_half_an_hour_counts_double_and_says_so(sets: ReplayedSets) -> None:
     run = sets.run([*sets.sets(1, TIMES), *map(sets.infrastructure, kinds)])
     first, second = run.result.infrastructure_totals()
     assert (first.per_hour, second.per_hour) == (10.0, 6.0)
-    assert score_cell(run.result).text == "5.00"  # 4 and 3 above the minima
+    assert score_cell(run.result).text == "withheld"
     ours = row(summary_table(run), "clone and deploy", "per hour")[0]
     assert ours.notes == ("5 in 1,800 s, made an hour's by proportion",)
     assert column(infrastructure_table(run), "failed") == ["1", "0"]
@@ -278,6 +280,26 @@ def test_several_instances_of_a_kind_are_counted_together(sets: ReplayedSets) ->
     ]
     (only,) = sets.run(results).result.infrastructure_totals()
     assert (only.completed, only.per_hour, only.ratio, only.mean_seconds) == (6, 6.0, 1.0, 2.0)
+
+
+def test_a_score_of_less_than_an_hour_or_the_full_capacity_is_withheld(sets: ReplayedSets) -> None:
+    """A quick run: 4 clones in 20 s would be 720 an hour, and a score of 714 next to the published 2.24."""
+    quick = [beside("clone and deploy", 4, 6, seconds=20.0), beside("storage migration", 3, 3, seconds=20.0)]
+    short = sets.run([*sets.sets(1, TIMES), *map(sets.infrastructure, quick)])
+    small = sets.run([*sets.sets(1, TIMES, what={"capacity_scale": 0.0002}), *infrastructure(sets, 7, 4)])
+    for run in (short, small):
+        ours, *theirs = row(summary_table(run), "infrastructure score (inferred)", "")
+        assert (ours.text, ours.number, ours.notes) == ("withheld", None, (WITHHELD,))
+        assert [cell.text for cell in theirs] == ["2.24", "1.41"]
+
+
+@pytest.mark.parametrize(("version", "count", "is_told"), [("3.8", 1, True), ("3.8", 21, False), ("3.2.12", 1, False)])
+def test_minima_asked_of_fewer_sets_than_the_rules_ask_are_told(
+    sets: ReplayedSets, version: str, count: int, is_told: bool
+) -> None:
+    scenario = json.dumps({"criteria": version, "scale": {"name": "sets"}})
+    run = sets.run([*sets.sets(count, TIMES), *infrastructure(sets, 7, 4)], scenario_json=scenario)
+    assert ("asks it of 21 sets and more" in infrastructure_table(run).caption) is is_told
 
 
 def test_below_a_minimum_there_is_no_score(sets: ReplayedSets) -> None:

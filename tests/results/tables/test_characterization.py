@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from results.model import Ceiling, ClientUsage, CriterionResult, Latency, Offered, Result
+from results.reference.esg_peaks import published_peaks
 from results.table import Table
 from results.tables.characterization import (
     characterization_criteria_table,
@@ -45,6 +46,16 @@ def test_a_point_stands_beside_its_ceiling(make_result: MakeResult) -> None:
         ["open loop", "32", "8KiB", "1.0", "100.0", "warm", "2,000", "0.05", "1.20", "40", "60", "nothing"],
     ]
     assert "checks against null S3 responder;" in table.caption
+
+
+def test_published_reads_follow_ours(make_result: MakeResult) -> None:
+    table = characterization_table([point(make_result, "reads", 10, 100)], published_peaks())
+    assert [[row[0], row[3], row[5]] for row in texts(table)[1:]] == [
+        ["ESG: DS5020", "3,100", "42% from cache"], ["ESG: V7000", "2,980", "–"],
+    ]  # fmt: skip
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert any("1 MB sequential reads" in note and "not known" in note for note in table.notes)
+    assert characterization_table([], published_peaks()).rows == ()
 
 
 def test_of_repetitions_rates_are_medians_and_doubts_the_worst(make_result: MakeResult) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,32 @@ def test_a_ratio_is_of_pairs_of_one_repetition_and_its_interval_students(variant
     assert row["cost % of the mean"] == "100.1"
     low, _, high = row["95% of the cost"].partition(" to ")  # the last of its name: of the mean
     assert float(low) < 100.1 < float(high)
+
+
+def test_costs_of_many_variants_are_corrected_like_comparisons(variant: Callable[..., Result]) -> None:
+    """One variant in twenty whose interval excludes 0% by itself shows no cost among the others."""
+
+    def costs(count: int) -> list[str]:
+        results = [variant("none", 100.0, n) for n in (1, 2, 3)]
+        for index in range(count):
+            rates = (99.0, 101.5, 100.2) if index else (95.0, 94.0, 96.0)
+            results += [variant(f"kind {index:02}", rate, n) for n, rate in enumerate(rates, 1)]
+        return [row["95% of the cost"] for row in rows_of(lock_cost_table(results)).values()]
+
+    def includes_zero(interval: str) -> bool:
+        low, _, high = interval.partition(" to ")
+        return float(low) <= 0 <= float(high)
+
+    assert not includes_zero(costs(1)[1])
+    assert all(includes_zero(each) for each in costs(20)[1:])
+
+
+def test_rate_and_mean_time_that_show_different_costs_say_so(variant: Callable[..., Result]) -> None:
+    slower = [variant("header", rate, n) for n, rate in enumerate((90.0, 91.0, 89.0), 1)]
+    same_time = [replace(each, object_service_ms=variant("none", 100.0).object_service_ms) for each in slower]
+    baseline = [variant("none", 100.0, n) for n in (1, 2, 3)]
+    assert lock_cost_table([*baseline, *slower]).notes == ()
+    assert lock_cost_table([*baseline, *same_time]).notes == ("objects/s show a cost, the mean time shows no cost",)
 
 
 def test_one_repetition_has_a_cost_and_no_interval(variant: Callable[..., Result]) -> None:

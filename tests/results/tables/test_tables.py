@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from archiver.measure.histogram import Histogram, part_of
 from archiver.values.errors import ResultsError
-from results.database import RunDatabase
-from results.model import ClientUsage, DiskUsage, FirstError, Latency, Result, ServerUsage, Utilisation
+from results.database import RunDatabase, WorkloadHistogram
+from results.model import ClientUsage, DiskUsage, FirstError, Latency, LinkUsage, Result, ServerUsage, Utilisation
 from results.reference.published import dr550
 from results.table import Cell, Table
 from results.tables.rates import (
@@ -19,9 +21,10 @@ from results.tables.rates import (
     latency_table,
     parallel_tables,
     rate_table,
-    session_time_table,
 )
 from results.tables.requests import RequestCount
+from results.tables.session_fits import session_time_table
+from results.tables.stored_times import StoredTimes
 from results.tables.usage import limits_table, per_object_table, requests_table, resource_table, server_resources_table
 from results.tables.watched import Watched, watched
 from results.units import CLIENT_LIMITED, ERRORS, UNSETTLED
@@ -97,6 +100,14 @@ def test_the_three_contradicted_cells_are_marked_in_both_forms(full_run: list[Re
     assert row(rate_table(full_run, "retrieve", "objects_per_second"), "8KiB", "published")["250"].number == 833.33
 
 
+def test_cells_that_our_copy_does_not_show_say_what_they_follow_from(full_run: list[Result]) -> None:
+    cells = row(rate_table(full_run, "archive", "objects_per_second"), "1MiB", "published")
+    assert cells["1"].notes == ("not readable in our copy; follows from its MB/s and whole milliseconds per session",)
+    assert cells["2"].notes == ("not readable in our copy; follows from its MB/s",)
+    assert cells["10"].notes == ()
+    assert not [note for table in build_tables(full_run) for note in table.notes if "llegible" in note]
+
+
 def test_a_subset_shows_only_what_was_measured(make_result: MakeResult) -> None:
     results = [
         make_result(objects_per_session=25, objects_per_second=500),
@@ -150,10 +161,10 @@ def test_parallel_clients_are_compared_with_one_client_of_the_same_phase(full_ru
     gains = row(archive, "1MiB", "× one client")
     assert [gains[clients].text for clients in "124"] == ["1.00", "1.68", "1.58"]
     assert gains["4"].number == pytest.approx((rates["4"].number or 0) / (rates["1"].number or 1))
-    assert [row(archive, "1MiB", "× published")[clients].text for clients in "124"] == ["–", "1.26", "1.50"]
+    assert [row(archive, "1MiB", "× one client, published")[clients].text for clients in "124"] == ["–", "1.26", "1.50"]
     megabytes = row(archive, "1MiB", "MB/s")["2"].number
     assert megabytes == pytest.approx((rates["2"].number or 0) * 2**20 / 1e6)
-    assert not [cells for cells in retrieve.rows if cells[1].text == "× published"]
+    assert not [cells for cells in retrieve.rows if cells[1].text == "× one client, published"]
     assert "Published" not in retrieve.caption
 
 
@@ -214,20 +225,40 @@ def test_session_time_has_intervals_where_the_errors_are_known(make_result: Make
     assert {cells[2].text for cells in without.rows} == {"measured", "published"}
 
 
-def test_latencies_of_repetitions_are_never_averaged(make_result: MakeResult) -> None:
-    def latency(scale: float) -> Latency:
-        return Latency(10, *(scale * value for value in (1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)))
+def repetitions_of(make_result: MakeResult, *times_ms: list[float]) -> tuple[list[Result], StoredTimes]:
+    """A cell of several repetitions with these service times, and their histograms."""
+    results, histograms = [], {}
+    for number, milliseconds in enumerate(times_ms, 1):
+        histogram = Histogram()
+        histogram.add(part_of(np.array([round(each * 1e6) for each in milliseconds], dtype=np.int64)))
+        part, latency = histogram.part(), histogram.latency()
+        result = make_result(repetition=number, position=number, object_service_ms=latency, session_open_ms=None)
+        indices, counts = part.indices.astype("<i8").tobytes(), part.counts.astype("<i8").tobytes()
+        stored = WorkloadHistogram(number, result.workload, indices, counts)
+        histograms["object_service", number, result.workload] = stored
+        results.append(result)
+    return results, StoredTimes(histograms)
 
-    results = [
-        make_result(repetition=n, position=n, object_service_ms=latency(scale), session_open_ms=None)
-        for n, scale in enumerate((1, 100, 3), start=1)
-    ]
-    table = latency_table(results)
+
+def test_percentiles_of_repetitions_are_those_of_everything_at_once(make_result: MakeResult) -> None:
+    """Two repetitions are quick. In the third a tenth of the objects takes 100 ms, which no median of three shows."""
+    quick, slow = [1.0] * 95 + [2.0] * 5, [1.0] * 90 + [100.0] * 10
+    results, times = repetitions_of(make_result, quick, slow, quick)
+    table = latency_table(results, times)
     cells = row(table, "archive", "8KiB", "25", "1", "object")
-    assert [cells[name].number for name in ("count", "p50", "p90", "p99", "p99.9", "max")] == [
-        30, 3, 9, 12, 15, 600,
-    ]  # fmt: skip
+    assert [cells[name].number for name in ("count", "p50", "p90", "p99", "p99.9", "max")] == pytest.approx(
+        [300, 1.0, 1.0, 100.0, 100.0, 100.0], rel=0.001
+    )
+    (alone,) = repetitions_of(make_result, [*quick, *slow, *quick])[0]
+    assert alone.object_service_ms is not None
+    assert cells["p99"].number == alone.object_service_ms.p99
     assert {cells[4].text for cells in table.rows} == {"object", "session close"}
+
+
+def test_repetitions_without_histograms_have_no_percentiles(make_result: MakeResult) -> None:
+    results, _ = repetitions_of(make_result, [1.0, 2.0], [3.0, 4.0])
+    cells = row(latency_table(results), "archive", "8KiB", "25", "1", "object")
+    assert [cells[name].text for name in ("count", "p50", "p99", "max")] == ["4", "–", "–", "4.000"]
 
 
 def test_transactions_are_shown_where_there_were_any(make_result: MakeResult) -> None:
@@ -378,6 +409,25 @@ def test_costs_per_object_are_those_of_all_objects_together(make_result: MakeRes
     assert archive["syncs"].number == pytest.approx(30 / 40)
     retrieve = row(table, "retrieve", "8KiB", "1")
     assert (retrieve["from cache"].number, retrieve["syncs"].text) == (0.25, "–")
+
+
+@pytest.mark.parametrize(("interface", "is_noted"), [("lo", True), ("eth0", False)])
+def test_network_bytes_on_loopback_are_said_to_have_other_traffic(
+    make_result: MakeResult, interface: str, is_noted: bool
+) -> None:
+    link = LinkUsage(interface, 0.0, 5.0, None)
+    server = replace(
+        ServerUsage(None, None, None, None, None, None, None),
+        network_bytes_per_byte=1.5,
+        network_megabytes_per_second=5.0,
+        links=(link,),
+    )
+    results = [make_result(server=server)]
+    for table in (per_object_table(results), resource_table(results)):
+        (note,) = table.notes or ("",)
+        assert ("other programs of this machine" in note) is is_noted
+        assert row(table, "archive", "8KiB", "1")["network"].notes == ((note,) if is_noted else ())
+    assert "other traffic included" in per_object_table(results).caption
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from archiver.measure.histogram import Histogram, part_of
-from results.replay.responses import NO_RESPONSES, Responses, merged, responses_of
+from results.tables.responses import NO_RESPONSES, Responses, merged, responses_of
 
 
 def of(milliseconds: list[float]) -> Responses:

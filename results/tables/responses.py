@@ -1,4 +1,4 @@
-"""Response times over many merged histograms: the share within a limit, percentiles, and the whole curve.
+"""Times over many merged histograms: the share within a limit, percentiles, and the whole curve.
 
 A value of a histogram counts as the highest value of its bucket. A share within a limit is therefore never too large.
 It reaches 70% exactly when the percentile of the criterion, computed in the same way, meets the limit.
