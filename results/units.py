@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.measures import CELL_MEASURES, MEGABYTE_RATE, RATE, RESPONSE, WORKLOAD_MEASURES, Measure, Measured
-from results.model import Result
+from results.model import TOO_SHORT, Result
 from results.statistics import Estimate, estimate
 
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
@@ -38,6 +38,7 @@ INCOMPLETE = "incomplete: workers were lost, so the rate means nothing; see the 
 UNSETTLED = "unsettled: the limits of the cell came before its mean session time was known within 5%"
 SHARE_USED_UP = "unsettled: a client had used up its share of objects before the measured time was over"
 UNSTEADY = "unsteady: the rate changed while it was measured; see the doubts"
+SHORT = "too short to judge whether its rate was steady; measure longer"
 CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
 HOST_LIMITED = "every core of the machine was busy: whatever ran there shares this number"
 CONNECTIONS_ENDED = "the platform ended connections within sessions: opening others is in this rate; see the doubts"
@@ -48,6 +49,7 @@ _DOUBTS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
     (UNSETTLED, lambda result: not result.settled and is_in_whole_sessions(result)),
     (SHARE_USED_UP, lambda result: not result.settled and not is_in_whole_sessions(result)),
     (UNSTEADY, lambda result: result.unsteady is not None),
+    (SHORT, lambda result: result.steadiness == TOO_SHORT),
     (CLIENT_LIMITED, lambda result: result.limited_by == "client"),
     (HOST_LIMITED, lambda result: result.limited_by == "host cpu"),
     (CONNECTIONS_ENDED, lambda result: result.requests_per_connection is not None),
