@@ -26,7 +26,7 @@ from results.comparison.compare import ComparedUnit, Comparison, Overall, Side
 from results.comparison.gate import Judgement
 from results.comparison.power import POWER
 from results.comparison.ratios import FALSE_DISCOVERY_RATE, VERDICTS, Ratio
-from results.measures import CELL_MEASURES, LATENCIES, MEASURES, RATE
+from results.measures import CELL_MEASURES, LATENCIES, MEASURES, RATE, amounts
 from results.statistics import REPETITIONS_MAX
 from results.units import Unit
 
@@ -84,6 +84,7 @@ def _measured_document(label: str, unit: Unit) -> dict[str, Any]:
         **{measure.name: value for measure in MEASURES if (value := unit.median(measure)) is not None},
         "errors": unit.errors,
         "repetitions": len(unit.samples),
+        **amounts(unit.results)._asdict(),
     }
 
 
@@ -126,6 +127,7 @@ def _rate_document(label: str, cell: Unit) -> dict[str, Any]:
         **{measure.name: cell.median(measure) for measure in LATENCIES},
         "errors": cell.errors,
         "repetitions": len(cell.samples),
+        **amounts(cell.results)._asdict(),
         "notes": list(cell.doubts),
     }
 

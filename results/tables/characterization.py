@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from archiver.values.sizes import format_size
 from results.model import Ceiling, CriterionResult, Result
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
+from results.table import AMOUNT_COLUMNS, NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of
 from results.verdict import void_positions
 
 NOTHING = "nothing"
@@ -44,6 +44,7 @@ def characterization_table(results: Sequence[Result]) -> Table:
                 "MB/s", of=lambda point: median(r.megabytes_per_second for r in point.results), digits=1, notes=_early
             ),
             Column("objects/s", of=lambda point: median(r.objects_per_second for r in point.results), digits=1),
+            *columns_of(lambda point: point.results, AMOUNT_COLUMNS),
             Column("data", of=_data),
             Column(
                 "ceiling",

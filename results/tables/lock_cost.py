@@ -12,7 +12,17 @@ from dataclasses import dataclass
 
 from results.model import Result
 from results.statistics import PAIRS_MIN, PairedRatio, paired_ratio
-from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval
+from results.table import (
+    NOT_MEASURED,
+    UNIT_AMOUNT_COLUMNS,
+    UNIT_COLUMNS,
+    Cell,
+    Column,
+    Table,
+    TableSpec,
+    columns_of,
+    interval,
+)
 from results.units import Unit, single_cells
 
 LIFE_CYCLE = ("query", "extend", "hold", "release", "refused-delete", "delete")
@@ -140,7 +150,9 @@ _LOCK_COST = TableSpec(
         *_of_cell(*UNIT_COLUMNS[1:]),
         Column("variant", of=lambda cost: cost.name, label=True),
         *_of_cell(
-            Column("objects/s", of=lambda cell: cell.objects_per_second, digits=1), Column("95% within", of=interval)
+            Column("objects/s", of=lambda cell: cell.objects_per_second, digits=1),
+            Column("95% within", of=interval),
+            *UNIT_AMOUNT_COLUMNS,
         ),
         *_cost_columns("objects/s", lambda cost: cost.rate, lambda ratio: 1 - ratio),
         *_of_cell(_service_ms("mean", "mean", "ms/object")),
@@ -161,6 +173,7 @@ _LIFE_CYCLE = TableSpec(
         _service_ms("mean", "mean"),
         _service_ms("p50", "p50"),
         _service_ms("p99", "p99"),
+        *UNIT_AMOUNT_COLUMNS[:2],
         Column("done", of=lambda cell: sum(result.objects for result in cell.results)),
         Column("failed", of=lambda cell: cell.errors),
     ),

@@ -13,9 +13,21 @@ from typing import NamedTuple
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
+from results.measures import amounts
 from results.model import FirstError, Latency, Result
 from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
-from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval, number
+from results.table import (
+    NOT_MEASURED,
+    UNIT_AMOUNT_COLUMNS,
+    UNIT_COLUMNS,
+    Cell,
+    Column,
+    Table,
+    TableSpec,
+    columns_of,
+    interval,
+    number,
+)
 from results.tables.lock_cost import life_cycle_table, lock_cost_table
 from results.tables.session_time import SessionTimeFit, fit_session_time
 from results.tables.usage import limits_table, per_object_table, requests_table, resource_table, server_resources_table
@@ -34,6 +46,7 @@ from results.units import (
 )
 
 OPERATIONS = ("archive", "retrieve")
+AMOUNTS = "amounts"  # name of the table of every cell's amounts
 
 _SETUP_AT_ZERO = "set-up held at 0: the free fit was negative"
 _TWO_POINTS = "two columns only: the line passes through both and leaves no residual"
@@ -57,6 +70,7 @@ def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) 
         lock_cost_table(results),
         life_cycle_table(results),
         session_time_table(results),
+        amounts_table(results),
         latency_table(results),
         resource_table(results),
         limits_table(results),
@@ -107,8 +121,8 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
         name=f"{operation}-{quantity.replace('_', '-')}",
         title=f"{heading}, {warmth} data" if operation == "retrieve" else heading,
         columns=_pivot_columns(session_lengths(cells)),
-        caption=f"One client{_repetitions(cells.values())}. Published: {NAME}, Figure {10 if of_paper else 9};"
-        f" ratio: measured / published.{unit_note}",
+        caption=f"One client{_repetitions(cells.values())}. {_amounts(cells.values())} Published: {NAME}, Figure"
+        f" {10 if of_paper else 9}; ratio: measured / published.{unit_note}",
         across="objects per session",
     ).table((size, what, show) for size in object_sizes(cells) for what, show in kinds.items())
 
@@ -151,7 +165,8 @@ def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, seri
         name=f"parallel-{operation}" if series <= len(OPERATIONS) else f"parallel-{operation}-{count}",
         title=f"{heading}, {warmth} data" if operation == "retrieve" else heading,
         columns=_pivot_columns(clients),
-        caption=f"Each client has its own session{_repetitions(chosen.values())}. MB/s: 10^6 bytes per second."
+        caption=f"Each client has its own session{_repetitions(chosen.values())}. {_amounts(chosen.values())} MB/s:"
+        " 10^6 bytes per second."
         + (f" Published: {NAME}, Figure 5, quoted for the smallest and the largest size." if quoted else ""),
         across="clients",
     ).table(
@@ -159,6 +174,33 @@ def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, seri
         for size in object_sizes(chosen)
         for what, show in kinds.items()
         if size in quoted or show is not published
+    )
+
+
+def amounts_table(results: Sequence[Result]) -> Table:
+    """Return the measured seconds, sessions and objects of every cell."""
+    return _AMOUNTS.table(all_cells(results).values())
+
+
+_AMOUNTS = TableSpec(
+    AMOUNTS,
+    "What each rate rests on",
+    (
+        *UNIT_COLUMNS,
+        Column("rate", "objects/s", lambda cell: cell.objects_per_second, 2, lambda cell: cell.doubts),
+        *UNIT_AMOUNT_COLUMNS,
+    ),
+    "The measured time, and the whole sessions and the objects in it. With repetitions: the median rate, and the"
+    " smallest amounts.",
+)
+
+
+def _amounts(cells: Iterable[Unit]) -> str:
+    """Return the smallest amounts of the cells of a matrix, which has no room for those of each, as a sentence."""
+    least = amounts([result for cell in cells for result in cell.results])
+    return (
+        f"Each cell was measured for at least {least.seconds_min:,.2f} s, and has at least {least.sessions_min:,}"
+        f" session{'' if least.sessions_min == 1 else 's'} and {least.objects_min:,} objects."
     )
 
 

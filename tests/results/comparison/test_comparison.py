@@ -374,6 +374,7 @@ def test_the_document_has_every_number_under_a_name_with_its_unit(three: Compari
         "platform": "versitygw", "objects_per_second": 144, "megabytes_per_second": pytest.approx(1.179648),
         "object_response_ms_mean": pytest.approx(1100 / 144), "object_service_ms_p50": pytest.approx(1000 / 144),
         "object_service_ms_p99": pytest.approx(3000 / 144), "errors": 0, "repetitions": 3, "notes": [],
+        "seconds_min": pytest.approx(1000 / 147), "sessions_min": 40, "objects_min": 1000,
     }  # fmt: skip
     assert large["ratios"][0].keys() == {
         "platform", "ratio", "low", "high", "p", "adjusted_p", "verdict", "no_verdict_because", "pairs",
