@@ -2,7 +2,7 @@
 
 A tile's score is the geometric mean over its applications of their throughput divided by the reference tile's. One
 application that is twice as fast therefore cannot compensate for two that are half as fast. Tiles add up. If a
-criterion failed, there is no score.
+criterion failed, or the phase is void, there is no score.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from results.mixed.reference_tile import ReferenceTile
 from results.mixed.tiles import APPLICATIONS, Scale, Tile, TileTrial
 from results.model import CriterionResult
 from results.table import Cell, Column, Table, TableSpec, number
+from results.tables.headline import failed_conditions, in_brackets
+from results.verdict import void_because
 
 _TOLD_MAX = 2  # failed criteria that are named
 
@@ -29,11 +31,14 @@ class Score:
     tiles: float
     value: float | None
     reason: str = ""
+    failed: tuple[str, ...] = ()  # conditions of a headline that the score fails
 
     def __str__(self) -> str:
-        """Return "3.42@4 tiles"."""
+        """Return "3.42@4 tiles", with the conditions of a headline that it fails."""
         count = f"{self.tiles:g} tile{'' if self.tiles == 1 else 's'}"
-        return f"no score at {count}: {self.reason}" if self.value is None else f"{self.value:.2f}@{count}"
+        if self.value is None:
+            return f"no score at {count}: {self.reason}"
+        return f"{self.value:.2f}@{count}{in_brackets(self.failed)}"
 
 
 def score_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
@@ -76,7 +81,8 @@ def scale_score(
         if reason or None in tiles:
             return Score(scale.tiles, None, reason)
         scores.append(sum(score for score in tiles if score is not None))
-    return Score(scale.tiles, median_low(scores))
+    measured = (result for trial in scale.trials for result in trial.results if result.application in weights)
+    return Score(scale.tiles, median_low(scores), failed=failed_conditions(measured))
 
 
 def best_score(scores: Sequence[Score]) -> Score | None:
@@ -95,20 +101,30 @@ def score_table(
     criteria: Sequence[CriterionResult],
     reference: ReferenceTile,
     weights: Mapping[str, float] | None = None,
+    withheld: str = "",
 ) -> Table:
     """Return each tile's ratios and their mean, and the score of each number of tiles.
+
+    ``withheld``: why no score is shown; empty: it is shown.
 
     Raises ScenarioError as ``score_weights``.
     """
     shares = score_weights(weights)
-    scores = [scale_score(scale, criteria, reference, shares) for scale in scales]
+    scores = [
+        Score(scale.tiles, None, withheld) if withheld else scale_score(scale, criteria, reference, shares)
+        for scale in scales
+    ]
     best = best_score(scores)
     told = f"{str(best)[0].upper()}{str(best)[1:]}." if best else ""
 
     def shown(row: _Scored) -> Cell:
         scale, whole, tile = row
         if tile is None:
-            return number(whole.value, 2) if whole.value is not None else Cell("no score", None, (whole.reason,))
+            return (
+                Cell("no score", None, (whole.reason,)) if whole.value is None else number(whole.value, 2, whole.failed)
+            )
+        if withheld:
+            return Cell("withheld", None, (withheld,))
         means = [mean for each in scale.all_of(tile) if (mean := tile_score(each, reference, shares)) is not None]
         return number(median_low(means) if len(means) == len(scale.trials) else None, 2)
 
@@ -153,6 +169,9 @@ def _ratio(throughput: float | None, reference: ReferenceTile, application: str)
 def _why_none(trial: TileTrial, criteria: Sequence[CriterionResult], weights: Mapping[str, float]) -> str:
     """Return why a trial has no score; empty if it has one."""
     judged = [criterion for criterion in criteria if criterion.position == trial.position]
+    void = next((reason for result in trial.results if (reason := void_because(result, criteria))), "")
+    if void:
+        return f"void: {void}"
     failed = [f"{each.workload}: {each.name}" if each.workload else each.name for each in judged if not each.passed]
     if failed:
         more = f" and {len(failed) - _TOLD_MAX} more" if len(failed) > _TOLD_MAX else ""

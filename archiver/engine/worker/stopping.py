@@ -19,7 +19,7 @@ NO_END_NS = 2**62
 LOOK_FACTOR = 1.5  # number of sessions at the next look at the precision, relative to this one's
 
 
-class Measured(NamedTuple):
+class MeasuredSpan(NamedTuple):
     """The measured time of one client; CLOCK_MONOTONIC nanoseconds. Rows that end before it are warm-up, after it
     drain.
     """
@@ -49,8 +49,8 @@ class SessionStop:
         self.settled = False
 
     @property
-    def measured(self) -> Measured:
-        return Measured(self.measured_from_ns or NO_END_NS, NO_END_NS)
+    def measured(self) -> MeasuredSpan:
+        return MeasuredSpan(self.measured_from_ns or NO_END_NS, NO_END_NS)
 
     def wants_session(self, now_ns: int) -> bool:
         """Return whether another session may start at ``now_ns``. The first measured session starts the clock."""
@@ -136,9 +136,11 @@ class WindowStop:
         return not self._window.ended_early
 
     @property
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredSpan:
         """Return the measured time so far: it has no end while the client is measured."""
-        return Measured(self.measured_from_ns or NO_END_NS, NO_END_NS if self._is_measuring else self.measured_to_ns)
+        return MeasuredSpan(
+            self.measured_from_ns or NO_END_NS, NO_END_NS if self._is_measuring else self.measured_to_ns
+        )
 
     def wants_session(self, now_ns: int) -> bool:
         return self._window.clients_measuring > 0
@@ -176,8 +178,8 @@ class EverythingStop:
         self.measured_from_ns = start_ns
 
     @property
-    def measured(self) -> Measured:
-        return Measured(self.measured_from_ns, NO_END_NS)
+    def measured(self) -> MeasuredSpan:
+        return MeasuredSpan(self.measured_from_ns, NO_END_NS)
 
     def wants_session(self, now_ns: int) -> bool:
         return True

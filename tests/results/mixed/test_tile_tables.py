@@ -19,6 +19,7 @@ from results.mixed.tile_tables import (
     web_scan_table,
 )
 from results.mixed.tiles import Scale, tile_scales
+from results.mixed.workloads import workloads_table
 from results.model import Result
 from results.table import NOT_MEASURED, Table
 from results.text import render_csv, render_text
@@ -59,6 +60,18 @@ def measured(table: Table) -> list[list[str]]:
 def only(results: Sequence[Result]) -> Scale:
     (scale,) = tile_scales(results)
     return scale
+
+
+def test_workloads_are_shown_with_their_seconds_sessions_and_objects(run: TileRun) -> None:
+    """Sessions and objects of copies add up; the shortest time is shown. A part has objects alone."""
+    copies = [
+        run.email(1, seconds=90.0, sessions=30, objects=300),
+        run.email(2, seconds=80.0, sessions=20, objects=200),
+    ]
+    table = workloads_table(copies, "tiles")
+    rows = {row[3].text: {c.name: cell for c, cell in zip(table.columns, row, strict=True)} for row in table.rows}
+    assert [rows["all"][name].number for name in ("measured", "sessions", "objects")] == [80.0, 50, 500]
+    assert [rows["log"][name].text for name in ("measured", "sessions", "objects")] == ["", "", "55,978"]
 
 
 # ---- e-mail
@@ -111,6 +124,25 @@ def test_a_tile_that_is_too_slow_supports_none_and_says_why(
     assert found.reasons == ((reason,) if reason else ())
     assert found.supported == (None if reason else 2466)
     assert found.possible == 2466
+
+
+def test_mailboxes_are_void_where_the_client_was_the_limit(run: TileRun) -> None:
+    """Also by the limits of Jetstress, which the scenario does not judge."""
+    slow = [run.email(1, retrieve_ms=30.0), run.web(1, limited_by="client")]
+    for criteria in ([], [criterion("tile 1 e-mail", "object_ms.mean <= 20 (retrieve)", 20, 30.0, False)]):
+        (scale,) = tile_scales(slow)
+        found = all_mailboxes(scale, criteria)
+        assert (found.supported, found.is_void) == (None, True)
+        assert [row[-1] for row in measured(email_table([scale], criteria))] == ["void", "void"]
+    (scale,) = tile_scales([run.email(1), run.web(1, limited_by="client")])
+    assert all_mailboxes(scale, []).supported == 2466
+    (scale,) = tile_scales([*slow, run.email(2, retrieve_ms=30.0, position=2, scale=1.0)])
+    assert not all_mailboxes(scale, []).is_void  # the second trial failed where it could be judged
+
+
+def test_mailboxes_of_a_short_measurement_are_marked(run: TileRun) -> None:
+    table = totals_table([only([run.email(1, seconds=2.0)])], [])
+    assert (table.rows[0][1].text, table.rows[0][1].notes) == ("2,466", ("measured for 2.00 s",))
 
 
 def test_a_scenario_may_set_other_limits_than_jetstress(run: TileRun) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.engine.worker.stopping import NO_END_NS, Measured, SessionStop, SharedWindow, WindowStop
+from archiver.engine.worker.stopping import NO_END_NS, MeasuredSpan, SessionStop, SharedWindow, WindowStop
 from scenarios.reading.reader import read_scenario
 from scenarios.work.sessions import InWindow, Sessions, UntilPrecise
 
@@ -83,12 +83,12 @@ def test_warm_up_sessions_count_for_nothing() -> None:
 def test_the_measured_time_starts_when_the_first_measured_session_opens() -> None:
     stop = SessionStop(RULE, SESSION_BYTES)
     assert stop.wants_session(START_NS)
-    assert stop.measured == Measured(NO_END_NS, NO_END_NS)  # all that ends by now is warm-up
+    assert stop.measured == MeasuredSpan(NO_END_NS, NO_END_NS)  # all that ends by now is warm-up
     stop.session_ended(START_NS, START_NS + SECOND)
     assert stop.measured_to_ns == 0
     assert stop.wants_session(START_NS + 2 * SECOND)
     assert stop.measured_from_ns == START_NS + 2 * SECOND
-    assert stop.measured == Measured(START_NS + 2 * SECOND, NO_END_NS)
+    assert stop.measured == MeasuredSpan(START_NS + 2 * SECOND, NO_END_NS)
     stop.session_ended(START_NS + 2 * SECOND, START_NS + 3 * SECOND)
     assert stop.wants_session(START_NS + 4 * SECOND)
     assert stop.measured_from_ns == START_NS + 2 * SECOND  # set once
@@ -149,13 +149,13 @@ def end_sessions(stop: WindowStop, *ends: float) -> None:
 def test_each_client_is_measured_between_two_of_its_own_session_ends() -> None:
     one, other = window(2)
     end_sessions(one, 0.4)
-    assert one.measured == Measured(NO_END_NS, NO_END_NS)  # its first session ended in the warm-up
+    assert one.measured == MeasuredSpan(NO_END_NS, NO_END_NS)  # its first session ended in the warm-up
     end_sessions(one, 0.9, 2.0, 3.4)
-    assert one.measured == Measured(at(0.9), NO_END_NS)
+    assert one.measured == MeasuredSpan(at(0.9), NO_END_NS)
     end_sessions(one, 3.7)
-    assert one.measured == Measured(at(0.9), at(3.7))
+    assert one.measured == MeasuredSpan(at(0.9), at(3.7))
     end_sessions(other, 2.5, 6.0)
-    assert other.measured == Measured(at(2.5), at(6.0))
+    assert other.measured == MeasuredSpan(at(2.5), at(6.0))
     assert one.settled
     assert other.settled
 
@@ -165,7 +165,7 @@ def test_a_client_keeps_up_the_load_until_all_are_measured() -> None:
     end_sessions(one, 0.6, 3.6)
     assert one.wants_session(at(3.6))
     end_sessions(one, 4.6)
-    assert one.measured == Measured(at(0.6), at(3.6))  # later sessions are drain
+    assert one.measured == MeasuredSpan(at(0.6), at(3.6))  # later sessions are drain
     end_sessions(other, 0.6, 5.0)
     assert not one.wants_session(at(5.0))
     assert not other.wants_session(at(5.0))
@@ -176,7 +176,7 @@ def test_sessions_longer_than_the_window_are_measured_whole() -> None:
     end_sessions(one, 9.0)
     assert one.wants_session(at(9.0))
     end_sessions(one, 18.0)
-    assert one.measured == Measured(at(9.0), at(18.0))
+    assert one.measured == MeasuredSpan(at(9.0), at(18.0))
 
 
 def test_the_first_client_to_run_out_ends_the_window_for_all() -> None:
@@ -185,10 +185,10 @@ def test_the_first_client_to_run_out_ends_the_window_for_all() -> None:
     end_sessions(other, 0.7, 1.7)
     one.ran_out(at(1.8))
     one.client_ended()
-    assert one.measured == Measured(at(0.6), at(1.6))
+    assert one.measured == MeasuredSpan(at(0.6), at(1.6))
     assert other.wants_session(at(1.8))  # its session is finished, and the last
     end_sessions(other, 2.7)
-    assert other.measured == Measured(at(0.7), at(2.7))
+    assert other.measured == MeasuredSpan(at(0.7), at(2.7))
     assert not other.wants_session(at(2.7))
     assert not one.settled
     assert not other.settled
