@@ -24,6 +24,7 @@ from results.database import RunDatabase
 from results.model import Latency, Result
 from results.reference.published import NAME, PublishedCell, dr550
 from results.tables.headline import failed_conditions
+from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
 from results.units import NO_RESULTS, Unit, UnitKey, all_cells, cell_of, joined
 
 BEYOND_MAX = 4.0
@@ -60,9 +61,9 @@ class RateCell:
     clients: int
     objects_per_second: Range
     doubts: tuple[str, ...] = ()
-    session_p99_ms: float | None = None  # maximum over the repetitions
+    session_p99_ms: float | None = None  # over all repetitions
     first_byte_ms: float | None = None  # mean: opening a session, then the first byte of an object
-    first_byte_p99_ms: float | None = None  # of the object alone; maximum over the repetitions
+    first_byte_p99_ms: float | None = None  # of the object alone, over all repetitions
     failed: tuple[str, ...] = ()  # conditions of a headline that it fails; a published cell has none
 
     def __str__(self) -> str:
@@ -232,6 +233,7 @@ def measured_surface(database: RunDatabase) -> RateSurface:
         platform=run.platform.name,
         remarks=tuple(remarks),
         opening_request=_OPENING_REQUESTS.get(run.settings.get("session_open", "")),
+        times=stored_times(database),
     )
 
 
@@ -254,8 +256,12 @@ def surface_of(
     platform: str = "",
     remarks: tuple[str, ...] = (),
     opening_request: OpeningRequest | None = None,
+    times: StoredTimes = NO_TIMES,
 ) -> RateSurface:
-    """Return the rates of these cells (at least one), without those in which nothing was done."""
+    """Return the rates of these cells (at least one), without those in which nothing was done.
+
+    ``times`` has the histograms of repetitions; without them, cells of several repetitions have no percentiles.
+    """
     repeated = max(len(cell.samples) for cell in measured)
     return RateSurface(
         source=source,
@@ -263,7 +269,7 @@ def surface_of(
         spread="95% intervals over the repetitions"
         if repeated > 1
         else "unknown: each cell was measured once; run again with --repeat 5",
-        cells=_by_operation(_measured_cell(cell) for cell in measured if cell.objects_per_second > 0),
+        cells=_by_operation(_measured_cell(cell, times) for cell in measured if cell.objects_per_second > 0),
         remarks=remarks,
         opening_request=opening_request,
     )
@@ -277,7 +283,7 @@ def _by_operation(cells: Iterable[RateCell]) -> dict[tuple[str, int], dict[tuple
     return found
 
 
-def _measured_cell(cell: Unit) -> RateCell:
+def _measured_cell(cell: Unit, times: StoredTimes) -> RateCell:
     found = cell.estimate
     # The median may be outside the interval of the mean. The range includes both.
     rate = Range(found.median)
@@ -289,9 +295,9 @@ def _measured_cell(cell: Unit) -> RateCell:
         *cell.key[:4],
         objects_per_second=rate,
         doubts=cell.doubts,
-        session_p99_ms=_worst_p99([result.session_service_ms for result in cell.results]),
+        session_p99_ms=_p99(times.over("session_service", cell.results)),
         first_byte_ms=None if opened is None or first_byte is None else opened + first_byte,
-        first_byte_p99_ms=_worst_p99([result.first_byte_ms for result in cell.results]),
+        first_byte_p99_ms=_p99(times.over("first_byte", cell.results)),
         failed=failed_conditions(cell.results),
     )
 
@@ -392,8 +398,8 @@ def _mean(latencies: Sequence[Latency | None]) -> float | None:
     return sum(latency.mean * latency.count for latency in known) / sum(latency.count for latency in known)
 
 
-def _worst_p99(latencies: Sequence[Latency | None]) -> float | None:
-    return max((latency.p99 for latency in latencies if latency is not None and latency.count), default=None)
+def _p99(latency: Latency | None) -> float | None:
+    return latency.p99 if latency is not None else None
 
 
 def _product(value: float | None, factor: float) -> float | None:

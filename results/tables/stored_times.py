@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from results.tables.responses import Responses
 
 QUANTITIES = (  # whose percentiles tables show
-    "object_service", "attempt", "reconnect", "session_open", "session_close", "lock", "transaction_send",
-    "transaction_commit",
+    "object_service", "attempt", "reconnect", "session_service", "session_open", "session_close", "first_byte", "lock",
+    "transaction_send", "transaction_commit",
 )  # fmt: skip
 
 
@@ -50,8 +50,11 @@ NO_TIMES = StoredTimes()
 
 
 def stored_times(database: RunDatabase) -> StoredTimes:
-    """Return the histograms of a run; none if it has no repetitions, because every result has its own percentiles."""
-    if database.run().repetitions < 2:
+    """Return the histograms of a run with repetitions or with a search, whose steps may repeat a cell.
+
+    Any other run needs none, because every result has its own percentiles.
+    """
+    if database.run().repetitions < 2 and database.search() is None:
         return NO_TIMES
     return StoredTimes(
         {

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from archiver.measure.histogram import Histogram, part_of
+from results.database import HistogramRow, RunDatabase, RunRecord
+from results.model import Latency, Result
 from results.tables.responses import NO_RESPONSES, Responses, merged, responses_of
+from results.tables.stored_times import stored_times
+from tests.results.watched_run import RECORD, phase_record
 
 
 def of(milliseconds: list[float]) -> Responses:
@@ -47,3 +54,31 @@ def test_nothing_has_no_share_and_no_percentile() -> None:
     assert merged([]) is NO_RESPONSES
     assert (NO_RESPONSES.share_within(20.0), NO_RESPONSES.percentile(70)) == (None, None)
     assert of([4.0]).percentile(70) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(("repetitions", "are_needed"), [(1, False), (3, True)])
+def test_histograms_are_read_where_results_repeat(
+    tmp_path: Path, make_result: Callable[..., Result], repetitions: int, are_needed: bool
+) -> None:
+    """Three repetitions of 1, 2 and 3 ms each: the median of all is 2 ms, and the 99th percentile 3 ms."""
+    database = RunDatabase.create(tmp_path / "run.db", RunRecord(**{**RECORD, "repetitions": repetitions}))
+    results = []
+    for number in range(1, repetitions + 1):
+        part = part_of(np.full(100, number * 10**6, dtype=np.int64))
+        latency = Latency(100, *[float(number)] * 7)
+        result = make_result(repetition=number, position=number, session_service_ms=latency)
+        row = HistogramRow(
+            result.workload, "session_service", part.total_ns, part.max_ns,
+            part.indices.astype("<i8").tobytes(), part.counts.astype("<i8").tobytes(),
+        )  # fmt: skip
+        database.add_phase(phase_record(number, result, number * 2.0, number * 2.0 + 1.0, histograms=[row]))
+        results.append(result)
+    times = stored_times(database)
+    database.close()
+    assert bool(times.histograms) is are_needed
+    found = times.over("session_service", results)
+    assert found is not None
+    assert (found.count, found.p99, found.max) == pytest.approx(
+        (100 * repetitions, repetitions, repetitions), rel=0.001
+    )
+    assert (found.p50, found.mean) == pytest.approx(((repetitions + 1) / 2,) * 2, rel=0.001)
