@@ -65,6 +65,9 @@ def _session_time_figure(operation: str, fits: Sequence[FittedTimes], caption: C
             axes.set_xlabel("objects per session (log)")
             axes.tick_params(axis="x", labelbottom=True)
         place_legend(figure, panels, None, left=_RIGHT + 0.01)
+        for line in figure.legends[0].get_lines():
+            if line.get_linestyle() == ":":  # the caption explains dots
+                line.set_linestyle("-")
         facts = [
             f"T = a + b n, one client; published: {NAME}",
             f"dotted line: a session time is more than {RESIDUAL_MAX_PERCENT}% off it",
