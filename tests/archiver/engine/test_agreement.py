@@ -18,12 +18,12 @@ from tests.support.counted import counted, statistics
 from tests.support.runs import keys_of
 
 SMALL = (
-    "--quick", "--set", "objects_per_session=1,10",
+    "--quick",
     "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=150ms", "--set", "stop.warm_up_seconds=50ms",
     "--set", "stop.bytes_max=2MB", "--set", "stop.client_bytes_max=2MB",
 )  # fmt: skip
-BOTH_SIZES = ("--set", "object_sizes=8KiB,64KiB")
-ONE_SIZE = ("--set", "object_sizes=8KiB")
+ALL_CELLS = ("--set", "object_sizes=8KiB,64KiB", "--set", "objects_per_session=1,10")
+SOME_CELLS = ("--set", "object_sizes=8KiB", "--set", "objects_per_session=10")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_reported_is_held_is_counted(
     before = statistics(store)
     log = tmp_path / "log"
     done = archiver(
-        "run", "dr550", *SMALL, *(ONE_SIZE if how else BOTH_SIZES), *how, "--endpoint", store.endpoint,
+        "run", "dr550", *SMALL, *(SOME_CELLS if how else ALL_CELLS), *how, "--endpoint", store.endpoint,
         "--op-log", str(log), "--json", **keys_of(store),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

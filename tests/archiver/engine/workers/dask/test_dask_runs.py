@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,6 +22,7 @@ from archiver.ledger.ledger import Ledger
 from results.database import RunDatabase
 from results.tables.workers import worker_tables, worker_totals
 from tests.archiver.engine.workers.worker_assignments import SHORT, TIMER_NS, assignments
+from tests.support.commands import StartedCommand
 from tests.support.servers.fault_proxy import FaultProxy
 
 FAR_SECONDS = 0.05
@@ -117,19 +117,14 @@ def cluster(folder: Path, processes: ExitStack) -> Cluster:
     return made
 
 
-def archiver(home: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "archiver", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "ARCHIVER_HOME": str(home)},
-    )
+def archiver(home: Path, *arguments: str) -> StartedCommand:
+    return StartedCommand(arguments, {"ARCHIVER_HOME": str(home)})
 
 
-def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def finished(process: StartedCommand) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=240)
-    return process.returncode, out, err
+    process.close()
+    return process.wait(), out, err
 
 
 def database_of(home: Path) -> RunDatabase:
@@ -137,7 +132,7 @@ def database_of(home: Path) -> RunDatabase:
     return RunDatabase.open(path)
 
 
-def wait_for_a_phase(home: Path, process: subprocess.Popen[Any]) -> None:
+def wait_for_a_phase(home: Path, process: StartedCommand) -> None:
     """Until the first phase is committed and the second has begun."""
     while process.poll() is None:
         for path in home.glob("runs/*/run.db"):
