@@ -6,10 +6,11 @@ all the same, with the environment, the folder, the cores and the descriptors of
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import forkserver, process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -52,6 +53,7 @@ class ForkedProcess(ForkServerProcess):
         os.environ.clear()
         os.environ.update(self.environment)
         os.sched_setaffinity(0, self._cores)
+        gc.freeze()  # a collection would copy the memory of all objects that it looks at
         super().run()
 
 
@@ -59,12 +61,23 @@ class _Context(ForkServerContext):
     Process = ForkedProcess
 
 
+def _no_change() -> None:
+    """Let a store start as it is."""
+
+
 class ForkedStore:
     """An embedded store that the server forks, with what its owner uses of subprocess.Popen."""
 
-    def __init__(self, options: Sequence[str], pipes: Mapping[str, int], stderr: IO[bytes]) -> None:
+    def __init__(
+        self,
+        options: Sequence[str],
+        pipes: Mapping[str, int],
+        stderr: IO[bytes],
+        prepare: Callable[[], None] = _no_change,
+    ) -> None:
+        """``prepare`` is called in the new process, before the store starts."""
         ends: dict[str, Connection[Any, Any]] = {option: Connection(os.dup(end)) for option, end in pipes.items()}
-        self._process = ForkedProcess(target=_run_store, args=(options, ends))
+        self._process = ForkedProcess(target=_run_store, args=(options, ends, prepare))
         with open(os.devnull, "r+b") as nothing:
             self._process.descriptors = {0: nothing.fileno(), 1: nothing.fileno(), 2: stderr.fileno()}
             self._process.start()
@@ -85,9 +98,10 @@ class ForkedStore:
         return self._process.exitcode
 
 
-def _run_store(options: Sequence[str], ends: Mapping[str, Connection[Any, Any]]) -> None:
+def _run_store(options: Sequence[str], ends: Mapping[str, Connection[Any, Any]], prepare: Callable[[], None]) -> None:
     from backends.embedded import server
 
+    prepare()
     os.setsid()
     words = [word for option, end in ends.items() for word in (option, str(end.fileno()))]
     sys.argv = ["embedded store", *options, *words]
