@@ -7,11 +7,12 @@ starts them.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import forkserver, process, resource_tracker
 from multiprocessing.connection import Connection
@@ -60,6 +61,7 @@ class ForkedProcess(ForkServerProcess):
         signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
         with suppress(PermissionError):  # the group has ended
             os.setpgid(0, self.group)
+        gc.freeze()  # a collection would copy the memory of all objects that it looks at
         super().run()
 
 
@@ -100,12 +102,23 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+def _no_change() -> None:
+    """Let a store start as it is."""
+
+
 class ForkedStore(Forked):
     """An embedded store."""
 
-    def __init__(self, options: Sequence[str], pipes: Mapping[str, int], stderr: IO[bytes]) -> None:
+    def __init__(
+        self,
+        options: Sequence[str],
+        pipes: Mapping[str, int],
+        stderr: IO[bytes],
+        prepare: Callable[[], None] = _no_change,
+    ) -> None:
+        """``prepare`` is called in the new process, before the store starts."""
         ends: dict[str, Connection[Any, Any]] = {option: Connection(os.dup(end)) for option, end in pipes.items()}
-        store = ForkedProcess(target=_run_store, args=(options, ends))
+        store = ForkedProcess(target=_run_store, args=(options, ends, prepare))
         with open(os.devnull, "r+b") as nothing:
             store.descriptors = {0: nothing.fileno(), 1: nothing.fileno(), 2: stderr.fileno()}
             store.start()
@@ -115,9 +128,10 @@ class ForkedStore(Forked):
         super().__init__(store)
 
 
-def _run_store(options: Sequence[str], ends: Mapping[str, Connection[Any, Any]]) -> None:
+def _run_store(options: Sequence[str], ends: Mapping[str, Connection[Any, Any]], prepare: Callable[[], None]) -> None:
     from backends.embedded import server
 
+    prepare()
     os.setsid()
     words = [word for option, end in ends.items() for word in (option, str(end.fileno()))]
     sys.argv = ["embedded store", *options, *words]

@@ -378,8 +378,8 @@ def test_the_spread_of_session_times_is_that_of_the_measured_sessions() -> None:
         histogram.add(part_of(np.array(milliseconds, dtype=np.int64) * 10**6))
         return Tally(sessions=len(milliseconds), histograms={"session_service": histogram})
 
-    def script(_: object, start_ns: int, tell: Callable[[IntervalReport], None]) -> list[PhaseReport]:
-        tell(report_of({(0, True): tally(900), (0, False): tally(10), (9, False): tally(20, 30)}))
+    def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
+        tell(report_of({(0, "warm-up"): tally(900), (0, "measured"): tally(10), (9, "measured"): tally(20, 30)}))
         return [ends(start_ns, 0.4, 10.4)]
 
     (result,) = carry_out(phase(clients=1), script)[0].results

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,8 +16,43 @@ import msgspec
 
 from archiver.traces.capture.journal import journal_path
 from archiver.traces.format import Trace, TracedOperation
+from tests.support import forks
+from tests.support.commands import _carry_out
 
 HANG_SECONDS = 30.0  # only a test that hangs gets here
+
+
+class RunningCapture:
+    """The forked process of a capture, used as subprocess.Popen is. Its stdout has its messages too."""
+
+    def __init__(self, *options: str) -> None:
+        read_end, write_end = os.pipe()
+        self.stdout = open(read_end)  # noqa: SIM115 - until it has ended
+        self._process = forks.ForkedProcess(target=_carry_out, args=("capture", *options))
+        self._process.descriptors = {1: write_end, 2: write_end}
+        self._process.start()
+        os.close(write_end)
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> int | None:
+        self._process.join(HANG_SECONDS)
+        return self.returncode
+
+    def communicate(self) -> str:
+        """Return the rest of what it writes, as soon as it has ended."""
+        assert self.wait() is not None
+        return self.stdout.read()
 
 
 @dataclass(slots=True)
@@ -26,7 +61,7 @@ class Capture:
 
     out: Path
     endpoint: str
-    process: subprocess.Popen[str]
+    process: RunningCapture
     said: str = ""
 
     @property
@@ -60,7 +95,7 @@ class Capture:
             time.sleep(0.01)
         if at_once:
             self.process.send_signal(signal.SIGINT)
-        self.said = self.process.communicate(timeout=HANG_SECONDS)[0]
+        self.said = self.process.communicate()
         assert self.process.returncode == 0, self.said
         assert not journal_path(self.out).exists()
         return list(Trace.open(self.out).operations(must_rise=True))
@@ -68,20 +103,13 @@ class Capture:
 
 def run(*options: str | Path) -> subprocess.CompletedProcess[str]:
     """A command that ends by itself."""
-    return subprocess.run(
-        [sys.executable, "-m", "archiver", "capture", *map(str, options)],
-        capture_output=True, text=True, timeout=HANG_SECONDS, check=False,
-    )  # fmt: skip
+    return archiver_within(HANG_SECONDS, ["capture", *map(str, options)], {})
 
 
 @contextmanager
 def capturing(out: Path, upstream: str, *options: str) -> Iterator[Capture]:
     """A capture for as long as the block lasts."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "archiver", "capture", "--upstream", upstream, str(out), *options],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
+    process = RunningCapture("--upstream", upstream, str(out), *options)
     with closing(process.stdout):
         try:
             line = process.stdout.readline()

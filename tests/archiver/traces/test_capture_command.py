@@ -109,7 +109,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_traffic(tmp_path: Path, upst
             ask(capture, "later")
         resource.prlimit(capture.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         capture.process.send_signal(signal.SIGINT)
-        said = capture.process.communicate(timeout=HANG_SECONDS)[0]
+        said = capture.process.communicate()
     assert capture.process.returncode == 1
     assert "ends before the traffic did" in said
     assert [row.key for row in Trace.open(out).operations()] == ["b/before"]

@@ -26,12 +26,13 @@ from backends.embedded.s3 import credentials
 from tests.support import forks
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores are executed, as Archiver does it."""
     forks.execute(monkeypatch)
 
 
+@pytest.mark.usefixtures("executed")
 def test_a_started_store_answers_and_keeps_its_secrets(data_dir: Path, connect: Callable[..., Any]) -> None:
     with process.start(data_dir) as store:
         assert connect(store).list_buckets()["Buckets"] == []
@@ -53,6 +54,7 @@ def test_its_segments_can_be_dropped_from_memory(data_dir: Path, connect: Callab
         assert [path.suffix for path in store.data_files()] == [".seg"]
 
 
+@pytest.mark.usefixtures("executed")
 def test_a_port_in_use_is_said(data_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -88,6 +90,7 @@ def test_a_store_ends_with_its_owner_even_if_that_is_killed(data_dir: Path) -> N
     os.close(watched)
 
 
+@pytest.mark.usefixtures("executed")
 def test_stopping_finishes_what_is_under_way(data_dir: Path, connect: Callable[..., Any]) -> None:
     store = process.start(data_dir)
     connect(store).create_bucket(Bucket="b-1")
@@ -110,6 +113,7 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     return paths
 
 
+@pytest.mark.usefixtures("executed")
 def test_tls(data_dir: Path, certificate: tuple[Path, Path]) -> None:
     with process.start(data_dir, tls_certificate=certificate[0], tls_key=certificate[1]) as store:
         assert store.endpoint.startswith("https://")

@@ -23,8 +23,8 @@ SHIM = Path(__file__).parents[3] / "backends" / "tsm" / "shim"
 _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
 _FLAGS = ("-std=gnu11", "-fvisibility=hidden", "-pthread", f"-I{SHIM}", f"-I{SHIM / 'include'}", *_WARNINGS)
 
-SHARED = ("-O2", "-fPIC", "-shared")
-PROGRAM = ("-O2", "-g")
+PROGRAM = ("-O2", "-g1", "-fPIC")  # as the library, whose objects it then shares
+SHARED = (*PROGRAM, "-shared")
 SANITIZED = ("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
@@ -62,7 +62,7 @@ class Compiler:
         return output
 
     def _object(self, command: str, flags: Sequence[str], source: Path) -> Path:
-        compiling = [flag for flag in flags if flag != "-shared"]
+        compiling = [flag for flag in flags if flag != "-shared" and not flag.startswith("-Wl,")]
         made_of = hashlib.sha256(repr((compiling, str(source))).encode()).hexdigest()[:16]
         found = self.folder / f"{source.stem}-{made_of}.o"
         if not found.exists():

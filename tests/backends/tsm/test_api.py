@@ -47,8 +47,12 @@ def test_our_library_has_every_function_and_is_as_new_as_its_header(shim: Path) 
     )  # fmt: skip
 
 
-def test_of_another_makers_library_nobody_knows_whether_it_encrypts(compiler: Compiler, server: Server) -> None:
-    theirs = compiler.compile("other.so", (*SHARED, "-DarchiverQueryEncryption=something_of_their_own"))
+def test_of_another_makers_library_nobody_knows_whether_it_encrypts(
+    compiler: Compiler, server: Server, tmp_path: Path
+) -> None:
+    script = tmp_path / "symbols"
+    script.write_text("{ local: archiverQueryEncryption; };")
+    theirs = compiler.compile("other.so", (*SHARED, f"-Wl,--version-script={script}"))
     backend = Server(server.store, theirs, server.configuration).backend()
     assert backend.profile().tls is None
 

@@ -34,8 +34,9 @@ def test_a_full_run_has_the_papers_five_figures(full_run: list[Result]) -> None:
 
 
 def test_the_same_results_give_the_same_bytes(full_run: list[Result]) -> None:
+    """One figure of each kind; the tests of documents compare all of them."""
     first, second = (build_figures(full_run, CAPTION) for _ in range(2))
-    for name in first:
+    for name in ("figure-1-archive-objects-per-second", "figure-5-parallel-clients-250"):
         assert svg_bytes(first[name]) == svg_bytes(second[name]), name
         png = png_bytes(first[name])
         assert png == png_bytes(second[name]), name

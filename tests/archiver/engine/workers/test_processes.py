@@ -18,7 +18,7 @@ from tests.archiver.engine.workers.worker_assignments import LONG, SHORT, assign
 from tests.support import forks
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are executed, as Archiver does it."""
     forks.execute(monkeypatch)
@@ -131,6 +131,7 @@ def test_a_fault_that_nobody_foresaw_comes_with_its_place(workers: WorkerProcess
         workers.run([assignments(LONG)[0], broken], at_once, lambda report: None)
 
 
+@pytest.mark.usefixtures("executed")
 def test_closing_ends_every_worker() -> None:
     workers = WorkerProcesses(2, [])
     pids = worker_ids()
@@ -153,6 +154,7 @@ def test_an_interrupted_phase_hands_on_what_was_measured(workers: WorkerProcesse
     assert objects(reports) > 0
 
 
+@pytest.mark.usefixtures("executed")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_all_processes_ends_no_worker(number: signal.Signals) -> None:
     workers = WorkerProcesses(2, [])
