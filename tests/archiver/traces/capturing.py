@@ -17,7 +17,7 @@ import msgspec
 from archiver.traces.capture.journal import journal_path
 from archiver.traces.format import Trace, TracedOperation
 from tests.support import forks
-from tests.support.commands import _carry_out
+from tests.support.commands import _carry_out, archiver_within
 
 HANG_SECONDS = 30.0  # only a test that hangs gets here
 
