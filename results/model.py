@@ -341,6 +341,7 @@ class SearchStep:
     scale: int
     positions: tuple[int, ...]  # positions of its phases
     passed: bool
+    void: str = ""  # why the trial says nothing about the platform: it neither passed nor failed; empty: valid
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,10 @@
-"""The verdict on a run. Run, resume, reports and the verification of bundles all use this one function.
+"""The verdict on a run. Run, search, resume, reports, scores and the verification of bundles all use these functions.
 
-It reads only what the database stores, so a verdict can be computed again from the record.
+They read only what the database stores, so a verdict can be computed again from the record.
+
+A criterion that was missed says nothing about the platform if the client was the limit of its phase: more client
+machines might have met it. Such a phase is void. A criterion that was met stays met, because a slow client only makes
+numbers worse.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from typing import Literal
 from results.model import CriterionResult, Result, SearchOutcome
 
 Verdict = Literal["void", "pass", "fail", "none"]
+CLIENT_LIMIT = "the client was the limit while a criterion was missed: more client machines needed"
 
 
 def verdict(
@@ -18,16 +23,43 @@ def verdict(
 ) -> Verdict:
     """Return the verdict on a run that completed all its phases.
 
-    A search passes if some scale met every criterion. Any other run is void if the client invalidated a result. It
-    fails if infrastructure operations lost content or protection, if a phase lost workers, or if a criterion was
-    missed. ``is_judged`` states whether the scenario has criteria; without criteria the verdict is none.
+    A search passes if some scale met every criterion. It is void if it met none and ended at a void step. Any other run
+    has the verdict of its phases. ``is_judged`` states whether the scenario has criteria; without criteria the verdict
+    of valid phases is none.
     """
     if search is not None:
-        return "pass" if search.largest is not None else "fail"
+        if search.largest is not None:
+            return "pass"
+        return "void" if any(step.void for step in search.steps) else "fail"
+    found = phases_verdict(results, criteria)
+    return "none" if found == "pass" and not is_judged else found
+
+
+def phases_verdict(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> Literal["void", "pass", "fail"]:
+    """Return the verdict on one or more phases from all their results and criteria.
+
+    It is void if the client invalidated a result. It is fail if infrastructure operations lost content or protection,
+    if a phase lost workers, or if a criterion was missed in a phase that is valid. It is void if criteria were missed
+    in void phases only.
+    """
     if any(result.void for result in results):
         return "void"
     if any(result.lost or result.incomplete is not None for result in results):
         return "fail"
-    if not is_judged:
-        return "none"
-    return "pass" if all(each.passed for each in criteria) else "fail"
+    missed = {criterion.position for criterion in criteria if not criterion.passed}
+    if missed - void_positions(results, criteria):
+        return "fail"
+    return "void" if missed else "pass"
+
+
+def void_positions(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> set[int]:
+    """Return the positions of the phases that say nothing about the platform."""
+    return {result.position for result in results if void_because(result, criteria)}
+
+
+def void_because(result: Result, criteria: Sequence[CriterionResult]) -> str:
+    """Return why a result says nothing about the platform; empty if it is valid. ``criteria`` are those of its run."""
+    if result.void or result.limited_by != "client":
+        return result.void
+    missed = any(not each.passed and each.position == result.position for each in criteria)
+    return CLIENT_LIMIT if missed else ""

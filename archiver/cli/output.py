@@ -99,7 +99,7 @@ def facts(database: RunDatabase) -> dict[str, str]:
         lock += f" (first lock read back: {run.lock_verified})"
     results = database.results()
     warm_up = sum(result.warm_up_objects for result in results)
-    verdict = run_verdict(run.verdict, results)
+    verdict = run_verdict(run.verdict, results, database.criteria())
     offset = platform.server_clock_offset_seconds
     return {
         **({"verdict": verdict} if verdict else {}),

@@ -38,7 +38,9 @@ from archiver.values.record import Operation
 from archiver.watch.sampler import ResourceSampler
 from backends.base import HasSecondPlace, Location, RunPlan
 from results.database import FILE_NAME, RunDatabase, RunRecord
+from results.model import Result
 from results.resources import CLIENT
+from results.verdict import phases_verdict
 from scenarios.model import Phase, Scenario, archived_max
 from scenarios.reading.reader import phases_at
 
@@ -88,19 +90,26 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
                 reason = next(result.incomplete for result in results if result.incomplete)
                 search.stopped(f"{asked.name} {scale} is incomplete: {phases[-1].label}: {reason}")
                 break
-            if any(result.void for result in results):
-                first = next(result for result in results if result.void)
-                search.stopped(f"{asked.name} {scale} is void: {first.workload}: {first.void}")
+            positions = tuple(phase.position for phase in phases)
+            found = phases_verdict(results, run.outcome.criteria[judged:])
+            if found == "void":
+                search.voided(scale, _void_step(f"{asked.name} {scale}", results), positions)
                 break
-            passed = all(each.passed for each in run.outcome.criteria[judged:])
-            passed = passed and not any(result.lost for result in results)
-            search.judged(scale, passed, tuple(phase.position for phase in phases))
+            search.judged(scale, found == "pass", positions)
             position += len(phases)
     finally:  # also after an interruption
         if search.next_scale() is not None:
             search.stopped("the run broke off")
         run.outcome.search = search.outcome()
         run.database.set_search(run.outcome.search)
+
+
+def _void_step(step: str, results: Sequence[Result]) -> str:
+    """Return why a step of a search is void, for its end."""
+    for result in results:
+        if result.void:
+            return f"{step} is void: {result.workload}: {result.void}"
+    return f"client limit reached at {step}: more client machines needed"
 
 
 def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | None:

@@ -1,7 +1,7 @@
 """Mailboxes: the number that a tile's e-mail supports, or the reason for none.
 
 The number is database operations per second divided by the rate of one mailbox. It counts only if every criterion is
-met. A tile that is too slow supports none at any rate.
+met. A tile that is too slow supports none at any rate. If its phase is void, nothing is known of it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
 from results.mixed.published import email_limits_ms, mailbox_rates
-from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, mean_ms, part_of
+from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, TileTrial, mean_ms, part_of
 from results.model import CriterionResult, Result
+from results.verdict import CLIENT_LIMIT
+
+VOID = f"void: {CLIENT_LIMIT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,11 @@ class Mailboxes:
     supported: int | None
     reasons: tuple[str, ...] = ()
     possible: int | None = None
+
+    @property
+    def is_void(self) -> bool:
+        """Whether nothing is known, because the client was the limit."""
+        return self.supported is None and set(self.reasons) == {VOID}
 
 
 def page_bytes(email: Result) -> int:
@@ -56,7 +64,7 @@ def tile_mailboxes(scale: Scale, number: int, criteria: Sequence[CriterionResult
             (f"what a mailbox asks for is known for pages of {sizes}, not of {format_size(page_bytes(known[0]))}",),
         )
     possible = math.floor(rate / per_mailbox + 1e-9)
-    reasons = [reason for position, tile in emails for reason in _failures(position, tile, criteria)]
+    reasons = [reason for trial in scale.trials for reason in _reasons(trial, number, criteria)]
     return Mailboxes(None if reasons else possible, tuple(dict.fromkeys(reasons)), possible)
 
 
@@ -64,8 +72,11 @@ def all_mailboxes(scale: Scale, criteria: Sequence[CriterionResult]) -> Mailboxe
     """Return the mailboxes that all tiles support together: none if one tile supports none."""
     each = {number: tile_mailboxes(scale, number, criteria) for number in scale.numbers}
     failed = [number for number, mailboxes in each.items() if mailboxes.supported is None]
+    void = [number for number in failed if each[number].is_void]
     known = [mailboxes.possible for mailboxes in each.values() if mailboxes.possible is not None]
     possible = sum(known) if len(known) == len(each) else None
+    if void and void == failed:
+        return Mailboxes(None, (VOID,), possible)
     if failed:
         others = f"; and {len(failed) - 1} more of {len(each)} tiles support none" if len(failed) > 1 else ""
         return Mailboxes(None, (f"tile {failed[0]}: {each[failed[0]].reasons[0]}{others}",), possible)
@@ -81,6 +92,18 @@ def highest_limit_ms(part: str, scale: Scale, criteria: Sequence[CriterionResult
         if tile.email is not None
     ]
     return max(limits) if limits else dict(zip((RETRIEVE, LOG), email_limits_ms(), strict=True))[part]
+
+
+def _reasons(trial: TileTrial, number: int, criteria: Sequence[CriterionResult]) -> list[str]:
+    """Return why a tile's e-mail does not count in one trial.
+
+    The limits of Jetstress need not be criteria of the scenario, so a phase may be valid in which one was exceeded. The
+    rule is the same: if the client was the limit, nothing follows from what was missed.
+    """
+    found = [
+        each for tile in trial.tiles if tile.number == number for each in _failures(trial.position, tile, criteria)
+    ]
+    return [VOID] if found and any(result.limited_by == "client" for result in trial.results) else found
 
 
 def _failures(position: int, tile: Tile, criteria: Sequence[CriterionResult]) -> list[str]:

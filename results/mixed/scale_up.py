@@ -5,11 +5,12 @@ The worst workload in the worst trial decides about a criterion of a scale.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from results.model import CriterionResult, Result, SearchOutcome
+from results.model import CriterionResult, Result, SearchOutcome, SearchStep
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
+from results.verdict import void_positions
 
 ALL_APPLICATIONS = "all applications"
 THE_RUN = "the run"
@@ -17,6 +18,7 @@ THE_RUN = "the run"
 
 def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result], scale_name: str) -> Table:
     """Return a row for each scale, criterion and application: worst measured value, limit, and number met."""
+    void = void_positions(results, criteria)
     applications = {result.workload: result.application for result in results if result.application}
     groups: dict[tuple[float | None, str, str], list[CriterionResult]] = {}
     for each in criteria:
@@ -29,14 +31,14 @@ def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result
         Column("criterion", of=lambda row: row.name, label=True),
         Column("measured", of=lambda row: _measured(row.worst, row.notes)),
         Column("limit", of=lambda row: Cell(f"{row.worst.limit:g}", row.worst.limit)),
-        Column("held", of=lambda row: _held(sum(each.passed for each in row.judged), len(row.judged)), words=True),
+        Column("held", of=lambda row: _held(row.judged, void), words=True),
     )
     return TableSpec(
         name="criteria",
         title=f"Pass criteria by {scale_name}" if scale_name else "Pass criteria",
         columns=columns if scale_name else columns[1:],
         caption="Of several workloads of a kind, and of several trials, the worst is shown, and how many held. What was"
-        " not measured does not hold.",
+        " not measured does not hold. What was missed while the client was the limit is void.",
     ).table(
         _Judged(*key, judged) for key, judged in sorted(groups.items(), key=lambda group: _scale_first(group[0][0]))
     )
@@ -69,7 +71,7 @@ def search_table(outcome: SearchOutcome) -> Table:
         columns=(
             Column("trial", of=lambda row: row[0], label=True),
             Column(outcome.name, of=lambda row: row[1].scale),
-            Column("every criterion", of=lambda row: "held" if row[1].passed else "failed", words=True),
+            Column("every criterion", of=lambda row: _trial(row[1]), words=True),
             Column("phases", of=lambda row: ", ".join(map(str, row[1].positions)), words=True),
         ),
         caption=search_told(outcome),
@@ -81,7 +83,15 @@ def search_told(outcome: SearchOutcome) -> str:
     found = f"no number of {outcome.name} held"
     if outcome.largest is not None:
         found = f"the largest that held: {outcome.largest:,} {outcome.name}"
+    elif any(step.void for step in outcome.steps):
+        found = f"no number of {outcome.name} could be judged"
     return " ".join(_sentence(part) for part in (found, outcome.confidence, outcome.ended_because) if part)
+
+
+def _trial(step: SearchStep) -> str:
+    if step.void:
+        return "void"
+    return "held" if step.passed else "failed"
 
 
 def _worst(judged: Sequence[CriterionResult]) -> CriterionResult:
@@ -104,10 +114,14 @@ def _measured(criterion: CriterionResult, notes: tuple[str, ...]) -> Cell:
     return Cell(f"{criterion.measured:,.0f}" if "e" in digits else digits, criterion.measured, notes)
 
 
-def _held(held: int, judged: int) -> str:
-    if judged == 1:
-        return "yes" if held else "no"
-    return f"all {judged}" if held == judged else f"{held} of {judged}"
+def _held(judged: Sequence[CriterionResult], void: Container[int]) -> str:
+    held = sum(each.passed for each in judged)
+    unknown = sum(not each.passed and each.position in void for each in judged)
+    if len(judged) == 1:
+        return "void" if unknown else "yes" if held else "no"
+    if held == len(judged):
+        return f"all {held}"
+    return f"{held} of {len(judged)}{f', {unknown} void' if unknown else ''}"
 
 
 def _scale_first(scale: float | None) -> float:

@@ -2,7 +2,7 @@
 
 A tile's score is the geometric mean over its applications of their throughput divided by the reference tile's. One
 application that is twice as fast therefore cannot compensate for two that are half as fast. Tiles add up. If a
-criterion failed, there is no score.
+criterion failed, or the phase is void, there is no score.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from results.mixed.reference_tile import ReferenceTile
 from results.mixed.tiles import APPLICATIONS, Scale, Tile, TileTrial
 from results.model import CriterionResult
 from results.table import Cell, Column, Table, TableSpec, number
+from results.verdict import void_because
 
 _TOLD_MAX = 2  # failed criteria that are named
 
@@ -153,6 +154,9 @@ def _ratio(throughput: float | None, reference: ReferenceTile, application: str)
 def _why_none(trial: TileTrial, criteria: Sequence[CriterionResult], weights: Mapping[str, float]) -> str:
     """Return why a trial has no score; empty if it has one."""
     judged = [criterion for criterion in criteria if criterion.position == trial.position]
+    void = next((reason for result in trial.results if (reason := void_because(result, criteria))), "")
+    if void:
+        return f"void: {void}"
     failed = [f"{each.workload}: {each.name}" if each.workload else each.name for each in judged if not each.passed]
     if failed:
         more = f" and {len(failed) - _TOLD_MAX} more" if len(failed) > _TOLD_MAX else ""

@@ -92,6 +92,7 @@ class TileTrial:
     scale: float
     position: int
     tiles: tuple[Tile, ...]
+    results: tuple[Result, ...]  # of all workloads of the phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,10 @@ def tile_scales(results: Sequence[Result]) -> list[Scale]:
     for result in results:
         if result.copy is not None and result.application in (*APPLICATIONS, EMAIL_CHECK) and not result.is_load:
             of_phase.setdefault(result.position, []).append(result)
-    trials = [_trial(position, of_phase[position]) for position in sorted(of_phase)]
+    trials = [
+        _trial(position, of_phase[position], [result for result in results if result.position == position])
+        for position in sorted(of_phase)
+    ]
     scales = sorted({trial.scale for trial in trials})
     return [Scale(scale, tuple(trial for trial in trials if trial.scale == scale)) for scale in scales]
 
@@ -157,10 +161,10 @@ def total(values: Iterable[float | None]) -> float | None:
     return sum(value for value in known if value is not None) if known and None not in known else None
 
 
-def _trial(position: int, results: Sequence[Result]) -> TileTrial:
+def _trial(position: int, results: Sequence[Result], whole: Sequence[Result]) -> TileTrial:
     numbers = sorted({_number(result) for result in results})
     scale = next((result.scale for result in results if result.scale is not None), float(len(numbers)))
-    return TileTrial(scale, position, tuple(_tile(number, results) for number in numbers))
+    return TileTrial(scale, position, tuple(_tile(number, results) for number in numbers), tuple(whole))
 
 
 def _tile(number: int, results: Sequence[Result]) -> Tile:

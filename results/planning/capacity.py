@@ -6,7 +6,7 @@ carried out. The difference is therefore the plan's own error: the effects that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -24,6 +24,7 @@ from results.planning.plan import (
 )
 from results.planning.rate_surface import RATES_PHASE, PlannedRate, Range, RateSurface, rate_cells, surface_of
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
+from results.verdict import void_positions
 
 NIGHT, DISCOVERY, SINGLE = "nightly archive", "discovery", "single retrieval"
 CAMERAS, PLAYBACK, EDITORS = "camera streams", "playback", "editors"
@@ -78,7 +79,7 @@ def capacity_tables(
         surface = surface_of(list(rates.values()), source=f"the phase {RATES_PHASE!r} of this run")
     if not of_exercise or surface is None:
         return []
-    edge = _edge(of_exercise, criteria)
+    edge = _edge(of_exercise, criteria, void_positions(results, criteria))
     trials = _Trials(results, criteria, edge, surface)
     is_mail = of_exercise[0].application == NIGHT
     lines = list(_mail_lines(trials) if is_mail else _video_lines(trials))
@@ -227,14 +228,25 @@ def _film_answers(surface: RateSurface, film: Result) -> Iterator[_Answer]:
         yield _Answer(found.overlapping.clients, found.seconds.times(1000), (found.overlapping,))
 
 
-def _edge(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> _Edge:
-    """Return the edge as a search finds it: a scale that failed once fails, and so does every larger one."""
+def _edge(results: Sequence[Result], criteria: Sequence[CriterionResult], void: Container[int]) -> _Edge:
+    """Return the edge as a search finds it: a scale that failed once fails, and so does every larger one.
+
+    A scale of which every phase is void neither held nor failed. ``void`` are the positions of void phases.
+    """
     scales = sorted({result.scale for result in results if result.scale is not None})
-    failed = [c.scale for c in criteria if c.scale is not None and not c.passed]
-    held = [scale for scale in scales if not failed or scale < min(failed)]
+    valid = {result.scale for result in results if result.position not in void}
+    missed = [
+        each.scale for each in criteria if each.scale is not None and not each.passed and each.position not in void
+    ]
+    failed = min(missed, default=None)
+    below = [scale for scale in scales if failed is None or scale < failed]
+    held = [scale for scale in below if scale in valid]
     if not held:
-        return _Edge(scales[0], False, f"{scales[0]:,.0f}, the fewest tried, failed: all else was measured there")
-    if failed:
+        what = "failed" if scales[0] in valid else "was void: the client was the limit"
+        return _Edge(scales[0], False, f"{scales[0]:,.0f}, the fewest tried, {what}: all else was measured there")
+    if held[-1] < below[-1]:
+        return _Edge(held[-1], True, f"at least: the client was the limit at {below[-1]:,.0f}")
+    if failed is not None:
         return _Edge(held[-1], True)
     return _Edge(held[-1], True, f"at least: {held[-1]:,.0f}, the most tried, held")
 

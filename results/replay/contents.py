@@ -20,7 +20,7 @@ from results.replay.detail_tables import (
 from results.replay.price import price_tables
 from results.replay.result_tables import infrastructure_table, passing_table, phases_table, summary_table
 from results.replay.trials import READS, WRITES, ReplayedRun, mean_ms
-from results.replay.verdicts import capacity_mark, void_reasons
+from results.replay.verdicts import capacity_mark
 from results.table import Table
 
 SETS = "replay-sets"  # name of the long table
@@ -73,7 +73,7 @@ def replay_document(run: ReplayedRun) -> dict[str, Any]:
         "sets": trial.sets,
         "applications": trial.application_count,
         "verdict": trial.verdict,
-        "void": void_reasons(trial.results),
+        "void": list(trial.void),
         "capacity_ratio_held": not capacity_mark(trial.results),
         "mean_ms": mean_ms(trial.results),
         "read_mean_ms": mean_ms(trial.results, READS),

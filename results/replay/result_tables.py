@@ -20,7 +20,7 @@ from results.replay.published import (
     published_reports,
 )
 from results.replay.trials import LIMIT_MS, READS, WRITES, InfrastructureTotal, ReplayedRun, ReplayTrial, mean_ms
-from results.replay.verdicts import capacity_mark, void_reasons
+from results.replay.verdicts import capacity_mark
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, label_columns, number
 
 INFERRED = "inferred from the published scores, which it reproduces; no rule says so"
@@ -92,9 +92,7 @@ def passing_table(run: ReplayedRun) -> Table:
     trial = run.result
     blank, every = Cell(""), Cell(ALL_APPLICATIONS)
     rows: list[_Row] = [(Cell("VERDICT"), every, blank, blank, Cell(trial.verdict))]
-    rows += [
-        (Cell("replay in time"), every, blank, blank, Cell(f"VOID: {reason}")) for reason in void_reasons(trial.results)
-    ]
+    rows += [(Cell("replay in time"), every, blank, blank, Cell(f"VOID: {reason}")) for reason in trial.void]
     judged = criteria_table(trial.criteria, trial.results, "").rows
     order = list(dict.fromkeys(name.text for _, name, *_ in judged))
     for application, name, measured, *others in sorted(judged, key=lambda row: order.index(row[1].text)):
@@ -124,9 +122,11 @@ def infrastructure_table(run: ReplayedRun) -> Table:
 def score_cell(trial: ReplayTrial) -> Cell:
     """Return the inferred score of a phase.
 
-    There is none if a kind is missing or below its minimum. It is withheld if the operations went on for less than an
-    hour, or with less than the full capacity, because published scores are of both.
+    There is none if the phase is void, or a kind is missing or below its minimum. It is withheld if the operations went
+    on for less than an hour, or with less than the full capacity, because published scores are of both.
     """
+    if trial.void:
+        return Cell("none", None, trial.void)
     clones, migrations = (_per_hour(trial, kind) for kind in (CLONE, MIGRATION))
     if clones is None or migrations is None:
         return Cell(NOT_MEASURED)

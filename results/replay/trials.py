@@ -17,8 +17,9 @@ from results.database import RunDatabase, StoredRun
 from results.measures import pooled_mean_ms
 from results.model import CriterionResult, InfrastructureResult, PartResult, Replayed, Result, SearchOutcome
 from results.planning.cost import PlanCost
-from results.replay.verdicts import replay_verdict
+from results.replay.verdicts import replay_verdict, void_reasons
 from results.tables.responses import NO_RESPONSES, Responses, merged, responses_of
+from results.verdict import phases_verdict
 
 READS = frozenset(("retrieve", "range-retrieve", "head", "query"))
 WRITES = frozenset(("archive", "copy", "new-version"))
@@ -57,6 +58,7 @@ class ReplayTrial:
     infrastructure: tuple[InfrastructureResult, ...]
     criteria: tuple[CriterionResult, ...]
     by_workload: Mapping[str, Responses]
+    void: tuple[str, ...] = ()  # why the phase proves nothing
 
     @property
     def applications(self) -> list[str]:
@@ -71,7 +73,7 @@ class ReplayTrial:
     @property
     def verdict(self) -> str:
         """The verdict in words, with all mandatory notes."""
-        return replay_verdict(self.results, self.criteria, self.infrastructure)
+        return replay_verdict(self.results, self.criteria, self.infrastructure, self.void)
 
     @property
     def held(self) -> bool:
@@ -157,7 +159,10 @@ def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayedRun 
             phases.setdefault(result.position, []).append(result)
     if not phases:
         return None
-    run, criteria = database.run(), database.criteria()
+    run = database.run()
+    criteria: dict[int, list[CriterionResult]] = {}
+    for each in database.criteria():
+        criteria.setdefault(each.position, []).append(each)
     histograms = {(each.position, each.workload): each for each in database.cell_histograms("object_response")}
 
     def responses(result: Result) -> Responses:
@@ -169,21 +174,23 @@ def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayedRun 
             else NO_RESPONSES
         )
 
+    def trial(position: int, own: Sequence[Result]) -> ReplayTrial:
+        phase, judged = [result for result in measured if result.position == position], criteria.get(position, [])
+        return ReplayTrial(
+            position,
+            own[0].phase,
+            own[0].scale,
+            tuple(own),
+            tuple(each.infrastructure for each in phase if each.infrastructure),
+            tuple(judged),
+            {result.workload: responses(result) for result in own},
+            tuple(void_reasons(phase, judged)) if phases_verdict(phase, judged) == "void" else (),
+        )
+
     return ReplayedRun(
         run,
         json.loads(run.scenario_json or "{}"),
-        tuple(
-            ReplayTrial(
-                position,
-                own[0].phase,
-                own[0].scale,
-                tuple(own),
-                tuple(each.infrastructure for each in measured if each.position == position and each.infrastructure),
-                tuple(each for each in criteria if each.position == position),
-                {result.workload: responses(result) for result in own},
-            )
-            for position, own in sorted(phases.items())
-        ),
+        tuple(trial(position, own) for position, own in sorted(phases.items())),
         database.search(),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from results.model import CriterionResult, InfrastructureResult, Result
+from results.verdict import void_because
 
 CAPACITY_RATIO_NOT_HELD = "capacity ratio not held"
 _REASONS_TOLD = 3
@@ -27,23 +28,27 @@ def capacity_sentence(results: Sequence[Result]) -> str:
     return f"{mark[0].upper()}{mark[1:]}." if mark else ""
 
 
-def void_reasons(results: Sequence[Result]) -> list[str]:
+def void_reasons(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> list[str]:
     """Return why these results prove nothing, each reason once, with the applications; empty if they are valid."""
     concerned: dict[str, dict[str, None]] = {}
     for result in results:
-        if result.void:
-            concerned.setdefault(result.void, {})[result.workload] = None
+        reason = void_because(result, criteria)
+        if reason:
+            concerned.setdefault(reason, {})[result.workload] = None
     return [f"{_first_few(list(names))}: {reason}" for reason, names in concerned.items()]
 
 
 def replay_verdict(
-    results: Sequence[Result], criteria: Sequence[CriterionResult], beside: Sequence[InfrastructureResult] = ()
+    results: Sequence[Result],
+    criteria: Sequence[CriterionResult],
+    beside: Sequence[InfrastructureResult] = (),
+    void: Sequence[str] = (),
 ) -> str:
     """Return the verdict on one phase in words: VOID and why, fail and why, pass, or none without criteria.
 
-    The text includes the note about the capacity.
+    ``void``: why the phase proves nothing. The text includes the note about the capacity.
     """
-    return marked(_verdict(results, criteria, beside), results)
+    return marked(_void_words(void) or _verdict(results, criteria, beside), results)
 
 
 def marked(verdict: str, results: Sequence[Result]) -> str:
@@ -52,20 +57,23 @@ def marked(verdict: str, results: Sequence[Result]) -> str:
     return f"{verdict}; {mark}" if mark else verdict
 
 
-def run_verdict(verdict: str | None, results: Sequence[Result]) -> str:
+def run_verdict(verdict: str | None, results: Sequence[Result], criteria: Sequence[CriterionResult]) -> str:
     """Return the stored verdict on a whole run in words, with its mandatory notes.
 
     The result is empty if the run replayed nothing and is valid.
     """
     if verdict != "void" and not any(result.replayed is not None for result in results):
         return ""
-    told = void_words(results) or "VOID" if verdict == "void" else verdict or "not finished"
+    told = void_words(results, criteria) or "VOID" if verdict == "void" else verdict or "not finished"
     return marked(told, results)
 
 
-def void_words(results: Sequence[Result]) -> str:
-    """Return ``VOID: `` and the first few reasons; empty if the run is not void."""
-    reasons = void_reasons(results)
+def void_words(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> str:
+    """Return ``VOID: `` and the first few reasons; empty if every result is valid."""
+    return _void_words(void_reasons(results, criteria))
+
+
+def _void_words(reasons: Sequence[str]) -> str:
     if not reasons:
         return ""
     more = f"; and {len(reasons) - _REASONS_TOLD:,} more" if len(reasons) > _REASONS_TOLD else ""
@@ -75,9 +83,6 @@ def void_words(results: Sequence[Result]) -> str:
 def _verdict(
     results: Sequence[Result], criteria: Sequence[CriterionResult], beside: Sequence[InfrastructureResult]
 ) -> str:
-    void = void_words(results)
-    if void:
-        return void
     missed = sum(not each.passed for each in criteria)
     errors = sum(result.errors for result in results)
     lost = sum(len(each.findings) for each in beside)

@@ -135,7 +135,7 @@ def findings(
     """Return the first lines of a report, beginning with the verdict. ``finished`` is the number of finished phases."""
     state, word = verdict(run, results, checks)
     found = [KeyFinding(state, "Verdict", _of_phases(word, finished, run.phases_planned))]
-    void = void_words(results)
+    void = void_words(results, criteria)
     if void:
         is_replay = any(result.replayed is not None for result in results)
         label = "Replay" if is_replay else "Void"
@@ -146,7 +146,7 @@ def findings(
         told = f"{search_told(search)} {capacity_sentence(results)}".strip()
         found.append(KeyFinding("good" if search.largest is not None else "bad", "Search", told))
     elif criteria:
-        found.append(_of_criteria(criteria, bool(void)))
+        found.append(_of_criteria(criteria, run.verdict == "void"))
     if results:
         failed = sum(result.errors for result in results)
         objects = sum(result.objects for result in results)

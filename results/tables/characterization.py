@@ -6,14 +6,16 @@ rates are medians, and the worst warning about a point is shown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from archiver.values.sizes import format_size
 from results.model import Ceiling, CriterionResult, Result
 from results.reference.esg_peaks import PublishedPeaks, whose
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
+from results.verdict import void_positions
 
 NOTHING = "nothing"
 _UNSETTLED = "it ended before its time was over"
@@ -71,11 +73,33 @@ def characterization_table(results: Sequence[Result], published: Sequence[Publis
 def characterization_criteria_table(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> Table:
     """Return a row for each criterion, with the point of the smallest margin or the largest miss."""
     points = {(each.workload, each.position) for point in _points(results) for each in point.results}
+    void = void_positions(results, criteria)
     judged: dict[str, list[CriterionResult]] = {}
     for each in criteria:
         if (each.workload, each.position) in points:
             judged.setdefault(each.name, []).append(each)
-    return _CRITERIA.table(judged.values())
+    return _CRITERIA.table(_Judged(each, void) for each in judged.values())
+
+
+class _Judged(NamedTuple):
+    """One criterion at every point, and the positions of void phases."""
+
+    criteria: Sequence[CriterionResult]
+    void: Container[int]
+
+    @property
+    def missed(self) -> list[CriterionResult]:
+        return [each for each in self.criteria if not each.passed]
+
+    @property
+    def verdict(self) -> str:
+        if not self.missed:
+            return "held"
+        return "void" if all(each.position in self.void for each in self.missed) else "missed"
+
+    @property
+    def worst(self) -> CriterionResult:
+        return min(self.criteria, key=_room)
 
 
 def _published_point(study: PublishedPeaks) -> tuple[Cell, ...]:
@@ -156,12 +180,8 @@ def _room(criterion: CriterionResult) -> tuple[bool, bool, float]:
     return True, criterion.passed, -abs(distance) if "==" in criterion.name else sign * distance
 
 
-def _worst(judged: Sequence[CriterionResult]) -> CriterionResult:
-    return min(judged, key=_room)
-
-
-def _measured(judged: Sequence[CriterionResult]) -> Cell:
-    measured = _worst(judged).measured
+def _measured(judged: _Judged) -> Cell:
+    measured = judged.worst.measured
     return Cell(NOT_MEASURED) if measured is None else Cell(f"{measured:.3g}", measured)
 
 
@@ -169,12 +189,13 @@ _CRITERIA = TableSpec(
     name="characterization-criteria",
     title="Characterization: what was asked of every point",
     columns=(
-        Column("criterion", of=lambda judged: judged[0].name, label=True),
-        Column("verdict", of=lambda judged: "held" if all(each.passed for each in judged) else "missed"),
-        Column("held", "times", lambda judged: sum(each.passed for each in judged)),
-        Column("of", of=len),
-        Column("worst point", of=lambda judged: _worst(judged).workload, words=True),
+        Column("criterion", of=lambda judged: judged.worst.name, label=True),
+        Column("verdict", of=lambda judged: judged.verdict),
+        Column("held", "times", lambda judged: len(judged.criteria) - len(judged.missed)),
+        Column("of", of=lambda judged: len(judged.criteria)),
+        Column("worst point", of=lambda judged: judged.worst.workload, words=True),
         Column("measured there", of=_measured),
     ),
-    caption="Held at every point and in every repetition, or missed. What was not measured does not hold.",
+    caption="Held at every point and in every repetition, or missed; void if it was missed only while the client was"
+    " the limit. What was not measured does not hold.",
 )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from results.model import CriterionResult, InfrastructureResult, Result, SearchOutcome
-from results.verdict import verdict
+from results.model import CriterionResult, InfrastructureResult, Result, SearchOutcome, SearchStep
+from results.verdict import phases_verdict, verdict, void_because, void_positions
 from tests.results.conftest import MakeResult
 
 MET = CriterionResult("errors == 0", "archive", 1, 0.0, 0.0, True)
@@ -31,6 +31,43 @@ def test_lost_workers_and_lost_content_fail_a_run_without_criteria(
     make_result: MakeResult, changes: dict[str, Any]
 ) -> None:
     assert verdict([make_result(), make_result(**changes)], [], None, is_judged=False) == "fail"
+
+
+@pytest.mark.parametrize(
+    ("limited_by", "expected"), [("client", "void"), ("host cpu", "fail"), ("server cpu", "fail"), (None, "fail")]
+)
+def test_a_criterion_missed_while_the_client_was_the_limit_is_void(
+    make_result: MakeResult, limited_by: str | None, expected: str
+) -> None:
+    """Any workload of the phase shares the client with the others."""
+    results = [make_result(position=2), make_result(position=2, limited_by=limited_by)]
+    assert verdict(results, [MET, MISSED], None, is_judged=True) == expected
+    assert phases_verdict(results, [MISSED]) == expected
+
+
+def test_a_criterion_met_although_the_client_was_the_limit_stays_met(make_result: MakeResult) -> None:
+    results = [make_result(position=1, limited_by="client")]
+    assert verdict(results, [MET], None, is_judged=True) == "pass"
+    assert void_because(results[0], [MET]) == ""
+
+
+def test_one_valid_phase_that_missed_a_criterion_fails_the_run(make_result: MakeResult) -> None:
+    results = [make_result(position=2, limited_by="client"), make_result(position=3)]
+    missed = [MISSED, replace(MISSED, position=3)]
+    assert void_positions(results, missed) == {2}
+    assert verdict(results, missed, None, is_judged=True) == "fail"
+
+
+def test_lost_content_fails_a_run_whatever_limited_it(make_result: MakeResult) -> None:
+    results = [make_result(position=2, limited_by="client", infrastructure=LOST)]
+    assert verdict(results, [MISSED], None, is_judged=True) == "fail"
+
+
+@pytest.mark.parametrize(("largest", "expected"), [(None, "void"), (1, "pass")])
+def test_a_search_that_a_void_step_ended_is_void_unless_a_scale_passed(largest: int | None, expected: str) -> None:
+    steps = (SearchStep(2, (2,), passed=False, void="client limit reached at tiles 2"),)
+    search = SearchOutcome("tiles", steps, largest, None, 1, "", "client limit reached at tiles 2")
+    assert verdict([], [], search, is_judged=True) == expected
 
 
 def test_a_void_result_makes_a_run_void_whatever_its_criteria_say(make_result: MakeResult) -> None:

@@ -67,6 +67,14 @@ def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
         return []
 
 
+def verdict_of_missed(document: dict[str, Any]) -> str:
+    """The verdict on a run that missed a criterion: void if the client was the limit wherever one was missed."""
+    missed = {each["position"] for each in document["criteria"] if not each["passed"]}
+    limited = {each["position"] for each in document["results"] if each["limited_by"] == "client"}
+    assert missed
+    return "fail" if missed - limited else "void"
+
+
 def begun(runs: Path) -> int:
     """How many phases of the only run in a folder have begun."""
     return sum(len(ask(path, "SELECT position FROM begun")) for path in runs.glob("*/run.db"))

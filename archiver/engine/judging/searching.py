@@ -19,7 +19,7 @@ class Search:
     The search doubles from ``first`` until a scale fails or ``last`` passes. It then halves the range between the
     largest scale that passed and the smallest that failed. Finally it repeats the former, and then the latter, until
     each has had ``repeat`` trials. A scale that fails when repeated lowers the edge, and the search continues below it.
-    The search ends at once if ``first`` fails.
+    The search ends at once if ``first`` fails, or if a trial is void.
 
     Raises ScenarioError for an invalid range or number of trials.
     """
@@ -67,6 +67,12 @@ class Search:
         assert scale == self.next_scale(), f"{scale} was not to be tried"
         self._steps.append(SearchStep(scale, positions, passed))
 
+    def voided(self, scale: int, reason: str, positions: tuple[int, ...]) -> None:
+        """Record a trial of ``next_scale()`` that says nothing about the platform, and end the search."""
+        assert scale == self.next_scale(), f"{scale} was not to be tried"
+        self._steps.append(SearchStep(scale, positions, passed=False, void=reason))
+        self._stopped = reason
+
     def stopped(self, reason: str) -> None:
         """End the search because the next scale cannot be tried. ``reason`` is a message with the remedy."""
         self._stopped = reason
@@ -98,14 +104,20 @@ class Search:
     def _held(self) -> int | None:
         """Return the largest scale that passed all its trials and is below every failure."""
         failed = self._failed()
-        return max((s.scale for s in self._steps if failed is None or s.scale < failed), default=None)
+        return max(
+            (step.scale for step in self._steps if step.passed and (failed is None or step.scale < failed)),
+            default=None,
+        )
 
     def _failed(self) -> int | None:
         """Return the smallest scale with at least one failure."""
-        return min((step.scale for step in self._steps if not step.passed), default=None)
+        return min((step.scale for step in self._valid() if not step.passed), default=None)
 
     def _trials(self, scale: int) -> int:
-        return sum(step.scale == scale for step in self._steps)
+        return sum(step.scale == scale for step in self._valid())
+
+    def _valid(self) -> list[SearchStep]:
+        return [step for step in self._steps if not step.void]
 
     def _ended_because(self) -> str:
         held, failed = self._held(), self._failed()
@@ -127,7 +139,7 @@ class Search:
                 f"at least {least}% of such trials hold"
             )
         if failed is not None:
-            failures = sum(step.scale == failed and not step.passed for step in self._steps)
+            failures = sum(step.scale == failed and not step.passed for step in self._valid())
             words.append(f"{self._name} {failed} failed in {failures} of {_trials_in_words(self._trials(failed))}")
         if held is not None and failed is not None and failed - held > self._step:
             words.append("nothing between them was tried")
@@ -138,8 +150,8 @@ class Search:
 
     def _lowered(self) -> list[int]:
         """Return the scales that passed and later failed, ascending."""
-        first_trials = {step.scale: step.passed for step in reversed(self._steps)}
-        return sorted({step.scale for step in self._steps if not step.passed and first_trials[step.scale]})
+        first_trials = {step.scale: step.passed for step in reversed(self._valid())}
+        return sorted({step.scale for step in self._valid() if not step.passed and first_trials[step.scale]})
 
 
 def share_that_holds_min(trials: int, confidence: float) -> float:

@@ -52,6 +52,24 @@ def test_worst_is_what_the_comparison_makes_it(name: str, limit: float, values: 
     assert row[5].text == "all 3"
 
 
+def test_what_was_missed_while_the_client_was_the_limit_is_void(run: TileRun) -> None:
+    name = "object_ms.mean <= 20"
+    results = [run.web(1, limited_by="client"), run.web(2, position=2)]
+    judged = [
+        criterion("tile 1 web", name, 20, 900.0, False, position=1),
+        criterion("tile 2 web", name, 20, 15.0, True, position=2),
+    ]
+    assert texts(criteria_table(judged, results, "tiles"))[0][5] == "1 of 2, 1 void"
+    assert texts(criteria_table(judged[:1], results, "tiles"))[0][5] == "void"
+
+
+def test_a_void_step_of_a_search_is_shown_as_such() -> None:
+    steps = (SearchStep(1, (1,), passed=False, void="client limit reached at tiles 1"),)
+    search = SearchOutcome("tiles", steps, None, None, 0, "nothing was judged", "client limit reached at tiles 1")
+    assert texts(search_table(search)) == [["1", "1", "void", "1"]]
+    assert search_told(search).startswith("No number of tiles could be judged.")
+
+
 def test_what_was_not_measured_is_worse_than_anything(run: TileRun) -> None:
     judged = [
         criterion("tile 1 web", "object_ms.mean <= 20", 20, 900.0, False),

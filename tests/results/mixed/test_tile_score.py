@@ -61,6 +61,17 @@ def test_a_tile_scores_the_geometric_mean_and_tiles_add_up(run: TileRun) -> None
     assert str(score) == "3.00@2 tiles"
 
 
+def test_a_void_trial_has_no_score_and_says_why(run: TileRun) -> None:
+    """The web server ran at the client's limit while e-mail was too slow."""
+    results = [replace(r, limited_by="client") if r.application == "web" else r for r in run.tile()]
+    missed = [replace(each, passed=each.workload != "tile 1 e-mail") for each in held(results)]
+    assert scored(results).value == pytest.approx(1.0)
+    assert scored(results, missed).value is None
+    assert scored(results, missed).reason == (
+        "void: the client was the limit while a criterion was missed: more client machines needed"
+    )
+
+
 def test_weights_count_one_application_more_than_another(run: TileRun) -> None:
     fast = [replace(r, objects_per_second=16 * 846.0) if r.application == "web" else r for r in run.tile()]
     assert scored(fast, weights={"web": 1, "scan": 1}).value == pytest.approx(4.0)

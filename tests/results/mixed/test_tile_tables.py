@@ -113,6 +113,20 @@ def test_a_tile_that_is_too_slow_supports_none_and_says_why(
     assert found.possible == 2466
 
 
+def test_mailboxes_are_void_where_the_client_was_the_limit(run: TileRun) -> None:
+    """Also by the limits of Jetstress, which the scenario does not judge."""
+    slow = [run.email(1, retrieve_ms=30.0), run.web(1, limited_by="client")]
+    for criteria in ([], [criterion("tile 1 e-mail", "object_ms.mean <= 20 (retrieve)", 20, 30.0, False)]):
+        (scale,) = tile_scales(slow)
+        found = all_mailboxes(scale, criteria)
+        assert (found.supported, found.is_void) == (None, True)
+        assert [row[-1] for row in measured(email_table([scale], criteria))] == ["void", "void"]
+    (scale,) = tile_scales([run.email(1), run.web(1, limited_by="client")])
+    assert all_mailboxes(scale, []).supported == 2466
+    (scale,) = tile_scales([*slow, run.email(2, retrieve_ms=30.0, position=2, scale=1.0)])
+    assert not all_mailboxes(scale, []).is_void  # the second trial failed where it could be judged
+
+
 def test_a_scenario_may_set_other_limits_than_jetstress(run: TileRun) -> None:
     scale = only([run.email(1, 1233.0, retrieve_ms=35.0, log_ms=9.0)])
     looser = [

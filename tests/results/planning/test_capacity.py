@@ -178,6 +178,17 @@ def test_where_even_the_fewest_failed_there_is_no_number_of_users(exercise: Exer
     assert night[3].text == "30.00"
 
 
+def test_a_scale_at_which_the_client_was_the_limit_bounds_the_users(exercise: Exercise) -> None:
+    for users, seconds, limited_by in ((10, 3.0, None), (20, 40.0, "client")):
+        exercise.mail_rates()
+        exercise.night(users, seconds, limited_by=limited_by)
+    assert exercise.table().rows[0][2].text == "10"
+    assert notes(exercise.table(), "users in", 2) == ("at least: the client was the limit at 20",)
+    exercise.mail_rates()
+    exercise.night(15, 40.0)
+    assert notes(exercise.table(), "users in", 2) == ()
+
+
 def test_where_none_failed_it_is_at_least_so_many(exercise: Exercise) -> None:
     for users in (100, 200):
         exercise.mail_rates()

