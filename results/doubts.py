@@ -12,7 +12,7 @@ from typing import Any
 
 from archiver.values.sizes import format_bytes, format_duration, format_instant, format_size
 from results.database import ObjectsFrom, RunDatabase, StoredRun
-from results.model import Result, Utilisation
+from results.model import TOO_SHORT, Result, Utilisation
 from results.tables.requests import request_differences
 from results.units import CLIENT_SHARE_MAX, parallel_cells
 
@@ -21,6 +21,7 @@ CLOCK_SECONDS = 2.0
 FALLS_BELOW = 0.9  # of the best rate with fewer clients
 NO_GAIN_BELOW = 1.05
 OVERLAP_MIN = 0.5  # of a cell's time within the time between the surrounding samples
+SESSIONS_PER_CLIENT_MIN = 20  # of a parallel cell; the rate of fewer is that of a few long ones
 WRITTEN_SHARE_MIN = 0.9  # of the bytes acknowledged, on the device at the end of their phases
 
 
@@ -200,6 +201,28 @@ def _unsteady(recorded: _Recorded) -> Iterator[str]:
         )
 
 
+def _too_short(recorded: _Recorded) -> Iterator[str]:
+    short = [result for result in recorded.results if result.steadiness == TOO_SHORT]
+    if short:
+        yield (
+            f"{len(short)} of {len(recorded.results)} cells were too short to judge whether their rate was steady "
+            f"({_cell(short[0])} first: {short[0].seconds:.2f} s); measure longer (--set stop.seconds_min=10s)"
+        )
+
+
+def _few_sessions(recorded: _Recorded) -> Iterator[str]:
+    """Warn about parallel cells whose clients completed few sessions."""
+    parallel = [result for result in recorded.results if result.clients > 1 and not result.application]
+    few = [result for result in parallel if result.sessions < SESSIONS_PER_CLIENT_MIN * result.clients]
+    if few:
+        first = few[0]
+        yield (
+            f"{len(few)} of {len(parallel)} parallel cells hold fewer than {SESSIONS_PER_CLIENT_MIN} sessions per "
+            f"client ({_cell(first)} first: {first.sessions / first.clients:.3g}); their rate is that of few sessions; "
+            "raise stop.seconds"
+        )
+
+
 def _not_cold(recorded: _Recorded) -> Iterator[str]:
     retrieves = [result for result in recorded.results if result.operation == "retrieve"]
     warm = [result for result in retrieves if result.temperature != "cold"]
@@ -364,6 +387,8 @@ _WARNINGS: tuple[Callable[[_Recorded], Iterable[str]], ...] = (
     _used_up,
     _unsettled,
     _unsteady,
+    _too_short,
+    _few_sessions,
     _not_cold,
     _from_memory,
     _more_clients_less,

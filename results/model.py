@@ -214,6 +214,9 @@ class InfrastructureResult:
         return self.per_hour / self.minimum_per_hour if self.minimum_per_hour else 1.0
 
 
+TOO_SHORT = "too short to judge"  # a value of ``Result.steadiness``
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One workload of one phase in one repetition."""
@@ -296,6 +299,7 @@ class Result:
     session_half_width: float | None = None  # 95% half-width of the mean session time, relative; None: not known
     requests_per_connection: float | None = None  # requests before the server closed a connection; None: it closed none
     session_spread: float | None = None  # standard deviation of the session times / their mean; None: under 2 sessions
+    steadiness: str = ""  # steady, unsteady, too short to judge; "": other work ran concurrently, so no rule applies
 
     @property
     def gain_without_client(self) -> float | None:

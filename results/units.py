@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.measures import CELL_MEASURES, MEGABYTE_RATE, RATE, RESPONSE, WORKLOAD_MEASURES, Measure, Measured
-from results.model import Result
+from results.model import TOO_SHORT, Result
 from results.statistics import Estimate, RelativeError, estimate
 
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
@@ -39,6 +39,7 @@ INCOMPLETE = "incomplete: workers were lost, so the rate means nothing; see the 
 UNSETTLED = "unsettled: the cell ended before its mean session time was known within 5%"
 SHARE_USED_UP = "unsettled: a client had used up its share of objects before the measured time was over"
 UNSTEADY = "unsteady: the rate changed while it was measured; see the doubts"
+SHORT = "too short to judge whether its rate was steady; measure longer"
 CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
 CLIENT_SHARE = "the client itself takes more than 10% of an object's time: see its share in the table of resource usage"
 CLIENT_SHARE_MAX = 0.10  # of an object's time
@@ -51,6 +52,7 @@ _DOUBTS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
     (UNSETTLED, lambda result: not result.settled and not result.ended_early),
     (SHARE_USED_UP, lambda result: not result.settled and result.ended_early),
     (UNSTEADY, lambda result: result.unsteady is not None),
+    (SHORT, lambda result: result.steadiness == TOO_SHORT),
     (CLIENT_LIMITED, lambda result: result.limited_by == "client"),
     (CLIENT_SHARE, lambda result: (result.client.object_time_share or 0.0) > CLIENT_SHARE_MAX),
     (HOST_LIMITED, lambda result: result.limited_by == "host cpu"),

@@ -29,7 +29,7 @@ def make_result() -> MakeResult:
         objects_per_second: float = 500.0,
         **overrides: Any,
     ) -> Result:
-        sessions = 40
+        sessions = 40 * overrides.get("clients", 1)
         objects = sessions * objects_per_session
         seconds = objects / objects_per_second if objects_per_second else 3.0
         object_ms = 1000 / objects_per_second if objects_per_second else 1.0

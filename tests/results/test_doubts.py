@@ -106,6 +106,20 @@ def test_doubts_about_a_run(
         ("archive", {"unsteady": None}, None),
         (
             "archive",
+            {"steadiness": "too short to judge", "seconds": 0.45},
+            "1 of 2 cells were too short to judge whether their rate was steady (archive 8KiB x 25 first: 0.45 s); ",
+        ),
+        ("archive", {"steadiness": "steady"}, None),
+        (
+            "archive",
+            {"clients": 4, "sessions": 79},
+            "1 of 1 parallel cells hold fewer than 20 sessions per client (archive 8KiB x 25 first: 19.8); their rate "
+            "is that of few sessions; raise stop.seconds",
+        ),
+        ("archive", {"clients": 4, "sessions": 80}, None),
+        ("archive", {"clients": 4, "sessions": 3, "application": "mail"}, None),
+        (
+            "archive",
             {"connections_per_session": 25.0, "requests_per_connection": 1.0, "reconnect_ms": Latency(24, *[0.5] * 7)},
             "the platform ended the connection after every request: each object pays for it, in 1 of 2 cells "
             "(archive 8KiB x 25 first, 25 connections per session, 0.5 ms for another one); let the server",

@@ -26,7 +26,7 @@ from archiver.engine.worker.phase_run import PhaseRun
 from archiver.engine.worker.stopping import EverythingStop, SessionStop, SharedWindow, StopDecision, WindowStop
 from archiver.measure.folding import Folding, Population
 from archiver.measure.reports import PhaseReport, StageReport
-from archiver.measure.steadiness import unsteady_because
+from archiver.measure.steadiness import steadiness, unsteady_because
 from archiver.values.record import OPERATION_OF, Operation
 from backends.base import Batch
 from scenarios.model import Phase, Workload
@@ -76,9 +76,9 @@ _TOO_FEW = {
 
 def steadiness_of(counts: Sequence[int]) -> dict[str, Any]:
     """Return the steadiness fields of a result. Only sessions of one operation have them: no other work runs
-    concurrently, so their rate is steady.
+    concurrently, so their rate should be steady.
     """
-    return {"unsteady": unsteady_because(counts)}
+    return {"unsteady": unsteady_because(counts), "steadiness": steadiness(counts)}
 
 
 class SessionsRun(PhaseRun):

@@ -227,6 +227,7 @@ def test_several_clients_rate_is_what_ended_in_their_measured_time_over_their_me
     assert result.megabytes_per_second == pytest.approx(0.025)
     assert result.mebibytes_per_second == pytest.approx(25_000 / 2**20)
     assert (result.warm_up_objects, result.drained_objects, result.errors) == (14, 200, 0)
+    assert result.steadiness == "too short to judge"  # six whole intervals
     assert (result.store_bytes_before, result.archived_bytes_before) == (123, 45)
 
 
@@ -523,6 +524,7 @@ def test_each_workload_is_measured_in_its_own_time() -> None:
     assert ended_early.seconds == pytest.approx(0.5)
     assert not window.ended_early
     assert {result.scale for result in outcome.results} == {3.0}
+    assert {result.steadiness for result in outcome.results} == {""}
     assert [(r.interval, r.part) for r in outcome.intervals if r.workload == "w2" and 2 < r.interval < 7] == [
         (3, "warm-up"), (4, "measured"), (5, "measured"), (6, "drain"),
     ]  # fmt: skip

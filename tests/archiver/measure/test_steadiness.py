@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from archiver.measure.steadiness import INTERVALS_MIN, unsteady_because
+from archiver.measure.steadiness import INTERVALS_MIN, steadiness, unsteady_because
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,21 @@ def test_unsteady_is_a_rule(counts: list[int], words: str | None) -> None:
     found = unsteady_because(counts)
     assert (found is None) == (words is None), found
     assert words is None or (found is not None and words in found)
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ([100] * INTERVALS_MIN, "steady"),
+        ([100] * 6 + [112] * 6, "unsteady"),
+        ([100] * (INTERVALS_MIN - 1), "too short to judge"),
+        ([100, 10, 10, 10], "too short to judge"),
+        ([], "too short to judge"),
+        ([0] * 12, "too short to judge"),
+    ],
+)
+def test_a_short_cell_is_not_called_steady(counts: list[int], words: str) -> None:
+    assert steadiness(counts) == words
 
 
 def test_a_slope_that_the_halves_hide_is_found() -> None:
