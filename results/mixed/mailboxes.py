@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
+from results.headline import failed_conditions
 from results.mixed.published import email_limits_ms, mailbox_rates
 from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, TileTrial, mean_ms, part_of
 from results.model import CriterionResult, Result
@@ -30,6 +31,7 @@ class Mailboxes:
     supported: int | None
     reasons: tuple[str, ...] = ()
     possible: int | None = None
+    failed: tuple[str, ...] = ()  # conditions of a headline that the measurements fail
 
     @property
     def is_void(self) -> bool:
@@ -65,7 +67,7 @@ def tile_mailboxes(scale: Scale, number: int, criteria: Sequence[CriterionResult
         )
     possible = math.floor(rate / per_mailbox + 1e-9)
     reasons = [reason for trial in scale.trials for reason in _reasons(trial, number, criteria)]
-    return Mailboxes(None if reasons else possible, tuple(dict.fromkeys(reasons)), possible)
+    return Mailboxes(None if reasons else possible, tuple(dict.fromkeys(reasons)), possible, failed_conditions(known))
 
 
 def all_mailboxes(scale: Scale, criteria: Sequence[CriterionResult]) -> Mailboxes:
@@ -80,7 +82,7 @@ def all_mailboxes(scale: Scale, criteria: Sequence[CriterionResult]) -> Mailboxe
     if failed:
         others = f"; and {len(failed) - 1} more of {len(each)} tiles support none" if len(failed) > 1 else ""
         return Mailboxes(None, (f"tile {failed[0]}: {each[failed[0]].reasons[0]}{others}",), possible)
-    return Mailboxes(possible, (), possible)
+    return Mailboxes(possible, (), possible, tuple(dict.fromkeys(c for found in each.values() for c in found.failed)))
 
 
 def highest_limit_ms(part: str, scale: Scale, criteria: Sequence[CriterionResult]) -> float:

@@ -14,6 +14,7 @@ from statistics import median_low
 from typing import NamedTuple
 
 from archiver.values.errors import ScenarioError
+from results.headline import failed_conditions, in_brackets
 from results.mixed.reference_tile import ReferenceTile
 from results.mixed.tiles import APPLICATIONS, Scale, Tile, TileTrial
 from results.model import CriterionResult
@@ -30,11 +31,14 @@ class Score:
     tiles: float
     value: float | None
     reason: str = ""
+    failed: tuple[str, ...] = ()  # conditions of a headline that the score fails
 
     def __str__(self) -> str:
-        """Return "3.42@4 tiles"."""
+        """Return "3.42@4 tiles", with the conditions of a headline that it fails."""
         count = f"{self.tiles:g} tile{'' if self.tiles == 1 else 's'}"
-        return f"no score at {count}: {self.reason}" if self.value is None else f"{self.value:.2f}@{count}"
+        if self.value is None:
+            return f"no score at {count}: {self.reason}"
+        return f"{self.value:.2f}@{count}{in_brackets(self.failed)}"
 
 
 def score_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
@@ -77,7 +81,8 @@ def scale_score(
         if reason or None in tiles:
             return Score(scale.tiles, None, reason)
         scores.append(sum(score for score in tiles if score is not None))
-    return Score(scale.tiles, median_low(scores))
+    measured = (result for trial in scale.trials for result in trial.results if result.application in weights)
+    return Score(scale.tiles, median_low(scores), failed=failed_conditions(measured))
 
 
 def best_score(scores: Sequence[Score]) -> Score | None:
@@ -109,7 +114,9 @@ def score_table(
     def shown(row: _Scored) -> Cell:
         scale, whole, tile = row
         if tile is None:
-            return number(whole.value, 2) if whole.value is not None else Cell("no score", None, (whole.reason,))
+            return (
+                Cell("no score", None, (whole.reason,)) if whole.value is None else number(whole.value, 2, whole.failed)
+            )
         means = [mean for each in scale.all_of(tile) if (mean := tile_score(each, reference, shares)) is not None]
         return number(median_low(means) if len(means) == len(scale.trials) else None, 2)
 

@@ -202,6 +202,7 @@ def _rate_document(rate: PlannedRate) -> dict[str, Any]:
                 "clients": cell.clients,
                 "objects_per_second": _range(cell.objects_per_second),
                 "doubts": list(cell.doubts),
+                "failed_conditions": list(cell.failed),
             }
             for cell in rate.cells
         ],

@@ -21,6 +21,7 @@ from typing import Literal
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.database import RunDatabase
+from results.headline import failed_conditions
 from results.model import Latency, Result
 from results.reference.published import NAME, PublishedCell, dr550
 from results.units import NO_RESULTS, Unit, UnitKey, all_cells, cell_of, joined
@@ -62,6 +63,7 @@ class RateCell:
     session_p99_ms: float | None = None  # maximum over the repetitions
     first_byte_ms: float | None = None  # mean: opening a session, then the first byte of an object
     first_byte_p99_ms: float | None = None  # of the object alone; maximum over the repetitions
+    failed: tuple[str, ...] = ()  # conditions of a headline that it fails; a published cell has none
 
     def __str__(self) -> str:
         clients = f" with {self.clients} clients" if self.clients > 1 else ""
@@ -290,6 +292,7 @@ def _measured_cell(cell: Unit) -> RateCell:
         session_p99_ms=_worst_p99([result.session_service_ms for result in cell.results]),
         first_byte_ms=None if opened is None or first_byte is None else opened + first_byte,
         first_byte_p99_ms=_worst_p99([result.first_byte_ms for result in cell.results]),
+        failed=failed_conditions(cell.results),
     )
 
 

@@ -6,7 +6,7 @@ its values are text. In a column with one unit they are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from archiver.values.errors import ResultsError
@@ -23,7 +23,7 @@ from results.planning.plan import (
     plan_retrieve,
     plan_video,
 )
-from results.planning.rate_surface import PlannedRate, Range, RateSurface
+from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurface
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
 _NAMES = {"mail": "mail", "video": "video", "retrieve": "retrieval", "size": "mixed sizes"}
@@ -224,7 +224,8 @@ def examples_table(surface: RateSurface) -> Table:
 def basis_sentence(rate: PlannedRate) -> str:
     """Return the origin of one rate: ``290.8 objects/s, between 312.5 (16KiB x 25) and 250.0 (32KiB x 25)``."""
     cells = [
-        f"{cell.objects_per_second.value:,.1f} ({format_size(cell.object_bytes)} x {cell.objects_per_session})"
+        f"{cell.objects_per_second.value:,.1f} ({format_size(cell.object_bytes)} x {cell.objects_per_session}"
+        f"{_failed((cell,))})"
         for cell in rate.cells
     ]
     of = f"{rate.objects_per_second.value:,.1f} objects/s"
@@ -233,6 +234,12 @@ def basis_sentence(rate: PlannedRate) -> str:
     if len(cells) == 2:
         return f"{of}, between {cells[0]} and {cells[1]}"
     return f"{of}, {'beyond' if rate.beyond > 1 else 'measured'}: {cells[0]}"
+
+
+def _failed(cells: Iterable[RateCell]) -> str:
+    """Return the conditions of a headline that one of these cells fails, each once; empty if they meet all."""
+    failed = dict.fromkeys(condition for cell in cells for condition in cell.failed)
+    return f"; {', '.join(failed)}" if failed else ""
 
 
 def _mail_example(surface: RateSurface, course: LoadCourse) -> _Row:
@@ -267,7 +274,8 @@ def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
         Cell(f"{format_bytes(load.bytes)} in {load.sessions:,} sessions of {load.objects_per_session}"),
     )
     seconds = archiving.seconds
-    mixed = f"{archiving.objects_per_second.value:,.1f} objects/s over {len(archiving.rates)} sizes"
+    failed = _failed(cell for rate in archiving.rates for cell in rate.cells)
+    mixed = f"{archiving.objects_per_second.value:,.1f} objects/s over {len(archiving.rates)} sizes{failed}"
     because = basis_sentence(archiving.rates[0]) if len(archiving.rates) == 1 else mixed
     yield Cell(f"to archive {load.a_period}"), *_times(seconds), Cell(because)
     slower = sum(
@@ -295,11 +303,11 @@ def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
         *(Cell(NOT_MEASURED) if end is None else Cell("yes" if archiving.fits(end) else "no") for end in ends),
         Cell(f"it takes {seconds.value / load.window_seconds:.0%} of the window"),
     )
-    yield Cell(f"{load.unit}s at most"), *_counts(archiving.units_max), Cell("one platform, nothing to spare")
+    yield Cell(f"{load.unit}s at most"), *_counts(archiving.units_max), Cell(f"one platform, nothing to spare{failed}")
     yield (
         Cell("platforms needed"),
         *_counts(archiving.platforms(seconds)),
-        Cell(f"{course.headroom_share:.0%} of the window kept free, each loaded by one client as measured"),
+        Cell(f"{course.headroom_share:.0%} of the window kept free, each loaded by one client as measured{failed}"),
     )
     first, last = archiving.years[0], archiving.years[-1]
     for name, kept, because in (
@@ -353,7 +361,9 @@ def _size_of(retrieval: Retrieval) -> str:
 
 def _basis_of(retrieval: Retrieval) -> str:
     parts = retrieval.parts
-    return basis_sentence(parts[0][1]) if len(parts) == 1 else f"the mean over {len(parts)} sizes"
+    if len(parts) == 1:
+        return basis_sentence(parts[0][1])
+    return f"the mean over {len(parts)} sizes{_failed(cell for _, rate in parts for cell in rate.cells)}"
 
 
 def _price(price: float | None) -> Cell:

@@ -15,10 +15,11 @@ from urllib.parse import quote
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_instant
 from results.database import FILE_NAME, RunDatabase
+from results.headline import HEADLINE_SECONDS_MIN
 from results.report.documents import PAGE_NAME
 from results.report.key_figures import KeyFigures, Peak, key_figures
 from results.report.page import page, table_view
-from results.table import Column, TableSpec
+from results.table import NOT_MEASURED, Cell, Column, TableSpec, number
 
 INDEX_NAME = "index.html"
 _PAGES = (PAGE_NAME, "worm.html")  # possible names of a run's report in its folder
@@ -80,15 +81,18 @@ def _read(path: Path) -> ListedRun:
 
 
 def _peak(operation: str) -> tuple[Column, Column]:
-    """Return the columns of an operation's highest rates."""
+    """Return the columns of an operation's highest rates, marked where no cell meets the conditions of a headline."""
 
-    def of(read: Callable[[Peak], float]) -> Callable[[KeyFigures], float | None]:
-        return lambda run: read(run.peaks[operation]) if operation in run.peaks else None
+    def of(read: Callable[[Peak], Cell]) -> Callable[[KeyFigures], Cell]:
+        return lambda run: read(run.peaks[operation]) if operation in run.peaks else Cell(NOT_MEASURED)
 
-    return (
-        Column(operation, "objects/s", of(lambda peak: peak.by_objects.objects_per_second)),
-        Column(operation, "MB/s", of(lambda peak: peak.by_megabytes.megabytes_per_second), 1),
-    )
+    def objects(peak: Peak) -> Cell:
+        return number(peak.by_objects.cell.objects_per_second, 0, peak.by_objects.notes)
+
+    def megabytes(peak: Peak) -> Cell:
+        return number(peak.by_megabytes.cell.megabytes_per_second, 1, peak.by_megabytes.notes)
+
+    return Column(operation, "objects/s", of(objects)), Column(operation, "MB/s", of(megabytes))
 
 
 _RUNS = TableSpec(
@@ -104,7 +108,8 @@ _RUNS = TableSpec(
         *_peak("retrieve"),
         Column("doubts", of=lambda run: run.doubts),
     ),
-    "Rates are the highest over all cells of a run, with any number of clients; MB are 10^6 bytes.",
+    "Rates are the highest over the cells of a run that were settled, steady, limited by the platform and measured for"
+    f" {HEADLINE_SECONDS_MIN:g} s, with any number of clients; MB are 10^6 bytes.",
 )
 
 

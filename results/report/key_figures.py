@@ -14,6 +14,7 @@ from typing import Any, Literal
 from archiver.values.sizes import format_size
 from results.database import RunDatabase, StoredRun
 from results.doubts import doubts
+from results.headline import NO_CELL, Headline, best, failed_conditions
 from results.mixed.scale_up import search_told
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.reference.published import NAME, dr550
@@ -36,11 +37,11 @@ class KeyFinding:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The highest rate of an operation over all cells; MB are 10^6 bytes."""
+    """The headlines of an operation: its highest rates over all cells; MB are 10^6 bytes."""
 
     operation: str
-    by_objects: Unit
-    by_megabytes: Unit
+    by_objects: Headline
+    by_megabytes: Headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _verdict(run: StoredRun, results: Sequence[Result], checks: Sequence[CheckRe
 
 
 def peaks(results: Sequence[Result]) -> dict[str, Peak]:
-    """Return the fastest cells of archiving and of retrieving, with any number of clients. Variants are included."""
+    """Return the best rates of archiving and of retrieving, with any number of clients. Variants are included."""
     cells = all_cells(results).values()
     found = {}
     for operation in ("archive", "retrieve"):
@@ -106,8 +107,8 @@ def peaks(results: Sequence[Result]) -> dict[str, Peak]:
         if mine:
             found[operation] = Peak(
                 operation,
-                max(mine, key=lambda cell: cell.objects_per_second),
-                max(mine, key=lambda cell: cell.megabytes_per_second),
+                best(mine, lambda cell: cell.objects_per_second),
+                best(mine, lambda cell: cell.megabytes_per_second),
             )
     return found
 
@@ -143,7 +144,7 @@ def findings(
     if checks:
         found.append(_of_checks(checks))
     if search is not None:
-        told = f"{search_told(search)} {capacity_sentence(results)}".strip()
+        told = " ".join(filter(None, (search_told(search), _short_of(search, results), capacity_sentence(results))))
         found.append(KeyFinding("good" if search.largest is not None else "bad", "Search", told))
     elif criteria:
         found.append(_of_criteria(criteria, run.verdict == "void"))
@@ -166,7 +167,8 @@ def findings(
         )
         found.append(KeyFinding("bad" if bad else "good", "Audit", text))
     for operation, peak in peaks(results).items():
-        found.append(KeyFinding("plain", f"{operation.capitalize()}, at best", _of_peak(peak)))
+        state = "care" if peak.by_objects.failed else "plain"
+        found.append(KeyFinding(state, f"{operation.capitalize()}, at best", _of_peak(peak)))
     found += _beside_published(results)
     found += _of_limits([result for result in results if not result.is_load])
     if run.shared_host and results:
@@ -175,6 +177,13 @@ def findings(
         )
     text = f"{doubts_count} to know before these numbers are believed" if doubts_count else "none was found"
     return [*found, KeyFinding("care" if doubts_count else "good", "Doubts", text)]
+
+
+def _short_of(search: SearchOutcome, results: Sequence[Result]) -> str:
+    """Return the conditions of a headline that the measurements at the largest scale fail, as a sentence."""
+    positions = {each for step in search.steps if step.scale == search.largest for each in step.positions}
+    failed = failed_conditions(each for each in results if each.position in positions and not each.is_load)
+    return f"Measurements at that scale were: {', '.join(failed)}." if failed else ""
 
 
 def _of_criteria(criteria: Sequence[CriterionResult], is_void: bool) -> KeyFinding:
@@ -214,25 +223,39 @@ def _of_checks(checks: Sequence[CheckRecord]) -> KeyFinding:
 def _of_peak(peak: Peak) -> str:
     fast, wide = peak.by_objects, peak.by_megabytes
     return (
-        f"{fast.objects_per_second:,.0f} objects/s ({where(fast)}); "
-        f"{wide.megabytes_per_second:,.1f} MB/s ({where(wide)})"
+        f"{f'{NO_CELL}; the nearest: ' if fast.failed else ''}"
+        f"{fast.cell.objects_per_second:,.0f} objects/s ({_of_headline(fast)}); "
+        f"{wide.cell.megabytes_per_second:,.1f} MB/s ({_of_headline(wide)})"
     )
 
 
+def _of_headline(headline: Headline) -> str:
+    return "; ".join((where(headline.cell), *([", ".join(headline.failed)] if headline.failed else [])))
+
+
 def _beside_published(results: Sequence[Result]) -> list[KeyFinding]:
+    """Return the median ratio to the published rates, over the cells that meet the conditions of a headline."""
     found = []
     for operation in ("archive", "retrieve"):
         ratios = [
-            cell.objects_per_second / theirs.objects_per_second
+            (cell, cell.objects_per_second / theirs.objects_per_second)
             for key, cell in single_cells(results).items()
             if key.operation == operation
             and (theirs := dr550().cells.get((operation, key.object_bytes, key.objects_per_session)))
         ]
         if ratios:
-            text = f"{_times(median(ratios))} the published objects/s, the median of {len(ratios)} cells"
-            text += f" ({_times(min(ratios))} to {_times(max(ratios))})" if len(ratios) > 1 else ""
-            found.append(KeyFinding("plain", f"{operation.capitalize()} beside {NAME}", text))
+            text, state = _of_ratios(ratios)
+            found.append(KeyFinding(state, f"{operation.capitalize()} beside {NAME}", text))
     return found
+
+
+def _of_ratios(ratios: Sequence[tuple[Unit, float]]) -> tuple[str, State]:
+    meeting = [ratio for cell, ratio in ratios if not failed_conditions(cell.results)]
+    shown = meeting or [ratio for _, ratio in ratios]
+    count = f"{len(shown)}" if len(shown) == len(ratios) else f"{len(shown)} of {len(ratios)}"
+    text = f"{_times(median(shown))} the published objects/s, the median of {count} cells"
+    text += f" ({_times(min(shown))} to {_times(max(shown))})" if len(shown) > 1 else ""
+    return (text, "plain") if meeting else (f"{text}; {NO_CELL}", "care")
 
 
 def _of_limits(results: Sequence[Result]) -> list[KeyFinding]:

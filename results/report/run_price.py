@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from archiver.values.errors import UsageError
+from results.headline import in_brackets
 from results.model import Result
 from results.planning.cost import PlanCost, UnitPrice
 from results.planning.prices import Demand, PriceList, bill
@@ -35,10 +36,13 @@ def platform_cost(results: Sequence[Result], prices: PriceList, years: int) -> P
 
 def _unit_prices(results: Sequence[Result], total: float) -> Iterator[UnitPrice]:
     for operation, peak in peaks(results).items():
-        objects, megabytes = peak.by_objects, peak.by_megabytes
-        yield UnitPrice(f"object/s, {operation}, at best", _per_unit(objects, total, 1.0))
+        at_best = f"{operation}, at best"
+        objects, megabytes = peak.by_objects.cell, peak.by_megabytes.cell
+        yield UnitPrice(f"object/s, {at_best}{in_brackets(peak.by_objects.failed)}", _per_unit(objects, total, 1.0))
         per_megabyte = megabytes.megabytes_per_second / megabytes.objects_per_second
-        yield UnitPrice(f"MB/s, {operation}, at best", _per_unit(megabytes, total, per_megabyte))
+        yield UnitPrice(
+            f"MB/s, {at_best}{in_brackets(peak.by_megabytes.failed)}", _per_unit(megabytes, total, per_megabyte)
+        )
 
 
 def _per_unit(cell: Unit, total: float, factor: float) -> Range:

@@ -78,10 +78,10 @@ def characterization_criteria_table(results: Sequence[Result], criteria: Sequenc
     for each in criteria:
         if (each.workload, each.position) in points:
             judged.setdefault(each.name, []).append(each)
-    return _CRITERIA.table(_Judged(each, void) for each in judged.values())
+    return _CRITERIA.table(_JudgedPoints(each, void) for each in judged.values())
 
 
-class _Judged(NamedTuple):
+class _JudgedPoints(NamedTuple):
     """One criterion at every point, and the positions of void phases."""
 
     criteria: Sequence[CriterionResult]
@@ -180,7 +180,7 @@ def _room(criterion: CriterionResult) -> tuple[bool, bool, float]:
     return True, criterion.passed, -abs(distance) if "==" in criterion.name else sign * distance
 
 
-def _measured(judged: _Judged) -> Cell:
+def _measured(judged: _JudgedPoints) -> Cell:
     measured = judged.worst.measured
     return Cell(NOT_MEASURED) if measured is None else Cell(f"{measured:.3g}", measured)
 

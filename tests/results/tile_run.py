@@ -83,7 +83,13 @@ class TileRun:
         ]  # fmt: skip
 
     def one(self, application: str, tile: int, operation: str, **given: Any) -> Result:
-        named = {"workload": f"tile {tile} {application}", "application": application, "copy": tile, "phase": "tiles"}
+        named = {
+            "workload": f"tile {tile} {application}",
+            "application": application,
+            "copy": tile,
+            "phase": "tiles",
+            "seconds": 100.0,
+        }
         return self._make(operation, **{**named, "scale": 1.0, "position": 1, "begins_seconds": 0.0, **given})
 
 

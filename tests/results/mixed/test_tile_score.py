@@ -72,6 +72,12 @@ def test_a_void_trial_has_no_score_and_says_why(run: TileRun) -> None:
     )
 
 
+def test_a_score_of_short_measurements_says_so(run: TileRun) -> None:
+    short = [replace(r, seconds=1.5) if r.application == "scan" else r for r in run.tile()]
+    assert str(scored(short)) == "1.00@1 tile (measured for 1.50 s)"
+    assert str(scored(short, weights={"web": 1})) == "1.00@1 tile"
+
+
 def test_weights_count_one_application_more_than_another(run: TileRun) -> None:
     fast = [replace(r, objects_per_second=16 * 846.0) if r.application == "web" else r for r in run.tile()]
     assert scored(fast, weights={"web": 1, "scan": 1}).value == pytest.approx(4.0)

@@ -127,6 +127,11 @@ def test_mailboxes_are_void_where_the_client_was_the_limit(run: TileRun) -> None
     assert not all_mailboxes(scale, []).is_void  # the second trial failed where it could be judged
 
 
+def test_mailboxes_of_a_short_measurement_are_marked(run: TileRun) -> None:
+    table = totals_table([only([run.email(1, seconds=2.0)])], [])
+    assert (table.rows[0][1].text, table.rows[0][1].notes) == ("2,466", ("measured for 2.00 s",))
+
+
 def test_a_scenario_may_set_other_limits_than_jetstress(run: TileRun) -> None:
     scale = only([run.email(1, 1233.0, retrieve_ms=35.0, log_ms=9.0)])
     looser = [

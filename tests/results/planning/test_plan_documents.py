@@ -45,6 +45,23 @@ def test_the_answers_stand_with_their_ranges_and_reasons() -> None:
     assert "half a step of the paper's session times" in answers.caption
 
 
+def test_an_answer_names_the_conditions_that_its_cells_fail(make_result: MakeResult, make_run: MakeRun) -> None:
+    """Cameras from one session of 0.45 s, which the client limited."""
+    cell = make_result("archive", 1 << 20, 100, 500.0, seconds=0.45, sessions=1, limited_by="client")
+    plan = plan_video(
+        measured_surface(make_run([phase_record(1, cell, 1.0, 1.45)])),
+        cameras=100, bytes_per_second=280_000, course=LoadCourse(1),
+    )  # fmt: skip
+    failed = "limited by the client, measured for 0.45 s"
+    answers, *_ = plan_tables(plan)
+    assert row_of(answers, "cameras at most")[4] == f"one platform, nothing to spare; {failed}"
+    assert row_of(answers, "to archive an hour")[4].endswith(f"500.0 (1MiB x 100; {failed})")
+    assert row_of(answers, "platforms needed")[4].endswith(f"as measured; {failed}")
+    (basis,) = plan_document(plan, {})["basis"]
+    assert basis["cells"][0]["failed_conditions"] == failed.split(", ")
+    assert failed not in render_text(plan_tables(mail())[0])
+
+
 def test_the_neighbour_of_a_measured_size_is_not_spoken_of() -> None:
     answers, *_ = plan_tables(mail(mean_bytes=16 << 10))
     assert not any(row[0].text.startswith("at the slower") for row in answers.rows)

@@ -54,6 +54,13 @@ def test_runs_are_listed_latest_first_with_their_key_figures(tmp_path: Path, mak
     assert write_index(tmp_path)[0].read_text() == text
 
 
+def test_a_best_rate_that_fails_a_condition_is_marked(tmp_path: Path, make_result: MakeResult) -> None:
+    run_in(tmp_path / "one", make_result(seconds=0.45, limited_by="client"))
+    text = write_index(tmp_path)[0].read_text()
+    assert "no cell is settled, steady, limited by the platform and measured for 3 s; of the nearest: " in text
+    assert "limited by the client, measured for 0.45 s" in text
+
+
 def test_a_run_that_cannot_be_read_is_a_line_and_stops_nothing(tmp_path: Path, make_result: MakeResult) -> None:
     whole = run_in(tmp_path / "whole", make_result())
     for name in ("newer", "damaged", "text", "empty", "torn"):

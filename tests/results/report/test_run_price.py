@@ -22,7 +22,7 @@ def results(make_result: Callable[..., Result]) -> list[Result]:
     def one(operation: str, object_bytes: int, rate: float, repetition: int) -> Result:
         return make_result(
             operation=operation, object_bytes=object_bytes, repetition=repetition, position=repetition,
-            objects_per_second=rate, megabytes_per_second=rate * object_bytes / 1e6,
+            objects_per_second=rate, megabytes_per_second=rate * object_bytes / 1e6, seconds=10.0,
         )  # fmt: skip
 
     slow_and_fast = [one("archive", 8192, rate, at) for at, rate in enumerate((400.0, 400.0, 400.0), 1)]
@@ -43,12 +43,20 @@ def test_parts_with_support_are_paid_once_and_divided_by_the_best_rates(results:
 
 def test_the_price_is_as_uncertain_as_the_rate(make_result: Callable[..., Result]) -> None:
     rates = (360.0, 400.0, 440.0)
-    runs = [make_result(objects_per_second=rate, repetition=at, position=at) for at, rate in enumerate(rates, 1)]
+    runs = [
+        make_result(objects_per_second=rate, repetition=at, position=at, seconds=10.0)
+        for at, rate in enumerate(rates, 1)
+    ]
     price = price_per(platform_cost(runs, PARTS, years=1), "object/s, archive, at best")
     assert price.low is not None
     assert price.high is not None
     assert price.value == pytest.approx(6000 / 400)
     assert price.low < price.value < price.high
+
+
+def test_a_price_of_a_cell_that_was_measured_too_briefly_says_so(make_result: Callable[..., Result]) -> None:
+    cost = platform_cost([make_result(seconds=0.45)], PARTS, years=1)
+    assert cost.units[0].unit == "object/s, archive, at best (measured for 0.45 s)"
 
 
 def test_what_a_service_charges_is_no_price_of_a_run(results: list[Result]) -> None:

@@ -18,7 +18,6 @@ from archiver.engine.judging.searching import Search, share_that_holds_min
 from archiver.values.errors import ScenarioError
 from results.model import CriterionResult, SearchOutcome
 from scenarios.reading.reader import read_scenario
-from tests.archiver.engine.judging.test_judging import result
 
 SEARCHED = """
 name = "users"
@@ -185,7 +184,9 @@ def test_a_step_of_a_run_is_void_where_the_client_was_the_limit(
     monkeypatch.setattr(execution, "_too_much", lambda *_: None)
     for phase in execution.searched(scenario, cast(Any, SimpleNamespace(read=lambda phases: phases)), [run]):
         passed = phase.scale == 1
-        run.outcome.results.append(result("reading", position=phase.position, limited_by=limited_by))
+        run.outcome.results.append(
+            SimpleNamespace(position=phase.position, limited_by=limited_by, void="", lost=(), incomplete=None)
+        )
         run.outcome.criteria.append(
             CriterionResult("errors == 0", "reading", phase.position, 0, 0, passed, phase.scale)
         )
