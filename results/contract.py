@@ -12,6 +12,7 @@ from dataclasses import MISSING, asdict, fields
 from typing import Any, Literal, TypeVar
 
 from archiver.values.errors import ResultsError
+from results.measures import amounts
 from results.model import (
     Ceiling,
     CheckRecord,
@@ -158,6 +159,7 @@ def _cell_documents(results: Sequence[Result]) -> list[dict[str, Any]]:
         {
             **key.document,
             "repetitions": cell.estimate.repetitions,
+            **amounts(cell.results)._asdict(),
             "objects_per_second": {
                 "median": cell.estimate.median,
                 "low": cell.estimate.low,

@@ -8,12 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from results.model import Latency, PartResult, Result
 
 P99_OBJECTS_MIN = 100  # the 99th percentile of fewer objects is their maximum
 
 Measured = Result | PartResult
+
+
+class Amounts(NamedTuple):
+    """How much a number rests on: the smallest amounts of the results that it comes from."""
+
+    seconds_min: float  # measured time
+    sessions_min: int  # sessions completed within it
+    objects_min: int
+
+
+def amounts(results: Sequence[Result]) -> Amounts:
+    """Return the smallest measured seconds, sessions and objects of these results; zeros if there are none."""
+    return Amounts(
+        min((result.seconds for result in results), default=0.0),
+        min((result.sessions for result in results), default=0),
+        min((result.objects for result in results), default=0),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archiver.values.sizes import format_size
+from results.measures import amounts
 from results.units import Unit, UnitKey
 
 NOT_MEASURED = "–"
@@ -126,3 +127,9 @@ KEY_COLUMNS = (  # columns of a cell's key
     Column("clients", of=lambda key: key.clients, label=True),
 )
 UNIT_COLUMNS = columns_of(lambda unit: unit.key, KEY_COLUMNS)  # columns of a cell
+AMOUNT_COLUMNS = (  # columns of results: how much they measured, of several the smallest amounts
+    Column("measured", "s", lambda results: amounts(results).seconds_min if results else None, 2),
+    Column("sessions", of=lambda results: amounts(results).sessions_min if results else None),
+    Column("objects", of=lambda results: amounts(results).objects_min if results else None),
+)
+UNIT_AMOUNT_COLUMNS = columns_of(lambda unit: unit.results, AMOUNT_COLUMNS)

@@ -18,14 +18,14 @@ from results.replay.trials import replay_run
 from results.replay.verdicts import run_verdict
 from results.report.mixed_contents import COURSE_TABLES, mixed_run, mixed_tables
 from results.table import TLS_WORDS
-from results.tables.rates import build_tables
+from results.tables.rates import AMOUNTS, build_tables
 from results.tables.requests import request_counts
 from results.tables.usage import SERVER_RESOURCES
 from results.tables.watched import watched
 from results.tables.workers import worker_documents, worker_tables
 from results.text import render_text
 
-LONG_TABLES = ("latency", SERVER_RESOURCES, *COURSE_TABLES, *REPORT_TABLES)  # in the report, not on a terminal
+LONG_TABLES = (AMOUNTS, "latency", SERVER_RESOURCES, *COURSE_TABLES, *REPORT_TABLES)  # in the report, not on a terminal
 
 
 def document(database: RunDatabase) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from results.comparison.compare import ComparedUnit, Comparison, Overall, Side
 from results.comparison.gate import Judgement
 from results.comparison.power import POWER, REPETITIONS_MAX
 from results.comparison.ratios import VERDICTS, WORTH_SHOWING_SHARE, Ratio
-from results.measures import CELL_LATENCIES, CELL_MEASURES, MEASURES, RATE
+from results.measures import CELL_LATENCIES, CELL_MEASURES, MEASURES, RATE, amounts
 from results.statistics import FALSE_DISCOVERY_RATE
 from results.units import Unit
 
@@ -85,6 +85,7 @@ def _measured_document(label: str, unit: Unit) -> dict[str, Any]:
         **{measure.name: value for measure in MEASURES if (value := unit.median(measure)) is not None},
         "errors": unit.errors,
         "repetitions": len(unit.samples),
+        **amounts(unit.results)._asdict(),
     }
 
 
@@ -127,6 +128,7 @@ def _rate_document(label: str, cell: Unit) -> dict[str, Any]:
         **{measure.name: cell.median(measure) for measure in CELL_LATENCIES},
         "errors": cell.errors,
         "repetitions": len(cell.samples),
+        **amounts(cell.results)._asdict(),
         "notes": list(cell.doubts),
     }
 

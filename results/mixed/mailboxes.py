@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
-from results.headline import failed_conditions
 from results.mixed.published import email_limits_ms, mailbox_rates
 from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, TileTrial, mean_ms, part_of
 from results.model import CriterionResult, Result
+from results.tables.headline import failed_conditions
 from results.verdict import CLIENT_LIMIT
 
 VOID = f"void: {CLIENT_LIMIT}"

@@ -14,11 +14,11 @@ from statistics import median_low
 from typing import NamedTuple
 
 from archiver.values.errors import ScenarioError
-from results.headline import failed_conditions, in_brackets
 from results.mixed.reference_tile import ReferenceTile
 from results.mixed.tiles import APPLICATIONS, Scale, Tile, TileTrial
 from results.model import CriterionResult
 from results.table import Cell, Column, Table, TableSpec, number
+from results.tables.headline import failed_conditions, in_brackets
 from results.verdict import void_because
 
 _TOLD_MAX = 2  # failed criteria that are named

@@ -21,9 +21,9 @@ from typing import Literal
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.database import RunDatabase
-from results.headline import failed_conditions
 from results.model import Latency, Result
 from results.reference.published import NAME, PublishedCell, dr550
+from results.tables.headline import failed_conditions
 from results.units import NO_RESULTS, Unit, UnitKey, all_cells, cell_of, joined
 
 BEYOND_MAX = 4.0

@@ -14,11 +14,11 @@ from typing import Any, Literal
 from archiver.values.sizes import format_size
 from results.database import RunDatabase, StoredRun
 from results.doubts import doubts
-from results.headline import NO_CELL, Headline, best, failed_conditions
 from results.mixed.scale_up import search_told
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.reference.published import NAME, dr550
 from results.replay.verdicts import capacity_mark, capacity_sentence, marked, void_words
+from results.tables.headline import NO_CELL, Headline, best, failed_conditions
 from results.tables.lock_cost import LIFE_CYCLE
 from results.units import Unit, all_cells, single_cells
 

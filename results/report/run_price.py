@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from archiver.values.errors import UsageError
-from results.headline import in_brackets
 from results.model import Result
 from results.planning.cost import PlanCost, UnitPrice
 from results.planning.prices import Demand, PriceList, bill
 from results.planning.rate_surface import Range
 from results.report.key_figures import peaks
+from results.tables.headline import in_brackets
 from results.units import Unit
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from results.doubts import Drift
 from results.model import Result
 from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
-from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, number
+from results.table import NOT_MEASURED, UNIT_AMOUNT_COLUMNS, UNIT_COLUMNS, Cell, Column, Table, TableSpec, number
 from results.units import Unit, UnitKey, parallel_cells, single_cells
 
 
@@ -34,6 +34,7 @@ def doubted_cells_table(cells: Sequence[Unit]) -> Table:
         (
             *UNIT_COLUMNS,
             Column("objects/s", of=lambda cell: _measured(cell.objects_per_second, cell.key)),
+            *UNIT_AMOUNT_COLUMNS,
             Column("why", of=lambda cell: "; ".join(map(_briefly, cell.doubts)), words=True),
         ),
         " ".join(f"{doubt[0].upper()}{doubt[1:]}." for doubt in found),

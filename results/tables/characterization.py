@@ -14,7 +14,7 @@ from typing import NamedTuple
 from archiver.values.sizes import format_size
 from results.model import Ceiling, CriterionResult, Result
 from results.reference.esg_peaks import PublishedPeaks, whose
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
+from results.table import AMOUNT_COLUMNS, NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 from results.verdict import void_positions
 
 NOTHING = "nothing"
@@ -50,6 +50,7 @@ def characterization_table(results: Sequence[Result], published: Sequence[Publis
                 "MB/s", of=lambda point: median(r.megabytes_per_second for r in point.results), digits=1, notes=_early
             ),
             Column("objects/s", of=lambda point: median(r.objects_per_second for r in point.results), digits=1),
+            *columns_of(lambda point: point.results, AMOUNT_COLUMNS),
             Column("data", of=_data),
             Column(
                 "ceiling",
@@ -111,7 +112,7 @@ def _published_point(study: PublishedPeaks) -> tuple[Cell, ...]:
         none,
         none,
         number(gigabytes * 1000, 0, (printed,)),
-        none,
+        *(none,) * 4,
         none if cached is None else Cell(f"{cached:g}% from cache"),
         *(none,) * 6,
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from results.model import Latency, Result
 from results.statistics import PAIRS_MIN, PairedRatio, paired_ratio, read_together
-from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval
+from results.table import NOT_MEASURED, UNIT_AMOUNT_COLUMNS, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval
 from results.tables.stored_times import NO_TIMES, StoredTimes
 from results.units import Unit, single_cells
 
@@ -200,7 +200,9 @@ _LOCK_COST = TableSpec(
         *_of_cell(*UNIT_COLUMNS[1:]),
         Column("variant", of=lambda row: row.cost.name, label=True),
         *_of_cell(
-            Column("objects/s", of=lambda cell: cell.objects_per_second, digits=1), Column("95% within", of=interval)
+            Column("objects/s", of=lambda cell: cell.objects_per_second, digits=1),
+            Column("95% within", of=interval),
+            *UNIT_AMOUNT_COLUMNS,
         ),
         *_of_cost(*_cost_columns("objects/s", lambda cost: cost.rate, lambda ratio: 1 - ratio)),
         *_of_times(_mean_service("ms/object")),
@@ -227,6 +229,7 @@ _LIFE_CYCLE = TableSpec(
         _mean_service("ms"),
         _percentile("p50"),
         _percentile("p99"),
+        *columns_of(lambda timed: timed.cell, UNIT_AMOUNT_COLUMNS[:2]),
         Column("done", of=lambda timed: sum(result.objects for result in timed.cell.results)),
         Column("failed", of=lambda timed: timed.cell.errors),
     ),

@@ -11,9 +11,21 @@ from typing import NamedTuple
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
+from results.measures import amounts
 from results.model import FirstError, Latency, Result
 from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
-from results.table import NOT_MEASURED, UNIT_COLUMNS, Cell, Column, Table, TableSpec, columns_of, interval, number
+from results.table import (
+    NOT_MEASURED,
+    UNIT_AMOUNT_COLUMNS,
+    UNIT_COLUMNS,
+    Cell,
+    Column,
+    Table,
+    TableSpec,
+    columns_of,
+    interval,
+    number,
+)
 from results.tables.lock_cost import life_cycle_table, lock_cost_table
 from results.tables.session_fits import session_time_table
 from results.tables.stored_times import NO_TIMES, StoredTimes
@@ -34,6 +46,7 @@ from results.units import (
 
 OPERATIONS = ("archive", "retrieve")
 QUANTITIES: tuple[Quantity, ...] = ("objects_per_second", "megabytes_per_second")  # the paper's Figures 9 and 10
+AMOUNTS = "amounts"  # name of the table of every cell's amounts
 
 
 def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) -> list[Table]:
@@ -51,6 +64,7 @@ def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) 
         lock_cost_table(results, watched.times),
         life_cycle_table(results, watched.times),
         session_time_table(results),
+        amounts_table(results),
         latency_table(results, watched.times),
         resource_table(results),
         limits_table(results),
@@ -101,8 +115,8 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
         name=f"{operation}-{quantity.replace('_', '-')}",
         title=f"{heading}, {warmth} data" if operation == "retrieve" else heading,
         columns=_pivot_columns(session_lengths(cells)),
-        caption=f"One client{_repetitions(cells.values())}. Published: {NAME}, Figure {10 if of_paper else 9};"
-        f" ratio: measured / published.{unit_note}",
+        caption=f"One client{_repetitions(cells.values())}. {_amounts(cells.values())} Published: {NAME}, Figure"
+        f" {10 if of_paper else 9}; ratio: measured / published.{unit_note}",
         across="objects per session",
     ).table((size, what, show) for size in object_sizes(cells) for what, show in kinds.items())
 
@@ -145,7 +159,8 @@ def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, seri
         name=f"parallel-{operation}" if series <= len(OPERATIONS) else f"parallel-{operation}-{count}",
         title=f"{heading}, {warmth} data" if operation == "retrieve" else heading,
         columns=_pivot_columns(clients),
-        caption=f"Each client has its own session{_repetitions(chosen.values())}. MB/s: 10^6 bytes per second."
+        caption=f"Each client has its own session{_repetitions(chosen.values())}. {_amounts(chosen.values())} MB/s:"
+        " 10^6 bytes per second."
         + (f" Published: {NAME}, Figure 5, quoted for the smallest and the largest size." if quoted else ""),
         across="clients",
     ).table(
@@ -153,6 +168,33 @@ def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, seri
         for size in object_sizes(chosen)
         for what, show in kinds.items()
         if size in quoted or show is not published
+    )
+
+
+def amounts_table(results: Sequence[Result]) -> Table:
+    """Return the measured seconds, sessions and objects of every cell."""
+    return _AMOUNTS.table(all_cells(results).values())
+
+
+_AMOUNTS = TableSpec(
+    AMOUNTS,
+    "What each rate rests on",
+    (
+        *UNIT_COLUMNS,
+        Column("rate", "objects/s", lambda cell: cell.objects_per_second, 2, lambda cell: cell.doubts),
+        *UNIT_AMOUNT_COLUMNS,
+    ),
+    "The measured time, and the whole sessions and the objects in it. With repetitions: the median rate, and the"
+    " smallest amounts.",
+)
+
+
+def _amounts(cells: Iterable[Unit]) -> str:
+    """Return the smallest amounts of the cells of a matrix, which has no room for those of each, as a sentence."""
+    least = amounts([result for cell in cells for result in cell.results])
+    return (
+        f"Each cell was measured for at least {least.seconds_min:,.2f} s, and has at least {least.sessions_min:,}"
+        f" session{'' if least.sessions_min == 1 else 's'} and {least.objects_min:,} objects."
     )
 
 

@@ -124,6 +124,9 @@ def test_a_run_is_one_document(make_result: MakeResult) -> None:
                 "objects_per_session": 25,
                 "clients": 1,
                 "repetitions": 1,
+                "seconds_min": 2.0,
+                "sessions_min": 40,
+                "objects_min": 1000,
                 "objects_per_second": {"median": make_result().objects_per_second, "low": None, "high": None},
                 "doubts": [],
             }

@@ -412,6 +412,7 @@ def test_the_document_has_every_number_under_a_name_with_its_unit(three: Compari
         "object_response_ms_mean": pytest.approx(1100 / 144), "object_service_ms_p50": pytest.approx(1000 / 144),
         "object_service_ms_p99": pytest.approx(3000 / 144), "errors": 0, "repetitions": 3, "notes": [],
         "session_service_ms_mean": pytest.approx(25 * 1100 / 144),
+        "seconds_min": pytest.approx(1000 / 147), "sessions_min": 40, "objects_min": 1000,
     }  # fmt: skip
     assert large["ratios"][0].keys() == {
         "platform", "ratio", "low", "high", "p", "adjusted_p", "verdict", "no_verdict_because", "pairs",

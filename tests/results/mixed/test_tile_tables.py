@@ -19,6 +19,7 @@ from results.mixed.tile_tables import (
     web_scan_table,
 )
 from results.mixed.tiles import Scale, tile_scales
+from results.mixed.workloads import workloads_table
 from results.model import Result
 from results.table import NOT_MEASURED, Table
 from results.text import render_csv, render_text
@@ -59,6 +60,18 @@ def measured(table: Table) -> list[list[str]]:
 def only(results: Sequence[Result]) -> Scale:
     (scale,) = tile_scales(results)
     return scale
+
+
+def test_workloads_are_shown_with_their_seconds_sessions_and_objects(run: TileRun) -> None:
+    """Sessions and objects of copies add up; the shortest time is shown. A part has objects alone."""
+    copies = [
+        run.email(1, seconds=90.0, sessions=30, objects=300),
+        run.email(2, seconds=80.0, sessions=20, objects=200),
+    ]
+    table = workloads_table(copies, "tiles")
+    rows = {row[3].text: {c.name: cell for c, cell in zip(table.columns, row, strict=True)} for row in table.rows}
+    assert [rows["all"][name].number for name in ("measured", "sessions", "objects")] == [80.0, 50, 500]
+    assert [rows["log"][name].text for name in ("measured", "sessions", "objects")] == ["", "", "55,978"]
 
 
 # ---- e-mail

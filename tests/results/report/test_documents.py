@@ -46,7 +46,7 @@ def test_the_same_document_gives_the_same_bytes(tmp_path: Path, full_run: list[R
         assert paths[0] == tmp_path / name / "report.md"
     one = contents(tmp_path / "one")
     assert one == contents(tmp_path / "two")
-    assert len(one) == len(paths) == 2 + 11 + 7 * 2
+    assert len(one) == len(paths) == 2 + 12 + 7 * 2
     assert not any(str(tmp_path).encode() in content for content in one.values())
 
 

@@ -16,6 +16,7 @@ from results.model import ClientUsage, DiskUsage, FirstError, Latency, LinkUsage
 from results.reference.published import dr550
 from results.table import Cell, Table
 from results.tables.rates import (
+    amounts_table,
     build_tables,
     error_table,
     latency_table,
@@ -50,11 +51,29 @@ def test_a_full_run_fills_every_table(full_run: list[Result]) -> None:
         "parallel-archive",
         "parallel-retrieve",
         "session-time",
+        "amounts",
         "latency",
         "resource-usage",
         "limits",
         "per-object",
     ]
+
+
+def test_how_much_each_rate_rests_on_is_tabulated_and_the_smallest_said(make_result: MakeResult) -> None:
+    """Of repetitions the smallest amounts; of a matrix those of its smallest cell."""
+    results = [
+        make_result(seconds=10.0, sessions=400, objects=10_000),
+        make_result(seconds=9.5, sessions=410, objects=10_250, repetition=2, position=2),
+        make_result(object_bytes=1 << 20, seconds=0.45, sessions=1, objects=25, position=3),
+    ]
+    table = amounts_table(results)
+    cells = row(table, "archive", "8KiB", "25", "1")
+    assert [cells[name].number for name in ("measured", "sessions", "objects")] == [9.5, 400, 10_000]
+    assert row(table, "archive", "1MiB", "25", "1")["sessions"].number == 1
+    said = "Each cell was measured for at least 0.45 s, and has at least 1 session and 25 objects."
+    assert said in rate_table(results, "archive", "objects_per_second").caption
+    several = [replace(result, clients=2, phase="parallel") for result in results]
+    assert said in parallel_tables([*results, *several])[0].caption
 
 
 def test_no_results_is_an_error_that_says_so() -> None:

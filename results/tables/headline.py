@@ -20,7 +20,7 @@ _CONDITIONS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
     ("incomplete", lambda result: result.incomplete is not None),
     ("unsettled", lambda result: not result.settled),
     ("unsteady", lambda result: result.unsteady is not None),
-    ("too short to judge", lambda result: result.steadiness == TOO_SHORT),
+    ("too short to judge", lambda result: result.steadiness == TOO_SHORT and result.seconds >= HEADLINE_SECONDS_MIN),
     ("limited by the client", lambda result: result.limited_by == "client"),
     ("limited by the host's processor", lambda result: result.limited_by == "host cpu"),
 )
