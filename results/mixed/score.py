@@ -101,13 +101,19 @@ def score_table(
     criteria: Sequence[CriterionResult],
     reference: ReferenceTile,
     weights: Mapping[str, float] | None = None,
+    withheld: str = "",
 ) -> Table:
     """Return each tile's ratios and their mean, and the score of each number of tiles.
+
+    ``withheld``: why no score is shown; empty: it is shown.
 
     Raises ScenarioError as ``score_weights``.
     """
     shares = score_weights(weights)
-    scores = [scale_score(scale, criteria, reference, shares) for scale in scales]
+    scores = [
+        Score(scale.tiles, None, withheld) if withheld else scale_score(scale, criteria, reference, shares)
+        for scale in scales
+    ]
     best = best_score(scores)
     told = f"{str(best)[0].upper()}{str(best)[1:]}." if best else ""
 
@@ -117,6 +123,8 @@ def score_table(
             return (
                 Cell("no score", None, (whole.reason,)) if whole.value is None else number(whole.value, 2, whole.failed)
             )
+        if withheld:
+            return Cell("withheld", None, (withheld,))
         means = [mean for each in scale.all_of(tile) if (mean := tile_score(each, reference, shares)) is not None]
         return number(median_low(means) if len(means) == len(scale.trials) else None, 2)
 

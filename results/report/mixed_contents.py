@@ -44,6 +44,7 @@ FIGURE_TABLES = {  # the table with the numbers of each figure
     "figure-14-email-response": "tiles-email",
     **REPLAY_FIGURE_TABLES,
 }
+QUICK_HAS_NO_SCORE = "withheld: --quick measures a subset, which does not compare with a whole reference tile"
 COURSE_TABLES = ("programme", "aggregate-rates", "spikes", "spikes-others", "workloads")  # long: for a report
 
 
@@ -60,6 +61,7 @@ class WorkloadsShown:
     weights: Mapping[str, float] | None
     reference: ReferenceTile
     drives: Drives | None
+    is_quick: bool = False  # a subset, which compares with no published or stored value
     replay: ReplayedRun | None = None  # of workloads that replayed traces
 
 
@@ -96,6 +98,7 @@ def mixed_run(
         weights=scenario.get("weights") or None,
         reference=reference or stored_reference(),
         drives=Drives.for_all(drives) if drives is not None else None,
+        is_quick=json.loads(run.request or "{}").get("quick", False),
         replay=replay_run(database, results),
     )
 
@@ -105,8 +108,9 @@ def mixed_tables(run: WorkloadsShown) -> list[Table]:
     scales = tile_scales(run.results)
     tables = replay_tables(run.replay) if run.replay is not None else []
     if scales:
-        tables += tile_tables(scales, run.criteria, [ds5020(), storwize_v7000()])
-        tables.append(score_table(scales, run.criteria, run.reference, run.weights))
+        tables += tile_tables(scales, run.criteria, [] if run.is_quick else [ds5020(), storwize_v7000()])
+        withheld = QUICK_HAS_NO_SCORE if run.is_quick else ""
+        tables.append(score_table(scales, run.criteria, run.reference, run.weights, withheld))
         if run.drives is not None:
             tables.append(drives_table(scales, run.drives))
     tables += characterization_tables(run.results, run.criteria, published_peaks())

@@ -19,7 +19,11 @@ from results.mixed.reference_tile import ReferenceTile, read_reference, referenc
 from results.mixed.score import Score, best_score, scale_score, score_table, score_weights
 from results.mixed.tiles import APPLICATIONS, tile_scales
 from results.model import CriterionResult, Result
+from results.report.mixed_contents import mixed_run, mixed_tables
+from results.table import Table
+from tests.results.conftest import MakeRun
 from tests.results.tile_run import TileRun, criterion, held
+from tests.results.watched_run import phase_record
 
 STORED = Path(reference_tile.__file__).parent.parent / "reference" / "tile.json"
 WORDS = {
@@ -76,6 +80,23 @@ def test_a_score_of_short_measurements_says_so(run: TileRun) -> None:
     short = [replace(r, seconds=1.5) if r.application == "scan" else r for r in run.tile()]
     assert str(scored(short)) == "1.00@1 tile (measured for 1.50 s)"
     assert str(scored(short, weights={"web": 1})) == "1.00@1 tile"
+
+
+def test_a_quick_run_has_no_score_and_no_published_rows(run: TileRun, make_run: MakeRun) -> None:
+    def tables(*, quick: bool) -> dict[str, Table]:
+        results = run.tile()
+        phase = phase_record(1, results[0], 1, 2, results=results, criteria=held(results))
+        database = make_run([phase], scenario_json="{}", request=json.dumps({"quick": quick}))
+        shown = mixed_run(database, reference=REFERENCE)
+        assert shown is not None
+        return {table.name: table for table in mixed_tables(shown)}
+
+    assert tables(quick=False)["tiles-score"].rows[-1][-1].text == "1.00"
+    assert [row[-1].text for row in tables(quick=True)["tiles-score"].rows] == ["withheld", "no score"]
+    assert "No score at 1 tile: withheld: --quick" in tables(quick=True)["tiles-score"].caption
+    sources = {quick: {row[2].text for row in tables(quick=quick)["tiles-email"].rows} for quick in (False, True)}
+    assert len(sources[False]) > 1
+    assert sources[True] == {"measured"}
 
 
 def test_weights_count_one_application_more_than_another(run: TileRun) -> None:
