@@ -122,8 +122,8 @@ def infrastructure_table(run: ReplayedRun) -> Table:
 def score_cell(trial: ReplayTrial) -> Cell:
     """Return the inferred score of a phase.
 
-    There is none if a kind is missing or below its minimum. It is withheld if the operations went on for less than an
-    hour, or with less than the full capacity, because published scores are of both.
+    There is none if the phase is void, or a kind is missing or below its minimum. It is withheld if the operations went
+    on for less than an hour, or with less than the full capacity, because published scores are of both.
     """
     if trial.void:
         return Cell("none", None, trial.void)

@@ -112,7 +112,7 @@ def _published_point(study: PublishedPeaks) -> tuple[Cell, ...]:
         none,
         none,
         number(gigabytes * 1000, 0, (printed,)),
-        none,
+        *(none,) * 4,
         none if cached is None else Cell(f"{cached:g}% from cache"),
         *(none,) * 9,
     )
