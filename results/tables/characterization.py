@@ -114,7 +114,7 @@ def _published_point(study: PublishedPeaks) -> tuple[Cell, ...]:
         number(gigabytes * 1000, 0, (printed,)),
         *(none,) * 4,
         none if cached is None else Cell(f"{cached:g}% from cache"),
-        *(none,) * 9,
+        *(none,) * 6,
     )
 
 

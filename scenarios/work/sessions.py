@@ -16,7 +16,7 @@ from scenarios.work.base import Archived, MeasuredTime, Work
 from scenarios.work.mix import MAKES_OBJECTS, OperationName
 
 WARM_UP_SHARE = 0.1  # of bytes_max, at most
-SESSIONS_OF_EACH_MIN = 3  # for the warm-up, the measured time, and the load until the other clients are measured
+SESSIONS_OF_EACH_MIN = 2  # one ends the warm-up, one is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class UntilPrecise:
 class InWindow:
     """Several clients: whole sessions, in a window of ``seconds`` after ``warm_up_seconds``.
 
-    The window ends earlier when the first client has used up its share of ``client_bytes_max``, which is at least three
+    The window ends earlier when the first client has used up its share of ``client_bytes_max``, which is at least two
     sessions. ``precision``: the 95% half-width of the mean session time, relative, that a settled result has.
     """
 
