@@ -161,7 +161,7 @@ def coverage_of(random: np.random.Generator, sample: Sample, cells: int) -> dict
     """Return the share of settled cells, and of these the share within the precision, with and without corrections."""
     found: dict[str, list[bool]] = {"corrected": [], "uncorrected": []}
     for _ in range(cells):
-        stop, now_ns = SessionStop(RULE, 1), 1
+        stop, now_ns = SessionStop(RULE, 1, 1 << 60), 1
         times = _session_seconds(random, sample)
         while stop.wants_session(now_ns):
             opened_ns, now_ns = now_ns, now_ns + int(next(times) * 1e9)

@@ -15,7 +15,7 @@ from archiver.values.sizes import format_size
 from scenarios.work.base import Archived, MeasuredTime, Work
 from scenarios.work.mix import MAKES_OBJECTS, OperationName
 
-WARM_UP_SHARE = 0.1  # of bytes_max, at most
+WARM_UP_SHARE = 0.1  # of the sessions for which there are objects, at most
 SESSIONS_OF_EACH_MIN = 2  # one ends the warm-up, one is measured
 
 
@@ -23,10 +23,10 @@ SESSIONS_OF_EACH_MIN = 2  # one ends the warm-up, one is measured
 class UntilPrecise:
     """One client: whole sessions, after a warm-up of at least ``warm_up_sessions`` and ``warm_up_seconds``.
 
-    The warm-up ends when it has moved a tenth of ``bytes_max``, too, but not before ``warm_up_sessions``. The measured
+    The warm-up also ends when it has used a tenth of the objects, but not before ``warm_up_sessions``. The measured
     part takes at least ``sessions_min`` and ``seconds_min``. It continues until the mean session time is known within
-    ``precision`` (95% half-width, relative). The limits ``seconds_max`` and ``bytes_max`` end it earlier, but
-    never before ``sessions_min``.
+    ``precision`` (95% half-width, relative). The limits ``seconds_max`` and ``bytes_max`` end it earlier, but never
+    before ``sessions_min``.
     """
 
     seconds_min: float
@@ -44,13 +44,12 @@ class UntilPrecise:
     def sessions_max(self, session_bytes: int) -> int:
         """Upper bound of the sessions that a client begins, warm-up included."""
         measured = max(self.sessions_min, ceil(self.bytes_max / session_bytes))
-        return self.warm_up_sessions_max(session_bytes) + measured
+        share = ceil(measured * WARM_UP_SHARE / (1 - WARM_UP_SHARE)) if self.warm_up_seconds else 0
+        return measured + max(self.warm_up_sessions, share)
 
-    def warm_up_sessions_max(self, session_bytes: int) -> int:
-        """Upper bound of the warm-up's sessions."""
-        if not self.warm_up_seconds:
-            return self.warm_up_sessions
-        return max(self.warm_up_sessions, ceil(WARM_UP_SHARE * self.bytes_max / session_bytes))
+    def warm_up_sessions_max(self, sessions: int) -> int:
+        """Upper bound of the warm-up's sessions, given the sessions for which there are objects."""
+        return max(self.warm_up_sessions, int(WARM_UP_SHARE * sessions) if self.warm_up_seconds else 0)
 
 
 @dataclass(frozen=True, slots=True)

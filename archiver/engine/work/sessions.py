@@ -101,7 +101,7 @@ class SessionsRun(PhaseRun):
         workloads = self._assignment.phase.workloads
         assigned = self._assignment.clients
         rows = rows_each(len(assigned))
-        stops = _stops(workloads[0], self.start_ns, len(assigned))
+        stops = _stops(workloads[0], self.start_ns, assigned)
         clients = [
             SessionsClient(self, client, workloads[client.workload], self.start_ns, stop, rows)
             for client, stop in zip(assigned, stops, strict=True)
@@ -136,18 +136,19 @@ def _stage(workload: int, stops: Sequence[StopDecision], ended_ns: int) -> Stage
     )
 
 
-def _stops(workload: Workload, start_ns: int, clients: int) -> list[StopDecision]:
+def _stops(workload: Workload, start_ns: int, clients: Sequence[ClientAssignment]) -> list[StopDecision]:
     """Return the stop decisions of the clients of a phase; its workloads share one stop rule."""
     work = workload.work
     assert isinstance(work, Sessions)
     match work.stop:
         case UntilPrecise() as stop:
-            return [SessionStop(stop, work.object_bytes * workload.objects_per_session) for _ in range(clients)]
+            objects = workload.objects_per_session
+            return [SessionStop(stop, work.object_bytes * objects, each.objects // objects) for each in clients]
         case InWindow() as stop:
-            window = SharedWindow(stop, start_ns, clients)
-            return [WindowStop(window) for _ in range(clients)]
+            window = SharedWindow(stop, start_ns, len(clients))
+            return [WindowStop(window) for _ in clients]
         case AllObjects():
-            return [EverythingStop(start_ns)] * clients
+            return [EverythingStop(start_ns) for _ in clients]
 
 
 class SessionsClient(Client):

@@ -33,6 +33,10 @@ class ClientAssignment:
     workload: int
     numbers: tuple[int, int] | NDArray[np.int64]
 
+    @property
+    def objects(self) -> int:
+        return self.numbers[1] - self.numbers[0] if isinstance(self.numbers, tuple) else len(self.numbers)
+
 
 class NewObjects(NamedTuple):
     """Objects that may be archived, in this order."""

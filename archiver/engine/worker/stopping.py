@@ -35,8 +35,10 @@ class SessionStop:
     of sessions has grown by half. ``relative_half_width`` corrects for the number of looks.
     """
 
-    def __init__(self, stop: UntilPrecise, session_bytes: int) -> None:
+    def __init__(self, stop: UntilPrecise, session_bytes: int, sessions_assigned: int) -> None:
+        """``sessions_assigned``: sessions for which the client has objects."""
         self._stop = stop
+        self._warm_up_sessions_max = stop.warm_up_sessions_max(sessions_assigned)
         self._session_bytes = session_bytes
         self._warm_up_sessions = 0
         self._began_ns = 0
@@ -83,7 +85,7 @@ class SessionStop:
         if done < stop.warm_up_sessions:
             return True
         elapsed_seconds = (now_ns - self._began_ns) / 1e9
-        return elapsed_seconds < stop.warm_up_seconds and done < stop.warm_up_sessions_max(self._session_bytes)
+        return elapsed_seconds < stop.warm_up_seconds and done < self._warm_up_sessions_max
 
     def session_ended(self, opened_ns: int, closed_ns: int) -> None:
         if not self.measured_from_ns:

@@ -24,7 +24,7 @@ START_NS = 5 * SECOND
 
 def sessions_until_stop(seconds: list[float], rule: UntilPrecise = RULE) -> SessionStop:
     """Sessions that take so long, one after another, until the rule wants no more; the last time repeats."""
-    stop = SessionStop(rule, SESSION_BYTES)
+    stop = SessionStop(rule, SESSION_BYTES, rule.sessions_max(SESSION_BYTES))
     now_ns, session = START_NS, 0
     while stop.wants_session(now_ns):
         closed_ns = now_ns + int(seconds[min(session, len(seconds) - 1)] * SECOND)
@@ -53,7 +53,7 @@ def measured(stop: SessionStop) -> float:
         ({"precision": 2.0}, [1.0, *[0.5, 1.5] * 20], 6.0, True),
         ({"precision": 0.66}, [1.0, *[0.5, 1.5] * 20], 8.5, True),  # at the second look, after half as many again
         ({"warm_up_seconds": 4.0}, [3.0, 2.0, 0.5], 3.0, True),  # two sessions are warm-up
-        ({"warm_up_seconds": 60.0, "bytes_max": 25_000}, [0.5], 3.0, True),  # three, a tenth of the bytes
+        ({"warm_up_seconds": 60.0, "bytes_max": 25_000}, [0.5], 3.0, True),  # two, a tenth of the objects
         ({"bytes_max": 5000}, [1.0, *[0.5, 1.5] * 20], 4.5, False),  # the maximum of bytes
         ({"bytes_max": 1}, [1.0, 2.0], 6.0, False),  # but never before sessions_min
         ({"seconds_max": 3.0}, [1.0, *[0.5, 1.5] * 20], 4.0, False),  # the session that runs is finished
@@ -80,8 +80,19 @@ def test_warm_up_sessions_count_for_nothing() -> None:
     assert measured(sessions_until_stop([60.0, 0.5])) == measured(sessions_until_stop([0.001, 0.5])) == 3.0
 
 
+def test_the_warm_up_leaves_nine_tenths_of_the_objects() -> None:
+    stop = SessionStop(replace(RULE, warm_up_seconds=60.0), SESSION_BYTES, 30)
+    now_ns = START_NS
+    while not stop.measured_from_ns:
+        assert stop.wants_session(now_ns)
+        if not stop.measured_from_ns:
+            stop.session_ended(now_ns, now_ns + SECOND)
+            now_ns += SECOND
+    assert stop.measured_from_ns == START_NS + 3 * SECOND
+
+
 def test_the_measured_time_starts_when_the_first_measured_session_opens() -> None:
-    stop = SessionStop(RULE, SESSION_BYTES)
+    stop = SessionStop(RULE, SESSION_BYTES, 1 << 60)
     assert stop.wants_session(START_NS)
     assert stop.measured == MeasuredSpan(NO_END_NS, NO_END_NS)  # all that ends by now is warm-up
     stop.session_ended(START_NS, START_NS + SECOND)
@@ -96,7 +107,7 @@ def test_the_measured_time_starts_when_the_first_measured_session_opens() -> Non
 
 
 def test_a_client_that_runs_out_keeps_what_it_finished() -> None:
-    stop = SessionStop(RULE, SESSION_BYTES)
+    stop = SessionStop(RULE, SESSION_BYTES, 1 << 60)
     stop.session_ended(START_NS, START_NS + SECOND)
     stop.wants_session(START_NS + SECOND)
     stop.session_ended(START_NS + SECOND, START_NS + 2 * SECOND)
@@ -115,7 +126,7 @@ def test_the_limits_hold_whatever_the_session_times(
     times: list[float], sessions_min: int, bytes_max: int, warm_up_seconds: float
 ) -> None:
     rule = replace(RULE, sessions_min=sessions_min, bytes_max=bytes_max, warm_up_seconds=warm_up_seconds)
-    stop = SessionStop(rule, SESSION_BYTES)
+    stop = SessionStop(rule, SESSION_BYTES, rule.sessions_max(SESSION_BYTES))
     now_ns, ended, sessions = START_NS, 0, 0
     while stop.wants_session(now_ns):
         took_ns = int(times[ended % len(times)] * SECOND)
