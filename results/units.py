@@ -209,6 +209,13 @@ class Unit:
         return " or ".join(sorted(map(str, states))) or None
 
     @property
+    def client_share(self) -> float | None:
+        """Return the mean share of an object's time that was the client's own; None if it is not known."""
+        shares = [result.client.object_time_share for result in self.results]
+        known = [share for share in shares if share is not None]
+        return fmean(known) if known else None
+
+    @property
     def ended_early(self) -> bool:
         """Whether a repetition used its archive limit before its time was over."""
         return any(result.ended_early for result in self.results)

@@ -22,7 +22,16 @@ from results.doubts import doubts, drifts
 from results.measures import CELL_MEASURES, MEASURES, OBJECT_TIMES, RATE, Measure
 from results.model import Result
 from results.report.mixed_contents import WorkloadsShown, mixed_run
-from results.units import Unit, UnitKey, all_cells, joined, phase_repetitions, phase_units, workload_units
+from results.units import (
+    CLIENT_SHARE_MAX,
+    Unit,
+    UnitKey,
+    all_cells,
+    joined,
+    phase_repetitions,
+    phase_units,
+    workload_units,
+)
 
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"
 OTHER_OBJECT_TIMES = "the protocols define an object's time differently"
@@ -377,11 +386,31 @@ def _notes(ours: tuple[str, Unit], theirs: tuple[str, Unit]) -> tuple[str, ...]:
         for name, unit in (ours, theirs)
         if unit.ended_early
     ]
+    found += _client_share_note(ours, theirs)
     if not _is_same_connections(one, other):
         found.append(
             f"connections per session: {one.connections:.4g} on {label}, {other.connections:.4g} on {other_label}"
         )
     return tuple(found)
+
+
+def _client_share_note(ours: tuple[str, Unit], theirs: tuple[str, Unit]) -> list[str]:
+    """Return what the ratio of the rates would be at most if the client cost nothing, where it costs much on a side.
+
+    In a closed loop the client's time of an object adds to the platform's, so equal client time makes platforms look
+    more alike than they are. A rate at a share s would be at most 1 / (1 - s) times as high.
+    """
+    (label, one), (other_label, other) = ours, theirs
+    share, other_share = one.client_share, other.client_share
+    if share is None or other_share is None or max(share, other_share) <= CLIENT_SHARE_MAX:
+        return []
+    if max(share, other_share) >= 1 or not one.objects_per_second:
+        return [f"the client takes {share:.0%} of an object's time on {label}, {other_share:.0%} on {other_label}"]
+    bound = other.objects_per_second / one.objects_per_second * (1 - share) / (1 - other_share)
+    return [
+        f"the client takes {share:.0%} of an object's time on {label}, {other_share:.0%} on {other_label}: if it cost "
+        f"nothing, the ratio of the rates would be up to {bound:.2f}"
+    ]
 
 
 def _is_same_temperature(one: Unit, other: Unit) -> bool:

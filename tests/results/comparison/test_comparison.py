@@ -31,6 +31,7 @@ from results.comparison.power import detectable, pairs_needed
 from results.comparison.ratios import Ratio
 from results.comparison.tables import comparison_tables, doubt_sentences, overall_sentences
 from results.figures.phases import png_bytes, svg_bytes
+from results.model import ClientUsage
 from results.statistics import paired_ratio
 from results.text import render_csv, render_text
 from results.units import CONNECTIONS_ENDED
@@ -113,6 +114,16 @@ def test_measures_that_contradict_each_other_say_so(make_run: MakeRun) -> None:
         assert ratios[0].notes == (note,)
     assert note in render_text(rates_table(comparison, "cell"))
     assert only_ratio(compare_runs([run("a", 100.0, 20.0), run("b", 120.0, 10.0)])).notes == ()
+
+
+def test_a_client_that_takes_much_of_an_objects_time_is_noted_with_the_bound_of_the_ratio(make_run: MakeRun) -> None:
+    def run(platform: str, rate: float, share: float) -> MeasuredRun:
+        return make_run(platform, [rate] * 3, client=ClientUsage(20.0, 20.0, 100.0, 0.1, object_time_share=share))
+
+    assert only_ratio(compare_runs([run("a", 100.0, 0.05), run("b", 150.0, 0.09)])).notes == ()
+    (note,) = only_ratio(compare_runs([run("a", 100.0, 0.2), run("b", 150.0, 0.5)])).notes
+    assert note.startswith("the client takes 20% of an object's time on a, 50% on b: if it cost nothing")
+    assert note.endswith("the ratio of the rates would be up to 2.40")
 
 
 @pytest.mark.parametrize(("pairs", "because"), [(1, "1 pair"), (2, "2 pairs")])
