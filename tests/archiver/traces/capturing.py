@@ -22,36 +22,21 @@ from tests.support.commands import _carry_out, archiver_within
 HANG_SECONDS = 30.0  # only a test that hangs gets here
 
 
-class RunningCapture:
-    """The forked process of a capture, used as subprocess.Popen is. Its stdout has its messages too."""
+class RunningCapture(forks.Forked):
+    """The forked process of a capture. Its stdout has its messages too."""
 
     def __init__(self, *options: str) -> None:
         read_end, write_end = os.pipe()
         self.stdout = open(read_end)  # noqa: SIM115 - until it has ended
-        self._process = forks.ForkedProcess(target=_carry_out, args=("capture", *options))
-        self._process.descriptors = {1: write_end, 2: write_end}
-        self._process.start()
+        process = forks.ForkedProcess(target=_carry_out, args=("capture", *options))
+        process.descriptors = {1: write_end, 2: write_end}
+        process.start()
         os.close(write_end)
-        assert self._process.pid is not None
-        self.pid = self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
-    def send_signal(self, number: signal.Signals) -> None:
-        os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def wait(self) -> int | None:
-        self._process.join(HANG_SECONDS)
-        return self.returncode
+        super().__init__(process)
 
     def communicate(self) -> str:
         """Return the rest of what it writes, as soon as it has ended."""
-        assert self.wait() is not None
+        self.wait(HANG_SECONDS)
         return self.stdout.read()
 
 
