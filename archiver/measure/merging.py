@@ -101,7 +101,8 @@ class Merge:
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
         self._in_whole_sessions = all(each.work.measured_time == "sessions" for each in phase.workloads)
-        self._courses: dict[int, _Course] = {}  # by worker
+        self._courses: dict[tuple[int, bool], _Course] = {}  # by worker; in whole sessions, and whether measured
+        self._shows_all = False  # no session was measured, so the result covers the whole time
         self._tallies: dict[TallyKey, Tally] = {}
         self._packed: list[bytes] = []  # older tallies; a key may be in several, since everything is a sum
         self._moved: dict[int, Counter[str]] | None = None  # see ``_moved_by_interval``
@@ -110,13 +111,10 @@ class Merge:
         self._join_at = JOIN_AT
 
     def take(self, report: IntervalReport) -> None:
-        course = self._courses.get(report.worker)
-        if course is None:
-            course = self._courses[report.worker] = _Course()
         for key, tally in report.tallies.items():
             self._take_tally(key, tally)
-            if not self._in_whole_sessions or key.part == "measured":
-                course.add(max(0, key.interval), tally)
+            is_measured = not self._in_whole_sessions or key.part == "measured"
+            self._courses.setdefault((report.worker, is_measured), _Course()).add(max(0, key.interval), tally)
         if len(self._tallies) >= PACK_AT:
             self._packed.append(zlib.compress(pickle.dumps(self._tallies, pickle.HIGHEST_PROTOCOL), 1))
             self._tallies = {}
@@ -165,6 +163,7 @@ class Merge:
             # unsettled.
             ended_ns = max(start_ns + 1, *(stage.ended_ns for stage in stages))
             last = math.ceil((ended_ns - start_ns) / INTERVAL_NS)
+            self._shows_all = True
             return Window(start_ns, ended_ns, 0, last, False, (ended_ns - start_ns) / 1e9)
         measured = [stage for stage in stages if stage.client_ns] or stages
         starts, ends = ([each.measured_from_ns for each in measured], [each.measured_to_ns for each in measured])
@@ -237,13 +236,13 @@ class Merge:
         """Return (objects, bytes, errors) of one worker in the intervals that overlap the time between two instants.
         For a single client, return those of its measured time.
         """
-        course = self._courses.get(worker)
-        if course is None:
-            return 0, 0, 0
-        if self._in_whole_sessions:
-            return course.between(0, NO_INTERVAL)
         first, last = (edges[0] - start_ns) // INTERVAL_NS, -(-(edges[1] - start_ns) // INTERVAL_NS)
-        return course.between(max(0, first), max(0, last))
+        if self._in_whole_sessions:
+            first, last = 0, NO_INTERVAL
+        courses = [self._courses.get((worker, True)), self._courses.get((worker, False)) if self._shows_all else None]
+        done = [course.between(max(0, first), max(0, last)) for course in courses if course is not None]
+        objects, size_bytes, errors = (sum(column) for column in zip((0, 0, 0), *done, strict=True))
+        return objects, size_bytes, errors
 
     def interval_rows(self, windows: Sequence[Window]) -> list[IntervalRow]:
         rows: dict[tuple[int, str, str], Tally] = {}

@@ -288,5 +288,6 @@ class PhaseRun:
                 self._finish()
             if loop.time() >= report_at:
                 report_at += REPORT_SECONDS
-                await asyncio.gather(*map(asyncio.wrap_future, self._folds))
+                # Shielded, because the end of the phase cancels this task, and not one row may be lost.
+                await asyncio.shield(asyncio.gather(*map(asyncio.wrap_future, self._folds)))
                 self._report()

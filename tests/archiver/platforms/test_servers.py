@@ -26,7 +26,7 @@ from tests.support.servers import real
 @pytest.fixture(autouse=True)
 def stand_in(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, request: Any) -> None:
     """A quick program in MinIO's place, except where the real ones are asked for."""
-    if "platforms" not in request.keywords:
+    if request.node.get_closest_marker("platforms") is None:
         install_stand_in(tmp_path_factory.mktemp("cache"), monkeypatch)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -148,6 +150,38 @@ def test_rows_beyond_what_a_recorder_holds_are_counted_once(monkeypatch: pytest.
     run_phase(assignment(rule=replace(RULE, sessions_min=200)), channel)
     assert (channel.total().sessions, channel.total().objects) == (201, 1005)
     assert channel.archived() == list(range(1005))
+
+
+@pytest.mark.usefixtures("report_often")
+def test_rows_that_wait_to_be_counted_at_the_end_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    has_ended = threading.Event()
+
+    class Waiting(ThreadPoolExecutor):
+        """Counts nothing before the phase has ended."""
+
+        def __init__(self, threads: int) -> None:
+            super().__init__(threads)
+            self.submit(has_ended.wait, 60)
+
+    async def end_phase(backend: NullBackend) -> None:
+        has_ended.set()
+
+    class Yielding(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            await asyncio.sleep(0.001)  # the worker's other tasks run
+            await super().perform(batch, record)
+
+    class Backend(NullBackend):
+        def session(self, client: int) -> NullSession:
+            return Yielding()
+
+    monkeypatch.setattr(phase_run, "ThreadPoolExecutor", Waiting)
+    monkeypatch.setattr(phase_run.PhaseRun, "_fold_every_ns", 0)
+    monkeypatch.setattr(Backend, "end_phase", end_phase)
+    monkeypatch.setattr(backends, "load", lambda name: Backend)
+    channel = Channel()
+    run_phase(assignment(), channel)
+    assert channel.total().objects == 55
 
 
 def test_a_retrieve_reads_its_objects_in_the_order_given_each_once(use: Callable[[type[NullSession]], None]) -> None:

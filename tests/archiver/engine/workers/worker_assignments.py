@@ -6,17 +6,17 @@ import time
 
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from scenarios.model import Phase, Workload
-from scenarios.work.sessions import InWindow, Sessions
+from scenarios.work.sessions import AllObjects, InWindow, Sessions
 
-SHORT = InWindow(seconds=1e6, client_bytes_max=11_000)
+SHORT = AllObjects()  # of 55 objects for each client, measured from the start
 LONG = InWindow(seconds=1e6, client_bytes_max=10**15)
 
 
-def assignments(rule: InWindow, backend: str = "null") -> list[Assignment]:
+def assignments(rule: InWindow | AllObjects, backend: str = "null") -> list[Assignment]:
     """One client for each of two workers."""
     workload = Workload("archive", Sessions("archive", 200, rule), clients=2, objects_per_session=5)
     phase = Phase("archive", 1, 1, (workload,))
-    share = workload.objects_max // 2
+    share = 55 if isinstance(rule, AllObjects) else workload.objects_max // 2
     return [
         Assignment("run-1", 7, backend, None, phase, (ClientAssignment(i, 0, (i * share, (i + 1) * share)),), {}, "all")
         for i in range(2)
