@@ -78,15 +78,30 @@ def heard() -> Iterator[None]:
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """Defer SIGTERM and SIGHUP during the block: Terminated is raised at its end."""
+    """Defer SIGINT, SIGTERM and SIGHUP during the block: KeyboardInterrupt or Terminated is raised at its end.
+
+    A second SIGINT takes effect at once.
+    """
     global _is_put_off
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        _waiting.append(number)
+        signal.signal(number, signal.default_int_handler)
+
+    hears_ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if hears_ctrl_c:
+        signal.signal(signal.SIGINT, wait)
     _is_put_off = True
     try:
         yield
     finally:
         _is_put_off = False
+        if hears_ctrl_c:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         if _waiting:
-            raise Terminated(_waiting.pop())
+            number = _waiting.pop()
+            _waiting.clear()
+            raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
 
 @contextmanager

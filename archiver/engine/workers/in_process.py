@@ -45,8 +45,9 @@ class Alone:
 def carry_out(assignment: Assignment) -> tuple[Alone, PhaseReport]:
     """Return the counts, and how the phase ended.
 
-    SIGTERM and SIGHUP take effect at its end. An event loop treats an exception that a signal raises within a
-    connection as a failure of that connection, and continues.
+    SIGINT, SIGTERM and SIGHUP take effect at its end. An event loop treats an exception that a signal raises within a
+    connection as a failure of that connection, and continues; and an interrupt that comes as its last task ends is
+    lost.
     """
     alone = Alone()
     with interruption.put_off():

@@ -153,14 +153,15 @@ main(sys.argv[1:])
     assert value_of(home, "SELECT verdict FROM run") == "none"
 
 
-def test_a_signal_during_a_probe_is_not_lost(home: Path) -> None:
-    signalled_by_an_answer = """
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_during_a_probe_is_not_lost(home: Path, name: str) -> None:
+    signalled_by_an_answer = f"""
 import os, signal, sys
 from archiver.cli import main
 from backends.s3.wire.connection import HttpConnection
 updated = HttpConnection.buffer_updated
 def signalled(self, nbytes):
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.{name})
     updated(self, nbytes)
 HttpConnection.buffer_updated = signalled
 main(sys.argv[1:])
@@ -169,7 +170,7 @@ main(sys.argv[1:])
         [sys.executable, "-c", signalled_by_an_answer, "run", *ENDLESS, "--quiet"],
         capture_output=True, text=True, timeout=SECONDS_MAX, check=False, preexec_fn=as_from_a_shell,
     )  # fmt: skip
-    assert done.returncode == 143, done.stderr
+    assert done.returncode == 128 + signal.Signals[name], done.stderr
     assert value_of(home, "SELECT verdict FROM run") == "interrupted"
     assert results(home) == 0
 
