@@ -136,7 +136,9 @@ def test_a_search_of_mail_and_its_plan(tmp_path: Path) -> None:
     )  # fmt: skip
     assert code == 0
     assert [step["scale"] for step in document["search"]["steps"]] == [1, 2]
-    assert "all up to users 2 held" in document["search"]["ended_because"]
+    assert "all up to users 2 held" in document["search"]["ended_because"], [
+        each for each in document["criteria"] if not each["passed"]
+    ]
     (table,) = capacity_tables(database.results(), database.criteria())
     database.close()
     rows = {(row[0].text, row[1].text): row for row in table.rows}
