@@ -140,13 +140,13 @@ def _limited_by_client(recorded: _Recorded) -> Iterator[str]:
 
 def _client_share(recorded: _Recorded) -> Iterator[str]:
     """Warn if the client's own work is so much of an object's time that a faster platform would not show its gain."""
-    shares = {result.position: result.client.object_time_share or 0.0 for result in recorded.results}
-    slow = [result for result in recorded.results if shares[result.position] > CLIENT_SHARE_MAX]
+    shares = [(result.client.object_time_share or 0.0, result) for result in recorded.results]
+    slow = [result for share, result in shares if share > CLIENT_SHARE_MAX]
     if slow:
-        worst = max(slow, key=lambda result: shares[result.position])
+        share, worst = max(shares, key=lambda each: each[0])
         yield (
             f"in {recorded.share(slow)} the client itself takes more than {CLIENT_SHARE_MAX:.0%} of an object's time "
-            f"({_cell(worst)} most: {shares[worst.position]:.0%}, so its rate would be at most "
+            f"({_cell(worst)} most: {share:.0%}, so its rate would be at most "
             f"{worst.gain_without_client or 0:.2f} times as high if the client cost nothing): a faster platform shows "
             "less than its gain; compare platforms at equal shares"
         )
@@ -219,7 +219,7 @@ def _few_sessions(recorded: _Recorded) -> Iterator[str]:
         yield (
             f"{len(few)} of {len(parallel)} parallel cells hold fewer than {SESSIONS_PER_CLIENT_MIN} sessions per "
             f"client ({_cell(first)} first: {first.sessions / first.clients:.3g}); their rate is that of few sessions; "
-            "raise stop.seconds"
+            "raise stop.seconds_min"
         )
 
 

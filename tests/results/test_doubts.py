@@ -114,7 +114,7 @@ def test_doubts_about_a_run(
             "archive",
             {"clients": 4, "sessions": 79},
             "1 of 1 parallel cells hold fewer than 20 sessions per client (archive 8KiB x 25 first: 19.8); their rate "
-            "is that of few sessions; raise stop.seconds",
+            "is that of few sessions; raise stop.seconds_min",
         ),
         ("archive", {"clients": 4, "sessions": 80}, None),
         ("archive", {"clients": 4, "sessions": 3, "application": "mail"}, None),
