@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,6 +217,20 @@ def _archiver(endpoint: str, case: Case, objects: int) -> float:
     return archiver_cost(endpoint, case.operation, case.object_bytes, objects, CONNECTIONS)
 
 
+def assignment(endpoint: str, workload: Workload, clients: Sequence[ClientAssignment]) -> Assignment:
+    """Return the assignment of a worker that carries out one workload on a null responder."""
+    return Assignment(
+        run_id=null_responder.RUN_ID,
+        content_seed=null_responder.CONTENT_SEED,
+        backend="s3",
+        backend_setting=s3_setting(endpoint),
+        phase=Phase("benchmark", 1, 1, (workload,)),
+        clients=tuple(clients),
+        dates={None: DateMaker(Retention(), time.time() + 7200)},
+        verify="all",
+    )
+
+
 def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, objects: int, connections: int) -> float:
     """Microseconds of client CPU per object, of the engine's own worker on the null responder."""
     per_session = max(1, objects // connections // 4)
@@ -228,19 +242,7 @@ def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, ob
         numbers = (first, end) if operation == "archive" else np.arange(first, end)
         clients.append(ClientAssignment(client, 0, numbers))
     counter = _Counter()
-    run_phase(
-        Assignment(
-            run_id=null_responder.RUN_ID,
-            content_seed=null_responder.CONTENT_SEED,
-            backend="s3",
-            backend_setting=s3_setting(endpoint),
-            phase=Phase("client-cost", 1, 1, (workload,)),
-            clients=tuple(clients),
-            dates={None: DateMaker(Retention(), time.time() + 7200)},
-            verify="all",
-        ),
-        counter,
-    )
+    run_phase(assignment(endpoint, workload, clients), counter)
     assert counter.errors == 0, "the null responder answered something unexpected"
     return counter.cpu_seconds / counter.objects * 1e6
 

@@ -31,16 +31,14 @@ import numpy as np
 
 from archiver.engine.work.worker import run_phase
 from archiver.engine.worker import phase_run
-from archiver.engine.worker.assignment import Assignment, ClientAssignment
+from archiver.engine.worker.assignment import ClientAssignment
 from archiver.engine.worker.stopping import SessionStop, SharedWindow, WindowStop
 from archiver.measure.histogram import Histogram
 from archiver.measure.reports import IntervalReport
-from archiver.values.retention import DateMaker, Retention
-from backends.s3 import null_responder
-from benchmarks.client_cost import s3_setting
+from benchmarks.client_cost import assignment
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from results.statistics import t_quantile
-from scenarios.model import Phase, Workload
+from scenarios.model import Workload
 from scenarios.work.sessions import AllObjects, InWindow, Sessions, UntilPrecise
 
 TITLE = "Coverage, bias and the engine's own tail"
@@ -286,19 +284,7 @@ def _archive(endpoint: str, objects: int) -> Histogram:
     """Let a worker archive objects over one connection; return the service times."""
     workload = Workload("archive", Sessions("archive", 8192, AllObjects()), 1, OBJECTS_PER_SESSION)
     channel = _Times()
-    run_phase(
-        Assignment(
-            run_id=null_responder.RUN_ID,
-            content_seed=null_responder.CONTENT_SEED,
-            backend="s3",
-            backend_setting=s3_setting(endpoint),
-            phase=Phase("tail", 1, 1, (workload,)),
-            clients=(ClientAssignment(0, 0, np.arange(objects)),),
-            dates={None: DateMaker(Retention(), time.time() + 7200)},
-            verify="none",
-        ),
-        channel,
-    )
+    run_phase(assignment(endpoint, workload, [ClientAssignment(0, 0, (0, objects))]), channel)
     assert channel.errors == 0, "the server answered something unexpected"
     return channel.service
 
