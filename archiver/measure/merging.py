@@ -30,7 +30,7 @@ from archiver.values.record import ErrorKind
 from results.database import ArchivedRange, IntervalRow, PartRow
 from results.model import FirstError
 from results.statistics import BATCHES_MAX, relative_half_width
-from scenarios.model import Phase, Workload
+from scenarios.model import Phase
 from scenarios.work.mix import RETRIEVES, WRITES_CONTENT
 
 
@@ -132,20 +132,20 @@ class Merge:
         """Return the measured time of each workload."""
         return [
             self._window(
-                workload, [stage for report in reports for stage in report.stages if stage.workload == index], start_ns
+                index, [stage for report in reports for stage in report.stages if stage.workload == index], start_ns
             )
-            for index, workload in enumerate(self._phase.workloads)
+            for index in range(len(self._phase.workloads))
         ]
 
-    def _window(self, workload: Workload, stages: Sequence[StageReport], start_ns: int) -> Window:
+    def _window(self, index: int, stages: Sequence[StageReport], start_ns: int) -> Window:
         """Return the measured time of a workload, over all workers."""
         if not stages:
             return Window(start_ns, start_ns, None, None, False, 0.0)
         settled = not any(stage.ended_early for stage in stages)
         starts, ends = [each.measured_from_ns for each in stages], [each.measured_to_ns for each in stages]
-        match workload.work.measured_time:
+        match self._phase.workloads[index].work.measured_time:
             case "sessions":
-                return self._of_sessions(workload, stages, settled, start_ns)
+                return self._of_sessions(index, stages, settled, start_ns)
             case "all":
                 from_ns, to_ns = min(starts), max(min(starts), *ends)
                 return Window(from_ns, to_ns, None, None, settled, (to_ns - from_ns) / 1e9)
@@ -155,8 +155,9 @@ class Merge:
                 from_ns, to_ns = start_ns + first * INTERVAL_NS, start_ns + last * INTERVAL_NS
                 return Window(from_ns, to_ns, first, last, settled, (to_ns - from_ns) / 1e9)
 
-    def _of_sessions(self, workload: Workload, stages: Sequence[StageReport], settled: bool, start_ns: int) -> Window:
+    def _of_sessions(self, index: int, stages: Sequence[StageReport], settled: bool, start_ns: int) -> Window:
         """Return the measured time of clients that are measured in whole sessions, each in its own time."""
+        workload = self._phase.workloads[index]
         seconds = sum(stage.client_ns for stage in stages) / workload.clients / 1e9
         if not seconds and workload.clients > 1:
             # The clients used up their shares within the warm-up. The result covers the whole time, marked as
@@ -172,7 +173,7 @@ class Merge:
             from_ns, to_ns = min(starts), max(ends)
         half_width = stages[0].half_width
         if half_width is None:
-            half_width = self._session_half_width(self._phase.workloads.index(workload), (to_ns - from_ns) / 1e9)
+            half_width = self._session_half_width(index, (to_ns - from_ns) / 1e9)
             settled = settled and half_width <= workload.work.precision
         return Window(from_ns, to_ns, None, None, settled, seconds, half_width)
 

@@ -4,7 +4,7 @@ Intervals come from a parametric bootstrap (Efron and Tibshirani, An Introductio
 stores the mean and the spread of the session times of each cell, not the single times. Each draw therefore multiplies
 the time of every cell by exp(error x t): its relative standard error, and a random Student's t with its degrees of
 freedom. The fit is repeated for every draw; 95% of the results are within the interval. The error treats sessions as
-independent of each other, as the rule that ends a cell does. With repetitions it is that of their rates.
+independent of each other; the rule that ends a cell does not. With repetitions it is that of their rates.
 
 The lack-of-fit test applies the same draws to the times on the fitted line. Its statistic is the sum of the squared
 residuals, each divided by the standard error of its cell. Its p value is the share of draws with a larger sum.

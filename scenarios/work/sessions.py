@@ -16,7 +16,7 @@ from scenarios.work.base import Archived, MeasuredTime, Work
 from scenarios.work.mix import MAKES_OBJECTS, OperationName
 
 WARM_UP_SHARE = 0.1  # of the sessions for which there are objects, at most
-SESSIONS_OF_EACH_MIN = 2  # one ends the warm-up, one is measured
+CLIENT_SESSIONS_MIN = 2  # one ends the warm-up, one is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class InWindow:
 
     def sessions_max(self, session_bytes: int) -> int:
         """Upper bound of the sessions that a client begins, warm-up included."""
-        return max(SESSIONS_OF_EACH_MIN, ceil(self.client_bytes_max / session_bytes))
+        return max(CLIENT_SESSIONS_MIN, ceil(self.client_bytes_max / session_bytes))
 
 
 @dataclass(frozen=True, slots=True)
