@@ -322,6 +322,7 @@ def _scenario(
         phases = _expand(table, order, order_seed, repetitions)
     else:
         phases = tuple(_phases(document, where, scales, repetitions))
+    last_step = () if search is None else tuple(_phases(document, where, [float(search.last)], 1))
     return Scenario(
         name=table.name,
         title=table.title,
@@ -345,6 +346,7 @@ def _scenario(
         search=SearchRange(table.scale.name, search.first, search.last, search.repeat, search.step)
         if search is not None and table.scale is not None
         else None,
+        last_step=last_step,
         weights=tuple(table.weights.items()),
         criteria_set=table.criteria or "",
     )

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from archiver.engine.plan import Plan
-from archiver.engine.work.replay.library import TraceLibrary
 from archiver.values.retention import BUCKET_DEFAULT_SECONDS, CLOCK_OFFSET_SECONDS_MAX, Lock, RetentionMode, latest_date
 from archiver.values.sizes import format_bytes, format_duration, format_instant
-from scenarios.model import Phase, Scenario, Workload, archived_max
-from scenarios.reading.reader import phases_at
+from scenarios.model import Phase, Scenario, SearchRange, Workload, archived_max
 from scenarios.work.infrastructure import Infrastructure
 from scenarios.work.mix import Arrivals, Mix
 from scenarios.work.replay import Replay
@@ -36,15 +34,15 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
     yield from _phase_lines(scenario)
 
 
-def announcement(plan: Plan, traces: TraceLibrary | None = None, platforms: int = 1) -> list[str]:
-    """Return what a run leaves on each platform, and the end of its locks. ``traces``: for the steps of a search."""
+def announcement(plan: Plan, platforms: int = 1) -> list[str]:
+    """Return what a run leaves on each platform, and the end of its locks."""
     scenario, earlier = plan.scenario, plan.options.objects_from
     if earlier is not None:
         return [f"archives and locks nothing; reads {earlier.objects:,} objects that {earlier.run} archived"]
     lines: list[str] = []
     objects, size_bytes = scenario.archived_max()
-    if scenario.search is not None and traces is not None:
-        lines += step_lines(scenario, traces)
+    if scenario.search is not None:
+        lines += _step_lines(scenario, scenario.search)
     else:
         each = f" on each of {platforms} platforms" if platforms > 1 else ""
         lines.append(f"archives at most {objects:,} objects, {format_bytes(size_bytes)}{each}")
@@ -87,12 +85,10 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
         yield "locks nothing"
 
 
-def step_lines(scenario: Scenario, traces: TraceLibrary) -> Iterator[str]:
+def _step_lines(scenario: Scenario, search: SearchRange) -> Iterator[str]:
     """Yield how much a search's first and its largest step archive."""
-    search = scenario.search
-    assert search is not None
-    for scale in dict.fromkeys((search.first, search.last)):
-        objects, size_bytes = archived_max(traces.read(phases_at(scenario, scale, 1)))
+    for scale, phases in {search.first: scenario.phases, search.last: scenario.last_step}.items():
+        objects, size_bytes = archived_max(phases)
         yield f"a step at {scale} {search.name} archives at most {objects:,} objects, {format_bytes(size_bytes)}"
     yield "what goes beyond the disk or --max-locked-bytes, all steps together, is not tried"
 

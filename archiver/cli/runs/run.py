@@ -309,7 +309,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
         if request.dask is not None:
             options = replace(options, cluster=stack.enter_context(dask_cluster(request.dask, request, scenario)))
         plans, warnings = make_plans(scenario, opened, options)
-        announced = announcement(plans[0], traces, platforms)
+        announced = announcement(plans[0], platforms)
         if dry:
             for line in (*plan_lines(scenario), *announced, *(f"warning: {each}" for each in warnings)):
                 click.echo(line)

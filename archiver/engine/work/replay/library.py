@@ -50,7 +50,7 @@ class TraceLibrary:
 
     def complete(self, scenario: Scenario) -> Scenario:
         """Return the scenario with the facts of its traces. Raises UsageError for a trace that cannot be replayed."""
-        return replace(scenario, phases=self.read(scenario.phases))
+        return replace(scenario, phases=self.read(scenario.phases), last_step=self.read(scenario.last_step))
 
     def read(self, phases: Sequence[Phase]) -> tuple[Phase, ...]:
         """Return the phases with the facts of their traces. Raises UsageError for a trace that cannot be replayed."""
