@@ -16,7 +16,7 @@ FROM python:3.13-slim
 RUN useradd --create-home --uid 1000 archiver
 COPY --from=build /wheels /wheels
 COPY --from=build /source/requirements-dev.lock /wheels/
-RUN python -m pip install --no-cache-dir --constraint /wheels/requirements-dev.lock "$(echo /wheels/*.whl)[dask]" \
+RUN python -m pip install --no-cache-dir --constraint /wheels/requirements-dev.lock "$(echo /wheels/*.whl)[dask,traces]" \
     && rm -rf /wheels
 USER archiver
 RUN mkdir /home/archiver/state

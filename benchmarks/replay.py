@@ -37,7 +37,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from archiver.engine.work.replay.compile.compiling import CompiledTrace, compile_trace
+from archiver.engine.work.replay.compile.compiled import CompiledTrace
+from archiver.engine.work.replay.compile.compiling import compile_trace
 from archiver.engine.work.worker import run_phase
 from archiver.engine.worker.assignment import Assignment, ReplayAssignment
 from archiver.measure.reports import IntervalReport

@@ -25,6 +25,8 @@ _MODULES = {
 }  # fmt: skip
 COMMANDS = tuple(_MODULES)
 
+# Packages that are not installed with the rest, and the extra of setup.cfg that has each.
+_EXTRAS = {"pyarrow": "traces", "dask": "dask", "distributed": "dask"}
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -59,6 +61,16 @@ class _Commands(click.Group):
         except ArchiverError as error:
             click.echo(f"archiver: {error}", err=True)
             sys.exit(error.exit_status)
+        except ModuleNotFoundError as missing:
+            package = (missing.name or "").partition(".")[0]
+            if package not in _EXTRAS:
+                raise
+            click.echo(
+                f"archiver: this needs {package}, which is not installed: pip install "
+                f"'archiver-worm[{_EXTRAS[package]}]', or '.[{_EXTRAS[package]}]' in a checkout",
+                err=True,
+            )
+            sys.exit(2)
         except KeyboardInterrupt as interrupted:
             number = interruption.signal_of(interrupted)
             click.echo(f"archiver: {interruption.words(number)}", err=True)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -292,6 +293,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
     options = replace(run_options(request, ["archiver", *sys.argv[1:]]), objects_from=earlier)
     if request.op_log_dir is not None:
         _check_folder(request.op_log_dir)
+        import_module("pyarrow")  # before anything is touched: it is an extra, and workers would miss it later
     dry, say = request.dry_run, not request.quiet
     given_platform = platform_options(request)
     if earlier is not None and not _given(("platforms", "endpoints")):
@@ -332,10 +334,8 @@ def dask_cluster(address: str, request: RunRequest, scenario: Scenario) -> Itera
 
     Raises UsageError if it, or one of its workers, is unsuitable for the run.
     """
-    try:
-        from archiver.engine.workers.dask.cluster import open_cluster
-    except ModuleNotFoundError as missing:
-        raise UsageError(f"--dask needs Dask ({missing}): pip install 'archiver-worm[dask]'") from missing
+    from archiver.engine.workers.dask.cluster import open_cluster  # an extra
+
     with open_cluster(address, request.workers) as cluster:
         if request.op_log_dir is not None:
             cluster.check_sees(request.op_log_dir, "--op-log")

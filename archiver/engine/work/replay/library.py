@@ -13,8 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from archiver.engine.work.replay.compile.compiling import compile_trace
-from archiver.traces.generating import generate
 from archiver.values.errors import UsageError
 from archiver.values.record import Operation
 from scenarios.model import Phase, Scenario, Workload
@@ -76,6 +74,10 @@ class TraceLibrary:
 
     def _compile(self, application: str, replay: Replay) -> tuple[TraceFacts, str]:
         """Return the facts of a trace, and the folder of its compiled form."""
+        # Only these need pyarrow, which is not installed with the rest.
+        from archiver.engine.work.replay.compile.compiling import compile_trace
+        from archiver.traces.generating import generate
+
         number, inside = len(self._known), self._folder()
         path = Path(replay.trace) if replay.trace is not None else inside / f"{number}.parquet"
         if replay.model is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archiver.engine.work.mixed.pacer import Pacer
-from archiver.engine.work.replay.compile.compiling import CompiledTrace
+from archiver.engine.work.replay.compile.compiled import CompiledTrace
 from archiver.engine.work.replay.infrastructure import InfrastructureRun, set_preparation
 from archiver.engine.work.replay.instances import infrastructure_of
 from archiver.engine.work.replay.player import Player, replay_of

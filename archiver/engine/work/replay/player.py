@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archiver.engine.work.mixed.pacer import Pacer
-from archiver.engine.work.replay.compile.compiling import CompiledTrace
+from archiver.engine.work.replay.compile.compiled import CompiledTrace
 from archiver.engine.work.replay.turns import Turn, Turns
 from archiver.engine.worker.assignment import ReplayAssignment
 from archiver.engine.worker.client import Client, Host

@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from archiver.engine.work.replay.compile.compiling import CompiledTrace
+from archiver.engine.work.replay.compile.compiled import CompiledTrace
 from archiver.engine.worker.assignment import ReplayAssignment
 from archiver.engine.worker.client import FAILED_SESSIONS_MAX, Client, Host
 from archiver.measure.folding import Folding

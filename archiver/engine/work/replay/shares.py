@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.work.mixed.shares import part_result
-from archiver.engine.work.replay.compile.compiling import CompiledTrace
+from archiver.engine.work.replay.compile.compiled import CompiledTrace
 from archiver.engine.work.replay.instances import infrastructure_result
 from archiver.engine.worker.assignment import InfrastructureAssignment, ReplayAssignment, WorkerShare
 from archiver.measure.reports import InfrastructureReport, StageReport, Tally

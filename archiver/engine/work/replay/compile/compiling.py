@@ -43,8 +43,6 @@ from archiver.values.errors import UsageError
 from archiver.values.record import Operation
 from scenarios.work.replay import TraceFacts
 
-__all__ = ["CompiledTrace", "compile_trace"]
-
 OBJECT_BYTES_MAX = 1 << 30  # the content of the largest object is kept in memory
 OBJECT_BYTES_UNKNOWN = 65536  # if no row reports the size of any prepared object
 FILLER_BYTES = 1 << 20  # size of an unused object, if the trace needs no prepared object

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archiver.engine.work.replay.compile import compiling
-from archiver.engine.work.replay.compile.compiling import CompiledTrace, compile_trace
+from archiver.engine.work.replay.compile.compiled import CompiledTrace
+from archiver.engine.work.replay.compile.compiling import compile_trace
 from archiver.traces import format as trace_format
 from archiver.traces.format import OPERATIONS, Origin, TracedOperation, TraceWriter
 from archiver.values.content import VERSIONS_MAX
