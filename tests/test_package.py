@@ -134,7 +134,7 @@ def test_a_run_works_from_an_empty_folder(installed: Path, tmp_path: Path) -> No
     folder.mkdir()
     where = run(installed, folder, "-c", "import archiver, results; print(archiver.__file__, results.__file__)")
     assert where.count(str(installed)) == 2, "the tests would be of another installation"
-    out = run(installed, folder, "-m", "archiver", "run", "dr550", *TINY)
+    out = run(installed, folder, "-m", "archiver", "run", "dr550", *TINY, "--tables", "all")
     assert "Archive: objects/s" in out
     assert "Session time" in out
     assert list(folder.iterdir()) == [], "a run left something where it was started"
@@ -197,7 +197,41 @@ def test_an_environment_of_its_own_is_all_it_needs(tree: Path, tmp_path: Path, w
         cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert "Archive: objects/s" in run.stdout
+    assert "Rates, latency and limits" in run.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("installer", ["pipx", "uv"])
+def test_installers_of_tools_install_a_checkout(tree: Path, tmp_path: Path, installer: str) -> None:
+    """The two other ways of README.md: ``pipx install .`` and ``uv tool install .``."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "tools"], check=True)
+    own = tmp_path / "tools/bin"
+    subprocess.run([own / "pip", "install", "--quiet", "--disable-pip-version-check", installer], check=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment |= {
+        "PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin"),
+        "UV_TOOL_DIR": str(tmp_path / "uv"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin"),
+    }  # fmt: skip
+    words: list[str | Path] = [own / "uv", "tool", "install"] if installer == "uv" else [own / "pipx", "install"]
+    subprocess.run([*words, tree], env=environment, cwd=tmp_path, check=True)
+    done = subprocess.run(
+        [tmp_path / "bin/archiver", "run", "dr550", *TINY],
+        env={**environment, "ARCHIVER_HOME": str(tmp_path / "home")},
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long
+def test_an_index_of_packages_accepts_what_is_built(tree: Path, tmp_path: Path) -> None:
+    """Metadata are complete, and the long description can be shown."""
+    built(tree, tmp_path / "dist", 0o022)
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "tools"], check=True)
+    subprocess.run(
+        [tmp_path / "tools/bin/pip", "install", "--quiet", "--disable-pip-version-check", "twine"], check=True
+    )
+    packages = [str(path) for path in (tmp_path / "dist").iterdir()]
+    subprocess.run([tmp_path / "tools/bin/twine", "check", "--strict", *packages], check=True)
 
 
 def _sdist_of(tree: Path, out: Path) -> list[Path]:

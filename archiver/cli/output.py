@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,19 +14,23 @@ from archiver.values.sizes import format_bytes, format_duration, format_instant
 from results.contract import Verdict, json_text, run_document
 from results.database import RunDatabase, StoredRun
 from results.doubts import ages, doubts, drifts, origin, resumed
+from results.model import Result
 from results.replay.contents import REPORT_TABLES, replay_document
 from results.replay.trials import replay_run
 from results.replay.verdicts import run_verdict
 from results.report.mixed_contents import COURSE_TABLES, mixed_run, mixed_tables
-from results.table import TLS_WORDS
-from results.tables.rates import AMOUNTS, build_tables
+from results.table import TLS_WORDS, Table
+from results.tables.rates import CELLS, build_tables
 from results.tables.requests import request_counts
-from results.tables.usage import SERVER_RESOURCES
 from results.tables.watched import watched
 from results.tables.workers import worker_documents, worker_tables
 from results.text import render_text
 
-LONG_TABLES = (AMOUNTS, "latency", SERVER_RESOURCES, *COURSE_TABLES, *REPORT_TABLES)  # in the report, not on a terminal
+# Tables of cells that a command prints unless others are asked for. All others are in the report.
+_CELL_TABLES = (CELLS, "lock-cost", "life-cycle", "errors")
+_LONG_TABLES = (*COURSE_TABLES, *REPORT_TABLES)  # of simultaneous workloads, not printed unless asked for
+_SUMMARY_FACTS = ("verdict", "run", "scenario", "platform", "lock")
+_DOUBTS_MAX = 10  # printed; the report has all
 
 
 def document(database: RunDatabase) -> dict[str, Any]:
@@ -139,32 +144,54 @@ def _transactions(settings: dict[str, Any]) -> str:
     return "" if limit is None else f"; up to {limit:,} objects commit together"
 
 
-def print_run(database: RunDatabase) -> None:
-    """Print facts, tables, warnings, and the objects left on the platform."""
+def print_run(database: RunDatabase, tables: Sequence[str] = ()) -> None:
+    """Print the summary of a run, its tables, its warnings, and the objects left on the platform.
+
+    ``tables`` are the names of the tables to print, "all" or "none". Empty: the most important.
+    """
     run = database.run()
     for label, text in facts(database).items():
-        click.echo(f"{label:>13}  {text}")
+        if label in _SUMMARY_FACTS or "all" in tables:
+            click.echo(f"{label:>13}  {text}")
     results = database.results()
     if not results:
         click.echo("\nno phase finished, so there is nothing to show")
         print_left_behind(run.id)
         return
-    mixed = mixed_run(database)
-    together = mixed_tables(mixed) if mixed is not None else ()
-    for table in [*build_tables(results, watched(database)), *together, *worker_tables(database)]:
-        if table.name in LONG_TABLES:
-            continue
+    for table in _chosen(database, results, tables):
         click.echo()
         click.echo(render_text(table), nl=False)
     click.echo()
     if run.shared_host:
         click.echo("client and server share this machine: comparison, not capacity")
-    for drift in drifts(database):
-        click.echo(f"drift: {drift}")
-    for doubt in doubts(database):
-        click.echo(f"doubt: {doubt}")
+    warnings = [*(f"drift: {drift}" for drift in drifts(database)), *(f"doubt: {doubt}" for doubt in doubts(database))]
+    for warning in warnings[:_DOUBTS_MAX]:
+        click.echo(warning)
+    if len(warnings) > _DOUBTS_MAX:
+        click.echo(f"{len(warnings) - _DOUBTS_MAX} more doubts are in the report")
     print_left_behind(run.id)
-    click.echo(f"report: archiver report {run.id}")
+    click.echo(f"report: archiver report {run.id} --format html")
+
+
+def _chosen(database: RunDatabase, results: Sequence[Result], names: Sequence[str]) -> list[Table]:
+    """Return the tables to print."""
+    if "none" in names:
+        return []
+    of_cells = build_tables(results, watched(database))
+    mixed = mixed_run(database)
+    together = mixed_tables(mixed) if mixed is not None else []
+    every = [*of_cells, *together, *worker_tables(database)]
+    if not names:
+        return [
+            *(table for table in of_cells if table.name in _CELL_TABLES),
+            *(table for table in together if table.name not in _LONG_TABLES),
+        ]
+    if "all" in names:
+        return every
+    known = [table.name for table in every]
+    for missing in (name for name in names if name not in known):
+        click.echo(f"archiver: --tables {missing}: this run has no such table; it has {', '.join(known)}", err=True)
+    return [table for table in every if table.name in names]
 
 
 def print_left_behind(run_id: str) -> None:

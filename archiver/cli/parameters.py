@@ -61,6 +61,13 @@ server_clock_option = click.option(
     help="Consent to dates by a platform's clock that is more than 15 minutes from this machine's.",
 )
 
+tables_option = click.option(
+    "--tables",
+    multiple=True,
+    metavar="all|none|NAME",
+    help="Tables to print after the summary; repeat for several  [default: rates, latency and limits]",
+)
+
 # The route to the platform.
 route_options = _all_of(
     click.option(

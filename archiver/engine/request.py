@@ -122,6 +122,7 @@ class RunRequest:
     metrics_port: int | None
     dry_run: bool
     as_json: bool
+    tables: tuple[str, ...]  # names of the tables to print; empty: the most important
     quiet: bool
 
     def to_json(self) -> str:

@@ -42,7 +42,7 @@ from results.report.tables import (
 )
 from results.table import Table, settings_table
 from results.tables.audits import audits_table
-from results.tables.rates import AMOUNTS, build_tables
+from results.tables.rates import AMOUNTS, CELLS, build_tables
 from results.tables.stored_times import NO_TIMES, StoredTimes
 from results.tables.usage import SERVER_RESOURCES
 from results.tables.watched import Watched
@@ -373,7 +373,7 @@ def _price(results: Sequence[Result], priced: Priced | None) -> Section:
 
 def _appendix(run: StoredRun, results: Sequence[Result], tables: Mapping[str, Table]) -> Section:
     found = [published_table(results), published_parallel_table(results)]
-    found += [tables[name] for name in (AMOUNTS, "latency", SERVER_RESOURCES) if name in tables]
+    found += [tables[name] for name in (CELLS, AMOUNTS, "latency", SERVER_RESOURCES) if name in tables]
     again = [
         ("The run, on a platform prepared alike", " ".join(run.command_line)),
         ("This page, byte by byte, from the run's database", f"archiver report {run.id} --format html"),

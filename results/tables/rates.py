@@ -29,7 +29,14 @@ from results.table import (
 from results.tables.lock_cost import life_cycle_table, lock_cost_table
 from results.tables.session_fits import session_time_table
 from results.tables.stored_times import NO_TIMES, StoredTimes
-from results.tables.usage import limits_table, per_object_table, requests_table, resource_table, server_resources_table
+from results.tables.usage import (
+    limited_by,
+    limits_table,
+    per_object_table,
+    requests_table,
+    resource_table,
+    server_resources_table,
+)
 from results.tables.watched import NOTHING_WATCHED, Watched
 from results.units import (
     NO_RESULTS,
@@ -46,6 +53,7 @@ from results.units import (
 
 OPERATIONS = ("archive", "retrieve")
 QUANTITIES: tuple[Quantity, ...] = ("objects_per_second", "megabytes_per_second")  # the paper's Figures 9 and 10
+CELLS = "cells"  # name of the table with the rate, latency and limit of every cell
 AMOUNTS = "amounts"  # name of the table of every cell's amounts
 
 
@@ -58,7 +66,8 @@ def build_tables(results: Sequence[Result], watched: Watched = NOTHING_WATCHED) 
         raise ResultsError(NO_RESULTS)
     measured = single_cells(results)
     operations = [operation for operation in OPERATIONS if any(key.operation == operation for key in measured)]
-    tables = [rate_table(results, operation, quantity) for quantity in QUANTITIES for operation in operations]
+    tables = [cells_table(results, watched.times)]
+    tables += [rate_table(results, operation, quantity) for quantity in QUANTITIES for operation in operations]
     tables += parallel_tables(results)
     tables += [
         lock_cost_table(results, watched.times),
@@ -169,6 +178,37 @@ def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, seri
         for what, show in kinds.items()
         if size in quoted or show is not published
     )
+
+
+def cells_table(results: Sequence[Result], times: StoredTimes = NO_TIMES) -> Table:
+    """Return the rate, percentiles and limit of every cell. ``times``: as for ``latency_table``."""
+    cells = all_cells(results).values()
+    return _CELLS.table((cell, times.over("object_service", cell.results)) for cell in cells)
+
+
+def _cell_percentile(name: str) -> Column:
+    return Column(name, "ms", lambda row: getattr(row[1], name.replace(".", "_"), None), 2)
+
+
+def _limits(row: tuple[Unit, Latency | None]) -> str:
+    """Return what limited the repetitions of a cell, without the advice."""
+    return " or ".join(sorted({limited_by(result).partition(":")[0] for result in row[0].results}))
+
+
+_CELLS = TableSpec(
+    CELLS,
+    "Rates, latency and limits",
+    (
+        *columns_of(lambda row: row[0], UNIT_COLUMNS),
+        Column("", "objects/s", lambda row: row[0].objects_per_second, 1, lambda row: row[0].doubts),
+        Column("", "MB/s", lambda row: row[0].megabytes_per_second, 1),
+        *map(_cell_percentile, ("p50", "p99", "p99.9")),
+        Column("measured", "s", lambda row: amounts(row[0].results).seconds_min, 1),
+        Column("limited by", of=_limits),
+    ),
+    "Percentiles are of the service times of objects. Of several repetitions: the median rate, the percentiles of all,"
+    " and the shortest measured time. MB are 10^6 bytes.",
+)
 
 
 def amounts_table(results: Sequence[Result]) -> Table:

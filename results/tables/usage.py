@@ -202,7 +202,7 @@ def _groups(results: Sequence[Result]) -> Iterator[_UsageGroup]:
         yield _UsageGroup(*key, tuple(result for cell in cells for result in cell.results))
 
 
-def _limited_by(result: Result) -> str:
+def limited_by(result: Result) -> str:
     judged = any(each.decisive and each.resource != "client" for each in result.utilisations)
     if result.limited_by is None and not judged:
         return "not known: the server was not watched"
@@ -333,7 +333,7 @@ _LIMITS = TableSpec(
     "What limits",
     (
         *_GROUP_COLUMNS,
-        Column("limited by", of=lambda group: _kinds(map(_limited_by, group.results)), words=True),
+        Column("limited by", of=lambda group: _kinds(map(limited_by, group.results)), words=True),
         Column("nearest to full", of=_nearest, words=True),
         Column("share", "%", lambda group: group.used[0].share * 100 if group.used else None),
         Column(

@@ -112,6 +112,7 @@ def run_request(
         metrics_port=given["metrics_port"],
         dry_run=given["dry_run"],
         as_json=given["as_json"],
+        tables=given["tables"],
         quiet=given["quiet"],
     )
 

@@ -10,6 +10,7 @@ import click
 
 from archiver.cli.completion import run_names
 from archiver.cli.live.progress import Progress
+from archiver.cli.parameters import tables_option
 from archiver.cli.runs.dry_run import announcement
 from archiver.cli.runs.run import conclude, dask_cluster, earlier_objects, platform_options, run_options
 from archiver.engine.request import RunRequest
@@ -29,8 +30,9 @@ from scenarios.reading.reader import recorded_scenario
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
 @click.option("--dask", metavar="ADDRESS", help="Of the scheduler now  [default: as recorded]")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
+@tables_option
 @click.option("--quiet", is_flag=True, help="No progress and no tables.")
-def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: bool) -> None:
+def resume(name: str, out: Path | None, dask: str | None, as_json: bool, tables: tuple[str, ...], quiet: bool) -> None:
     """Go on with RUN, which was interrupted, was killed or failed, after its last finished phase.
 
     RUN is a run's id, its folder, or `latest`. Everything that was chosen comes from the run's own record, and only
@@ -77,7 +79,7 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, quiet: 
         for warning in warnings:
             progress.warned(warning)
         outcome = go_on(broken, scenario, plan, ledger, progress)
-    conclude([outcome], as_json=as_json, say=not quiet)
+    conclude([outcome], as_json=as_json, say=not quiet, tables=tables)
 
 
 def _request(row: StoredRun) -> RunRequest:

@@ -32,6 +32,7 @@ from archiver.cli.parameters import (
     route_options,
     say_first,
     server_clock_option,
+    tables_option,
     timeout_options,
     tsm_options,
 )
@@ -227,6 +228,7 @@ _NO_CATALOGUE = "--catalogue-dir: only the embedded store has one, and it is not
     help="Serve the run's progress at http://127.0.0.1:PORT/metrics, for Prometheus.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
+@tables_option
 @click.option("--quiet", is_flag=True, help="No progress and no tables.")
 def run(**given: Any) -> None:  # fmt: skip
     """Carry out SCENARIO on a platform and print what was measured.
@@ -267,7 +269,7 @@ def carry_out(request: RunRequest, scenario: Scenario) -> NoReturn:
     commits = backends.load(request.backend).capabilities.transactions
     with TraceLibrary(archiver_home(), commits=commits) as traces:
         outcomes = _measure(request, traces.complete(scenario), traces)
-    conclude(outcomes, as_json=request.as_json, say=not request.quiet)
+    conclude(outcomes, as_json=request.as_json, say=not request.quiet, tables=request.tables)
 
 
 def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> list[RunOutcome]:
@@ -344,8 +346,8 @@ def dask_cluster(address: str, request: RunRequest, scenario: Scenario) -> Itera
         yield cluster
 
 
-def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool) -> NoReturn:
-    """Show the measurements and the outcomes of runs, and exit accordingly."""
+def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool, tables: Sequence[str]) -> NoReturn:
+    """Show the measurements and the outcomes of runs, and exit accordingly. ``tables``: as for ``print_run``."""
     with ExitStack() as stack:
         databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
         if len(databases) > 1:
@@ -354,7 +356,7 @@ def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool) -> NoR
         elif as_json:
             click.echo(run_json(databases[0]), nl=False)
         elif say:
-            print_run(databases[0])
+            print_run(databases[0], tables)
         for outcome, database in zip(outcomes, databases, strict=True):
             if outcome.failure:
                 click.echo(f"archiver: {outcome.failure}", err=True)

@@ -44,6 +44,7 @@ def row(table: Table, *labels: str) -> dict[str, Cell]:
 
 def test_a_full_run_fills_every_table(full_run: list[Result]) -> None:
     assert [table.name for table in build_tables(full_run)] == [
+        "cells",
         "archive-objects-per-second",
         "retrieve-objects-per-second",
         "archive-megabytes-per-second",

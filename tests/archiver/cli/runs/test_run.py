@@ -394,3 +394,21 @@ def test_a_port_in_use_is_named(tmp_path: Path, home: Path) -> None:
     assert done.returncode == 3
     assert f"port {port}" in done.stderr
     assert "--port" in done.stderr
+
+
+def titles(output: str) -> set[str]:
+    """The titles of tables: lines before a caption or an empty line, after an empty line."""
+    named = {"Rates, latency and limits", "What limits", "Archive: objects/s", "Service times"}
+    return named & set(output.splitlines())
+
+
+def test_only_the_tables_asked_for_are_printed(home: Path) -> None:
+    """By default one table has rates, latency and limits; names choose others, and a name that is none is named."""
+    assert titles(archiver("run", "dr550", *TINY).stdout) == {"Rates, latency and limits"}
+    none = archiver("run", "dr550", *TINY, "--tables", "none")
+    assert titles(none.stdout) == set()
+    assert "archiver cleanup" in none.stdout
+    some = archiver("run", "dr550", *TINY, "--tables", "limits", "--tables", "latency", "--tables", "latencies")
+    assert titles(some.stdout) == {"What limits", "Service times"}
+    assert "--tables latencies: this run has no such table; it has cells, " in some.stderr
+    assert some.returncode == 0, "a wrong name loses no measurement"
