@@ -29,7 +29,6 @@ from results.reference.published import dr550
 from results.replay.contents import SECTIONS as REPLAY_SECTIONS
 from results.replay.contents import SETS
 from results.report.distributions import NO_DISTRIBUTIONS, Distributions, cell_distributions
-from results.report.key_figures import KeyFinding, findings
 from results.report.mixed_contents import COURSE_TABLES, FIGURE_TABLES, WorkloadsShown, mixed_figures, mixed_tables
 from results.report.run_price import platform_cost
 from results.report.tables import (
@@ -40,6 +39,7 @@ from results.report.tables import (
     published_parallel_table,
     published_table,
 )
+from results.summary.key_figures import KeyFinding, findings
 from results.table import Table, settings_table
 from results.tables.audits import audits_table
 from results.tables.rates import AMOUNTS, CELLS, build_tables

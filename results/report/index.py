@@ -16,8 +16,8 @@ from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_instant
 from results.database import FILE_NAME, RunDatabase
 from results.report.documents import PAGE_NAME
-from results.report.key_figures import KeyFigures, Peak, key_figures
 from results.report.page import page, table_view
+from results.summary.key_figures import KeyFigures, Peak, key_figures
 from results.table import NOT_MEASURED, Cell, Column, TableSpec, number
 from results.tables.headline import HEADLINE_SECONDS_MIN
 

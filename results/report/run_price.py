@@ -13,7 +13,7 @@ from results.model import Result
 from results.planning.cost import PlanCost, UnitPrice
 from results.planning.prices import Demand, PriceList, bill
 from results.planning.rate_surface import Range
-from results.report.key_figures import peaks
+from results.summary.key_figures import peaks
 from results.tables.headline import in_brackets
 from results.units import Unit
 

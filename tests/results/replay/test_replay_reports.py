@@ -13,7 +13,7 @@ from archiver.cli.answers.report import report
 from archiver.cli.output import document, print_run
 from results.database import StoredRun
 from results.report.index import write_index
-from results.report.key_figures import findings, verdict
+from results.summary.key_figures import findings, verdict
 from tests.results.replay.replayed_sets import ReplayedSets, beside, criterion
 from tests.results.watched_run import RECORD
 

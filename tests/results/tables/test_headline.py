@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from results.model import Result
-from results.report.key_figures import findings, peaks
+from results.summary.key_figures import findings, peaks
 from results.tables.headline import best, failed_conditions
 from results.units import Unit, all_cells
 from tests.results.conftest import MakeResult, MakeRun

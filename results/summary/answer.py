@@ -1,0 +1,213 @@
+"""The answer of a run to its scenario's question, in one sentence, and what limited the numbers of that sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from archiver.values.sizes import format_size
+from results.database import StoredRun
+from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
+from results.replay.verdicts import capacity_mark, void_words
+from results.summary.key_figures import Peak, peaks, where
+from results.summary.numbers import lock_cost_percent, shown_lock_cost, worked_phases
+from results.tables.headline import Headline, failed_conditions
+from results.tables.lock_cost import LIFE_CYCLE
+from results.units import Unit, all_cells
+
+LIMITS = {  # of a measurement, by the name in ``Result.limited_by``
+    "client": "the client limits it, so the platform may be faster",
+    "host cpu": "every core of this machine was busy, with whatever else ran there",
+    "server cpu": "the server's processor limits it",
+    "server disk": "the server's disk limits it",
+    "network": "the network limits it",
+}
+NO_LIMIT = "nothing that was watched was near saturation"
+NOT_WATCHED = "what limits it is unknown, because no server was watched"
+_UTILISATIONS = {"client": "client", "server cpu": "server cpu", "server disk": "disk", "network": "network"}
+_VERBS = {"archive": "archives", "retrieve": "retrieves"}
+
+
+def answer(
+    run: StoredRun,
+    results: Sequence[Result],
+    checks: Sequence[CheckRecord],
+    criteria: Sequence[CriterionResult],
+    search: SearchOutcome | None,
+) -> str:
+    """Return one sentence that answers the scenario's question; a void run, or a doubtful number, adds why."""
+    platform = run.platform.name
+    void = void_words(results, criteria)
+    if run.verdict == "void" or (void and not criteria):
+        return f"This run says nothing about {platform}: {void or 'VOID'}."
+    if not results:
+        return _of_checks(platform, checks) if checks else "No phase finished, so nothing was measured."
+    if any(result.application for result in results):
+        mark = capacity_mark(results)
+        told = _of_workloads(platform, results, criteria, search)
+        return f"{told}; {mark}." if mark else f"{told}."
+    if run.scenario == "lock-cost" and (told := _of_lock_cost(platform, results)):
+        return told
+    return _of_cells(platform, results) or _of_operations(platform, results)
+
+
+def limits(results: Sequence[Result], search: SearchOutcome | None) -> tuple[str, ...]:
+    """Return what limited the measurements that the summary shows, one sentence for each.
+
+    These are the fastest cell of each operation, or the phases of simultaneous workloads.
+    """
+    best = peaks([result for result in results if not result.application])
+    found = [
+        f"{operation} {where(peak.by_objects.cell)}: {_limit_words(peak.by_objects.cell.results)}"
+        for operation, peak in best.items()
+    ]
+    worked = [result for phase in worked_phases(results, search) for result in phase.results]
+    if worked:
+        found.append(f"workloads: {_limit_words(worked)}")
+    return tuple(f"{text}." for text in found)
+
+
+def _of_checks(platform: str, checks: Sequence[CheckRecord]) -> str:
+    violations = sorted({check.id for check in checks if check.is_violation})
+    tried = {check.id for check in checks if check.verdict not in ("NOT TRIED", "NOT OFFERED")}
+    if not tried:
+        return f"No check could be tried on {platform}, so nothing is known about its locks."
+    if violations:
+        return (
+            f"{platform} violates its locks in {len(violations):,} of {len(tried):,} checks: a record could be lost, "
+            f"altered or unlocked before its time ({', '.join(violations[:3])}{' ...' if len(violations) > 3 else ''})."
+        )
+    return f"{platform} refused whatever could lose, alter or unlock a record, in {len(tried):,} checks tried."
+
+
+def _of_workloads(
+    platform: str, results: Sequence[Result], criteria: Sequence[CriterionResult], search: SearchOutcome | None
+) -> str:
+    if search is not None:
+        return _of_search(platform, search)
+    phases = worked_phases(results, None)
+    work = "measured no workload, only phases that make data"
+    if phases:
+        best = max(phases, key=lambda phase: phase.objects_per_second)
+        rates = [phase.objects_per_second for phase in phases if (phase.name, phase.scale) == (best.name, best.scale)]
+        workloads = len(best.results)
+        together = f"{workloads} workloads together" if workloads > 1 else f"{best.results[0].workload}"
+        work = f"completed {median(rates):,.0f} objects/s of {together}"
+    if not criteria:
+        return f"{platform} {work}"
+    missed = sum(not each.passed for each in criteria)
+    judged = f"met all {len(criteria):,} criteria" if not missed else f"missed {missed:,} of {len(criteria):,} criteria"
+    return f"{platform} {judged} and {work}"
+
+
+def _of_search(platform: str, search: SearchOutcome) -> str:
+    if search.largest is not None:
+        above = "" if search.failed_at is None else f" and missed one with {search.failed_at:,}"
+        name = search.name.removesuffix("s") if search.largest == 1 else search.name
+        return f"{platform} met every criterion with {search.largest:,} {name}{above}"
+    tried = [step.scale for step in search.steps]
+    fewest = f", not even with {min(tried):,}" if tried else ""
+    if any(step.void for step in search.steps):
+        return f"no number of {search.name} could be judged on {platform}{fewest}"
+    return f"{platform} met the criteria with no number of {search.name}{fewest}"
+
+
+def _of_lock_cost(platform: str, results: Sequence[Result]) -> str:
+    cost = shown_lock_cost(results)
+    if cost is None or cost.rate is None:
+        return ""
+    percent, interval = lock_cost_percent(cost)
+    known = f" ({interval})" if interval else " (one pair, so without an interval)"
+    shown = "" if cost.rate.differs or not interval else ", which shows no cost"
+    doubt = _doubt("that cell", failed_conditions(cost.cell.results))
+    return (
+        f"Archiving with {cost.name} costs {percent:+.1f}% of the objects/s of {platform} compared with "
+        f"{cost.baseline.first.variant}{known}{shown}.{doubt}"
+    )
+
+
+def _of_cells(platform: str, results: Sequence[Result]) -> str:
+    """Return the best rate of each operation, with one client and with several, and what limits the first.
+
+    A second sentence has the conditions of a headline that these cells fail.
+    """
+    best = peaks(results)
+    if not best:
+        return ""
+    cells = all_cells(results)
+    told = " and ".join(_of_peak(peak, cells.values()) for peak in best.values())
+    first = next(iter(best.values()))
+    limit = _limit_of(first.by_objects.cell.results)
+    about = limit.replace("limits it", f"limits {'archiving' if first.operation == 'archive' else 'retrieving'}")
+    failed: dict[tuple[str, ...], list[str]] = {}
+    for operation, peak in best.items():
+        failed.setdefault(peak.by_objects.failed, []).append(operation)
+    doubts = "".join(
+        _doubt(f"the {' and the '.join(names)} rate{'s' if len(names) > 1 else ''}", conditions)
+        for conditions, names in failed.items()
+    )
+    return f"{platform} {told}; {about}.{doubts}"
+
+
+def _of_peak(peak: Peak, cells: Iterable[Unit]) -> str:
+    """Return ``archives 870 objects/s of 8KiB with 1 client, 1,510 with 4 (100 objects a session)``."""
+    headline = peak.by_objects
+    key = headline.cell.key
+    alike = sorted(
+        (cell for cell in cells if cell.key[:3] == key[:3] and _is_as_reliable(cell, headline)),
+        key=lambda cell: cell.key.clients,
+    )
+    others = [cell for cell in alike if cell.key.clients != key.clients]
+    shown = [headline.cell, *(others[:1] if key.clients > 1 else others[-1:])]
+    rates = [
+        f"{cell.objects_per_second:,.0f}{' objects/s of ' + format_size(key.object_bytes) if not place else ''} with "
+        f"{cell.key.clients}{(' client' if cell.key.clients == 1 else ' clients') if not place else ''}"
+        for place, cell in enumerate(sorted(shown, key=lambda cell: cell.key.clients))
+    ]
+    return f"{_VERBS[peak.operation]} {', '.join(rates)} ({_objects(key.objects_per_session)} a session)"
+
+
+def _objects(count: int) -> str:
+    return "1 object" if count == 1 else f"{count:,} objects"
+
+
+def _is_as_reliable(cell: Unit, headline: Headline) -> bool:
+    """Return whether a cell with another number of clients meets the conditions that the headline meets."""
+    return cell.objects_per_second > 0 and set(failed_conditions(cell.results)) <= set(headline.failed)
+
+
+def _of_operations(platform: str, results: Sequence[Result]) -> str:
+    """Return the rates of a run that neither archived nor retrieved, such as of operations of a lock's life."""
+    cells = [cell for cell in all_cells(results).values() if cell.first.operation in LIFE_CYCLE]
+    told = ", ".join(f"{cell.key.operation} {cell.objects_per_second:,.0f}/s" for cell in cells[:3])
+    return f"{platform} performs {told}." if told else f"{platform} completed no operation in the measured time."
+
+
+def _doubt(what: str, failed: Sequence[str]) -> str:
+    return f" Read {what} with care: {', '.join(failed)}." if failed else ""
+
+
+def _limit_of(results: Sequence[Result]) -> str:
+    """Return the resource that limited most of these results, in words."""
+    counts = Counter(result.limited_by for result in results if result.limited_by)
+    if counts:
+        name = counts.most_common(1)[0][0]
+        return LIMITS.get(name, f"{name} limits it")
+    return NO_LIMIT if any(result.server is not None for result in results) else NOT_WATCHED
+
+
+def _limit_words(results: Sequence[Result]) -> str:
+    """Return the limit with its utilisation, the share of the measurements that it limited, and the confidence."""
+    counts = Counter(result.limited_by for result in results if result.limited_by)
+    words = _limit_of(results)
+    if not counts:
+        return words
+    name, count = counts.most_common(1)[0]
+    limited = [result for result in results if result.limited_by == name]
+    prefix = _UTILISATIONS.get(name, name)
+    used = [each for each in limited[0].utilisations if prefix in each.resource]
+    parts = [f"{used[0].by} {used[0].share:.0%}"] if used else []
+    parts += [f"in {count} of {len(results)} measurements"] if len(results) > 1 else []
+    parts += [f"confidence {limited[0].confidence}"] if limited[0].confidence else []
+    return f"{words} ({', '.join(parts)})" if parts else words

@@ -1,0 +1,222 @@
+"""The few numbers that decide about a platform, each with its unit, interval, conditions and measured time.
+
+A run of sweeps has its best rates, the percentiles of the fastest archive cell, the set-up time of a session and the
+cost of a lock. A run of simultaneous workloads has the largest scale, its rates, and the criteria nearest their limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from statistics import median
+from typing import NamedTuple
+
+from archiver.values.sizes import format_size
+from results.measures import P99_OBJECTS_MIN, amounts
+from results.model import CriterionResult, Result, SearchOutcome
+from results.summary.key_figures import Peak, peaks, where
+from results.tables.headline import Headline, failed_conditions
+from results.tables.lock_cost import VariantCost, variant_costs
+from results.tables.session_fits import session_fits
+from results.tables.session_time import SessionTimeFit
+from results.tables.stored_times import StoredTimes
+
+NUMBERS_MAX = 6
+
+
+@dataclass(frozen=True, slots=True)
+class KeyNumber:
+    """One number of a summary. Texts are for people; an empty text means that it is not known or does not apply."""
+
+    name: str  # archive, p99 of archive
+    value: str  # 1,510
+    unit: str  # objects/s
+    interval: str = ""  # 95%: 1,480 to 1,540
+    conditions: str = ""  # 8KiB x 100, 4 clients
+    seconds: float | None = None  # measured time of the shortest measurement that it comes from
+    failed: tuple[str, ...] = ()  # conditions of a headline that it fails
+
+    @property
+    def basis(self) -> str:
+        """Return interval, conditions, measured time and failed conditions in words."""
+        measured = "" if self.seconds is None else f"measured for {self.seconds:,.2f} s"
+        failed = [each for each in self.failed if not each.startswith("measured for")]
+        return "; ".join(filter(None, (self.interval, self.conditions, measured, *failed)))
+
+
+class WorkedPhase(NamedTuple):
+    """All workloads of one phase together."""
+
+    name: str
+    scale: float | None
+    results: Sequence[Result]
+
+    @property
+    def objects_per_second(self) -> float:
+        return sum(result.objects_per_second for result in self.results)
+
+    @property
+    def megabytes_per_second(self) -> float:
+        return sum(result.megabytes_per_second for result in self.results)
+
+
+def key_numbers(
+    results: Sequence[Result],
+    criteria: Sequence[CriterionResult],
+    search: SearchOutcome | None,
+    times: StoredTimes,
+) -> tuple[KeyNumber, ...]:
+    """Return at most six numbers, the most important first.
+
+    ``times`` has the histograms that percentiles over repetitions need.
+    """
+    found = [*_of_cells(results, times), *_of_workloads(results, criteria, search)]
+    return tuple(islice(found, NUMBERS_MAX))
+
+
+def worked_phases(results: Sequence[Result], search: SearchOutcome | None) -> list[WorkedPhase]:
+    """Return the phases of simultaneous workloads that a summary is about.
+
+    With a search these are the phases at the largest scale that met every criterion, or at the last scale tried. Phases
+    that only make data are excluded.
+    """
+    groups: dict[int, list[Result]] = {}
+    for result in results:
+        if result.application and not result.is_load:
+            groups.setdefault(result.position, []).append(result)
+    phases = [WorkedPhase(own[0].phase, own[0].scale, own) for own in groups.values()]
+    if search is None or not search.steps:
+        return phases
+    scale = search.largest if search.largest is not None else search.steps[-1].scale
+    return [phase for phase in phases if phase.scale == scale] or phases
+
+
+def shown_lock_cost(results: Sequence[Result]) -> VariantCost | None:
+    """Return the cost of a lock over no lock: of the lock in the request's header, if it was measured."""
+    costs = [cost for cost in variant_costs(results) if cost.rate is not None and cost.baseline.first.lock == "none"]
+    return min(costs, key=lambda cost: (cost.cell.first.lock != "header", cost.name), default=None)
+
+
+def lock_cost_percent(cost: VariantCost) -> tuple[float, str]:
+    """Return the loss of objects/s in percent, and its 95% interval in words."""
+    ratio = cost.rate
+    assert ratio is not None, "a baseline has no cost"
+    if ratio.low is None or ratio.high is None:
+        return (1 - ratio.ratio) * 100, ""
+    return (1 - ratio.ratio) * 100, f"95%: {(1 - ratio.high) * 100:+.1f} to {(1 - ratio.low) * 100:+.1f}%"
+
+
+def _of_cells(results: Sequence[Result], times: StoredTimes) -> Iterator[KeyNumber]:
+    best = peaks([result for result in results if not result.application])
+    for operation, peak in best.items():
+        yield _rate(operation, peak.by_objects, "objects/s")
+    for operation, peak in islice(best.items(), 1):
+        yield from _percentiles(operation, peak, times)
+        yield from _setup(results, operation, peak)
+    cost = shown_lock_cost(results)
+    if cost is not None:
+        percent, interval = lock_cost_percent(cost)
+        conditions = f"{cost.name}, beside {cost.baseline.first.variant}; {where(cost.cell)}"
+        yield KeyNumber("cost of the lock", f"{percent:+.1f}", "% of objects/s", interval, conditions)
+    for operation, peak in best.items():
+        yield _rate(operation, peak.by_megabytes, "MB/s")
+
+
+def _rate(operation: str, headline: Headline, unit: str) -> KeyNumber:
+    cell = headline.cell
+    per_object = 1.0 if unit == "objects/s" else cell.key.object_bytes / 1e6
+    value = cell.objects_per_second if unit == "objects/s" else cell.megabytes_per_second
+    found = cell.rate_interval
+    interval = ""
+    if found is not None:
+        low, high = (_number(rate * per_object) for rate in found)
+        interval = f"95%: {low} to {high}"
+    seconds = amounts(cell.results).seconds_min
+    return KeyNumber(operation, _number(value), unit, interval, where(cell), seconds, headline.failed)
+
+
+def _percentiles(operation: str, peak: Peak, times: StoredTimes) -> Iterator[KeyNumber]:
+    """Yield the median and the 99th percentile of the service time of an object of the fastest cell."""
+    latency = times.over("object_service", peak.by_objects.cell.results)
+    if latency is None:
+        return
+    shown = [("p50", latency.p50), *([("p99", latency.p99)] if latency.count >= P99_OBJECTS_MIN else [])]
+    for name, value in shown:
+        yield KeyNumber(f"{operation}, {name} of an object", _number(value), "ms", "", f"as the {operation} rate")
+
+
+def _setup(results: Sequence[Result], operation: str, peak: Peak) -> Iterator[KeyNumber]:
+    """Yield the set-up time of a session, for the object size of the fastest cell."""
+    for fitted in session_fits(results):
+        fit = fitted.fit
+        same = (fitted.operation, fitted.object_bytes) == (operation, peak.by_objects.cell.key.object_bytes)
+        if fitted.is_measured and same and isinstance(fit, SessionTimeFit) and fit.law_holds:
+            bounds = ""
+            if fit.low is not None and fit.high is not None:
+                bounds = f"95%: {_number(fit.low.setup_ms)} to {_number(fit.high.setup_ms)}"
+            measured = [result for cell in fitted.cells for result in cell.results]
+            conditions = f"{operation} {format_size(fitted.object_bytes)}, 1 client"
+            yield KeyNumber(
+                "set-up of a session",
+                _number(fit.setup_ms),
+                "ms",
+                bounds,
+                conditions,
+                amounts(measured).seconds_min,
+                failed_conditions(measured),
+            )
+
+
+def _of_workloads(
+    results: Sequence[Result], criteria: Sequence[CriterionResult], search: SearchOutcome | None
+) -> Iterator[KeyNumber]:
+    phases = worked_phases(results, search)
+    if search is not None and search.largest is not None:
+        failed_at = f"; a criterion was missed at {search.failed_at:,}" if search.failed_at is not None else ""
+        yield KeyNumber(search.name, f"{search.largest:,}", "", "", f"every criterion was met{failed_at}")
+    if not phases:
+        return
+    for unit, attribute in (("objects/s", "objects_per_second"), ("MB/s", "megabytes_per_second")):
+        best = max(phases, key=lambda phase: getattr(phase, attribute))
+        same = [phase for phase in phases if (phase.name, phase.scale) == (best.name, best.scale)]
+        value = median(getattr(phase, attribute) for phase in same)
+        measured = [result for phase in same for result in phase.results]
+        conditions = " and ".join(filter(None, (_of_phase(best, search), "every workload together")))
+        seconds = amounts(measured).seconds_min
+        yield KeyNumber("throughput", _number(value), unit, "", conditions, seconds, failed_conditions(measured))
+    positions = {result.position: phase for phase in phases for result in phase.results}
+    yield from _nearest_criteria([each for each in criteria if each.position in positions])
+
+
+def _of_phase(phase: WorkedPhase, search: SearchOutcome | None) -> str:
+    if phase.scale is None or search is None:
+        return phase.name
+    return f"{phase.name}, {phase.scale:g} {search.name}"
+
+
+def _nearest_criteria(criteria: Sequence[CriterionResult]) -> Iterator[KeyNumber]:
+    """Yield the worst value of each criterion, missed criteria first, then those nearest their limits."""
+    worst: dict[tuple[str, str], CriterionResult] = {}
+    for each in criteria:
+        if each.measured is not None:
+            key = (each.workload, each.name)
+            worst[key] = min(worst.get(key, each), each, key=_margin)
+    for each in sorted(worst.values(), key=_margin):
+        state = "criterion met" if each.passed else "criterion missed"
+        of = f"{each.workload}: " if each.workload else ""
+        yield KeyNumber(f"{of}{each.name}", _number(each.measured or 0.0), "", "", state)
+
+
+def _margin(criterion: CriterionResult) -> tuple[bool, bool, float]:
+    """Return a sort key: missed criteria, then those nearest their limits relative to them, then limits of zero."""
+    distance = abs((criterion.measured or 0.0) - criterion.limit)
+    relative = distance / abs(criterion.limit) if criterion.limit else distance
+    return criterion.passed, not criterion.limit, relative if criterion.passed else -relative
+
+
+def _number(value: float) -> str:
+    """Return three significant digits, and every digit before the decimal point."""
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1g}"

@@ -1,0 +1,80 @@
+"""The summary of a run: what a reader must know in one screen, for the first part of a page and for a terminal.
+
+Use ``summary(database, doubts(database))`` for the values, and ``summary_lines`` for its text.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from results.database import RunDatabase
+from results.summary.answer import answer, limits
+from results.summary.key_figures import State, verdict
+from results.summary.numbers import KeyNumber, key_numbers
+from results.tables.stored_times import stored_times
+
+WARNINGS_MAX = 3
+SHARED_HOST = "client and server share this machine: numbers to compare, not capacity"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """The answer of a run, and what a reader must know to use it."""
+
+    run: str
+    answer: str  # one sentence; a second one if its number fails conditions of a headline
+    numbers: tuple[KeyNumber, ...]  # at most six
+    limits: tuple[str, ...]  # what limited these numbers, as sentences
+    warnings: tuple[str, ...]  # every warning, the most serious first
+    state: State  # of the verdict
+    verdict: str  # in words
+
+    @property
+    def serious(self) -> tuple[str, ...]:
+        """Return the most serious warnings, at most three."""
+        return self.warnings[:WARNINGS_MAX]
+
+    @property
+    def further(self) -> int:
+        """Return the number of warnings after the most serious ones."""
+        return len(self.warnings) - len(self.serious)
+
+
+def summary(database: RunDatabase, warnings: Sequence[str]) -> RunSummary:
+    """Return the summary of a run. ``warnings`` are those of ``results.doubts.doubts``.
+
+    Raises ResultsError as reading a run's results does.
+    """
+    run, results, checks = database.run(), database.results(), database.checks()
+    criteria, search = database.criteria(), database.search()
+    state, words = verdict(run, results, checks)
+    shared = [SHARED_HOST] if run.shared_host and results else []
+    return RunSummary(
+        run=run.id,
+        answer=answer(run, results, checks, criteria, search),
+        numbers=key_numbers(results, criteria, search, stored_times(database)),
+        limits=limits(results, search),
+        warnings=(*warnings, *shared),
+        state=state,
+        verdict=words,
+    )
+
+
+def summary_lines(found: RunSummary, width: int = 100) -> list[str]:
+    """Return a summary as lines of at most ``width`` characters for a terminal.
+
+    The order is that of the page: the answer, the numbers, what limits, the most serious warnings, the verdict.
+    """
+    lines = textwrap.wrap(found.answer, width)
+    names = max((len(each.name) for each in found.numbers), default=0)
+    values = max((len(f"{each.value} {each.unit}") for each in found.numbers), default=0)
+    for each in found.numbers:
+        head = f"  {each.name:<{names}}  {f'{each.value} {each.unit}':<{values}}  "
+        lines += textwrap.wrap(each.basis, width, initial_indent=head, subsequent_indent=" " * len(head)) or [head]
+    further = [f"and {found.further:,} more in the report"] if found.further > 0 else []
+    for label, texts in (("limit", found.limits), ("warning", found.serious), ("warning", further)):
+        for text in texts:
+            lines += textwrap.wrap(f"{label}: {text}", width, subsequent_indent="  ")
+    return [*(line.rstrip() for line in lines), f"verdict: {found.verdict}"]

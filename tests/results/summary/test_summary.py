@@ -1,0 +1,187 @@
+"""The summary of a run: its sentence, its numbers, what limits them, its warnings and its verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from results.database import RunDatabase
+from results.doubts import doubts
+from results.model import CriterionResult, Result, SearchOutcome, SearchStep
+from results.summary.numbers import NUMBERS_MAX
+from results.summary.summary import SHARED_HOST, RunSummary, summary, summary_lines
+from tests.results.conftest import MakeResult, MakeRun
+from tests.results.report.reported_runs import CHECK
+from tests.results.watched_run import phase_record
+
+SOUND: dict[str, Any] = {"seconds": 10.0, "steadiness": "steady"}
+
+
+def of(database: RunDatabase) -> RunSummary:
+    return summary(database, doubts(database))
+
+
+def run_of(make_run: MakeRun, *results: Result, **record: Any) -> RunDatabase:
+    """A finished run of these results, each in a phase of its own."""
+    placed = [replace(result, position=place) for place, result in enumerate(results, 1)]
+    phases = [phase_record(each.position, each, each.position, each.position + 0.5) for each in placed]
+    database = make_run(phases, phases_planned=len(phases), **record)
+    database.finish(99.0, "none")
+    return database
+
+
+def test_the_answer_has_rate_size_clients_and_limit(make_run: MakeRun, make_result: MakeResult) -> None:
+    database = run_of(
+        make_run,
+        make_result("archive", 8192, 100, 870.0, **SOUND),
+        make_result("archive", 8192, 100, 1510.0, clients=4, phase="archive-parallel", **SOUND),
+        make_result("retrieve", 8192, 100, 2000.0, **SOUND),
+    )
+    found = of(database)
+    assert found.answer == (
+        "minio archives 870 objects/s of 8KiB with 1 client, 1,510 with 4 (100 objects a session) and retrieves 2,000 "
+        "objects/s of 8KiB with 1 client (100 objects a session); the server's processor limits archiving."
+    )
+    assert found.limits[0] == (
+        "archive 8KiB x 100, 4 clients: the server's processor limits it (busiest thread 91%, confidence high)."
+    )
+    assert (found.state, found.verdict) == ("good", "finished")
+
+
+def test_a_number_has_interval_conditions_and_measured_time(make_run: MakeRun, make_result: MakeResult) -> None:
+    rates = (950.0, 1000.0, 1050.0)
+    results = [
+        make_result("archive", 8192, 100, rate, repetition=place, **SOUND) for place, rate in enumerate(rates, 1)
+    ]
+    first = of(run_of(make_run, *results)).numbers[0]
+    assert (first.name, first.value, first.unit) == ("archive", "1,000", "objects/s")
+    assert first.interval == "95%: 882 to 1,131"
+    assert first.basis == "95%: 882 to 1,131; 8KiB x 100, 1 client; measured for 10.00 s"
+
+
+def test_a_number_that_fails_conditions_says_so(make_run: MakeRun, make_result: MakeResult) -> None:
+    found = of(run_of(make_run, make_result(seconds=1.0, settled=False, limited_by="client")))
+    failed = ("unsettled", "limited by the client", "measured for 1.00 s")
+    assert found.numbers[0].failed == failed
+    assert found.numbers[0].basis.endswith("measured for 1.00 s; unsettled; limited by the client")
+    assert "the client limits archiving, so the platform may be faster" in found.answer
+    assert found.answer.endswith(
+        "Read the archive rate with care: unsettled, limited by the client, measured for 1.00 s."
+    )
+
+
+def test_there_are_six_numbers_at_most(make_run: MakeRun, make_result: MakeResult) -> None:
+    results = [
+        make_result(operation, size, count, 1000 * count / (5 + count), **SOUND)
+        for operation in ("archive", "retrieve")
+        for size in (8192, 65536)
+        for count in (1, 10, 100)
+    ]
+    found = of(run_of(make_run, *results))
+    assert len(found.numbers) == NUMBERS_MAX
+    assert [each.name for each in found.numbers] == [
+        "archive", "retrieve", "archive, p50 of an object", "archive, p99 of an object", "set-up of a session",
+        "archive",
+    ]  # fmt: skip
+    assert found.numbers[4].value == "5"  # T = 5 ms + 1 ms x objects
+    assert found.numbers[5].unit == "MB/s"
+
+
+def test_a_cell_of_several_clients_with_a_doubt_is_not_in_the_answer(
+    make_run: MakeRun, make_result: MakeResult
+) -> None:
+    database = run_of(
+        make_run,
+        make_result("archive", 8192, 100, 870.0, **SOUND),
+        make_result("archive", 8192, 100, 1510.0, clients=4, phase="archive-parallel", settled=False, **SOUND),
+    )
+    assert "1,510" not in of(database).answer
+
+
+def test_lock_cost_is_the_answer_of_its_scenario(make_run: MakeRun, make_result: MakeResult) -> None:
+    results = [
+        make_result("archive", 8192, 1, rate, repetition=repetition, lock=lock, variant=f"lock {lock}", **SOUND)
+        for repetition, base in enumerate((1000.0, 1010.0, 990.0), 1)
+        for lock, rate in (("none", base), ("header", 0.9 * base), ("separate", 0.5 * base))
+    ]
+    found = of(run_of(make_run, *results, scenario="lock-cost"))
+    assert found.answer.startswith(
+        "Archiving with lock header costs +10.0% of the objects/s of minio compared with lock none (95%: +10.0 to"
+    )
+    assert "cost of the lock" in [each.name for each in found.numbers]
+
+
+def workload(make_result: MakeResult, name: str, **more: Any) -> Result:
+    return make_result(workload=f"tile 1 {name}", application=name, phase="tiles", scale=1.0, **SOUND, **more)
+
+
+def test_a_search_is_answered_by_its_largest_scale(make_run: MakeRun, make_result: MakeResult) -> None:
+    database = run_of(make_run, workload(make_result, "e-mail"))
+    steps = (SearchStep(1, (1,), True), SearchStep(2, (2,), False))
+    database.set_search(SearchOutcome("tiles", steps, 1, 2, 1, "95%", "the edge was found"))
+    found = of(database)
+    assert found.answer == "minio met every criterion with 1 tile and missed one with 2."
+    assert (found.numbers[0].name, found.numbers[0].value) == ("tiles", "1")
+
+
+def test_missed_criteria_are_in_the_answer_and_first_among_the_numbers(
+    make_run: MakeRun, make_result: MakeResult
+) -> None:
+    mail, database_ = workload(make_result, "e-mail"), workload(make_result, "database")
+    criteria = [
+        CriterionResult("errors == 0", "tile 1 e-mail", 1, 0.0, 0.0, True),
+        CriterionResult("object_ms.mean <= 20", "tile 1 e-mail", 1, 20.0, 19.0, True),
+        CriterionResult("object_ms.mean <= 20", "tile 1 database", 1, 20.0, 90.0, False),
+    ]
+    results = [replace(mail, position=1), replace(database_, position=1)]
+    phase = phase_record(1, results[0], 1, 2, results=results, criteria=criteria)
+    database = make_run([phase], phases_planned=1)
+    database.finish(99.0, "fail")
+    found = of(database)
+    assert found.answer == "minio missed 1 of 3 criteria and completed 1,000 objects/s of 2 workloads together."
+    assert [each.basis for each in found.numbers[2:]] == ["criterion missed", "criterion met", "criterion met"]
+    assert [each.value for each in found.numbers[2:]] == ["90", "19", "0"]
+    assert (found.state, found.verdict) == ("bad", "failed")
+
+
+def test_a_void_run_says_nothing_about_the_platform(make_run: MakeRun, make_result: MakeResult) -> None:
+    short = make_result(**SOUND)
+    short = replace(short, client=replace(short.client, sessions_without_port=3))
+    database = make_run([phase_record(1, short, 1, 2)], phases_planned=1)
+    database.finish(99.0, "void")
+    assert of(database).answer == (
+        "This run says nothing about minio: VOID: archive: the client had no local port free for some of its sessions."
+    )
+
+
+def test_a_run_without_results_says_so(make_run: MakeRun) -> None:
+    found = of(make_run())
+    assert found.answer == "No phase finished, so nothing was measured."
+    assert found.numbers == ()
+    assert found.verdict == "not finished"
+
+
+def test_a_conformance_run_answers_with_its_violations(make_run: MakeRun) -> None:
+    bad, good = make_run(), make_run()
+    bad.add_check(CHECK, [])
+    good.add_check(replace(CHECK, verdict="PASS"), [])
+    for database in (bad, good):
+        database.finish(9.0, "none")
+    assert of(bad).answer.startswith("minio violates its locks in 1 of 1 checks")
+    assert of(good).answer == "minio refused whatever could lose, alter or unlock a record, in 1 checks tried."
+
+
+def test_the_lines_of_a_terminal_have_everything_within_the_width(make_run: MakeRun, make_result: MakeResult) -> None:
+    database = run_of(
+        make_run, make_result(errors=2, settled=False, limited_by="client", seconds=0.5), shared_host=True
+    )
+    found = of(database)
+    lines = summary_lines(found, 80)
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert found.answer in text
+    assert all(each.basis in text for each in found.numbers)
+    assert text.count("warning: ") == 4  # three, and the number of the others
+    assert f"and {len(found.warnings) - 3} more in the report" in text
+    assert lines[-1] == "verdict: finished with errors"
+    assert found.warnings[-1] == SHARED_HOST
