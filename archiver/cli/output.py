@@ -19,6 +19,7 @@ from results.replay.contents import REPORT_TABLES, replay_document
 from results.replay.trials import replay_run
 from results.replay.verdicts import run_verdict
 from results.report.mixed_contents import COURSE_TABLES, mixed_run, mixed_tables
+from results.summary.summary import summary, summary_lines
 from results.table import TLS_WORDS, Table
 from results.tables.rates import CELLS, build_tables
 from results.tables.requests import request_counts
@@ -29,8 +30,6 @@ from results.text import render_text
 # Tables of cells that a command prints unless others are asked for. All others are in the report.
 _CELL_TABLES = (CELLS, "lock-cost", "life-cycle", "errors")
 _LONG_TABLES = (*COURSE_TABLES, *REPORT_TABLES)  # of simultaneous workloads, not printed unless asked for
-_SUMMARY_FACTS = ("verdict", "run", "scenario", "platform", "lock")
-_DOUBTS_MAX = 10  # printed; the report has all
 
 
 def document(database: RunDatabase) -> dict[str, Any]:
@@ -145,37 +144,33 @@ def _transactions(settings: dict[str, Any]) -> str:
 
 
 def print_run(database: RunDatabase, tables: Sequence[str] = ()) -> None:
-    """Print the summary of a run, its tables, its warnings, and the objects left on the platform.
+    """Print the summary of a run, its tables, and the objects left on the platform.
 
     ``tables`` are the names of the tables to print, "all" or "none". Empty: the most important.
     """
-    run = database.run()
-    for label, text in facts(database).items():
-        if label in _SUMMARY_FACTS or "all" in tables:
-            click.echo(f"{label:>13}  {text}")
-    results = database.results()
-    if not results:
-        click.echo("\nno phase finished, so there is nothing to show")
-        print_left_behind(run.id)
-        return
+    run, known, results = database.run(), facts(database), database.results()
+    click.echo(f"run {run.id}: {known['scenario']}")
+    click.echo(f"on {known['platform']}; lock {known['lock']}")
+    click.echo()
+    for line in summary_lines(summary(database, doubts(database))):
+        click.echo(line)
     for table in _chosen(database, results, tables):
         click.echo()
         click.echo(render_text(table), nl=False)
+    if "all" in tables:
+        click.echo()
+        for label, text in known.items():
+            click.echo(f"{label:>13}  {text}")
+        for doubt in doubts(database):
+            click.echo(f"doubt: {doubt}")
     click.echo()
-    if run.shared_host:
-        click.echo("client and server share this machine: comparison, not capacity")
-    warnings = [*(f"drift: {drift}" for drift in drifts(database)), *(f"doubt: {doubt}" for doubt in doubts(database))]
-    for warning in warnings[:_DOUBTS_MAX]:
-        click.echo(warning)
-    if len(warnings) > _DOUBTS_MAX:
-        click.echo(f"{len(warnings) - _DOUBTS_MAX} more doubts are in the report")
     print_left_behind(run.id)
     click.echo(f"report: archiver report {run.id} --format html")
 
 
 def _chosen(database: RunDatabase, results: Sequence[Result], names: Sequence[str]) -> list[Table]:
     """Return the tables to print."""
-    if "none" in names:
+    if "none" in names or not results:
         return []
     of_cells = build_tables(results, watched(database))
     mixed = mixed_run(database)
