@@ -17,6 +17,7 @@ from scenarios.work.mix import MAKES_OBJECTS, OperationName
 
 WARM_UP_SHARE = 0.1  # of the sessions for which there are objects, at most
 CLIENT_SESSIONS_MIN = 2  # one ends the warm-up, one is measured
+SESSIONS_PER_SECOND_MAX = 5000  # of one client, on any platform: three times what a null S3 responder allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,9 @@ class Sessions(Work):
         return Archived(objects, objects * self.object_bytes)
 
     def sessions_within(self, seconds: float, clients: int, objects_per_session: int) -> float:
-        return clients * self.sessions_per_client_max(objects_per_session)
+        warm_up_seconds = self.stop.warm_up_seconds if isinstance(self.stop, UntilPrecise) else 0.0
+        most = SESSIONS_PER_SECOND_MAX * min(seconds, warm_up_seconds + self.seconds_max)
+        return clients * min(self.sessions_per_client_max(objects_per_session), most)
 
     def label(self, clients: int, objects_per_session: int, variant: str) -> str:
         """Return a label for users: ``archive 8KiB x 25, 1 client``."""

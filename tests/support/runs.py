@@ -22,11 +22,11 @@ TINY_LOCK_COST = (
 )  # fmt: skip
 
 
-# Six phases: three archive (the last again the first cell, for drift), one retrieves, and one more of each.
+# Six phases: four archive (the third repeats the first cell, for drift), and two retrieve.
 SIX_PHASES = (
     "run", "dr550", "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
-    "--set", "archive.objects_per_session=1,2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
-    "--set", "stop.seconds_max=200ms", "--retain-for", "20s",
+    "--set", "archive.objects_per_session=1,2", "--set", "archive.drift_check=true", "--set", "clients=1",
+    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms", "--retain-for", "20s",
 )  # fmt: skip
 
 

@@ -239,7 +239,7 @@ def run(**given: Any) -> None:  # fmt: skip
 
     \b
     Example:
-        archiver run dr550 --quick --set object_sizes=8KiB,1MiB
+        archiver run dr550 --quick
 
     Exit status: 0 all well; 1 an operation failed, data was damaged or a criterion was missed; 2 usage or a bad
     scenario; 3 the platform could not be reached or refused the set-up; 130, 143 or 129 interrupted by Ctrl-C, SIGTERM

@@ -92,6 +92,8 @@ FAR = ("http://192.0.2.1:9000",)
     [
         (sweep(1000), FAR, ClientLimits(1 << 20, 1000, None), None),
         (sweep(1001), FAR, ClientLimits(1 << 20, 1000, None), "1,001 sessions within 60 s"),
+        (sweep(9000), ("http://127.0.0.1:9000",), ClientLimits(1 << 20, 1000, None), "5,000 sessions within 1 s"),
+        (sweep(90_000), FAR, ClientLimits(1 << 20, 1000, None), "50,000 sessions within 60 s"),  # it takes 10 s
         (sweep(4000, clients=4), (*FAR, "http://192.0.2.2:9000"), ClientLimits(1 << 20, 1000, None), "2,000 sessions"),
         (sweep(1800), (*FAR, "http://192.0.2.2:9000"), ClientLimits(1 << 20, 1000, None), "1,800 sessions"),
         (open_loop(17, 3600), FAR, ClientLimits(1 << 20, 1000, None), "1,020 sessions within 60 s"),

@@ -26,8 +26,9 @@ SECONDS_MAX = 60
 TINY = ("dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2")
 QUICK = (*TINY, "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms")
 HALF_A_SECOND = ("--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms")
-ENDLESS = (*TINY, *HALF_A_SECOND, "--repeat", "99")  # for all that wait
-TWO_CLIENTS = (*TINY, "--set", "clients=2", "--set", "stop.seconds_min=500ms", "--repeat", "99")
+SMALL = ("--set", "stop.client_bytes_max=24MB")
+ENDLESS = (*TINY, *HALF_A_SECOND, *SMALL, "--set", "stop.bytes_max=24MB", "--repeat", "99")  # for all that wait
+TWO_CLIENTS = (*TINY, "--set", "clients=2", "--set", "stop.seconds_min=500ms", *SMALL, "--repeat", "99")
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 

@@ -114,7 +114,7 @@ def test_a_run_whose_client_was_killed_goes_on_and_nothing_is_written_twice(home
     assert len(held) <= sum(most if objects is None else objects for *_, most, objects in ledger)
     broken = next(range(first, first + most) for _, first, most, objects in ledger if objects is None)
     assert {int(key.rpartition("/")[2]) for key, _ in held} & set(broken)  # it had left something
-    read = keys(log, 4)
+    read = keys(log, 5)
     assert min(read) < broken.start < broken.stop <= max(read)  # of before, and of after
     assert not read & set(broken)
 

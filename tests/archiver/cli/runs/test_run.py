@@ -341,7 +341,8 @@ def test_a_dry_run_touches_nothing(home: Path) -> None:
 
 
 def test_ctrl_c_saves_what_finished_and_exits_130(home: Path) -> None:
-    slow = ("--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms", "--repeat", "99")  # it does not end
+    half_a_second = ("--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms")
+    slow = (*half_a_second, "--set", "stop.bytes_max=24MB", "--repeat", "99")  # it does not end
     with started("run", "dr550", *TINY, *slow, "--json") as process:
         _wait_for_a_result(home, process)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
