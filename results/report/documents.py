@@ -67,7 +67,7 @@ def write_documents(
     for name, figure in figures.items():
         files[f"figures/{name}.svg"] = svg_bytes(figure)
         files[f"figures/{name}.png"] = png_bytes(figure)
-    return [_write(folder / name, content) for name, content in files.items()]
+    return [write_file(folder / name, content) for name, content in files.items()]
 
 
 def write_page(
@@ -87,7 +87,7 @@ def write_page(
     """
     report = build_report(database, facts=facts, doubts=doubts, watched=watched, priced=priced, mixed=mixed)
     page = report_page(report)
-    return [_write(folder / PAGE_NAME, page.encode())]
+    return [write_file(folder / PAGE_NAME, page.encode())]
 
 
 def write_csv(
@@ -107,12 +107,12 @@ def write_csv(
     files = _csv_files(_tables(results, watched, audits, further, mixed))
     if not files:
         raise ResultsError(f"run {document['run']} holds no results: no phase finished, so there are no tables")
-    return [_write(folder / name, content) for name, content in files.items()]
+    return [write_file(folder / name, content) for name, content in files.items()]
 
 
 def write_json(folder: Path, document: Mapping[str, Any]) -> list[Path]:
     """Write results.json and return its path. Raises ResultsError if the folder cannot be written."""
-    return [_write(folder / "results.json", json_text(document).encode())]
+    return [write_file(folder / "results.json", json_text(document).encode())]
 
 
 def report_markdown(
@@ -163,7 +163,8 @@ def _csv_files(tables: Sequence[Table]) -> dict[str, bytes]:
     return {f"tables/{table.name}.csv": render_csv(table).encode() for table in tables}
 
 
-def _write(path: Path, content: bytes) -> Path:
+def write_file(path: Path, content: bytes) -> Path:
+    """Write a file and return its path. Raises ResultsError if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

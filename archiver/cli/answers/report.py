@@ -26,7 +26,8 @@ from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.tables.watched import watched
 from results.worm.findings import worm_document
 
-FORMATS = ("markdown", "html", "csv", "json")
+FORMATS = ("markdown", "html", "csv", "json", "junit", "hlog", "prometheus")
+_EXPORTS = {"junit": "junit.xml", "hlog": "latencies.hlog", "prometheus": "archiver.prom"}  # files of one text
 SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: a path with one of these is written as a file
 
 
@@ -39,7 +40,9 @@ SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: a path with one of the
     default=FORMATS[0],
     show_default=True,
     help="markdown: report.md, results.json, tables as CSV, figures as SVG and PNG. html: report.html, one file with "
-    "all of it. csv: the tables. json: the run's document, on standard output unless there is an --out.",
+    "all of it. csv: the tables. json: the run's document, on standard output unless there is an --out. junit: criteria "
+    "and conformance checks for build servers. hlog: latencies as an HdrHistogram log. prometheus: results for "
+    "node_exporter's textfile collector.",
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder  [default: report/ in the run's]")
 @click.option(
@@ -153,13 +156,16 @@ def _write(
     if form == "json" and out is None:
         click.echo(json_text(_document(database)), nl=False)
         return
+    folder = out if out is not None else database.path.parent / "report"
+    if form in _EXPORTS:
+        click.echo(f"{_export(database, form, folder)}: 1 file")
+        return
     # Import matplotlib only for writing.
     from results.report.contents import Priced, worm_tables
     from results.report.documents import write_csv, write_documents, write_json, write_page
     from results.tables.workers import worker_tables
 
     gc.disable()  # values stay in memory until they are written: garbage collection took a third of the time
-    folder = out if out is not None else database.path.parent / "report"
     if form == "html":
         found = doubts(database)
         replays = mixed is not None and mixed.replay is not None  # the price is among its tables
@@ -192,6 +198,17 @@ def _write(
             mixed=mixed,
         )
     click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}")
+
+
+def _export(database: RunDatabase, form: str, folder: Path) -> Path:
+    """Write a run in the format of other programs; return the path."""
+    from results.exports.hdr_log import hdr_log
+    from results.exports.junit import junit_xml
+    from results.exports.prometheus import prometheus_text
+    from results.report.documents import write_file
+
+    texts = {"hlog": hdr_log, "junit": junit_xml, "prometheus": prometheus_text}
+    return write_file(folder / _EXPORTS[form], texts[form](database).encode())
 
 
 def _document(database: RunDatabase) -> dict[str, Any]:

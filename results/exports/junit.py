@@ -1,0 +1,80 @@
+"""The criteria and conformance checks of a run as JUnit XML, which every build server shows.
+
+A criterion that was missed, a check that failed, and operations that failed are failures. A void phase is an error,
+because it says nothing about the platform. What was not tried, not offered or inconclusive is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from xml.etree import ElementTree
+
+from results.database import RunDatabase
+from results.model import CheckRecord, CriterionResult, Result
+
+_SKIPPED = ("NOT TRIED", "NOT OFFERED", "INCONCLUSIVE")
+
+
+def junit_xml(database: RunDatabase) -> str:
+    """Return the document: a suite of the phases, one of criteria, and one for each family of conformance checks."""
+    run = database.run()
+    suites = [_suite("phases", map(_phase, database.results()))]
+    suites.append(_suite("criteria", map(_criterion, database.criteria())))
+    families: dict[str, list[CheckRecord]] = {}
+    for check in database.checks():
+        families.setdefault(check.family, []).append(check)
+    suites += [_suite(f"worm.{family}", map(_check, checks)) for family, checks in families.items()]
+    root = ElementTree.Element("testsuites", name=f"{run.scenario} on {run.platform.name}, run {run.id}")
+    root.extend(suite for suite in suites if len(suite))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _suite(name: str, cases: Iterable[ElementTree.Element]) -> ElementTree.Element:
+    suite = ElementTree.Element("testsuite", name=name)
+    suite.extend(cases)
+    for case in suite:
+        case.set("classname", name)
+    counts = {"tests": len(suite)}
+    counts |= {f"{kind}s": len(suite.findall(f"*/{kind}")) for kind in ("failure", "error")}
+    counts["skipped"] = len(suite.findall("*/skipped"))
+    for attribute, count in counts.items():
+        suite.set(attribute, str(count))
+    return suite
+
+
+def _case(name: str, seconds: float = 0.0) -> ElementTree.Element:
+    return ElementTree.Element("testcase", name=name, time=f"{seconds:.3f}")
+
+
+def _phase(result: Result) -> ElementTree.Element:
+    """Return the case of one result: its operations succeeded, and it says something about the platform."""
+    case = _case(f"{result.position} {result.phase}: {result.workload}", result.seconds)
+    void = result.incomplete or result.void
+    if void:
+        ElementTree.SubElement(case, "error", message=f"void: {void}")
+    elif result.errors:
+        first = result.first_errors[0] if result.first_errors else None
+        reason = f"; the first: {first.reason}: {first.message or 'no message'}" if first is not None else ""
+        ElementTree.SubElement(case, "failure", message=f"{result.errors:,} operations failed{reason}")
+    return case
+
+
+def _criterion(criterion: CriterionResult) -> ElementTree.Element:
+    scale = f" at scale {criterion.scale:g}" if criterion.scale is not None else ""
+    case = _case(f"phase {criterion.position}: {criterion.workload or 'all'}: {criterion.name}{scale}")
+    if not criterion.passed:
+        measured = "nothing was measured" if criterion.measured is None else f"measured {criterion.measured:g}"
+        ElementTree.SubElement(case, "failure", message=f"{measured}, the limit is {criterion.limit:g}")
+    return case
+
+
+def _check(check: CheckRecord) -> ElementTree.Element:
+    case = _case(f"{check.name}: {check.must}", check.seconds)
+    if check.verdict == "FAIL":
+        ElementTree.SubElement(case, "failure", type=check.severity, message=check.reason)
+    elif check.verdict in _SKIPPED:
+        ElementTree.SubElement(case, "skipped", message=f"{check.verdict}: {check.reason}")
+    elif check.verdict == "DEVIATION":
+        ElementTree.SubElement(case, "system-out").text = f"DEVIATION: {check.reason}"
+    return case

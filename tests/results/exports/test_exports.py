@@ -1,0 +1,102 @@
+"""A run in the formats of other programs, read back by their libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
+from prometheus_client.parser import text_string_to_metric_families
+
+from archiver.cli.answers.report import report
+from results.database import RunDatabase
+from results.exports.hdr_log import HIGHEST_NS, hdr_log
+from results.exports.junit import junit_xml
+from results.exports.prometheus import prometheus_text
+from results.model import CriterionResult, Result
+from tests.results.conftest import MakeRun
+from tests.results.report.reported_runs import CHECK, HOSTILE, whole_run
+from tests.results.watched_run import phase_record
+
+MakeResult = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, make_result: MakeResult) -> Iterator[RunDatabase]:
+    database = whole_run(tmp_path / "run.db", make_result)
+    yield database
+    database.close()
+
+
+def test_the_library_reads_every_histogram_back(run: RunDatabase, tmp_path: Path) -> None:
+    """Each phase recorded times of 1, 2, 2 and 50 ms for each client."""
+    path = tmp_path / "run.hlog"
+    path.write_text(hdr_log(run))
+    reader = HistogramLogReader(str(path), HdrHistogram(1, HIGHEST_NS, 3))
+    read = []
+    while (histogram := reader.get_next_interval_histogram()) is not None:
+        read.append(histogram)
+    reader.input_file.close()
+    assert reader.get_start_time_sec() == pytest.approx(run.phases()[0].started_at, abs=0.001)
+    results = run.results()
+    assert [each.get_total_count() for each in read] == [4] * len(results)
+    for result, histogram, phase in zip(results, read, run.phases(), strict=True):
+        assert histogram.get_value_at_percentile(50) / 1e6 == pytest.approx(2.0, rel=0.001)
+        assert histogram.get_max_value() / 1e6 == pytest.approx(50.0 * result.clients, rel=0.001)
+        assert histogram.get_tag() == f"{phase.label.replace(',', ';')}; object_service"
+
+
+def test_failures_checks_and_missed_criteria_are_shown_by_build_servers(run: RunDatabase) -> None:
+    root = ElementTree.fromstring(junit_xml(run))
+    suites = {suite.get("name"): suite for suite in root}
+    assert set(suites) == {"phases", f"worm.{CHECK.family}"}
+    assert (suites["phases"].get("tests"), suites["phases"].get("failures")) == ("11", "8")
+    failure = suites["phases"].find("testcase/failure")
+    assert failure is not None
+    assert failure.get("message") == f"2 operations failed; the first: 403 AccessDenied: {HOSTILE}"
+    found = suites[f"worm.{CHECK.family}"].find("testcase/failure")
+    assert found is not None
+    assert (found.get("type"), found.get("message")) == ("S1", "the record is gone")
+
+
+def test_a_criterion_is_a_case_with_its_measured_value(make_run: MakeRun, make_result: MakeResult) -> None:
+    criteria = [
+        CriterionResult("object_ms.mean <= 20", "web", 1, 20.0, 31.5, passed=False),
+        CriterionResult("object_ms.p99 <= 50", "web", 1, 50.0, None, passed=False),
+        CriterionResult("errors == 0", "", 1, 0.0, 0.0, passed=True),
+    ]
+    phase = replace(phase_record(1, make_result(incomplete="worker 2 was lost"), 0.0, 1.0), criteria=criteria)
+    root = ElementTree.fromstring(junit_xml(make_run([phase])))
+    messages = [case.get("message") for case in root.findall("testsuite[@name='criteria']/testcase/failure")]
+    assert messages == ["measured 31.5, the limit is 20", "nothing was measured, the limit is 50"]
+    (void,) = root.findall("testsuite[@name='phases']/testcase/error")
+    assert void.get("message") == "void: worker 2 was lost"
+
+
+def test_prometheus_reads_each_result_once(run: RunDatabase) -> None:
+    families = {family.name: family for family in text_string_to_metric_families(prometheus_text(run))}
+    rates = {sample.labels["clients"]: sample for sample in families["archiver_result_objects_per_second"].samples}
+    four = next(result for result in run.results() if result.clients == 4)
+    assert rates["4"].value == pytest.approx(four.objects_per_second)
+    assert rates["4"].labels["platform"] == HOSTILE
+    times = families["archiver_result_object_service_seconds"].samples
+    assert len(times) == 4 * len(run.results())
+    assert {sample.labels["quantile"] for sample in times} == {"0.5", "0.9", "0.99", "0.999"}
+    assert four.object_service_ms is not None
+    (p99,) = [each for each in times if each.labels["clients"] == "4" and each.labels["quantile"] == "0.99"]
+    assert p99.value == pytest.approx(four.object_service_ms.p99 / 1e3)
+
+
+@pytest.mark.parametrize(
+    ("form", "name"), [("junit", "junit.xml"), ("hlog", "latencies.hlog"), ("prometheus", "archiver.prom")]
+)
+def test_report_writes_one_file_of_each_format(run: RunDatabase, tmp_path: Path, form: str, name: str) -> None:
+    done = CliRunner().invoke(report, [str(run.path), "--format", form, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
+    assert name in done.output
