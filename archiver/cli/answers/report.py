@@ -40,9 +40,9 @@ SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: a path with one of the
     default=FORMATS[0],
     show_default=True,
     help="markdown: report.md, results.json, tables as CSV, figures as SVG and PNG. html: report.html, one file with "
-    "all of it. csv: the tables. json: the run's document, on standard output unless there is an --out. junit: criteria "
-    "and conformance checks for build servers. hlog: latencies as an HdrHistogram log. prometheus: results for "
-    "node_exporter's textfile collector.",
+    "all of it. csv: the tables. json: the run's document, on standard output unless there is an --out. junit: "
+    "criteria and conformance checks for build servers. hlog: latencies as an HdrHistogram log. prometheus: results "
+    "for node_exporter's textfile collector.",
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder  [default: report/ in the run's]")
 @click.option(

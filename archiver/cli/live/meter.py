@@ -17,7 +17,7 @@ import numpy as np
 from archiver.engine.coordinator import PhaseOutcome
 from archiver.engine.run import ServerLately
 from archiver.engine.worker.phase_run import REPORT_SECONDS
-from archiver.measure.histogram import HistogramPart, percentiles
+from archiver.measure.histogram import HistogramPart, index_of, percentiles
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally
 from results.model import ServerUsage
 from scenarios.model import Phase, Scenario
@@ -25,6 +25,11 @@ from scenarios.model import Phase, Scenario
 LAST_SECONDS = 5.0  # period of current rates and percentiles
 HISTORY_SECONDS = 60
 FINISHED_SHOWN = 3
+# Upper bounds of the classes in which service times are counted, as Prometheus has them.
+SERVICE_BOUNDS_SECONDS = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+_SERVICE_INDICES = index_of(np.array([round(each * 1e9) for each in SERVICE_BOUNDS_SECONDS], dtype=np.int64))
 _REPORT_INTERVALS = round(REPORT_SECONDS * 1e9 / INTERVAL_NS) + 1  # some workers may not have reported these yet
 _LAST_INTERVALS = round(LAST_SECONDS * 1e9 / INTERVAL_NS)
 
@@ -67,6 +72,19 @@ class Totals:
     objects: int = 0
     bytes: int = 0
     errors: int = 0
+    service_seconds: float = 0.0  # sum over the objects
+    service_counts: tuple[int, ...] = (0,) * (len(SERVICE_BOUNDS_SECONDS) + 1)  # of objects up to each bound, and above
+
+    def add(self, counts: Tally | PartTally) -> None:
+        self.objects += counts.objects
+        self.bytes += counts.bytes
+        self.errors += counts.errors
+        if (histogram := counts.histograms.get("object_service")) is not None:
+            part = histogram.part()
+            within = np.searchsorted(_SERVICE_INDICES, part.indices)
+            found = np.bincount(within, part.counts, len(self.service_counts)).astype(np.int64)
+            self.service_counts = tuple((found + self.service_counts).tolist())
+            self.service_seconds += part.total_ns / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +147,7 @@ class Meter:
                 operation = self._current.phase.workloads[key.workload].operation
                 done: list[tuple[str, Tally | PartTally]] = [(part.operation, part) for part in tally.parts.values()]
                 for what, counts in done or [(operation, tally)]:
-                    totals = self._totals.setdefault((self._current.platform, what), Totals())
-                    totals.objects += counts.objects
-                    totals.bytes += counts.bytes
-                    totals.errors += counts.errors
+                    self._totals.setdefault((self._current.platform, what), Totals()).add(counts)
                 second = self._current.second(key.interval)
                 self._by_second[second] = self._by_second.get(second, 0) + tally.objects
             self._forget_before(_newest_second(now_ns / 1e9) - HISTORY_SECONDS)

@@ -6,14 +6,15 @@ thousand phases therefore makes no more series than a run of two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from archiver.cli.live.meter import LAST_SECONDS, Figures, Meter
+from archiver.cli.live.meter import LAST_SECONDS, SERVICE_BOUNDS_SECONDS, Figures, Meter, Totals
 from archiver.values.errors import UsageError
 
 HOST = "127.0.0.1"
@@ -47,7 +48,7 @@ class _RunCollector(Collector):
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
 
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
         moment = self._meter.now()
         for name, text, field in (
             ("archiver_objects", "Objects of good operations, warm-up included.", "objects"),
@@ -58,11 +59,24 @@ class _RunCollector(Collector):
             for labels, totals in moment.totals.items():
                 counter.add_metric(labels, getattr(totals, field))
             yield counter
+        yield _service_times(moment.totals)
         yield _gauge("archiver_phases", "Phases of the run, on each platform.", moment.phases)
         yield _gauge("archiver_run_seconds", "Seconds since the first phase began.", moment.seconds)
         yield _gauge("archiver_run_left_seconds", "Seconds left, by what phases took so far.", moment.seconds_left)
         if moment.current is not None:
             yield from _of_phase(moment.current)
+
+
+def _service_times(totals: Mapping[tuple[str, str], Totals]) -> HistogramMetricFamily:
+    """Return the service times of all objects so far, from which any rate and quantile can be computed."""
+    family = HistogramMetricFamily(
+        "archiver_object_service_seconds", "Time from an object's request to its answer.", labels=_LABELS
+    )
+    bounds = [*map(str, SERVICE_BOUNDS_SECONDS), "+Inf"]
+    for labels, each in totals.items():
+        buckets = zip(bounds, accumulate(each.service_counts), strict=True)
+        family.add_metric(labels, list(buckets), each.service_seconds)
+    return family
 
 
 def _of_phase(figures: Figures) -> Iterator[GaugeMetricFamily]:
