@@ -29,6 +29,7 @@ class ScenarioRequest:
     order_seed: int | None  # None: random
     allow_large_sessions: bool
     searches: bool
+    criteria: tuple[str, ...] = ()  # judged in addition to those of the scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class ReplayRequest:
     sets: int
     shift_seconds: float
     tolerance_seconds: float
+    criteria: tuple[str, ...] = ()  # judged in addition to the replay's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
+from archiver.values.sizes import format_size
 from results.model import CriterionResult, Result, SearchOutcome, SearchStep
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
-from results.verdict import void_positions
+from results.verdict import void_because, void_positions
 
 ALL_APPLICATIONS = "all applications"
 THE_RUN = "the run"
@@ -42,6 +43,47 @@ def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result
     ).table(
         _Judged(*key, judged) for key, judged in sorted(groups.items(), key=lambda group: _scale_first(group[0][0]))
     )
+
+
+def criteria_lines(criteria: Sequence[CriterionResult], results: Sequence[Result]) -> list[str]:
+    """Return a line for each criterion that was missed, and one for each that is void, with the worst measured value.
+
+    In a phase that is void by itself every criterion is void. In a phase that the client limited, a met criterion stays
+    met.
+    """
+    why_void = {result.position: because for result in results if (because := void_because(result, criteria))}
+    void_phases = {result.position for result in results if result.void}
+    lines = []
+    for name in dict.fromkeys(each.name for each in criteria):
+        judged = [each for each in criteria if each.name == name]
+        missed = [each for each in judged if not each.passed and each.position not in why_void]
+        void = [each for each in judged if each.position in (why_void if not each.passed else void_phases)]
+        if missed:
+            lines.append(f"criterion missed: {_worst_words(missed, judged, results)}")
+        if void:
+            because = why_void[_worst(void).position]
+            lines.append(f"criterion void: {_worst_words(void, judged, results)}; {because}")
+    return lines
+
+
+def _worst_words(
+    chosen: Sequence[CriterionResult], judged: Sequence[CriterionResult], results: Sequence[Result]
+) -> str:
+    """Return ``object_ms.p99 <= 20: measured 35.2 (web), in 2 of 8 measurements``."""
+    worst = _worst(chosen)
+    measured = "not measured" if worst.measured is None else f"measured {_measured(worst, ()).text}"
+    where = next(
+        (_where(each) for each in results if (each.position, each.workload) == (worst.position, worst.workload)), ""
+    )
+    count = f", in {len(chosen)} of {len(judged)} measurements" if len(judged) > 1 else ""
+    return f"{worst.name}: {measured} ({where or ALL_APPLICATIONS}){count}"
+
+
+def _where(result: Result) -> str:
+    if not result.application:
+        cell = f"{format_size(result.object_bytes)} x {result.objects_per_session}"
+        return f"{result.phase} {cell}, {result.clients} client{'s' if result.clients > 1 else ''}"
+    return result.workload if result.workload == result.phase else f"{result.workload}, {result.phase}"
 
 
 class _Judged(NamedTuple):

@@ -158,11 +158,13 @@ def read_scenario(
     allow_large_sessions: bool = False,
     objects_from: str | None = None,
     searches: bool = False,
+    criteria: Sequence[str] = (),
 ) -> Scenario:
     """Read, check and expand a scenario. Raises ScenarioError naming file, key and remedy.
 
     If objects come from an earlier run (``objects_from``), only the sweeps that retrieve are kept. ``searches``: find
-    the largest scale that meets the criteria, instead of carrying out each scale of the file.
+    the largest scale that meets the criteria, instead of carrying out each scale of the file. ``criteria`` are added to
+    those of the file.
     """
     where, text = scenario_text(name_or_path)
     document = _document(text, where)
@@ -182,6 +184,7 @@ def read_scenario(
         allow_large_sessions=allow_large_sessions,
         objects_from=objects_from,
         searches=searches,
+        criteria=criteria,
     )
     _check_own_stops(written, where)
     _check_stop_overrides(document, overrides)
@@ -198,8 +201,11 @@ def scenario_of(
     allow_large_sessions: bool = False,
     objects_from: str | None = None,
     searches: bool = False,
+    criteria: Sequence[str] = (),
 ) -> Scenario:
     """Return the scenario of a file's tables; see ``read_scenario``. ``where`` begins every message."""
+    if criteria:
+        document["criterion"] = [*document.get("criterion", ()), *_criterion_tables(criteria)]
     if searches and "search" not in document:
         raise ScenarioError(f"{where}: --search: it has no [search] that says between which scales")
     scale = document.get("scale")
@@ -224,6 +230,13 @@ def scenario_of(
     _check_weights(scenario, where)
     check_names(scenario.criteria, scenario.phases, where)
     return scenario
+
+
+def _criterion_tables(criteria: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the tables of criteria from the command line. Raises ScenarioError for one that cannot be read."""
+    for text in criteria:
+        read_criterion(text, where="--criterion")
+        yield {"that": text}
 
 
 def phases_at(scenario: Scenario, scale: int, position: int) -> tuple[Phase, ...]:

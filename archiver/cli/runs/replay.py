@@ -67,4 +67,5 @@ def replay(**given: Any) -> None:
             }
         ],
     }
-    carry_out(request, scenario_of(document, "archiver replay", repetitions=request.repetitions))
+    scenario = scenario_of(document, "archiver replay", repetitions=request.repetitions, criteria=asked.criteria)
+    carry_out(request, scenario)

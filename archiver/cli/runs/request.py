@@ -36,6 +36,7 @@ def scenario_request(given: Mapping[str, Any]) -> ScenarioRequest:
         order_seed=given["seed"],
         allow_large_sessions=given["allow_large_sessions"],
         searches=given["searches"],
+        criteria=given["criteria"],
     )
 
 
@@ -47,6 +48,7 @@ def replay_request(given: Mapping[str, Any]) -> ReplayRequest:
         sets=given["sets"],
         shift_seconds=given["shift"],
         tolerance_seconds=given["tolerance"],
+        criteria=given["criteria"],
     )
 
 

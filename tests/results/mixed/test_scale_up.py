@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from results.mixed.scale_up import criteria_table, search_table, search_told
-from results.model import CriterionResult, Result, SearchOutcome, SearchStep
+from results.mixed.scale_up import criteria_lines, criteria_table, search_table, search_told
+from results.model import ClientUsage, CriterionResult, Result, SearchOutcome, SearchStep
 from results.table import NOT_MEASURED, Table
+from results.verdict import CLIENT_LIMIT
 from tests.results.tile_run import TileRun, criterion
 
 
@@ -61,6 +62,41 @@ def test_what_was_missed_while_the_client_was_the_limit_is_void(run: TileRun) ->
     ]
     assert texts(criteria_table(judged, results, "tiles"))[0][5] == "1 of 2, 1 void"
     assert texts(criteria_table(judged[:1], results, "tiles"))[0][5] == "void"
+
+
+def test_a_missed_criterion_is_said_with_its_worst_value_and_its_count(run: TileRun) -> None:
+    results = [run.web(1), run.web(2, position=2)]
+    judged = [
+        criterion("tile 1 web", "object_ms.mean <= 20", 20, 35.2, False, position=1),
+        criterion("tile 2 web", "object_ms.mean <= 20", 20, 90.0, False, position=2),
+        criterion("tile 1 web", "errors == 0", 0, 0, True, position=1),
+    ]
+    (line,) = criteria_lines(judged, results)
+    assert line.startswith("criterion missed: object_ms.mean <= 20: measured 90 (tile 2 web")
+    assert line.endswith("), in 2 of 2 measurements")
+    (line,) = criteria_lines([replace(judged[0], measured=None)], results)
+    assert line == f"criterion missed: object_ms.mean <= 20: not measured (tile 1 web, {results[0].phase})"
+
+
+def test_a_void_criterion_is_said_apart_from_a_missed_one_with_the_reason(run: TileRun) -> None:
+    name = "object_ms.mean <= 20"
+    results = [run.web(1, limited_by="client"), run.web(2, position=2)]
+    judged = [
+        criterion("tile 1 web", name, 20, 900.0, False, position=1),
+        criterion("tile 2 web", name, 20, 30.0, False, position=2),
+        criterion("tile 1 web", "errors == 0", 0, 0, True, position=1),
+    ]
+    missed, void = criteria_lines(judged, results)
+    assert missed.startswith("criterion missed: object_ms.mean <= 20: measured 30 (tile 2 web")
+    assert void.startswith("criterion void: object_ms.mean <= 20: measured 900 (tile 1 web")
+    assert void.endswith(f"in 1 of 2 measurements; {CLIENT_LIMIT}")
+
+
+def test_a_met_criterion_of_a_void_phase_is_said_to_be_void(run: TileRun) -> None:
+    judged = [criterion("tile 1 web", "errors == 0", 0, 0, True, position=1)]
+    (line,) = criteria_lines(judged, [run.web(1, client=ClientUsage(12.0, 1.0, 39.5, 0.2, sessions_without_port=3))])
+    assert line.startswith("criterion void: errors == 0: measured 0")
+    assert line.endswith("; the client had no local port free for some of its sessions")
 
 
 def test_a_void_step_of_a_search_is_shown_as_such() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -76,7 +78,7 @@ def test_a_resumed_run_is_judged_by_a_criterion_that_was_missed_before(home: Pat
     longer = f'{retrieves}stop = {{ seconds_min = "2s", seconds_max = "2s", bytes_max = "1GB" }}\n'
     text = SCENARIO.replace("[1, 2]", "[1]") + longer
     path = written(tmp_path, 'that = "objects_per_second >= 1e12"\nworkload = "archive"', text=text)
-    with started("run", path, "--order", "paper") as process:
+    with started("run", path, "--order", "paper", "--criterion", "errors == 0") as process:
         wait_until(lambda: process.poll() is not None or begun(home / "runs") == 2, "second phase")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
@@ -85,4 +87,54 @@ def test_a_resumed_run_is_judged_by_a_criterion_that_was_missed_before(home: Pat
     document = json.loads(done.stdout)
     assert done.returncode == 1, done.stderr
     assert document["verdict"] == verdict_of_missed(document)
-    assert [each["passed"] for each in document["criteria"]] == [False]
+    assert [(each["name"], each["passed"]) for each in document["criteria"]] == [
+        ("objects_per_second >= 1e12", False), ("errors == 0", True), ("errors == 0", True),
+    ]  # fmt: skip
+
+
+def test_criteria_of_the_command_line_judge_with_those_of_the_file(home: Path, tmp_path: Path) -> None:
+    path = written(tmp_path, 'that = "errors == 0"')
+    done = archiver("run", path, "--backend", "null", "--json", "--criterion", "objects_per_second >= 1e12")
+    assert done.returncode == 1, done.stderr
+    judged = [(each["name"], each["passed"]) for each in json.loads(done.stdout)["criteria"]]
+    assert judged == [("errors == 0", True), ("objects_per_second >= 1e12", False)] * 2
+
+
+@pytest.mark.parametrize("output", ["--quiet", "--json"])
+def test_a_criterion_that_was_not_met_is_printed_with_its_value(home: Path, tmp_path: Path, output: str) -> None:
+    done = archiver("run", written(tmp_path), "--backend", "null", output, "--criterion", "objects_per_second >= 1e12")
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if line.startswith("criterion ")]
+    assert 1 <= len(lines) <= 2  # the client may have been the limit of some cells
+    for line in lines:
+        assert re.match(
+            r"criterion (missed|void): objects_per_second >= 1e12: measured [0-9,]+ \(archive 8KiB x 2", line
+        )
+
+
+@pytest.mark.parametrize(
+    ("criterion", "words"),
+    [
+        ("object_ms <= 20", "--criterion: criterion 'object_ms <= 20': object_ms alone says not which"),
+        ("errors = 0", "--criterion: criterion 'errors = 0': '=' is no comparison"),
+        ("dropped == 0", "not measured of any workload: only sessions that come by a schedule"),
+    ],
+)
+def test_a_criterion_that_nothing_can_meet_is_refused_before_the_run(
+    home: Path, tmp_path: Path, criterion: str, words: str
+) -> None:
+    done = archiver("run", written(tmp_path), "--backend", "null", "--criterion", criterion)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not home.exists() or not list(home.iterdir())
+
+
+def test_a_bundle_judges_by_criteria_of_the_command_line(home: Path, tmp_path: Path) -> None:
+    path, bundle = written(tmp_path), str(tmp_path / "audit.zip")
+    archiver("run", path, "--backend", "null", "--quiet", "--criterion", "objects_per_second >= 1e12")
+    assert archiver("bundle", "make", "latest", bundle).returncode == 0
+    done = archiver("bundle", "verify", bundle)
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(bundle) as files:
+        judged = json.loads(files.read("results.json"))["criteria"]
+    assert [each["name"] for each in judged] == ["objects_per_second >= 1e12"] * 2

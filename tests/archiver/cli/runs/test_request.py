@@ -19,6 +19,7 @@ from archiver.values.retention import RetentionMode
 
 EVERYTHING = (
     "dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "clients=1", "--order", "paper", "--seed", "7",
+    "--criterion", "errors == 0",
     "--repeat", "3", "--backend", "minio", "--endpoint", "http://one", "--endpoint", "http://two", "--bucket", "theirs",
     "--ca-bundle", "ca.pem", "--connect-timeout", "1500ms", "--retries", "2", "--retention-mode", "COMPLIANCE",
     "--retain-until", "2030-01-01T00:00Z", "--legal-hold", "--max-locked-bytes", "1GB", "--accept-locked-until",

@@ -222,6 +222,13 @@ def test_a_replay_whose_client_was_too_late_is_void(tmp_path: Path) -> None:
     assert "could not keep the trace's timing" in found.stdout
 
 
+def test_a_replay_is_also_judged_by_criteria_of_the_command_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "any.parquet", [op(i, "archive", f"{i}", 100) for i in range(50)])
+    document = replayed(str(path), "--criterion", "object_ms.max <= 0", "--criterion", "errors == 0", status=1)
+    judged = {each["name"]: each["passed"] for each in document["criteria"]}
+    assert judged == {"replay_margin_seconds >= 0": True, "object_ms.max <= 0": False, "errors == 0": True}
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_replay_that_broke_off_is_not_gone_on_with(
     tmp_path: Path, home: Path, number: signal.Signals, status: int
