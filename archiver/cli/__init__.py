@@ -18,7 +18,7 @@ from archiver.values import version
 from archiver.values.errors import ArchiverError
 
 _MODULES = {
-    "audit": "locks", "bundle": "answers", "capture": "runs", "cleanup": "locks", "compare": "answers",
+    "audit": "locks", "bench": "runs", "bundle": "answers", "capture": "runs", "cleanup": "locks", "compare": "answers",
     "doctor": "platforms", "ledger": "locks", "plan": "answers", "platform": "platforms", "replay": "runs",
     "report": "answers", "resume": "runs", "run": "runs", "scenarios": "runs", "serve": "platforms", "trace": "runs",
     "tsm-library": "platforms", "worm": "locks",

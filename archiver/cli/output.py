@@ -14,6 +14,7 @@ from archiver.values.sizes import format_bytes, format_duration, format_instant
 from results.contract import Verdict, json_text, run_document
 from results.database import RunDatabase, StoredRun
 from results.doubts import ages, doubts, drifts, origin, resumed
+from results.mixed.workloads import lone_rates_table
 from results.model import Result
 from results.replay.contents import REPORT_TABLES, replay_document
 from results.replay.trials import replay_run
@@ -174,7 +175,8 @@ def _chosen(database: RunDatabase, results: Sequence[Result], names: Sequence[st
         return []
     of_cells = build_tables(results, watched(database))
     mixed = mixed_run(database)
-    together = mixed_tables(mixed) if mixed is not None else []
+    together = [lone_rates_table(mixed.results), *mixed_tables(mixed)] if mixed is not None else []
+    together = [table for table in together if table.rows]
     every = [*of_cells, *together, *worker_tables(database)]
     if not names:
         return [

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from archiver.values.sizes import parse_duration, parse_instant, parse_link_speed, parse_size
+from archiver.values.sizes import parse_duration, parse_instant, parse_link_speed, parse_rate, parse_size
 from backends.base import ADDRESSING_STYLES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -29,9 +29,22 @@ class _Parsed(click.ParamType[Any]):
 
 
 SIZE = _Parsed("size", parse_size)
+RATE = _Parsed("rate", parse_rate)
 LINK_SPEED = _Parsed("speed", parse_link_speed)
 DURATION = _Parsed("duration", parse_duration)
 INSTANT = _Parsed("date", lambda text: parse_instant(text).timestamp())
+
+
+def list_of(name: str, parse: Callable[[str], Any]) -> click.ParamType[Any]:
+    """Return the type of a list with commas between its values. An empty list and a repeated value are refused."""
+
+    def parse_list(text: str) -> tuple[Any, ...]:
+        values = tuple(parse(each.strip()) for each in text.split(","))
+        if len(set(values)) < len(values):
+            raise ValueError(f"{text!r} has a value twice; name each once")
+        return values
+
+    return _Parsed(name, parse_list)
 
 
 def _all_of(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:

@@ -22,7 +22,8 @@ from scenarios.model import Order
 class ScenarioRequest:
     """A scenario, and how its phases are made from it."""
 
-    source: str  # name of a scenario, or its file
+    source: str  # name of a scenario, its file, or the command that made its text
+    text: str | None = None  # TOML made by a command; None: that of the source
     overrides: tuple[str, ...]  # KEY=VALUE
     quick: bool
     order: Order

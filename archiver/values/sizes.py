@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from fractions import Fraction
+from math import inf
 
 _SIZE_UNITS = {
     "": 1, "b": 1,
@@ -57,6 +58,26 @@ def parse_duration(text: str) -> float:
     if unit.lower() not in _DURATION_UNITS:
         raise ValueError(f"{text!r}: a duration needs a unit: ms, s, m, h, d or y (for example 90s)")
     return float(number) * _DURATION_UNITS[unit.lower()]
+
+
+def parse_rate(text: str) -> float:
+    """Return the events per second of ``500/s``, ``500`` or ``30/m``. Raises ValueError with the remedy."""
+    number, slash, unit = text.strip().partition("/")
+    try:
+        rate = float(number) / (_DURATION_UNITS[unit.strip().lower()] if slash else 1.0)
+    except (ValueError, KeyError):
+        raise ValueError(f"{text!r} is not a rate such as 500/s or 30/m") from None
+    if not 0 < rate < inf:
+        raise ValueError(f"{text!r}: a rate is above 0")
+    return rate
+
+
+def parse_count(text: str) -> int:
+    """Return a whole number of at least 1. Raises ValueError with the remedy."""
+    number = text.strip()
+    if not (number.isascii() and number.isdecimal() and 0 < len(number) < 10 and int(number)):
+        raise ValueError(f"{text!r} is not a whole number of at least 1")
+    return int(number)
 
 
 def parse_instant(text: str) -> datetime:

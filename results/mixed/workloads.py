@@ -6,11 +6,13 @@ Copies of a workload (tiles) are one row. Their work adds up; of their times the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from results.measures import Measured, pooled_mean_ms
 from results.model import Offered, Result
 from results.table import Column, Table, TableSpec
+from results.tables.usage import limited_by
 
 
 def workloads_table(results: Sequence[Result], scale_name: str) -> Table:
@@ -45,6 +47,34 @@ def workloads_table(results: Sequence[Result], scale_name: str) -> Table:
         " the worst percentiles. Waited and dropped: sessions of an open loop that found every client busy, or the"
         " backlog full. MB are 10^6 bytes.",
     ).table(row for copies in groups.values() for row in _rows(copies))
+
+
+def lone_rates_table(results: Sequence[Result]) -> Table:
+    """Return the rates and times of workloads that ran one at a time, in the order of measurement.
+
+    The table has no rows if two workloads ran at once, because their rates depend on each other. It has none either for
+    replays and for measured ceilings, which have tables of their own.
+    """
+    is_repeated = any(result.repetition > 1 for result in results)
+    columns = (
+        Column("workload", of=lambda row: row.copies[0].workload, label=True),
+        Column("repetition", of=lambda row: row.copies[0].repetition, label=True),
+        Column("operation", of=lambda row: row.part or "all", label=True),
+        Column("done", "objects/s", lambda row: row.measured[0].objects_per_second, 1),
+        Column("moved", "MB/s", lambda row: row.measured[0].megabytes_per_second, 2),
+        *(Column(name.replace("_", "."), "ms", partial(_worst, name=name), 2) for name in ("p50", "p99", "p99_9")),
+        Column("errors", of=lambda row: row.measured[0].errors, notes=_problems),
+        Column("limited by", of=lambda row: "" if row.part else limited_by(row.copies[0]), words=True),
+    )
+    ran_alone = len({result.position for result in results}) == len(results)
+    has_own_tables = any(result.replayed is not None or result.ceiling is not None for result in results)
+    return TableSpec(
+        name="lone-rates",
+        title="Rates and response times",
+        columns=columns if is_repeated else (columns[0], *columns[2:]),
+        caption="In the measured time of each. Response times are objects', from when they were due. MB are 10^6"
+        " bytes.",
+    ).table(row for result in results if ran_alone and not has_own_tables for row in _rows([result]))
 
 
 class _WorkloadRow(NamedTuple):

@@ -150,6 +150,7 @@ def scenario_text(name_or_path: str) -> tuple[str, str]:
 def read_scenario(
     name_or_path: str,
     *,
+    text: str | None = None,
     overrides: Sequence[str] = (),
     quick: bool = False,
     order: Order = "shuffled",
@@ -164,10 +165,11 @@ def read_scenario(
 
     If objects come from an earlier run (``objects_from``), only the sweeps that retrieve are kept. ``searches``: find
     the largest scale that meets the criteria, instead of carrying out each scale of the file. ``criteria`` are added to
-    those of the file.
+    those of the file. ``text`` is TOML that a command made instead of a file; messages then begin with
+    ``name_or_path``.
     """
-    where, text = scenario_text(name_or_path)
-    document = _document(text, where)
+    where, toml = scenario_text(name_or_path) if text is None else (name_or_path, text)
+    document = _document(toml, where)
     written = deepcopy(document)
     _spread_stop(document, where)
     _check_quick(document, where)

@@ -9,18 +9,12 @@ import click
 
 from archiver.cli.parameters import DURATION
 from archiver.cli.runs.request import replay_request, run_request
-from archiver.cli.runs.run import carry_out
-from archiver.cli.runs.run import run as run_command
+from archiver.cli.runs.run import carry_out, shared_params
 from archiver.values.errors import UsageError
 from scenarios.reading.reader import scenario_of
 
-# Parameters that select and change a scenario. A trace defines these itself.
-_OF_SCENARIOS = frozenset(
-    ("scenario", "quick", "overrides", "order", "seed", "searches", "allow_large_sessions", "objects_from")
-)
 
-
-@click.command(params=[each for each in run_command.params if each.name not in _OF_SCENARIOS])
+@click.command()
 @click.argument("traces", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--speed", type=float, default=1.0, show_default=True, help="Times as fast as it was recorded.")
 @click.option("--sets", type=click.IntRange(1, 10_000), default=1, show_default=True, help="So often, side by side.")
@@ -69,3 +63,6 @@ def replay(**given: Any) -> None:
     }
     scenario = scenario_of(document, "archiver replay", repetitions=request.repetitions, criteria=asked.criteria)
     carry_out(request, scenario)
+
+
+replay.params += shared_params("allow_large_sessions")

@@ -1,4 +1,4 @@
-"""Convert a command line to a RunRequest. Only this module reads the parameters of run and replay by name.
+"""Convert a command line to a RunRequest. Only this module reads the parameters of run, bench and replay by name.
 
 Click parses each option, and this module only assigns the values.
 """
@@ -21,6 +21,7 @@ from archiver.engine.request import (
 from archiver.values.errors import UsageError
 from archiver.values.retention import Guards, RetentionMode, RetentionWish
 from archiver.values.sizes import parse_size
+from scenarios.ad_hoc import AdHoc, ad_hoc_text
 
 _Value = TypeVar("_Value")
 _EXAMPLES = {"--disk-role": "object", "--disk-speed": "450MB"}
@@ -37,6 +38,31 @@ def scenario_request(given: Mapping[str, Any]) -> ScenarioRequest:
         allow_large_sessions=given["allow_large_sessions"],
         searches=given["searches"],
         criteria=given["criteria"],
+    )
+
+
+def bench_request(given: Mapping[str, Any]) -> ScenarioRequest:
+    """Return the scenario that ``archiver bench`` makes."""
+    is_open_loop = given["rate"] is not None
+    wanted = AdHoc(
+        operations=given["operations"],
+        object_bytes=given["sizes"],
+        objects_per_session=given["objects_per_session"] or (1 if is_open_loop else 100,),
+        clients=given["clients"] or ((16,) if is_open_loop else (1, 4)),
+        seconds=given["duration"],
+        sessions_per_second=given["rate"],
+        criteria=given["criteria"],
+    )
+    of_each = given["max_locked_bytes"] // (given["repeat"] * max(1, len(given["platforms"])))
+    return ScenarioRequest(
+        source="archiver bench",
+        text=ad_hoc_text(wanted, of_each),
+        overrides=(),
+        quick=False,
+        order="paper",
+        order_seed=0,
+        allow_large_sessions=given["allow_large_sessions"],
+        searches=False,
     )
 
 

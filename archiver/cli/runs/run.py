@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from importlib import import_module
@@ -41,7 +41,7 @@ from archiver.cli.runs.request import run_request, scenario_request
 from archiver.engine.earlier import EarlierObjects, find_earlier
 from archiver.engine.execution import execute
 from archiver.engine.plan import RunOptions, make_plans
-from archiver.engine.request import RunRequest
+from archiver.engine.request import RunRequest, ScenarioRequest
 from archiver.engine.resumption import carried_out_whole
 from archiver.engine.run import RunOutcome
 from archiver.engine.work.replay.library import TraceLibrary
@@ -253,10 +253,24 @@ def run(**given: Any) -> None:  # fmt: skip
     scenario; 3 the platform could not be reached or refused the set-up; 130, 143 or 129 interrupted by Ctrl-C, SIGTERM
     or SIGHUP. Whatever finished is saved.
     """
-    asked = scenario_request(given)
+    run_scenario(given, scenario_request(given))
+
+
+# Parameters that select and change a written scenario.
+_OF_SCENARIOS = frozenset(("scenario", "quick", "overrides", "order", "seed", "searches", "objects_from"))
+
+
+def shared_params(*without: str) -> list[click.Parameter]:
+    """Return the parameters of ``run`` that do not concern its scenario, without some, for other measuring commands."""
+    return [each for each in run.params if each.name not in _OF_SCENARIOS.union(without)]
+
+
+def run_scenario(given: Mapping[str, Any], asked: ScenarioRequest) -> NoReturn:
+    """Read a scenario and carry it out as the command line says."""
     request = run_request(given, scenario=asked)
     scenario = read_scenario(
         asked.source,
+        text=asked.text,
         overrides=asked.overrides,
         quick=asked.quick,
         order=asked.order,

@@ -13,8 +13,10 @@ from archiver.values.sizes import (
     format_duration,
     format_instant,
     format_size,
+    parse_count,
     parse_duration,
     parse_instant,
+    parse_rate,
     parse_size,
 )
 
@@ -145,3 +147,23 @@ def test_an_instant_needs_a_zone_and_the_message_shows_how(text: str, problem: s
 def test_a_formatted_instant_parses_back_to_the_same_second(naive: datetime, offset_hours: int) -> None:
     instant = naive.replace(tzinfo=timezone(timedelta(hours=offset_hours)))
     assert parse_instant(format_instant(instant.timestamp())) == instant
+
+
+@pytest.mark.parametrize(
+    ("text", "per_second"), [("500/s", 500.0), ("500", 500.0), (" 0.5 / s ", 0.5), ("30/m", 0.5), ("3600/h", 1.0)]
+)
+def test_rates_are_per_second(text: str, per_second: float) -> None:
+    assert parse_rate(text) == per_second
+
+
+@pytest.mark.parametrize("text", ["", "/s", "500/", "500/x", "s/500", "1/2", "0", "0/s", "-5/s", "nan", "inf"])
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="a rate"):
+        parse_rate(text)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "+1", "1.5", "1e3", "²", "one", "9" * 5000])
+def test_what_is_no_count_is_refused(text: str) -> None:
+    assert parse_count(" 16 ") == 16
+    with pytest.raises(ValueError, match="is not a whole number of at least 1"):
+        parse_count(text)

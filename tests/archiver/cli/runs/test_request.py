@@ -10,8 +10,9 @@ from typing import Any
 import click
 import pytest
 
+from archiver.cli.runs.bench import bench
 from archiver.cli.runs.replay import replay
-from archiver.cli.runs.request import replay_request, run_request, scenario_request
+from archiver.cli.runs.request import bench_request, replay_request, run_request, scenario_request
 from archiver.cli.runs.run import run
 from archiver.engine.request import RunRequest
 from archiver.values.errors import UsageError
@@ -72,6 +73,13 @@ def test_every_option_of_run_is_in_its_request() -> None:
     given = LookedUp(run, "dr550")
     run_request(given, scenario=scenario_request(given))
     assert given.names == set(given)
+
+
+def test_every_option_of_bench_is_in_its_request() -> None:
+    given = LookedUp(bench, "--rate", "50/s")
+    request = run_request(given, scenario=bench_request(given))
+    assert given.names == {*given, "objects_from"} - {"show_scenario"}
+    assert RunRequest.from_json(request.to_json()) == request
 
 
 def test_every_option_of_replay_is_in_its_request() -> None:

@@ -1,0 +1,94 @@
+"""``archiver bench``: measure sizes, objects per session, clients and operations of the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from archiver.cli.parameters import DURATION, RATE, list_of
+from archiver.cli.runs.request import bench_request
+from archiver.cli.runs.run import run_scenario, shared_params
+from archiver.values.sizes import format_size, parse_count, parse_size
+from scenarios.ad_hoc import parse_operation
+from scenarios.reading.phase_checks import OBJECT_BYTES_MAX
+
+
+def _object_size(text: str) -> int:
+    """Return the bytes of an object. Raises ValueError."""
+    size_bytes = parse_size(text)
+    if not 1 <= size_bytes <= OBJECT_BYTES_MAX:
+        raise ValueError(f"{text!r}: an object has 1 byte to {format_size(OBJECT_BYTES_MAX)}")
+    return size_bytes
+
+
+@click.command()
+@click.option(
+    "--size",
+    "sizes",
+    type=list_of("size", _object_size),
+    default="8KiB,1MiB",
+    show_default=True,
+    metavar="SIZE,...",
+    help="Sizes of the objects.",
+)
+@click.option(
+    "--objects-per-session",
+    type=list_of("number", parse_count),
+    metavar="N,...",
+    help="Objects that a session archives or retrieves before it closes  [default: 100; with --rate 1]",
+)
+@click.option(
+    "--clients",
+    type=list_of("number", parse_count),
+    metavar="N,...",
+    help="Clients at once, each with one request under way  [default: 1,4; with --rate 16]",
+)
+@click.option(
+    "--operation",
+    "operations",
+    type=list_of("operation", parse_operation),
+    default="archive,retrieve",
+    show_default=True,
+    metavar="NAME,...",
+    help="archive, retrieve, or mixed:70/30 for 70% retrieves and 30% archives, in this order.",
+)
+@click.option(
+    "--duration",
+    type=DURATION,
+    default="6s",
+    show_default=True,
+    help="Of each measurement; its first tenth is warm-up.",
+)
+@click.option(
+    "--rate",
+    type=RATE,
+    metavar="N/s",
+    help="Open loop: so many sessions are due per second, at random times  [default: closed loop]",
+)
+@click.option("--show-scenario", is_flag=True, help="Print the scenario, a TOML file, and stop.")
+def bench(show_scenario: bool, **given: Any) -> None:
+    """Measure every operation with every size, number of objects per session and number of clients.
+
+    Without options it takes about a minute, on the embedded store. The command makes a scenario and carries it out as
+    `archiver run` does, with the same locks, guards, ledger and reports. --show-scenario prints the scenario: save it,
+    change it, and carry it out with `archiver run FILE`.
+
+    Retrieves read what earlier phases archived. If the first operation retrieves, a phase named load archives objects
+    before it. In a closed loop the archiving measurements share --max-locked-bytes. One that uses up its part ends
+    early, and the result says so.
+
+    \b
+    Example:
+        archiver bench --size 8KiB --objects-per-session 1,100 --clients 1,16 --duration 30s --dry-run
+
+    Exit status: as `archiver run`.
+    """
+    asked = bench_request(given)
+    if show_scenario:
+        click.echo(asked.text, nl=False)
+        return
+    run_scenario(given, asked)
+
+
+bench.params += shared_params()

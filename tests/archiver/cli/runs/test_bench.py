@@ -1,0 +1,125 @@
+"""Ad-hoc runs: the scenario that they make, and its run, report and refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from archiver.cli import main
+from scenarios.reading.reader import read_scenario
+from tests.support.commands import archiver, started
+from tests.support.runs import begun
+from tests.support.waiting import wait_until
+
+SMALL = (
+    "bench", "--size", "8KiB", "--objects-per-session", "2", "--clients", "2", "--duration", "500ms",
+    "--max-locked-bytes", "200MB",
+)  # fmt: skip
+
+
+def shown(*arguments: str) -> str:
+    """The scenario that a command would carry out."""
+    done = CliRunner().invoke(main, [*arguments, "--show-scenario"])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_an_ad_hoc_run_measures_reports_and_is_judged(home: Path) -> None:
+    done = archiver(*SMALL, "--operation", "archive,retrieve,mixed:70/30", "--criterion", "object_ms.max <= 0")
+    assert done.returncode == 1, done.stderr
+    rates = done.stdout.partition("Rates and response times")[2]
+    for name in ("archive 8KiB x 2, 2 clients", "retrieve 8KiB x 2, 2 clients", "mixed 70/30 8KiB x 2, 2 clients"):
+        assert name in rates
+    assert re.search(r"^criterion (missed|void): object_ms.max <= 0: measured [0-9.]+ \(", done.stderr, re.MULTILINE)
+    document = json.loads(archiver("report", "latest", "--format", "json").stdout)
+    assert [(each["operation"], each["errors"]) for each in document["results"]] == [
+        ("archive", 0), ("retrieve", 0), ("mixed", 0),
+    ]  # fmt: skip
+    assert archiver("cleanup", "latest", "--bypass-governance").returncode == 0
+
+
+def test_a_saved_scenario_is_the_one_that_bench_carries_out(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(shown(*SMALL, "--rate", "100/s"))
+    planned = [
+        CliRunner().invoke(main, [*command, "--backend", "null", "--dry-run"]).stdout
+        for command in ((*SMALL, "--rate", "100/s"), ("run", str(path)))
+    ]
+    assert "100 sessions/s (poisson)" in planned[0]
+    dated = "a phase that starts now locks nothing beyond "
+    assert planned[0].partition(dated)[0] == planned[1].partition(dated)[0]
+
+
+def test_retrieves_alone_read_objects_of_a_load(home: Path) -> None:
+    done = archiver(*SMALL, "--operation", "retrieve", "--backend", "null", "--json")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)["results"]
+    assert [(each["operation"], each["is_load"]) for each in results] == [("archive", True), ("retrieve", False)]
+
+
+def test_a_broken_off_ad_hoc_run_is_resumed(home: Path) -> None:
+    with started(*SMALL, "--duration", "2s", "--criterion", "errors == 0") as process:
+        wait_until(lambda: process.poll() is not None or begun(home / "runs") == 2, "second phase")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 130
+    done = archiver("resume", "latest", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["verdict"] == "pass"
+    assert [each["operation"] for each in document["results"]] == ["archive", "retrieve"]
+
+
+def test_defaults_fit_the_kind_of_loop() -> None:
+    closed, opened = (read_scenario("bench", text=shown("bench", *rate)) for rate in ((), ("--rate", "50")))
+    assert {(each.clients, each.objects_per_session) for each in closed.workloads} == {(1, 100), (4, 100)}
+    assert {(each.clients, each.objects_per_session) for each in opened.workloads} == {(16, 1)}
+    assert 40 <= sum(phase.seconds_max for phase in closed.phases) <= 60
+
+
+def test_platforms_and_repetitions_share_what_may_be_locked() -> None:
+    one = read_scenario("bench", text=shown("bench", "--duration", "1h"))
+    six = read_scenario(
+        "bench",
+        text=shown("bench", "--duration", "1h", "--repeat", "3", "--platform", "minio", "--platform", "embedded"),
+    )
+    assert 6 * six.archived_max().bytes == pytest.approx(one.archived_max().bytes, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--size", "8XB"), "'8XB': unknown size unit 'XB'"),
+        (("--size", "0"), "'0': an object has 1 byte to 64MiB"),
+        (("--size", "65MiB"), "'65MiB': an object has 1 byte to 64MiB"),
+        (("--size", "8KiB,8192"), "'8KiB,8192' has a value twice"),
+        (("--size", ""), "'' is not a size"),
+        (("--clients", "0"), "'0' is not a whole number of at least 1"),
+        (("--clients", "1,,2"), "'' is not a whole number of at least 1"),
+        (("--objects-per-session", "-5"), "'-5' is not a whole number of at least 1"),
+        (("--objects-per-session", "501"), "--allow-large-sessions measures it all the same"),
+        (("--operation", "mixed"), "'mixed' is not an operation"),
+        (("--operation", "delete"), "'delete' is not an operation"),
+        (("--duration", "30"), "a duration needs a unit"),
+        (("--duration", "0s"), "seconds lies above 0s"),
+        (("--duration", "3h"), "seconds lies above 0s and goes up to 2h"),
+        (("--rate", "0/s"), "'0/s': a rate is above 0"),
+        (("--rate", "5/x"), "'5/x' is not a rate such as 500/s"),
+        (("--rate", "nan"), "'nan': a rate is above 0"),
+        (("--criterion", "latency < 3"), "--criterion: criterion 'latency < 3': there is no metric 'latency'"),
+        (("--criterion", "dropped == 0"), "not measured of any workload: only sessions that come by a schedule"),
+        (("--size", "64MiB", "--objects-per-session", "500", "--clients", "16"), "--max-locked-bytes"),
+        (("--retain-for", "2h"), "--max-retain"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is_touched(
+    home: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    done = CliRunner().invoke(main, ["bench", *arguments, "--dry-run"])
+    assert done.exit_code == 2, done.output
+    assert words in done.output.replace("\n", " ")

@@ -1,0 +1,121 @@
+"""The scenarios that `archiver bench` makes are ordinary ones, bounded, and archive what they retrieve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from archiver.values.errors import ScenarioError
+from scenarios.ad_hoc import ARCHIVE, RETRIEVE, AdHoc, AdHocOperation, ad_hoc_text, parse_operation
+from scenarios.model import Scenario
+from scenarios.reading.reader import read_scenario
+from scenarios.work.mix import Mix
+
+MIXED = AdHocOperation(70, 30)
+GUARD = 40 * 10**9
+
+
+def wanted(**given: Any) -> AdHoc:
+    values: dict[str, Any] = {
+        "operations": (ARCHIVE, RETRIEVE), "object_bytes": (8192,), "objects_per_session": (10,), "clients": (2,),
+        "seconds": 6.0,
+    }  # fmt: skip
+    return AdHoc(**{**values, **given})
+
+
+def made(guard: int = GUARD, **given: Any) -> Scenario:
+    return read_scenario("archiver bench", text=ad_hoc_text(wanted(**given), guard))
+
+
+def mixes(scenario: Scenario) -> list[Mix]:
+    works = [workload.work for phase in scenario.phases if not phase.is_load for workload in phase.workloads]
+    return [work for work in works if isinstance(work, Mix)]
+
+
+def test_every_combination_is_a_phase_of_its_own() -> None:
+    scenario = made(object_bytes=(8192, 1 << 20), objects_per_session=(1, 100), clients=(1, 16))
+    names = [phase.name for phase in scenario.phases]
+    assert len(names) == len(set(names)) == 16
+    assert names[:3] == ["archive 8KiB x 1, 1 client", "archive 8KiB x 1, 16 clients", "archive 8KiB x 100, 1 client"]
+    assert names[-1] == "retrieve 1MiB x 100, 16 clients"
+    assert {each.application for each in scenario.workloads} == {"archive", "retrieve"}
+    assert [(each.clients, each.objects_per_session) for each in scenario.workloads][:3] == [(1, 1), (16, 1), (1, 100)]
+    assert {(each.seconds, each.warm_up_seconds) for each in mixes(scenario)} == {(6.0, 0.6)}
+
+
+def test_retrieves_read_what_earlier_phases_archived() -> None:
+    archive, retrieve = made(object_bytes=(8192,)).workloads
+    assert archive.data == retrieve.data
+    assert not any(phase.is_load for phase in made().phases)
+
+
+@pytest.mark.parametrize("operations", [(RETRIEVE,), (MIXED,), (RETRIEVE, ARCHIVE)])
+def test_objects_are_archived_first_if_the_first_operation_retrieves(operations: tuple[AdHocOperation, ...]) -> None:
+    first, *others = made(operations=operations, object_bytes=(8192, 64 << 20)).phases
+    assert first.is_load
+    assert not any(phase.is_load for phase in others)
+    assert [(each.operation, each.object_bytes) for each in first.workloads] == [
+        ("archive", 8192),
+        ("archive", 64 << 20),
+    ]
+    assert first.archived_max().objects == 4000 + 16
+
+
+def test_a_mixed_operation_has_its_shares() -> None:
+    (mix,) = mixes(made(operations=(MIXED,)))
+    assert [(each.steps, each.share) for each in mix.transactions] == [(("retrieve",), 70), (("archive",), 30)]
+
+
+def test_a_rate_makes_an_open_loop() -> None:
+    for mix in mixes(made(operations=(ARCHIVE, RETRIEVE, MIXED), sessions_per_second=12.5)):
+        assert mix.arrivals is not None
+        assert (mix.arrivals.kind, mix.arrivals.per_second, mix.bytes_max) == ("poisson", 12.5, None)
+
+
+@pytest.mark.parametrize("operations", [(ARCHIVE,), (ARCHIVE, RETRIEVE, MIXED), (MIXED,)])
+@pytest.mark.parametrize("guard", [10**9, GUARD])
+def test_closed_loops_share_what_may_be_locked(operations: tuple[AdHocOperation, ...], guard: int) -> None:
+    scenario = made(
+        guard, operations=operations, object_bytes=(8192, 1 << 20), objects_per_session=(1, 10), clients=(1, 4),
+        seconds=60.0,
+    )  # fmt: skip
+    assert 0.5 * guard < scenario.archived_max().bytes <= guard
+
+
+def test_a_short_measurement_may_archive_what_fast_platforms_can() -> None:
+    small, large = (mixes(made(operations=(ARCHIVE,), object_bytes=(size,)))[0].bytes_max for size in (8192, 1 << 20))
+    assert (small, large) == (984 * 10**6, 6 * 10**9)  # 20,000 objects/s and 1 GB/s
+
+
+def test_long_sessions_may_be_finished_even_beyond_the_guard() -> None:
+    scenario = made(10**6, operations=(ARCHIVE,), object_bytes=(1 << 20,), objects_per_session=(100,), clients=(8,))
+    assert scenario.archived_max().bytes >= 2 * 8 * 100 << 20
+
+
+def test_tiny_objects_for_an_hour_are_possible() -> None:
+    assert made(operations=(ARCHIVE,), object_bytes=(1,), seconds=3600.0).archived_max().objects == 10_000_000
+
+
+def test_criteria_are_in_the_text() -> None:
+    assert [each.text for each in made(criteria=("errors == 0", "object_ms.p99 <= 20")).criteria] == [
+        "errors == 0", "object_ms.p99 <= 20",
+    ]  # fmt: skip
+    with pytest.raises(ScenarioError, match=r"--criterion: criterion 'errors \?': write it as"):
+        made(criteria=("errors ?",))
+
+
+@pytest.mark.parametrize(
+    ("text", "operation"), [("archive", ARCHIVE), ("retrieve", RETRIEVE), ("mixed:70/30", MIXED), ("mixed:1/999", None)]
+)
+def test_operations_are_parsed(text: str, operation: AdHocOperation | None) -> None:
+    assert parse_operation(text) == (operation or AdHocOperation(1, 999))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "delete", "mixed", "mixed:", "mixed:70", "mixed:0/100", "mixed:70/1000", "mixed:-1/3", "mixed:a/b",
+             "mixed:1/2/3", "archive:1/2", "mixed:²/3"]
+)  # fmt: skip
+def test_another_operation_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an operation: archive, retrieve, or mixed:70/30"):
+        parse_operation(text)
