@@ -75,8 +75,9 @@ class Server:
         return self.folder / ("segments" if self.name == EMBEDDED else "data")
 
     def data_files(self) -> list[Path]:
-        """Return every file with data, to drop them from the page cache."""
-        return [path for path in self.data_dir.rglob("*") if path.is_file()]
+        """Return every file with data, to drop them from the page cache. The platform may remove folders meanwhile."""
+        paths = (Path(folder) / name for folder, _, names in os.walk(self.data_dir) for name in names)
+        return [path for path in paths if path.is_file()]
 
     def disk_roles(self) -> dict[str, str]:
         """Return device -> what is stored on it."""

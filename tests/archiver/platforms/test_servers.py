@@ -59,6 +59,25 @@ def test_its_folders_are_for_their_owner_only_and_its_data_can_be_named(tmp_path
         assert [path.name for path in server.data_files()] == ["object"]
 
 
+def test_a_folder_that_the_server_removes_while_its_files_are_listed_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(NAME, tmp_path / "one") as server:
+        for name in ("bucket", "trash"):
+            (server.data_dir / name).mkdir()
+            (server.data_dir / name / "object").touch()
+        list_folder = os.scandir
+
+        def remove_trash_first(path: Any) -> Any:
+            if path == str(server.data_dir / "trash"):
+                (server.data_dir / "trash" / "object").unlink()
+                (server.data_dir / "trash").rmdir()
+            return list_folder(path)
+
+        monkeypatch.setattr(os, "scandir", remove_trash_first)
+        assert server.data_files() == [server.data_dir / "bucket" / "object"]
+
+
 def test_a_proxy_of_the_environment_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.delenv("no_proxy", raising=False)
