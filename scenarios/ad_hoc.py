@@ -27,7 +27,7 @@ _SESSIONS_MIN = 2  # for each client, whatever the guard allows; the plan then r
 
 # The data set that is archived first if nothing else archives before the first retrieve.
 _LOADED_BYTES = 256 << 20
-_LOADED_OBJECTS_MAX = 4000
+_LOADED_OBJECTS_MAX = 1000
 _LOADED_OBJECTS_MIN = 16
 _LOADING_CLIENTS = 4
 _LOADING_OBJECTS_PER_SESSION = 100

@@ -1,6 +1,6 @@
-"""Shell completion of arguments: names of scenarios, and runs.
+"""Shell completion of arguments: names of scenarios and of their keys, and runs.
 
-Completion only lists folders. It opens no database, so that the shell never waits.
+Completion only lists folders and reads one scenario. It opens no database, so that the shell never waits.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from archiver.machine.home import runs_dir
-from scenarios.reading.reader import builtin_names
+from archiver.values.errors import ScenarioError
+from scenarios.reading.reader import builtin_names, scenario_keys
 
 
 def scenario_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -20,6 +21,21 @@ def scenario_names(_: click.Context, __: click.Parameter, incomplete: str) -> li
 def scenario_or_file(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the built-in scenarios, or the shell's file completion if no name begins like this."""
     return scenario_names(context, parameter, incomplete) or [CompletionItem(incomplete, type="file")]
+
+
+def keys_to_set(context: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the keys that ``--set`` takes for the scenario before it on the line, up to the next dot."""
+    scenario = next(iter(context.args), "")  # click has not assigned it yet, because --set still lacks its value
+    try:
+        known = scenario_keys(scenario)
+    except ScenarioError:
+        return []
+    found: dict[str, str] = {}
+    for key, default in known.items():
+        if key.startswith(incomplete):
+            outer, dot, _ = key[len(incomplete) :].partition(".")
+            found.setdefault(f"{incomplete}{outer}{dot}" if dot else f"{key}=", "" if dot else f"default: {default}")
+    return [CompletionItem(key, help=default) for key, default in found.items()]
 
 
 def run_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -74,8 +74,15 @@ def check_phases(
 def nearest(given: str, known: Iterable[str]) -> str:
     """Return the most similar known name, or all known names."""
     names = sorted(known)
-    close = difflib.get_close_matches(given, names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known here: {', '.join(names)}"
+    close = closest(given, names)
+    return f"; did you mean {close!r}?" if close is not None else f"; known here: {', '.join(names)}"
+
+
+def closest(given: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most similar, or that contains the given one; None if there is none."""
+    names = sorted(known)
+    similar = difflib.get_close_matches(given, names, n=1)
+    return next(iter(similar or [name for name in names if len(given) > 2 and given in name]), None)
 
 
 def _check_extent(table: PhaseTable, key: str) -> None:

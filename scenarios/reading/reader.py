@@ -25,7 +25,15 @@ from archiver.values.errors import ScenarioError
 from archiver.values.retention import SHORTEST_SECONDS, Lock
 from scenarios.criteria import check_names, read_criterion
 from scenarios.model import OBJECTS_PER_SESSION_MAX, Order, Phase, Scenario, SearchRange, Workload
-from scenarios.notation.units import Seconds, SizeBytes, decode
+from scenarios.notation.units import decode
+from scenarios.reading.file_tables import (
+    FileTable,
+    StopTable,
+    SweepOperation,
+    SweepTable,
+    wrong_keys,
+)
+from scenarios.reading.overrides import apply_overrides, check_own_stops, check_stop_overrides, settable_keys
 from scenarios.reading.phase_checks import (
     CLIENTS_MAX,
     OBJECT_BYTES_MAX,
@@ -36,72 +44,15 @@ from scenarios.reading.phase_checks import (
 )
 from scenarios.reading.phases import (
     SCALED,
-    ArrivalsTable,
-    AsideTable,
-    PhaseTable,
     ScaleTable,
     SearchTable,
-    SizesTable,
-    TransactionTable,
-    WorkloadTable,
     at_scale,
     expand_phases,
 )
-from scenarios.reading.replay_phases import ReplayTable
-from scenarios.work.application_model import ModelTable
-from scenarios.work.infrastructure import InfrastructureTable
 from scenarios.work.mix import ArrivalKind, Keys, OperationName
 from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
-SweepOperation = Literal["archive", "retrieve", "query", "extend", "hold", "release", "refused-delete", "delete"]
 SCALE_MAX = 1_000_000_000
-
-
-class _StopTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Stop rule of a file. Defaults are those of the built-in scenario dr550."""
-
-    warm_up_sessions: int = 1
-    warm_up_seconds: Seconds = Seconds(0.5)
-    sessions_min: int = 3
-    large_sessions_min: int = 2
-    large_session: SizeBytes = SizeBytes(100_000_000)
-    seconds_min: Seconds = Seconds(3)
-    seconds_max: Seconds = Seconds(10)
-    bytes_max: SizeBytes = SizeBytes(256_000_000)
-    client_bytes_max: SizeBytes = SizeBytes(130_000_000)
-    precision: float = 0.05
-
-
-# Keys of [stop] that have a meaning for one client only, or for several only.
-_OF_ONE_CLIENT = frozenset(
-    ("warm_up_sessions", "sessions_min", "large_sessions_min", "large_session", "seconds_max", "bytes_max")
-)
-_OF_SEVERAL_CLIENTS = frozenset(("client_bytes_max",))
-
-
-class _SweepTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    name: str
-    operation: SweepOperation
-    object_sizes: tuple[SizeBytes, ...]
-    objects_per_session: tuple[int, ...]
-    clients: tuple[int, ...]
-    locks: tuple[Lock, ...] = ()
-    checksums: tuple[Checksum, ...] = ()
-    retain_for: Seconds | None = None
-    drift_check: bool = False
-    stop: _StopTable = _StopTable()
-    quick: dict[str, Any] = {}
-
-
-class _CriterionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    name: str | None = None  # the name for --set
-    that: str
-    workload: str | None = None
-    operation: str | None = None
-    abort: bool = False
-    all: bool = False  # for the sum of all applications
-    set: str | None = None  # applies only if the file's ``criteria`` choose this set
-    quick: dict[str, Any] = {}
 
 
 class _ScaleTables(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,18 +60,6 @@ class _ScaleTables(msgspec.Struct, frozen=True, kw_only=True):
 
     scale: ScaleTable
     search: SearchTable | None = None
-
-
-class _File(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    name: str
-    title: str
-    sweep: tuple[_SweepTable, ...] = ()
-    phase: tuple[PhaseTable, ...] = ()
-    scale: ScaleTable | None = None
-    search: SearchTable | None = None
-    criterion: tuple[_CriterionTable, ...] = ()
-    criteria: str | None = None  # chosen set of criteria
-    weights: dict[str, float] = {}
 
 
 def builtin_names() -> list[str]:
@@ -145,6 +84,14 @@ def scenario_text(name_or_path: str) -> tuple[str, str]:
         return str(path), path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: cannot be read: {error}") from error
+
+
+def scenario_keys(name_or_path: str) -> dict[str, str]:
+    """Return every key that ``--set`` takes for a scenario, with its default in words. Raises ScenarioError."""
+    where, text = scenario_text(name_or_path)
+    document = _document(text, where)
+    _spread_stop(document, where)
+    return settable_keys(document)
 
 
 def read_scenario(
@@ -175,8 +122,7 @@ def read_scenario(
     _check_quick(document, where)
     if quick:
         _make_quick(document)
-    for override in overrides:
-        _override(document, override)
+    apply_overrides(document, overrides)
     scenario = scenario_of(
         document,
         where,
@@ -188,8 +134,8 @@ def read_scenario(
         searches=searches,
         criteria=criteria,
     )
-    _check_own_stops(written, where)
-    _check_stop_overrides(document, overrides)
+    check_own_stops(written, where)
+    check_stop_overrides(document, overrides)
     return scenario
 
 
@@ -258,7 +204,7 @@ def recorded_scenario(
     return _scenario(document, where, order, order_seed, repetitions, text, retrieving=retrieving_only)
 
 
-def _retrieving(table: _File) -> _File:
+def _retrieving(table: FileTable) -> FileTable:
     """Return the table with only the sweeps that retrieve."""
     return msgspec.structs.replace(table, sweep=tuple(sweep for sweep in table.sweep if sweep.operation == "retrieve"))
 
@@ -271,15 +217,15 @@ def _document(text: str, where: str) -> dict[str, Any]:
     return document
 
 
-def _at(document: dict[str, Any], where: str, scale: float | None) -> _File:
+def _at(document: dict[str, Any], where: str, scale: float | None) -> FileTable:
     """Return the file's tables at one scale."""
     if scale is None:
-        return _convert(document, where, _File)
+        return _convert(document, where, FileTable)
     try:
         phases = at_scale(document.get("phase", []), document["scale"]["name"], scale)
     except ValueError as error:
         raise ScenarioError(f"{where}: scale: {error}") from error
-    table = _convert({**document, "phase": phases}, where, _File)
+    table = _convert({**document, "phase": phases}, where, FileTable)
     if table.phase and phases == document["phase"] and table.scale is not None:
         name = table.scale.name
         raise ScenarioError(
@@ -412,44 +358,6 @@ def _spread_stop(document: dict[str, Any], where: str) -> None:
             sweep["stop"] = {**stop, **own} if isinstance(own, dict) else own
 
 
-def _check_own_stops(document: dict[str, Any], where: str) -> None:
-    """Refuse keys of a sweep's ``stop`` in the file that have no meaning for its clients."""
-    for sweep in _dicts(document.get("sweep")):
-        _check_stop_keys(sweep, sweep.get("stop"), where)
-        quick = sweep.get("quick")
-        if isinstance(quick, dict):
-            _check_stop_keys({**sweep, **quick}, quick.get("stop"), f"{where}: quick")
-
-
-def _meaningless(sweep: dict[str, Any]) -> frozenset[str]:
-    """Return the keys of ``stop`` that have no meaning for a sweep with these clients."""
-    clients = sweep.get("clients")
-    if not isinstance(clients, list) or not clients or not all(isinstance(each, int) for each in clients):
-        return frozenset()  # its type is refused later
-    if max(clients) <= 1:
-        return _OF_SEVERAL_CLIENTS
-    return _OF_ONE_CLIENT if min(clients) > 1 else frozenset()
-
-
-def _check_stop_keys(sweep: dict[str, Any], stop: Any, where: str) -> None:
-    """Refuse keys of a sweep's own ``stop`` that have no meaning for its clients."""
-    for key in sorted(_meaningless(sweep) & set(stop if isinstance(stop, dict) else ())):
-        which = "several clients" if key in _OF_SEVERAL_CLIENTS else "one client"
-        raise ScenarioError(
-            f"{where}: sweep {str(sweep.get('name'))!r}: stop.{key} is for {which}, and this sweep has "
-            f"{', '.join(map(str, sweep['clients']))}; leave it out"
-        )
-
-
-def _check_stop_overrides(document: dict[str, Any], overrides: Sequence[str]) -> None:
-    """Refuse ``--set stop.KEY`` if KEY has no meaning for the clients of any sweep that it changes."""
-    for override in overrides:
-        name, _, key = override.partition("=")[0].strip().rpartition("stop.")
-        sweeps = [each for each in _dicts(document.get("sweep")) if name in ("", f"{each.get('name')}.")]
-        if key and sweeps and all(key in _meaningless(each) for each in sweeps):
-            _check_stop_keys(sweeps[0], {key: None}, f"--set {override}")
-
-
 def _merge(target: dict[str, Any], source: dict[str, Any]) -> None:
     for key, value in source.items():
         if isinstance(value, dict) and isinstance(target.get(key), dict):
@@ -458,92 +366,13 @@ def _merge(target: dict[str, Any], source: dict[str, Any]) -> None:
             target[key] = value
 
 
-def _override(document: dict[str, Any], override: str) -> None:
-    """Apply an override. ``key=value`` changes every table with the key, and ``NAME.key=value`` those of one sweep,
-    phase or workload. Keys of nested tables are written as ``stop.key``.
-    """
-    path, separator, text = override.partition("=")
-    path = path.strip()
-    if not separator or not all(path.split(".")):
-        raise ScenarioError(f"--set {override}: write it as key=value, for example --set clients=1,2")
-    named, everywhere = _tables(document)
-    name = max((each for each in named if path.startswith(f"{each}.")), key=len, default=None)
-    targets = named[name] if name is not None else everywhere
-    *outer, key = (path if name is None else path[len(name) + 1 :]).split(".")
-    known: set[str] = set()
-    is_set = False
-    for table, kind in targets:
-        at: Any = table
-        inner: type[msgspec.Struct] | None = kind
-        for word in outer:
-            inner = _INNER.get(word) if inner is not None and word in _fields(inner) else None
-            at = at.get(word) if isinstance(at, dict) else None
-        here = _fields(inner) if inner is not None else ()
-        known |= set(here)
-        if key in here and isinstance(at, dict):
-            # The name of a set of criteria may be 3.8, which is not a number.
-            at[key] = text.strip().strip("\"'") if inner is _ChosenSet else _value(text.strip(), key, at.get(key))
-            if inner is ReplayTable and key == "trace":  # a captured trace replaces the model
-                at.pop("model", None)
-            is_set = True
-    if outer and not known and name is None:
-        what = "sweep" if document.get("sweep") else "phase or workload"
-        raise ScenarioError(f"--set {override}: no {what} {outer[0]!r}{nearest(outer[0], named)}")
-    if key not in known:
-        raise ScenarioError(f"--set {override}: unknown key {path!r}{nearest(key, known)}")
-    if not is_set:
-        raise ScenarioError(f"--set {override}: there is no table {outer[-1]!r}; write it whole: {outer[-1]}={{ ... }}")
-
-
-_Table = tuple[dict[str, Any], type[msgspec.Struct]]
-
-
-class _ChosenSet(msgspec.Struct, frozen=True):
-    """Keys of the file itself that an override may change."""
-
-    criteria: str | None = None
-
-
-def _tables(document: dict[str, Any]) -> tuple[dict[str, list[_Table]], list[_Table]]:
-    """Return what may be overridden: tables by name, and the tables that a key without a name applies to."""
-    sweeps: list[_Table] = [(each, _SweepTable) for each in _dicts(document.get("sweep"))]
-    phases: list[_Table] = [(each, PhaseTable) for each in _dicts(document.get("phase"))]
-    inner: tuple[tuple[str, type[msgspec.Struct]], ...] = (("workload", WorkloadTable), ("replay", ReplayTable))
-    workloads = [(each, kind) for phase, _ in phases for key, kind in inner for each in _dicts(phase.get(key))]
-    everywhere: list[_Table] = [*sweeps, *phases, *workloads, (document, _ChosenSet)]
-    named: dict[str, list[_Table]] = {}
-    for table, kind in everywhere[:-1]:
-        named.setdefault(str(table.get("name")), []).append((table, kind))
-    for name, kind in (("scale", ScaleTable), ("search", SearchTable)):
-        if isinstance(document.get(name), dict):
-            named.setdefault(name, []).append((document[name], kind))
-    for criterion in _dicts(document.get("criterion")):
-        if "name" in criterion:
-            named.setdefault(str(criterion["name"]), []).append((criterion, _CriterionTable))
-    return named, everywhere
-
-
-def _dicts(tables: Any) -> list[dict[str, Any]]:
-    return [each for each in tables if isinstance(each, dict)] if isinstance(tables, list) else []
-
-
-def _value(text: str, key: str, present: Any) -> Any:
-    """Return the TOML value of a text, or the text itself. Commas separate several values if the key has or accepts a
-    list.
-    """
-    is_list = isinstance(present, list) or key == "values" or (key == "clients" and "," in text)
-    if is_list and not text.startswith("["):
-        return [_value(part.strip(), "", None) for part in text.split(",")]
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
-        return text
-
-
 _Converted = TypeVar("_Converted", bound=msgspec.Struct)
 
 
 def _convert(document: dict[str, Any], where: str, kind: type[_Converted]) -> _Converted:
+    wrong = [f"{where}: {_place(path, document)}{message}" for path, message in wrong_keys(document, kind)]
+    if wrong:
+        raise ScenarioError("\n".join(wrong))
     try:
         return msgspec.convert(document, kind, dec_hook=decode)
     except msgspec.ValidationError as error:
@@ -552,11 +381,6 @@ def _convert(document: dict[str, Any], where: str, kind: type[_Converted]) -> _C
         key = re.sub(r"\[\.\.\.\]", "", found[1]) if found else ""
         last = key.rpartition(".")[2].partition("[")[0]
         message = text[: found.start()] if found else text
-        unknown = re.search(r"unknown field `(.*)`", message)
-        if unknown:
-            table = _TABLES.get(last, _File)
-            known = set(_fields(table)) | ({"stop"} if table is _File else set())
-            message = f"unknown key {unknown[1]!r}{nearest(unknown[1], known)}"
         if "enum value" in message:
             message += f"; choose one of {', '.join(_choices(key, last))}"
         if "got `str`" in message and last in SCALED and key.startswith("phase"):
@@ -584,16 +408,6 @@ def _place(key: str, document: Any) -> str:
     return f"{place}{key}: " if key else place
 
 
-_INNER: dict[str, type[msgspec.Struct]] = {
-    "stop": _StopTable, "sizes": SizesTable, "aside": AsideTable, "arrivals": ArrivalsTable, "model": ModelTable,
-}  # fmt: skip
-_TABLES: dict[str, type[msgspec.Struct]] = {
-    **_INNER, "sweep": _SweepTable, "phase": PhaseTable, "workload": WorkloadTable, "scale": ScaleTable,
-    "search": SearchTable, "criterion": _CriterionTable, "transactions": TransactionTable, "replay": ReplayTable,
-    "infrastructure": InfrastructureTable,
-}  # fmt: skip
-
-
 def _choices(key: str, last: str) -> Sequence[str]:
     """Return the words that an entry accepts."""
     enums: dict[str, type[StrEnum]] = {"locks": Lock, "lock": Lock, "checksums": Checksum, "checksum": Checksum}
@@ -601,10 +415,6 @@ def _choices(key: str, last: str) -> Sequence[str]:
     if last in enums:
         return [member.value for member in enums[last]]
     return get_args(SweepOperation if key.startswith("sweep") else words.get(last, OperationName))
-
-
-def _fields(table: type[msgspec.Struct]) -> tuple[str, ...]:
-    return table.__struct_fields__
 
 
 def _check_weights(scenario: Scenario, where: str) -> None:
@@ -620,7 +430,7 @@ def _check_weights(scenario: Scenario, where: str) -> None:
         raise ScenarioError(f"{where}: weights: all of them are 0; one at least must count")
 
 
-def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
+def _check(table: FileTable, where: str, allow_large_sessions: bool) -> None:
     """Refuse what cannot be carried out. Raises ScenarioError naming sweep and key."""
     _check_kinds(table, where)
     _check_criteria(table, where)
@@ -635,7 +445,7 @@ def _check(table: _File, where: str, allow_large_sessions: bool) -> None:
         _check_retain_for(sweep, key)
 
 
-def _check_kinds(table: _File, where: str) -> None:
+def _check_kinds(table: FileTable, where: str) -> None:
     if not table.sweep and not table.phase:
         raise ScenarioError(f"{where}: there is no [[sweep]] and no [[phase]], so there is nothing to measure")
     if table.sweep and table.phase:
@@ -644,7 +454,7 @@ def _check_kinds(table: _File, where: str) -> None:
         raise ScenarioError(f"{where}: scale, search and weights are for phases; sweeps have lists of their own")
 
 
-def _check_criteria(table: _File, where: str) -> None:
+def _check_criteria(table: FileTable, where: str) -> None:
     sets = {each.set for each in table.criterion if each.set is not None}
     if table.criteria is not None and table.criteria not in sets:
         raise ScenarioError(
@@ -656,7 +466,7 @@ def _check_criteria(table: _File, where: str) -> None:
         raise ScenarioError(f"{where}: search needs [scale], which it raises, and [[criterion]], until one is missed")
 
 
-def _check_lists(sweep: _SweepTable, key: str) -> None:
+def _check_lists(sweep: SweepTable, key: str) -> None:
     for name in ("object_sizes", "objects_per_session", "clients"):
         values = getattr(sweep, name)
         if not values:
@@ -673,7 +483,7 @@ def _check_lists(sweep: _SweepTable, key: str) -> None:
             raise ScenarioError(f"{key}: {name}: only what is archived has them, not {sweep.operation}")
 
 
-def _check_limits(sweep: _SweepTable, key: str, allow_large_sessions: bool) -> None:
+def _check_limits(sweep: SweepTable, key: str, allow_large_sessions: bool) -> None:
     most = max(sweep.objects_per_session)
     if max(sweep.clients) > CLIENTS_MAX:
         raise ScenarioError(f"{key}: clients: {max(sweep.clients)} is above {CLIENTS_MAX}, the most of a phase")
@@ -688,7 +498,7 @@ def _check_limits(sweep: _SweepTable, key: str, allow_large_sessions: bool) -> N
         raise ScenarioError(f"{key}: objects_per_session: more than {OBJECTS_MAX} are not possible")
 
 
-def _check_stop(stop: _StopTable, has_one_client: bool, key: str) -> None:
+def _check_stop(stop: StopTable, has_one_client: bool, key: str) -> None:
     for name in ("sessions_min", "large_sessions_min"):
         if not 1 <= getattr(stop, name) <= OBJECTS_MAX:
             raise ScenarioError(f"{key}: stop.{name} must be at least 1, and at most {OBJECTS_MAX}")
@@ -705,7 +515,7 @@ def _check_stop(stop: _StopTable, has_one_client: bool, key: str) -> None:
         raise ScenarioError(f"{key}: stop.bytes_max and stop.client_bytes_max must be at least 1 byte")
 
 
-def _check_retain_for(sweep: _SweepTable, key: str) -> None:
+def _check_retain_for(sweep: SweepTable, key: str) -> None:
     if sweep.retain_for is None:
         return
     if sweep.operation != "archive" or set(sweep.locks) & {Lock.NONE, Lock.BUCKET_DEFAULT}:
@@ -717,7 +527,7 @@ def _check_retain_for(sweep: _SweepTable, key: str) -> None:
 _NEEDS = {"release": "held", "delete": "archived with a short retain_for"}
 
 
-def _check_has_source(table: _File, where: str) -> None:
+def _check_has_source(table: FileTable, where: str) -> None:
     """Check that an earlier sweep archived (held, locked for a short time) every requested object."""
     there: dict[str, set[int]] = {}
     for sweep in table.sweep:
@@ -740,7 +550,7 @@ def _check_has_source(table: _File, where: str) -> None:
             there.setdefault("held", set()).update(sizes)
 
 
-def _expand(table: _File, order: Order, order_seed: int, repetitions: int) -> tuple[Phase, ...]:
+def _expand(table: FileTable, order: Order, order_seed: int, repetitions: int) -> tuple[Phase, ...]:
     """Return the phases. Each repetition runs the cells of every sweep, shuffled anew unless the paper's order is
     requested.
     """
@@ -783,7 +593,7 @@ def _expand(table: _File, order: Order, order_seed: int, repetitions: int) -> tu
     return tuple(phases)
 
 
-def _stop_rule(table: _StopTable, session_bytes: int, clients: int) -> StopRule:
+def _stop_rule(table: StopTable, session_bytes: int, clients: int) -> StopRule:
     """Return the stop rule of one cell: one client is measured in whole sessions, several in a window."""
     if clients > 1:
         return InWindow(

@@ -17,7 +17,7 @@ from archiver.cli.live.metrics_page import _RunCollector
 from archiver.values.content import Checksum
 from archiver.values.retention import Lock
 from docs.generate import PAGES, all_commands, generated
-from scenarios.reading import reader
+from scenarios.reading import file_tables
 from scenarios.reading.reader import read_scenario
 from tests.archiver.cli.live.metered_run import Run
 from tests.docs.page_tables import rows
@@ -65,11 +65,15 @@ def test_the_page_has_the_tables_and_columns_that_sqlite_makes(heading: str, sch
 
 @pytest.mark.parametrize(
     ("table", "heading"),
-    [(reader._File, "## The file"), (reader._SweepTable, "## [[sweep]]"), (reader._StopTable, "## stop")],
+    [
+        (file_tables.FileTable, "## The file"),
+        (file_tables.SweepTable, "## [[sweep]]"),
+        (file_tables.StopTable, "## stop"),
+    ],
 )
 def test_every_key_of_a_scenario_has_a_row_with_its_default(table: type[msgspec.Struct], heading: str) -> None:
     documented = rows(section(SCENARIOS, heading))
-    if table is reader._File:
+    if table is file_tables.FileTable:
         assert documented.pop("stop")  # spread over its sweeps before the file is read
     assert set(documented) == set(table.__struct_fields__)
     for field in msgspec.structs.fields(table):
@@ -79,7 +83,7 @@ def test_every_key_of_a_scenario_has_a_row_with_its_default(table: type[msgspec.
 
 
 def test_every_word_that_a_sweep_knows_is_there() -> None:
-    for word in (*get_args(reader.SweepOperation), *(each.value for each in (*Lock, *Checksum))):
+    for word in (*get_args(file_tables.SweepOperation), *(each.value for each in (*Lock, *Checksum))):
         assert f"`{word}`" in section(SCENARIOS, "## [[sweep]]"), word
 
 

@@ -59,7 +59,7 @@ def test_objects_are_archived_first_if_the_first_operation_retrieves(operations:
         ("archive", 8192),
         ("archive", 64 << 20),
     ]
-    assert first.archived_max().objects == 4000 + 16
+    assert first.archived_max().objects == 1000 + 16
 
 
 def test_a_mixed_operation_has_its_shares() -> None:

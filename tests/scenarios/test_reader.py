@@ -531,7 +531,9 @@ def test_501_objects_in_a_session_are_measured_where_that_is_asked_for() -> None
         ("cleints=2", "unknown key 'cleints'; did you mean 'clients'?"),
         ("archive.cleints=2", "unknown key 'archive.cleints'; did you mean 'clients'?"),
         ("stop.second_max=2s", "unknown key 'stop.second_max'; did you mean 'seconds_max'?"),
-        ("archive=2", "unknown key 'archive'; known here: checksums, clients,"),
+        ("archive=2", "unknown key 'archive'\nkeys of [[sweep]] and their defaults: name (required), operation ("),
+        ("seconds_min=2s", "unknown key 'seconds_min'; did you mean 'stop.seconds_min'?"),
+        ("sizes=8KiB,1MiB", "unknown key 'sizes'; did you mean 'object_sizes'?"),
         ("retreive.clients=2", "no sweep 'retreive'; did you mean 'retrieve'?"),  # not ignored
         ("quick.clients=2", "no sweep 'quick'; known here: archive, archive-parallel"),
         ("a.b.c=2", "no sweep 'a'; known here"),
@@ -542,6 +544,54 @@ def test_a_bad_override_is_refused_as_it_was_written(override: str, message: str
         read_scenario("dr550", overrides=[override])
     assert f"--set {override}: " in str(refused.value)
     assert message in str(refused.value)
+
+
+def test_all_bad_overrides_are_named_at_once_with_keys_and_defaults() -> None:
+    with pytest.raises(ScenarioError) as refused:
+        read_scenario("dr550", overrides=["cleints=2", "clients=2", "archive.colour=1", "stop.second_max=2s"])
+    lines = str(refused.value).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        "--set cleints=2", "--set archive.colour=1", "--set stop.second_max=2s",
+        "keys of [[sweep]] and their defaults", "keys of the file and their defaults",
+        "keys of stop and their defaults",
+    ]  # fmt: skip
+    assert "clients (required), locks (none)" in lines[3]
+    assert "drift_check (false), stop.warm_up_sessions (1), stop.warm_up_seconds (0.5s)" in lines[3]
+    assert "client_bytes_max (130MB), precision (0.05)" in lines[5]
+
+
+@pytest.mark.parametrize(
+    ("override", "sizes", "locks"),
+    [
+        ("object_sizes=8KiB, 64KiB", {8192, 65536}, {None}),
+        ('object_sizes=["8KiB", 512]', {8192, 512}, {None}),
+        ("object_sizes=512", {512}, {None}),
+        ("archive.locks=none,header", {512, 8192}, {Lock.NONE, Lock.HEADER}),  # a list that the file does not have
+        ("archive.locks=none", {512, 8192}, {Lock.NONE}),
+    ],
+)
+def test_an_override_is_a_toml_value_or_a_plain_list(
+    tmp_path: Path, override: str, sizes: set[int], locks: set[Lock | None]
+) -> None:
+    one = SMALL[: SMALL.rindex("[[sweep]]")]
+    workloads = [phase.workloads[0] for phase in read_scenario(written(tmp_path, one), overrides=[override]).phases]
+    assert {each.object_bytes for each in workloads} == sizes
+    assert {each.lock for each in workloads} == locks
+
+
+def test_all_wrong_keys_of_a_file_are_named_at_once(tmp_path: Path) -> None:
+    text = (
+        SMALL.replace("title", "tilte")
+        .replace("clients = [1]\n", "colour = 1\n")
+        .replace("sessions_min", "sesions_min")
+    )
+    with pytest.raises(ScenarioError) as refused:
+        read_scenario(written(tmp_path, text))
+    for message in (
+        "unknown key 'tilte'", "missing required field `title`", "sweep 'archive': unknown key 'colour'",
+        "sweep 'archive': Object missing required field `clients`", "stop: unknown key 'sesions_min'",
+    ):  # fmt: skip
+        assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from click.core import ParameterSource
 import backends
 from archiver.cli.answers.compare import comparison_of
 from archiver.cli.answers.compare import show as show_comparison
-from archiver.cli.completion import run_names, scenario_or_file
+from archiver.cli.completion import keys_to_set, run_names, scenario_or_file
 from archiver.cli.live.metrics_page import metrics_page
 from archiver.cli.live.progress import Progress
 from archiver.cli.output import print_left_behind, print_run, run_json
@@ -68,10 +68,53 @@ from scenarios.reading.reader import read_scenario
 _NO_CATALOGUE = "--catalogue-dir: only the embedded store has one, and it is not measured here"
 
 
-@click.command()
+# Options of ``archiver bench``, and the keys that a scenario has instead: of every sweep, and of a workload.
+_KEYS_INSTEAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "--size": (("object_sizes",), ("WORKLOAD.sizes",)),
+    "--objects-per-session": (("objects_per_session",), ("WORKLOAD.objects_per_session",)),
+    "--clients": (("clients",), ("WORKLOAD.clients",)),
+    "--operation": ((), ()),
+    "--duration": (("stop.seconds_min", "stop.seconds_max"), ("WORKLOAD.seconds",)),
+    "--rate": ((), ("WORKLOAD.arrivals.per_second",)),
+}
+
+
+class _ScenarioCommand(click.Command):
+    """Answers an option of ``archiver bench`` with what to write for a scenario instead."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            if unknown.option_name not in _KEYS_INSTEAD:
+                raise
+            raise click.UsageError(_instead(unknown.option_name, given), ctx) from unknown
+
+
+def _instead(option: str, args: Sequence[str]) -> str:
+    """Return what to write for an option of ``archiver bench`` that stands among the arguments of ``run``."""
+    at = next(index for index, each in enumerate(args) if each.partition("=")[0] == option)
+    value = args[at].partition("=")[2] or next(iter(args[at + 1 : at + 2]), "...")
+    plain = value.removesuffix("/s") if option == "--rate" else value
+    settings = [" ".join(f"--set {key}={shlex.quote(plain)}" for key in keys) for keys in _KEYS_INSTEAD[option]]
+    kinds = [f"{words} ({kind})" for words, kind in zip(settings, ("[[sweep]]", "[[phase]]"), strict=True) if words]
+    changed = f"change the scenario with {' or '.join(kinds)}, or " if kinds else ""
+    ad_hoc = f"measure without a scenario: archiver bench {option} {shlex.quote(value)}"
+    return f"{option} is no option of run: {changed}{ad_hoc}"
+
+
+@click.command(cls=_ScenarioCommand)
 @click.argument("scenario", shell_complete=scenario_or_file)
 @click.option("--quick", is_flag=True, help="The scenario's readable subset, in under 90 seconds.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a key of the scenario.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=keys_to_set,
+    help="Override a key of the scenario by a TOML value or a list such as 8KiB,1MiB; NAME.KEY: of one table.",
+)
 @click.option(
     "--order",
     type=click.Choice(["shuffled", "paper"]),

@@ -55,3 +55,21 @@ def test_bash_gets_a_script_and_then_what_it_asks_for() -> None:
     asked = {**os.environ, "_ARCHIVER_COMPLETE": "bash_complete", "COMP_WORDS": "archiver run dr", "COMP_CWORD": "2"}
     done = subprocess.run([archiver], env=asked, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["plain,dr550"]
+
+
+def test_keys_of_the_scenario_are_offered_up_to_the_next_dot() -> None:
+    assert {"object_sizes=", "clients=", "stop.", "archive.", "archive-parallel."} <= set(
+        offered("run", "dr550", "--set", "")
+    )
+    assert offered("run", "dr550", "--set", "archive.object") == [
+        "archive.object_sizes=",
+        "archive.objects_per_session=",
+    ]
+    assert "archive.stop.seconds_max=" in offered("run", "dr550", "--set", "archive.stop.")
+    assert offered("run", "tiles", "--set", "scale.v") == ["scale.values="]
+    assert "web.arrivals." not in offered("run", "tiles", "--set", "web.")  # it has no such table
+
+
+@pytest.mark.parametrize("scenario", ["absent", "tests"])
+def test_no_key_is_offered_for_a_scenario_that_cannot_be_read(scenario: str) -> None:
+    assert offered("run", scenario, "--set", "") == []

@@ -238,6 +238,21 @@ def test_a_platform_that_accepts_locks_and_keeps_none_is_found_out(home: Path) -
     ("arguments", "status", "words"),
     [
         (["run", "nosuch"], 2, "neither a file nor one of"),
+        (
+            ["run", "dr550", "--clients", "4"],
+            2,
+            "change the scenario with --set clients=4 ([[sweep]]) or --set "
+            "WORKLOAD.clients=4 ([[phase]]), or measure without a scenario: archiver bench --clients 4",
+        ),
+        (["run", "--size=8KiB", "dr550"], 2, "--set object_sizes=8KiB ([[sweep]])"),
+        (["run", "dr550", "--duration", "30s"], 2, "--set stop.seconds_min=30s --set stop.seconds_max=30s ([[sweep]])"),
+        (["run", "dr550", "--rate", "5/s"], 2, "with --set WORKLOAD.arrivals.per_second=5 ([[phase]])"),
+        (
+            ["run", "dr550", "--operation"],
+            2,
+            "--operation is no option of run: measure without a scenario: archiver bench --operation ...",
+        ),
+        (["run", "dr550", "--sise", "8KiB"], 2, "No such option '--sise'"),
         (["run", "dr550", "--set", "object_sizes=8XB"], 2, "unknown size unit"),
         (["run", "dr550", "--set", "object_sizes=0"], 2, "must be at least 1"),
         (["run", "dr550", "--set", "objects_per_session=501"], 2, "--allow-large-sessions"),
