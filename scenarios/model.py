@@ -6,8 +6,9 @@ therefore known, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from archiver.values.content import Checksum
@@ -143,6 +144,27 @@ class Phase:
         return max(ends.values())
 
     @property
+    def has_time_limit(self) -> bool:
+        """Return whether ``seconds_max`` is a limit of the plan, because no workload runs until all is done."""
+        return all(workload.work.has_time_limit for workload in self.workloads)
+
+    @property
+    def expected_seconds(self) -> float:
+        """Return when the last workload whose end is known is expected to end, in seconds after the phase's begin."""
+        return self._known_seconds(lambda work: work.expected_seconds)
+
+    @property
+    def limited_seconds(self) -> float:
+        """Return the same if every workload with a time limit takes as long as it may."""
+        return self._known_seconds(lambda work: work.seconds_max if work.has_time_limit else None)
+
+    def _known_seconds(self, seconds_of: Callable[[Work], float | None]) -> float:
+        works: dict[str, Work] = {workload.name: workload.work for workload in self.workloads}
+        ends: dict[str, float | None] = {}
+        known = [end for name in works if (end := _known_end(name, works, seconds_of, ends)) is not None]
+        return max(known, default=0.0)
+
+    @property
     def clients(self) -> int:
         return sum(workload.clients for workload in self.workloads)
 
@@ -186,6 +208,23 @@ class Phase:
         """Upper bound of the phase's archived objects and bytes."""
         each = [workload.archived_max for workload in self.workloads]
         return Archived(sum(one.objects for one in each), sum(one.bytes for one in each))
+
+
+def _known_end(
+    name: str, works: Mapping[str, Work], seconds_of: Callable[[Work], float | None], ends: dict[str, float | None]
+) -> float | None:
+    """Return when a workload ends, after the phase's begin; None if a work without known seconds decides about it.
+    ``ends`` keeps the answers.
+    """
+    if name not in ends:
+        work = works[name]
+        begins = 0.0 if work.waits_for is None else _known_end(work.waits_for, works, seconds_of, ends)
+        stops = inf if work.ends_with is None else _known_end(work.ends_with, works, seconds_of, ends)
+        seconds = seconds_of(work)
+        ends[name] = None
+        if begins is not None and stops is not None and seconds is not None:
+            ends[name] = min(begins + work.starts_seconds + seconds, stops)
+    return ends[name]
 
 
 def _begins(work: Work, found: Mapping[str, float | None], works: Mapping[str, Work]) -> float | None:

@@ -100,6 +100,11 @@ class Work:
         return None
 
     @property
+    def ends_with(self) -> str | None:
+        """Return the name of the workload whose end also ends this one."""
+        return None
+
+    @property
     def planned_seconds(self) -> float | None:
         """Return its duration after its begin, warm-up included; None if it runs until all is done."""
         return None
@@ -113,6 +118,18 @@ class Work:
     def seconds_max(self) -> float:
         """Upper bound of the seconds from its begin to its end, as far as that is known."""
         raise NotImplementedError
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """Return the expected seconds from its begin to its end; None if only the platform decides about them."""
+        return self.planned_seconds
+
+    @property
+    def has_time_limit(self) -> bool:
+        """Return whether ``seconds_max`` is a limit of the plan. Otherwise it is an assumption, and the work ends when
+        all is done.
+        """
+        return True
 
     @property
     def is_repeatable(self) -> bool:

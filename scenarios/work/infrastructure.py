@@ -166,6 +166,14 @@ class Infrastructure(Work):
     def seconds_max(self) -> float:
         return PHASE_SECONDS_MAX if self.prepares else self.seconds
 
+    @property
+    def expected_seconds(self) -> float | None:
+        return None if self.prepares else self.seconds
+
+    @property
+    def has_time_limit(self) -> bool:
+        return not self.prepares
+
     def archived_max(self, clients: int, objects_per_session: int) -> Archived:
         return self.archived_anywhere_max
 

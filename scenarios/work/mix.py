@@ -163,6 +163,10 @@ class Mix(Work):
         return self.after
 
     @property
+    def ends_with(self) -> str | None:
+        return self.until
+
+    @property
     def planned_seconds(self) -> float | None:
         return self.seconds
 
@@ -173,6 +177,10 @@ class Mix(Work):
     @property
     def seconds_max(self) -> float:
         return self.seconds if self.seconds is not None else UNKNOWN_SECONDS
+
+    @property
+    def has_time_limit(self) -> bool:
+        return self.seconds is not None
 
     @property
     def is_repeatable(self) -> bool:

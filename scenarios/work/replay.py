@@ -125,6 +125,14 @@ class Replay(Work):
             return self.seconds or NOT_READ_YET_SECONDS
         return min(self.facts.allowed_seconds, PHASE_SECONDS_MAX - self.begins_seconds)
 
+    @property
+    def expected_seconds(self) -> float | None:
+        return None if self.prepares or self.facts is None else self.facts.seconds
+
+    @property
+    def has_time_limit(self) -> bool:
+        return not self.prepares
+
     def streams(self, clients: int) -> int:
         return clients if self.prepares else self.known.streams
 

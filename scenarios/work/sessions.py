@@ -152,7 +152,20 @@ class Sessions(Work):
 
     @property
     def seconds_max(self) -> float:
-        return self.stop.seconds_max
+        """Upper bound of its seconds, unless the fewest sessions take longer."""
+        warm_up = self.stop.warm_up_seconds if isinstance(self.stop, UntilPrecise) else 0.0
+        return warm_up + self.stop.seconds_max
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """Return the expected seconds. One client is done in the middle between its shortest and its longest time."""
+        if isinstance(self.stop, UntilPrecise):
+            return self.stop.warm_up_seconds + (self.stop.seconds_min + self.stop.seconds_max) / 2
+        return self.planned_seconds
+
+    @property
+    def has_time_limit(self) -> bool:
+        return not isinstance(self.stop, AllObjects)
 
     @property
     def is_repeatable(self) -> bool:

@@ -14,7 +14,10 @@ from scenarios.model import Phase, Scenario, SearchRange, Workload, archived_max
 from scenarios.work.infrastructure import Infrastructure
 from scenarios.work.mix import Arrivals, Mix
 from scenarios.work.replay import Replay
-from scenarios.work.sessions import Sessions
+from scenarios.work.sessions import Sessions, UntilPrecise
+
+SET_UP_SECONDS = 0.5  # of a phase, before its clients begin; 0.2 to 0.6 s on the embedded store
+LABELS_SHOWN = 3
 
 
 def plan_lines(scenario: Scenario) -> Iterator[str]:
@@ -32,6 +35,33 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
             f"{search.repeat} trials at the edge; the first step has {phases}"
         )
     yield from _phase_lines(scenario)
+
+
+def duration_lines(scenario: Scenario, platforms: int) -> Iterator[str]:
+    """Yield how long a run takes, or the first step of a search: as expected, and at most by the plan."""
+    phases, search = scenario.phases, scenario.search
+    limited = platforms * sum(phase.limited_seconds for phase in phases)
+    if limited:
+        what = "takes" if search is None else f"a step at {search.first} {search.name} takes"
+        about = platforms * sum(phase.expected_seconds + SET_UP_SECONDS for phase in phases)
+        longer = ", unless a cell's fewest sessions take longer" if _has_fewest_sessions(phases) else ""
+        yield (
+            f"{what} about {format_duration(about)} with the set-up of its phases; the clients work at most "
+            f"{format_duration(limited)}{longer}"
+        )
+    endless = list(dict.fromkeys(phase.label for phase in phases if not phase.has_time_limit))
+    if endless:
+        more = f"; and {len(endless) - LABELS_SHOWN:,} more" if len(endless) > LABELS_SHOWN else ""
+        which = "not in these times" if limited else "takes as long as the platform needs"
+        yield f"{which}: work that ends when all is done, in {'; '.join(endless[:LABELS_SHOWN])}{more}"
+    if search is not None:
+        yield "how many steps the search takes depends on the platform"
+
+
+def _has_fewest_sessions(phases: Sequence[Phase]) -> bool:
+    """Return whether a workload of these phases completes a number of sessions, however long they take."""
+    works = [workload.work for phase in phases for workload in phase.workloads]
+    return any(isinstance(work, Sessions) and isinstance(work.stop, UntilPrecise) for work in works)
 
 
 def announcement(plan: Plan, platforms: int = 1) -> list[str]:

@@ -36,7 +36,7 @@ from archiver.cli.parameters import (
     timeout_options,
     tsm_options,
 )
-from archiver.cli.runs.dry_run import announcement, plan_lines
+from archiver.cli.runs.dry_run import announcement, duration_lines, plan_lines
 from archiver.cli.runs.request import run_request, scenario_request
 from archiver.engine.earlier import EarlierObjects, find_earlier
 from archiver.engine.execution import execute
@@ -381,7 +381,8 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
         plans, warnings = make_plans(scenario, opened, options)
         announced = announcement(plans[0], platforms)
         if dry:
-            for line in (*plan_lines(scenario), *announced, *(f"warning: {each}" for each in warnings)):
+            times = duration_lines(scenario, platforms)
+            for line in (*plan_lines(scenario), *announced, *times, *(f"warning: {each}" for each in warnings)):
                 click.echo(line)
             sys.exit(0)
         if say:

@@ -95,3 +95,65 @@ def test_a_bad_phase_is_refused_before_anything_is_touched(home: Path, options: 
     assert done.exit_code == 2
     assert "workload 'web': data: nothing archives 'tile 1 absent' before it" in done.output
     assert not (home / "home").exists()
+
+
+def times(*command: str) -> list[str]:
+    """What a dry run says of how long the run takes."""
+    done = CliRunner().invoke(main, [*command, "--backend", "null", "--dry-run"])
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    return lines[next(i for i, line in enumerate(lines) if line.startswith(("locks ", "places "))) + 1 :]
+
+
+def test_a_plan_says_how_long_it_takes_and_what_has_no_time(home: Path) -> None:
+    assert times("run", str(home / "mine.toml")) == [
+        # of each mix: small, four times 3 s from 2 s on; check, and what waits for it, has no time; four phases set up
+        "takes about 30s with the set-up of its phases; the clients work at most 28s",
+        "not in these times: work that ends when all is done, in load, 1 tile; mix, 1 tile; load, 3 tiles; and 1 more",
+    ]
+
+
+def test_a_search_says_how_long_its_first_step_takes(home: Path) -> None:
+    said = times("run", str(home / "mine.toml"), "--search")
+    assert said[0].startswith(
+        "a step at 2 tiles takes about 15s with the set-up of its phases; the clients work at most"
+    )
+    assert said[-1] == "how many steps the search takes depends on the platform"
+
+
+def test_sweeps_say_how_long_they_take(home: Path) -> None:
+    small = ("--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "stop.warm_up_seconds=1s",
+             "--set", "stop.seconds_min=2s")  # fmt: skip
+    one = (*small, "--set", "clients=1", "--set", "stop.seconds_max=6s")
+    assert times("run", "dr550", *one) == [  # four cells: 1 s of warm-up, and 2 to 6 s
+        "takes about 22s with the set-up of its phases; the clients work at most 28s, unless a cell's fewest sessions "
+        "take longer"
+    ]
+    several = (*small, "--set", "clients=2")
+    assert times("run", "dr550", *several) == [
+        "takes about 14s with the set-up of its phases; the clients work at most 12s"
+    ]
+    assert times("run", "dr550", *several, "--repeat", "3") == [
+        "takes about 42s with the set-up of its phases; the clients work at most 36s"
+    ]
+
+
+def test_replays_say_how_long_they_take(home: Path) -> None:
+    model = {"streams": 2, "per_second": 5, "operations": {"archive": 1}, "sizes": "8KiB"}
+    (home / "traces.toml").write_text(toml({
+        "name": "traces", "title": "Traces",
+        "phase": [{"name": "replay", "seconds": "40s", "replay": [{"name": "mail", "model": model, "capacity": "1MB"}],
+                   "infrastructure": [{"kind": "clone and deploy", "capacity": "1MB", "minimum_per_hour": 6,
+                                       "seconds": "90s"}]}],
+    }))  # fmt: skip
+    done = CliRunner().invoke(main, ["run", str(home / "traces.toml"), "--dry-run", "--platform", "embedded"])
+    assert "takes about 91s with the set-up of its phases; the clients work at most 90s" in done.output
+    assert "not in these times: work that ends when all is done, in replay preparation" in done.output
+
+
+def test_work_without_any_time_is_said_to_take_as_long_as_it_takes(home: Path) -> None:
+    load = DOCUMENT["phase"][0]
+    (home / "load.toml").write_text(toml({"name": "load", "title": "Load", "phase": [{**load, "copies": 1}]}))
+    assert times("run", str(home / "load.toml")) == [
+        "takes as long as the platform needs: work that ends when all is done, in load"
+    ]
