@@ -347,6 +347,6 @@ def check_space(stores: Sequence[HostedStore], bytes_max: int) -> None:
         if wanted + SPACE_RESERVE_BYTES > free:
             raise NotEnoughSpace(
                 f"this may archive up to {format_bytes(wanted)}, but {store.data_dir} has only {format_bytes(free)} "
-                "free; use --quick, fewer cells (--set object_sizes=8KiB), fewer platforms, or another disk "
-                "(ARCHIVER_HOME)"
+                "free; use --quick, fewer cells (--set object_sizes=8KiB), fewer platforms, with archiver bench a "
+                "lower --max-locked-bytes, or another disk (ARCHIVER_HOME)"
             )
