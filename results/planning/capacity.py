@@ -12,17 +12,10 @@ from statistics import median
 
 from archiver.values.errors import ArchiverError
 from results.model import CriterionResult, Latency, Result
-from results.planning.plan import (
-    Archiving,
-    CapacityPlan,
-    LoadCourse,
-    Retrieval,
-    plan_archiving,
-    plan_mail,
-    plan_retrieve,
-    plan_video,
-)
-from results.planning.rate_surface import RATES_PHASE, PlannedRate, Range, RateSurface, rate_cells, surface_of
+from results.planning.loads import LoadCourse, MailLoad, PlannedLoad, PlanRequest, RetrieveLoad, VideoLoad
+from results.planning.measured_rates import RATES_PHASE, exercise_surface
+from results.planning.plan import Archiving, CapacityPlan, Retrieval, make_plan
+from results.planning.rate_surface import PlannedRate, Range, RateSurface
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
 from results.verdict import void_positions
 
@@ -74,9 +67,8 @@ def capacity_tables(
     predict.
     """
     of_exercise = [result for result in results if result.application in (NIGHT, CAMERAS) and result.scale is not None]
-    rates = rate_cells(results)
-    if surface is None and rates:
-        surface = surface_of(list(rates.values()), source=f"the phase {RATES_PHASE!r} of this run")
+    if surface is None:
+        surface = exercise_surface(results, source=f"the phase {RATES_PHASE!r} of this run")
     if not of_exercise or surface is None:
         return []
     edge = _edge(of_exercise, criteria, void_positions(results, criteria))
@@ -134,27 +126,23 @@ def _mail_lines(trials: _Trials) -> Iterator[_CapacityLine]:
     window = trials.limit(NIGHT, "seconds")
     wanted = next((result.objects_per_session for result in trials.of(DISCOVERY)), 1)
 
-    def plan() -> CapacityPlan:
-        return plan_mail(
-            trials.surface,
-            users=users,
-            messages=night.objects_per_session,
-            mean_bytes=night.object_bytes,
-            course=_COURSE,
-            window_seconds=window if window is not None else night.seconds,
-            discovery_messages=wanted,
-        )
-
+    load = MailLoad(
+        users=users,
+        messages=night.objects_per_session,
+        mean_bytes=night.object_bytes,
+        window_seconds=window if window is not None else night.seconds,
+        discovery_messages=wanted,
+    )
     if window is not None:
-        for answer in _archiving_answers(trials, plan, lambda found: found.units_max):
+        for answer in _archiving_answers(trials, load, lambda found: found.units_max):
             yield _CapacityLine(f"users in {window:g} s", 0, trials.edge.largest, answer, trials.edge.bound)
     seconds = [result.seconds for result in trials.whole(NIGHT)]
-    for answer in _archiving_answers(trials, plan, lambda found: found.seconds):
+    for answer in _archiving_answers(trials, load, lambda found: found.seconds):
         yield _CapacityLine(f"a night of {users:,} users (s)", 2, median(seconds) if seconds else None, answer)
     yield _CapacityLine(
-        "one message back (ms)", 1, _mean_ms(trials.of(SINGLE)), _retrieval_answer(plan, lambda p: p.single)
+        "one message back (ms)", 1, _mean_ms(trials.of(SINGLE)), _retrieval_answer(trials, load, lambda p: p.single)
     )
-    answer = _retrieval_answer(plan, lambda p: p.retrieval)
+    answer = _retrieval_answer(trials, load, lambda p: p.retrieval)
     yield _CapacityLine(f"{wanted} messages of a user back (ms)", 1, _mean_ms(trials.of(DISCOVERY)), answer)
 
 
@@ -165,19 +153,15 @@ def _video_lines(trials: _Trials) -> Iterator[_CapacityLine]:
     shift, cameras = shifts[0], int(trials.edge.scale)
     due = median(result.offered_per_second or 0.0 for result in shifts) * shift.objects_per_session
 
-    def plan() -> CapacityPlan:
-        return plan_video(
-            trials.surface,
-            cameras=cameras,
-            bytes_per_second=due * shift.object_bytes / cameras,
-            course=_COURSE,
-            objects_per_session=shift.objects_per_session,
-        )
-
-    for answer in _archiving_answers(trials, plan, lambda found: found.units_max):
+    load = VideoLoad(
+        cameras=cameras,
+        bytes_per_second=due * shift.object_bytes / cameras,
+        objects_per_session=shift.objects_per_session,
+    )
+    for answer in _archiving_answers(trials, load, lambda found: found.units_max):
         yield _CapacityLine("cameras", 0, trials.edge.largest, answer, trials.edge.bound)
     yield _CapacityLine(
-        "one chunk back (ms)", 1, _mean_ms(trials.of(PLAYBACK)), _retrieval_answer(plan, lambda p: p.single)
+        "one chunk back (ms)", 1, _mean_ms(trials.of(PLAYBACK)), _retrieval_answer(trials, load, lambda p: p.single)
     )
     films = trials.of(EDITORS)
     if films:
@@ -186,44 +170,45 @@ def _video_lines(trials: _Trials) -> Iterator[_CapacityLine]:
             yield _CapacityLine(what, 1, _mean_ms(films), answer)
 
 
-def _archiving_answers(
-    trials: _Trials, plan: Callable[[], CapacityPlan], of: Callable[[Archiving], Range]
-) -> Iterator[_Answer]:
+def _archiving_answers(trials: _Trials, load: PlannedLoad, of: Callable[[Archiving], Range]) -> Iterator[_Answer]:
     """Yield the plan's answers on archiving, for each number of clients with known rates."""
-    for clients in sorted(count for operation, count in trials.surface.cells if operation == "archive"):
+    for clients in trials.surface.clients("archive"):
         try:
-            found = plan().archiving
+            found = _plan(trials, load, clients).archiving
             assert found is not None
-            if clients > 1:
-                found = plan_archiving(trials.surface, found.load, found.course, clients)
             yield _Answer(clients, of(found), found.rates)
         except ArchiverError as error:
             yield _Answer(clients, None, refusal=str(error))
 
 
-def _retrieval_answer(plan: Callable[[], CapacityPlan], of: Callable[[CapacityPlan], Retrieval | None]) -> _Answer:
+def _retrieval_answer(trials: _Trials, load: PlannedLoad, of: Callable[[CapacityPlan], Retrieval | None]) -> _Answer:
     """Return the milliseconds of a retrieval session by one client."""
     try:
-        made = plan()
+        made = _plan(trials, load)
     except ArchiverError as error:
         return _Answer(1, None, refusal=str(error))
     found = of(made)
     if found is None:
         return _Answer(1, None, refusal="; ".join(made.unanswered))
-    return _Answer(1, found.seconds_alone.times(1000), tuple(rate for _, rate in found.parts))
+    return _Answer(found.clients, found.seconds_alone.times(1000), tuple(rate for _, rate in found.parts))
+
+
+def _plan(trials: _Trials, load: PlannedLoad, clients: int | None = None) -> CapacityPlan:
+    return make_plan(trials.surface, PlanRequest(load=load, course=_COURSE, clients=clients))
 
 
 def _film_answers(surface: RateSurface, film: Result) -> Iterator[_Answer]:
     """Yield the answers for one film after the other and, if that was measured, for overlapping films."""
     size, count = film.objects_per_session * film.object_bytes, film.objects_per_session
     try:
-        found = plan_retrieve(surface, size_bytes=size, parallel=film.clients, objects_per_session=count).retrieval
+        load = RetrieveLoad(size_bytes=size, parallel=film.clients, objects_per_session=count)
+        found = make_plan(surface, PlanRequest(load=load)).retrieval
     except ArchiverError as error:
         yield _Answer(1, None, refusal=str(error))
         return
     assert found is not None
-    one_after_another = found.seconds_alone.times(film.clients * 1000)
-    yield _Answer(1, one_after_another, tuple(rate for _, rate in found.parts))
+    one_after_another = found.seconds_alone.times(film.clients * 1000 / found.clients)
+    yield _Answer(found.clients, one_after_another, tuple(rate for _, rate in found.parts))
     if found.overlapping is not None:
         yield _Answer(found.overlapping.clients, found.seconds.times(1000), (found.overlapping,))
 

@@ -45,7 +45,7 @@ def plan_cost(plan: CapacityPlan, prices: PriceList, retrieved_share: float = 0.
         raise UsageError("a plan that only retrieves has nothing to price; use --prices with mail, video or size")
     if not 0 <= retrieved_share < float("inf"):
         raise UsageError(f"{retrieved_share:.0%} of the objects cannot be retrieved; choose a share from 0% on")
-    needed = archiving.years[-1].platforms
+    needed = archiving.last_year.platforms
     total = _bill(plan, archiving, prices, needed.value, retrieved_share)
     ends = [
         None if count is None else _bill(plan, archiving, prices, count, retrieved_share).total

@@ -1,4 +1,4 @@
-"""A plan as JSON for programs, and as a folder of documents: plan.md, plan.json, tables as CSV, the figure.
+"""A plan as JSON for programs, as text, and as a folder of documents: plan.md, plan.json, tables as CSV, the figure.
 
 The keys are a contract, with units in their names. Every answer has its value and both ends of its range. Null marks
 what its source cannot answer.
@@ -6,34 +6,36 @@ what its source cannot answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from archiver.values.errors import ResultsError
 from results.contract import json_text
+from results.planning.answer import PlanAnswer
 from results.planning.cost import PlanCost
-from results.planning.plan import Archiving, CapacityPlan, Retrieval
+from results.planning.plan import Archiving, Retrieval
 from results.planning.rate_surface import PlannedRate, Range
+from results.planning.sensitivity import Outcome, Sensitivity, sensitivities
 from results.planning.tables import plan_tables
-from results.text import escape_markdown, render_csv, render_markdown
+from results.text import escape_markdown, render_csv, render_markdown, render_text
 
 
-def plan_document(
-    plan: CapacityPlan, question: Mapping[str, Any], *, what_if: bool = False, cost: PlanCost | None = None
-) -> dict[str, Any]:
-    """Return the document of a plan. ``question`` contains the user's parameters as plain JSON values.
+def plan_document(found: PlanAnswer, *, what_if: bool = False) -> dict[str, Any]:
+    """Return the document of a plan. Its ``question`` has the inputs.
 
     In ``fits``, ``low`` and ``high`` state whether the ends of ``archive_seconds`` fit.
     """
+    plan, surface = found.plan, found.plan.surface
     archiving, retrieval = plan.archiving, plan.retrieval
     single = plan.single or retrieval
     document: dict[str, Any] = {
         "plan": plan.kind,
-        "from": plan.surface.source,
-        "platform": plan.surface.platform,
-        "ranges": plan.surface.spread,
-        "question": dict(question),
+        "from": surface.source,
+        "platform": surface.platform,
+        "ranges": surface.spread,
+        "question": dict(found.request.question),
         "archive_seconds": _range(archiving.seconds if archiving else None),
         "fits": _fits(archiving),
         "retrieve_milliseconds_per_object": _range(single.milliseconds_per_object if single else None),
@@ -46,11 +48,13 @@ def plan_document(
             document["what_if"] = _trials(archiving)
     if retrieval is not None:
         document["retrieval"] = _retrieval_document(retrieval)
-    if cost is not None:
-        document["price"] = _cost_document(cost)
+    if found.cost is not None:
+        document["price"] = _cost_document(found.cost)
     return {
         **document,
+        "sensitivity": [_sensitivity_document(each) for each in sensitivities(surface, found.request)],
         "basis": [_rate_document(rate) for rate in plan.rates],
+        "disclosure": None if surface.disclosure is None else surface.disclosure.document,
         "extrapolated": bool(plan.warnings),
         "warnings": list(plan.warnings),
         "doubts": list(plan.doubts),
@@ -58,43 +62,51 @@ def plan_document(
     }
 
 
-def plan_markdown(plan: CapacityPlan, *, what_if: bool = False, cost: PlanCost | None = None) -> str:
+def plan_text(found: PlanAnswer, *, what_if: bool = False, width: int) -> str:
+    """Return the extrapolations, the tables, the warnings, and what is not answered, for a terminal."""
+    tables = [render_text(table, width) for table in plan_tables(found, what_if=what_if)]
+    told = [_wrapped(warning, width) for warning in found.plan.warnings]
+    return "\n".join([*told, *tables, *(_wrapped(sentence, width) for sentence in _sentences(found))]) + "\n"
+
+
+def plan_markdown(found: PlanAnswer, *, what_if: bool = False) -> str:
     """Return the tables, after the extrapolations and the warnings."""
-    first, *others = plan_tables(plan, what_if=what_if, cost=cost)
+    first, *others = plan_tables(found, what_if=what_if)
     parts = [f"# {first.title}"]
-    if plan.warnings:
-        parts.append("\n".join(f"- **{escape_markdown(warning)}**" for warning in plan.warnings))
+    if found.plan.warnings:
+        parts.append(_listed([f"**{escape_markdown(warning)}**" for warning in found.plan.warnings]))
     parts.append(render_markdown(first).rstrip("\n"))
-    said = [*(f"doubt: {doubt}" for doubt in plan.doubts), *(f"not answered: {each}" for each in plan.unanswered)]
-    if said:
-        parts.append("\n".join(f"- {escape_markdown(sentence)}" for sentence in said))
+    if _sentences(found):
+        parts.append(_listed([escape_markdown(sentence) for sentence in _sentences(found)]))
     parts += [render_markdown(table).rstrip("\n") for table in others]
-    if what_if and plan.archiving is not None:
+    if what_if and found.plan.archiving is not None:
         parts.append("[![What if](what-if.svg)](what-if.png)")
     return "\n\n".join(parts) + "\n"
 
 
-def write_plan(
-    folder: Path, plan: CapacityPlan, document: Mapping[str, Any], cost: PlanCost | None = None
-) -> list[Path]:
-    """Write every document into ``folder`` and return their paths, plan.md first.
-
-    The function creates the folder if necessary. A plan that archives includes its what-if. Raises ResultsError if the
-    folder cannot be written.
-    """
-    what_if = plan.archiving is not None
+def plan_files(found: PlanAnswer) -> dict[str, bytes]:
+    """Return the content of every document but the page by its file name. A plan that archives has its what-if."""
+    what_if = found.plan.archiving is not None
     contents = {
-        "plan.md": plan_markdown(plan, what_if=what_if, cost=cost).encode(),
-        "plan.json": json_text(document).encode(),
+        "plan.md": plan_markdown(found, what_if=what_if).encode(),
+        "plan.json": json_text(plan_document(found, what_if=what_if)).encode(),
     }
-    for table in plan_tables(plan, what_if=what_if, cost=cost):
+    for table in plan_tables(found, what_if=what_if):
         contents[f"{table.name}.csv"] = render_csv(table).encode()
-    if plan.archiving is not None:
+    if found.plan.archiving is not None:
         from results.figures.phases import png_bytes, svg_bytes  # import matplotlib only for drawing
         from results.planning.figure import what_if_figure
 
-        figure = what_if_figure(plan.archiving, plan.surface)
+        figure = what_if_figure(found.plan.archiving, found.plan.surface)
         contents |= {"what-if.svg": svg_bytes(figure), "what-if.png": png_bytes(figure)}
+    return contents
+
+
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+    """Write files into ``folder``, which is created if necessary, and return their paths.
+
+    Raises ResultsError if the folder cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
@@ -102,6 +114,20 @@ def write_plan(
     except OSError as error:
         raise ResultsError(f"cannot write {error.filename}: {error.strerror}; name another folder") from error
     return [folder / name for name in contents]
+
+
+def _sentences(found: PlanAnswer) -> list[str]:
+    """Return the warnings about the answers, and what is not answered."""
+    plan = found.plan
+    return [*(f"doubt: {doubt}" for doubt in plan.doubts), *(f"not answered: {each}" for each in plan.unanswered)]
+
+
+def _listed(sentences: Sequence[str]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def _wrapped(sentence: str, width: int) -> str:
+    return textwrap.fill(sentence, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _archiving_document(archiving: Archiving) -> dict[str, Any]:
@@ -121,19 +147,28 @@ def _archiving_document(archiving: Archiving) -> dict[str, Any]:
         "archive_objects_per_second": _range(archiving.objects_per_second),
         "archive_megabytes_per_second": _range(archiving.megabytes_per_second),
         f"{load.unit}s_max": _range(archiving.units_max),
-        "platforms": _range(archiving.platforms(archiving.seconds)),
+        "clients": archiving.clients,
+        "platforms": _range(archiving.last_year.platforms),
+        "decided_by": archiving.last_year.decided_by.reason,
+        "stored_bytes_per_platform": archiving.stored_bytes(archiving.last_year),
         "headroom_share": course.headroom_share,
         "growth_share": course.growth_share,
         "bytes_kept_per_year": archiving.years[0].bytes_archived,
-        "bytes_kept_at_end_of_retention": archiving.years[-1].bytes_kept,
+        "bytes_kept_at_end_of_retention": archiving.last_year.bytes_kept,
         "years": [
             {
                 "year": year.year,
                 "objects": year.objects,
                 "bytes_archived": year.bytes_archived,
                 "bytes_kept": year.bytes_kept,
+                "objects_kept": year.objects_kept,
                 "archive_seconds": _range(year.archive_seconds),
                 "platforms": _range(year.platforms),
+                "decided_by": year.decided_by.reason,
+                "needs": [
+                    {"reason": need.reason, "platforms": _range(need.platforms), "exact": _range(need.exact)}
+                    for need in year.needs
+                ],
             }
             for year in archiving.years
         ],
@@ -184,6 +219,25 @@ def _cost_document(cost: PlanCost) -> dict[str, Any]:
             for line in cost.bill.lines
         ],
         "per": {each.unit: _range(each.price) for each in cost.units},
+    }
+
+
+def _sensitivity_document(found: Sensitivity) -> dict[str, Any]:
+    ends = {"assumed": found.base, "lower": found.lower, "higher": found.higher}
+    return {"assumption": found.assumption, "effect_share": found.effect_share} | {
+        name: None if outcome is None else _outcome_document(outcome) for name, outcome in ends.items()
+    }
+
+
+def _outcome_document(outcome: Outcome) -> dict[str, Any]:
+    if outcome.need is None:
+        return {"assumed": outcome.assumed, "seconds": outcome.value}
+    need = outcome.need
+    return {
+        "assumed": outcome.assumed,
+        "platforms": need.platforms.value,
+        "exact": outcome.value,
+        "decided_by": need.reason,
     }
 
 

@@ -58,7 +58,7 @@ def what_if_figure(archiving: Archiving, surface: RateSurface) -> Figure:
         axes.set_ylim(0)
         axes.xaxis.set_major_formatter(FuncFormatter(plain_number))
         axes.yaxis.set_major_formatter(FuncFormatter(plain_number))
-        axes.set_xlabel(f"{load.unit}s{' a day' if load.unit == 'object' else ''}")
+        axes.set_xlabel(load.units_name)
         axes.set_ylabel(f"{unit} to archive {load.a_period}")
         place_legend(figure, [axes], None, left=0.785)
         _frame(figure, archiving, surface)
@@ -79,13 +79,14 @@ def _mark(axes: Axes, archiving: Archiving, unit_seconds: float) -> None:
 def _frame(figure: Figure, archiving: Archiving, surface: RateSurface) -> None:
     height = figure.get_figheight()
     load = archiving.load
+    clients = "one client" if archiving.clients == 1 else f"{archiving.clients:,} clients"
     said = (
-        f"From {surface.source} ({surface.platform}), one client; {format_duration(load.window_seconds)} for "
+        f"From {surface.source} ({surface.platform}), {clients}; {format_duration(load.window_seconds)} for "
         f"{load.a_period}. Range: {surface.spread}. {'. '.join(remark.capitalize() for remark in surface.remarks)}"
     )
     lines = textwrap.wrap(said.strip(), 150)
     figure.subplots_adjust(left=0.09, right=0.775, top=1 - 0.6 / height, bottom=(0.68 + 0.17 * len(lines)) / height)
-    title = f"How many {load.unit}s{' a day' if load.unit == 'object' else ''} one platform takes"
+    title = f"How many {load.units_name} one platform takes"
     figure.suptitle(title, x=0.012, y=1 - 0.15 / height, horizontalalignment="left", fontsize=13, fontweight="bold")
     figure.text(
         0.012, 0.1 / height, "\n".join(lines), fontsize=8, color=GREY, verticalalignment="bottom", linespacing=1.4

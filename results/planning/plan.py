@@ -1,23 +1,39 @@
-"""Capacity plans for mail, cameras, and any mix of sizes, from measured rates.
+"""Capacity plans for mail, cameras, any mix of sizes, and backups, from measured rates.
 
-A load is a number of users, cameras or objects a day, each with a number of objects in a period. Everything else
-follows from the time for one period: its objects divided by the rates of a ``RateSurface``. Plans propagate uncertainty
-and never add any. If a rate has no range, no answer has one.
+A load is a number of users, cameras, objects or gigabytes, each with a number of objects in a period. The time for one
+period is its objects divided by the rates of a ``RateSurface``. The platforms are as many as the largest of several
+needs: archive rate, capacity, number of objects, and restore time. Plans propagate uncertainty and never add any. If a
+rate has no range, no answer that follows from it has one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from archiver.values.errors import ResultsError, UsageError
+from archiver.values.sizes import format_bytes, format_duration
+from results.planning.loads import (
+    HOUR_SECONDS,
+    YEAR_SECONDS,
+    BackupLoad,
+    LoadCourse,
+    MailLoad,
+    PlanRequest,
+    PlatformLimits,
+    RetrieveLoad,
+    SizeLoad,
+    VideoLoad,
+)
 from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurface
 
 DAYS_PER_YEAR = 365
-HOUR_SECONDS = 3600.0
-VIDEO_OBJECTS_PER_SESSION = 100  # of cameras, as in the paper's example
+GB = 10**9
 _ROUNDING = 1e-9  # allowed error of a quotient that should be a whole number
+_EMPTY_SHARE = 0.01  # of the planned fill: a platform with less than this was measured as good as empty
+Reason = Literal["archive rate", "capacity", "objects", "restore time"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +46,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The objects to archive in a period, and the time for that."""
+    """The objects to archive in the busiest period, and the time for that."""
 
-    unit: str  # user, camera, object
+    unit: str  # user, camera, object, gigabyte
     units: int
     parts: tuple[Part, ...]
     objects_per_session: int
     period: str  # day, hour
     window_seconds: float
+    mean_share: float = 1.0  # of the mean period, relative to the busiest
+    restore_bytes: float | None = None  # what has to come back after a loss; None: everything that is kept
 
     @property
     def objects_per_unit(self) -> float:
@@ -53,11 +71,21 @@ class Load:
 
     @property
     def bytes(self) -> float:
-        return self.units * sum(part.objects_per_unit * part.object_bytes for part in self.parts)
+        return self.units * self.bytes_per_unit
+
+    @property
+    def bytes_per_unit(self) -> float:
+        return sum(part.objects_per_unit * part.object_bytes for part in self.parts)
 
     @property
     def a_period(self) -> str:
+        if self.unit == "gigabyte":
+            return "a full backup"
         return "an hour" if self.period == "hour" else f"a {self.period}"
+
+    @property
+    def units_name(self) -> str:
+        return f"{self.unit}s{' a day' if self.unit == 'object' else ''}"
 
     @property
     def time_unit(self) -> tuple[str, float]:
@@ -70,12 +98,15 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadCourse:
-    """The development of the load over the years."""
+class Need:
+    """The platforms that one reason alone requires; ``exact`` is not rounded."""
 
-    years: int  # retention period: nothing is removed earlier
-    growth_share: float = 0.0  # growth of the load from one year to the next
-    headroom_share: float = 0.2  # part of the window that a platform keeps free
+    reason: Reason
+    exact: Range
+
+    @property
+    def platforms(self) -> Range:
+        return _rounded(self.exact, _at_least_one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +114,39 @@ class Year:
     """One year of the course, from 1."""
 
     year: int
-    objects: float
+    objects: float  # archived in it
     bytes_archived: float
-    bytes_kept: float  # at its end; nothing is removed within the retention period
-    archive_seconds: Range  # of one period
-    platforms: Range
+    objects_kept: float  # at its end
+    bytes_kept: float
+    archive_seconds: Range  # of the busiest period, on one platform
+    needs: tuple[Need, ...]  # at its end
+
+    @property
+    def decided_by(self) -> Need:
+        """The need for the most platforms; of several equal needs, the one nearest to one more platform."""
+        return max(self.needs, key=lambda need: need.exact.value)
+
+    @property
+    def platforms(self) -> Range:
+        """The platforms that satisfy every need."""
+        found = [need.platforms for need in self.needs]
+        lows = [each.low for each in found if each.low is not None]
+        highs = [each.high for each in found if each.high is not None]
+        known = len(lows) == len(highs) == len(found)
+        value = max(each.value for each in found)
+        return Range(value, max(lows) if known else None, max(highs) if known else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """The retrieval of a large part of what is kept, after a loss."""
+
+    rates: tuple[PlannedRate, ...]  # in the order of the load's parts
+    seconds_per_byte: Range  # of one platform
+
+    @property
+    def clients(self) -> int:
+        return self.rates[0].clients
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +166,21 @@ class Archiving:
 
     load: Load
     course: LoadCourse
+    limits: PlatformLimits
     rates: tuple[PlannedRate, ...]  # in the order of the load's parts
+    restore: Restore | None = None  # None: no restore was planned
+
+    @property
+    def clients(self) -> int:
+        """The clients that load each platform."""
+        return self.rates[0].clients
 
     @property
     def seconds(self) -> Range:
         return self.seconds_for(self.load.units)
 
     def seconds_for(self, units: float) -> Range:
-        """Return the time of one period with this many units, on one platform with the measured clients."""
+        """Return the time of one period with this many units, on one platform with the planned clients."""
         times = [
             rate.objects_per_second.time_for(units * part.objects_per_unit)
             for part, rate in zip(self.load.parts, self.rates, strict=True)
@@ -126,13 +192,9 @@ class Archiving:
 
     @property
     def units_max(self) -> Range:
-        """Return the most units that one platform handles within the window, without headroom."""
+        """Return the most units that one platform archives within the window, without headroom."""
         each = self.seconds_for(1)
         return _rounded(Range(self.load.window_seconds / each.value, *_inverse(each, self.load.window_seconds)), _whole)
-
-    def platforms(self, seconds: Range) -> Range:
-        """Return the platforms needed for one period within the window, with the headroom free on each."""
-        return _rounded(seconds.times(1 / (self.load.window_seconds * (1 - self.course.headroom_share))), _at_least_one)
 
     @property
     def objects_per_second(self) -> Range:
@@ -142,26 +204,48 @@ class Archiving:
 
     @property
     def megabytes_per_second(self) -> Range:
-        mean_bytes = self.load.bytes / self.load.units / self.load.objects_per_unit
-        return self.objects_per_second.times(mean_bytes / 1e6)
+        return self.objects_per_second.times(self.load.bytes_per_unit / self.load.objects_per_unit / 1e6)
 
     @property
     def years(self) -> tuple[Year, ...]:
-        found = []
-        kept = 0.0
-        for year in range(1, self.course.years + 1):
-            grown = (1 + self.course.growth_share) ** (year - 1)
-            periods = self.load.periods_per_year * grown
-            kept += self.load.bytes * periods
-            seconds = self.seconds.times(grown)
-            archived = self.load.bytes * periods
-            found.append(Year(year, self.load.objects * periods, archived, kept, seconds, self.platforms(seconds)))
-        return tuple(found)
+        return tuple(self._year(year) for year in range(1, self.course.years + 1))
+
+    @property
+    def last_year(self) -> Year:
+        """The year for which the platforms are bought."""
+        return self._year(self.course.years)
+
+    @property
+    def retention_years(self) -> float:
+        """The lock period. If none is given, nothing is removed within the years of the plan."""
+        return self.course.years if self.course.retention_years is None else self.course.retention_years
+
+    @property
+    def removal(self) -> str:
+        """When objects are removed, in words."""
+        if self.course.retention_years is None:
+            return "nothing is removed"
+        return f"objects are removed after {format_duration(self.course.retention_years * YEAR_SECONDS)}"
+
+    def stored_bytes(self, year: Year) -> float:
+        """Return what each platform stores at the end of a year, with its copies or parity."""
+        return year.bytes_kept * self.limits.redundancy / year.platforms.value
+
+    def restored_bytes(self, year: Year) -> float:
+        """Return what has to come back after a loss at the end of a year. A size that is given grows like the load."""
+        today = self.load.restore_bytes if self.limits.restore_bytes is None else self.limits.restore_bytes
+        return year.bytes_kept if today is None else today * self._grown(year.year)
 
     @property
     def terabyte_years(self) -> float:
-        """Return 10^12 bytes retained for a year each, over all years. Data counts half in the year of its arrival."""
-        return sum(year.bytes_kept - year.bytes_archived / 2 for year in self.years) / 1e12
+        """Return 10^12 bytes retained for a year each, over all years of the plan."""
+        retention, years = self.retention_years, self.course.years
+
+        def area(age: float) -> float:  # years that a constant arrival of one a year is kept, up to this age
+            return age**2 / 2 if age <= retention else retention * (age - retention / 2)
+
+        arrived = ((year, self._arrived(year)) for year in range(1, years + 1))
+        return sum(bytes_ * (area(years - year + 1) - area(years - year)) for year, bytes_ in arrived) / 1e12
 
     @property
     def trials(self) -> tuple[WhatIf, ...]:
@@ -175,7 +259,40 @@ class Archiving:
 
     def _what_if(self, units: int, remark: str) -> WhatIf:
         seconds = self.seconds_for(units)
-        return WhatIf(units, seconds, self.fits(seconds.value), self.platforms(seconds), remark)
+        platforms = replace(self, load=replace(self.load, units=units)).last_year.platforms
+        return WhatIf(units, seconds, self.fits(seconds.value), platforms, remark)
+
+    def _grown(self, year: int) -> float:
+        return (1 + self.course.growth_share) ** (year - 1)
+
+    def _arrived(self, year: int) -> float:
+        """Return the bytes archived in a year."""
+        return self.load.bytes * self.load.mean_share * self.load.periods_per_year * self._grown(year)
+
+    def _year(self, year: int) -> Year:
+        arrived = self._arrived(year)
+        # Of each year, the part that arrived within the retention period before the end of this one.
+        kept = sum(
+            self._arrived(each) * min(1.0, max(0.0, self.retention_years - (year - each)))
+            for each in range(1, year + 1)
+        )
+        per_byte = self.load.objects / self.load.bytes
+        seconds = self.seconds.times(self._grown(year))
+        found = Year(year, arrived * per_byte, arrived, kept * per_byte, kept, seconds, ())
+        return replace(found, needs=tuple(self._needs(found)))
+
+    def _needs(self, year: Year) -> Iterator[Need]:
+        free = 1 - self.course.headroom_share
+        yield Need("archive rate", year.archive_seconds.times(1 / (self.load.window_seconds * free)))
+        if self.limits.usable_bytes is not None:
+            yield Need(
+                "capacity", _exactly(year.bytes_kept * self.limits.redundancy / (self.limits.usable_bytes * free))
+            )
+        if self.limits.objects_max is not None:
+            yield Need("objects", _exactly(year.objects_kept / self.limits.objects_max))
+        if self.limits.restore_seconds is not None and self.restore is not None:
+            restored = self.restored_bytes(year)
+            yield Need("restore time", self.restore.seconds_per_byte.times(restored / self.limits.restore_seconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,26 +302,31 @@ class Retrieval:
     what: str  # one message, a film, ...
     objects: int  # objects of each retrieval
     parallel: int  # retrievals at the same time
-    parts: tuple[tuple[float, PlannedRate], ...]  # share of the objects, and the rate of one client alone
-    overlapping: PlannedRate | None = None  # measured with several clients; None: no overlap is assumed
+    parts: tuple[tuple[float, PlannedRate], ...]  # share of the objects, and the rate of the fewest clients measured
+    overlapping: PlannedRate | None = None  # measured with more clients; None: no more overlap is assumed
     is_stream: bool = False  # played during retrieval, so its start time matters
 
     @property
     def seconds(self) -> Range:
         """Return the time until the last parallel retrieval ends."""
         if self.overlapping is None:
-            return self.seconds_alone.times(self.parallel)
+            return self.seconds_alone.times(max(1.0, self.parallel / self.clients))
         return self.overlapping.objects_per_second.time_for(self.objects * self.parallel)
 
     @property
+    def clients(self) -> int:
+        """The clients that retrieve at the same time, as it was measured; 1: this retrieval is alone."""
+        return self.parts[0][1].clients
+
+    @property
     def seconds_alone(self) -> Range:
-        """Return the time of one retrieval without other load."""
+        """Return the time of one retrieval by one client, next to the other clients of its cells."""
         return self.milliseconds_per_object.times(self.objects / 1000)
 
     @property
     def milliseconds_per_object(self) -> Range:
-        """Return the mean. With one object per session it is the mean session time."""
-        return together([rate.objects_per_second.time_for(1000 * share) for share, rate in self.parts])
+        """Return the mean for one client. With one object per session it is the mean session time."""
+        return together([rate.objects_per_second.time_for(1000 * share * rate.clients) for share, rate in self.parts])
 
     @property
     def cells(self) -> tuple[RateCell, ...]:
@@ -231,7 +353,7 @@ class Retrieval:
 class CapacityPlan:
     """The answers to one question."""
 
-    kind: str  # mail, video, retrieve, size
+    kind: str  # mail, video, retrieve, size, backup
     surface: RateSurface
     archiving: Archiving | None = None
     single: Retrieval | None = None  # one object in a separate session
@@ -242,6 +364,8 @@ class CapacityPlan:
     def rates(self) -> tuple[PlannedRate, ...]:
         """Return every rate that an answer uses, once."""
         found = list(self.archiving.rates) if self.archiving else []
+        if self.archiving is not None and self.archiving.restore is not None:
+            found += self.archiving.restore.rates
         for retrieval in (self.single, self.retrieval):
             if retrieval is not None:
                 found += [rate for _, rate in retrieval.parts]
@@ -255,125 +379,167 @@ class CapacityPlan:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Return the warnings about the answers: about the source, then about every cell used."""
-        of_cells = [f"{cell}: {doubt}" for rate in self.rates for cell in rate.cells for doubt in cell.doubts]
-        return tuple(dict.fromkeys([*self.surface.remarks, *of_cells]))
+        """Return the warnings about the answers: about the source, the fill level, then about every cell used."""
+        cells: dict[str, dict[str, None]] = {}
+        for cell in (cell for rate in self.rates for cell in rate.cells):
+            for doubt in cell.doubts:
+                cells.setdefault(doubt, {})[str(cell)] = None
+        of_cells = [f"{', '.join(names)}: {doubt}" for doubt, names in cells.items()]
+        return (*self.surface.remarks, *self._fill_level(), *of_cells)
+
+    def _fill_level(self) -> Iterator[str]:
+        """Yield a warning if the plan fills a platform more than it was filled when it was measured."""
+        known = [cell.stored_bytes for rate in self.rates for cell in rate.cells if cell.stored_bytes is not None]
+        if self.archiving is None or not known:
+            return
+        before = 0 if self.surface.disclosure is None else (self.surface.disclosure.used_tb or 0.0) * 1e12
+        measured, planned = before + max(known), self.archiving.stored_bytes(self.archiving.last_year)
+        if measured < planned:
+            state = "an empty platform" if measured < _EMPTY_SHARE * planned else "a platform less full than planned"
+            yield (
+                f"measured on {state}: it stored {format_bytes(measured)} at most, the plan stores "
+                f"{format_bytes(planned)} on each platform; no run measured the rate at that fill level"
+            )
 
 
-def plan_mail(
-    surface: RateSurface,
-    *,
-    users: int,
-    messages: int,
-    mean_bytes: int,
-    course: LoadCourse,
-    window_seconds: float,
-    objects_per_session: int | None = None,
-    discovery_users: int = 1,
-    discovery_messages: int | None = None,
-) -> CapacityPlan:
-    """Plan mailboxes: a day's messages of every user, one session per user unless ``objects_per_session`` is given.
+def make_plan(surface: RateSurface, request: PlanRequest) -> CapacityPlan:
+    """Return the plan that answers a request with these rates.
 
-    Discovery retrieves ``discovery_messages`` (default: a day's) of each of ``discovery_users``, with a session for
-    each user. Raises UsageError for numbers that make no load. Raises ResultsError if there is no archive measurement
-    near it.
+    Raises UsageError for numbers that make no load. Raises ResultsError if there is no measurement near the load.
     """
-    load = Load("user", users, (Part(mean_bytes, messages),), objects_per_session or messages, "day", window_seconds)
-    archiving = plan_archiving(surface, load, course)
-    wanted = discovery_messages or messages
-    _check_positive(discovery_users=discovery_users, discovery_messages=wanted)
-    plan = CapacityPlan("mail", surface, archiving)
-    messages_alike = ((mean_bytes, 1.0),)
+    plan = _plan(surface, request)
+    if plan.archiving is None or plan.archiving.limits.usable_bytes is not None:
+        return plan
+    kept = format_bytes(plan.archiving.last_year.bytes_kept)
+    unknown = f"whether {kept} fit on the platforms: --usable gives the usable capacity of one"
+    return replace(plan, unanswered=(*plan.unanswered, unknown))
+
+
+def _plan(surface: RateSurface, request: PlanRequest) -> CapacityPlan:
+    load = request.load
+    if isinstance(load, MailLoad):
+        return _plan_mail(surface, load, request)
+    if isinstance(load, VideoLoad):
+        return _plan_video(surface, load, request)
+    if isinstance(load, SizeLoad):
+        return _plan_size(surface, load, request)
+    if isinstance(load, BackupLoad):
+        return _plan_backup(surface, load, request)
+    return _plan_retrieve(surface, load)
+
+
+def _plan_mail(surface: RateSurface, mail: MailLoad, request: PlanRequest) -> CapacityPlan:
+    load = Load(
+        "user", mail.users, (Part(mail.mean_bytes, mail.messages),), mail.objects_per_session or mail.messages, "day",
+        mail.window_seconds,
+    )  # fmt: skip
+    archiving = _plan_archiving(surface, load, request)
+    wanted = mail.discovery_messages or mail.messages
+    _check_positive(discovery_users=mail.discovery_users, discovery_messages=wanted)
+    messages_alike = ((mail.mean_bytes, 1.0),)
     single = _Wish("one message", messages_alike, 1, 1)
     everything = _Wish(
-        f"{wanted:,} messages of {discovery_users:,} user{'' if discovery_users == 1 else 's'}",
+        f"{wanted:,} messages of {mail.discovery_users:,} user{'' if mail.discovery_users == 1 else 's'}",
         messages_alike,
-        wanted * discovery_users,
+        wanted * mail.discovery_users,
         wanted,
     )
-    return _with_retrievals(plan, single, everything)
+    return _with_retrievals(CapacityPlan(mail.kind, surface, archiving), single, everything)
 
 
-def plan_video(
-    surface: RateSurface,
-    *,
-    cameras: int,
-    bytes_per_second: float,
-    course: LoadCourse,
-    objects_per_session: int = VIDEO_OBJECTS_PER_SESSION,
-    film_bytes: int | None = None,
-) -> CapacityPlan:
-    """Plan cameras: an hour of every stream is archived within an hour, in objects of the largest measured size.
-
-    A film (default: an hour of one camera; ``film_bytes`` changes it) is retrieved as a stream of such objects, one per
-    session. Raises UsageError for numbers that make no load, ResultsError if archiving was not measured.
-    """
-    if not (math.isfinite(bytes_per_second) and bytes_per_second > 0):
-        raise UsageError(f"a stream of {bytes_per_second:g} bytes per second archives nothing; it must be above zero")
+def _plan_video(surface: RateSurface, video: VideoLoad, request: PlanRequest) -> CapacityPlan:
+    per_second = video.bytes_per_second
+    if not (math.isfinite(per_second) and per_second > 0):
+        raise UsageError(f"a stream of {per_second:g} bytes per second archives nothing; it must be above zero")
     size = surface.size_max("archive")
-    hourly = bytes_per_second * HOUR_SECONDS
-    load = Load("camera", cameras, (Part(size, hourly / size),), objects_per_session, "hour", HOUR_SECONDS)
-    plan = CapacityPlan("video", surface, plan_archiving(surface, load, course))
+    hourly = per_second * HOUR_SECONDS
+    load = Load("camera", video.cameras, (Part(size, hourly / size),), video.objects_per_session, "hour", HOUR_SECONDS)
+    plan = CapacityPlan(video.kind, surface, _plan_archiving(surface, load, request))
     try:
         film_size = surface.size_max("retrieve")
     except ResultsError as error:
         return replace(plan, unanswered=(str(error),))
-    objects = math.ceil((film_bytes or hourly) / film_size - _ROUNDING)
-    what = "a film" if film_bytes else "an hour of one camera"
+    objects = math.ceil((video.film_bytes or hourly) / film_size - _ROUNDING)
+    what = "a film" if video.film_bytes else "an hour of one camera"
     alike = ((film_size, 1.0),)
     return _with_retrievals(plan, _Wish("one object", alike, 1, 1), _Wish(what, alike, objects, 1, is_stream=True))
 
 
-def plan_retrieve(
-    surface: RateSurface, *, size_bytes: int, parallel: int = 1, objects_per_session: int = 1
-) -> CapacityPlan:
-    """Plan ``parallel`` simultaneous retrievals of ``size_bytes`` each.
-
-    Up to the largest measured size it is one object. Above, it is a stream of objects of that size, one per session
-    unless ``objects_per_session`` is given. Raises UsageError for nothing to retrieve. Raises ResultsError if there is
-    no retrieve measurement near it.
-    """
-    _check_positive(size_bytes=size_bytes, parallel=parallel, objects_per_session=objects_per_session)
+def _plan_retrieve(surface: RateSurface, wanted: RetrieveLoad) -> CapacityPlan:
+    size_bytes, count = wanted.size_bytes, wanted.objects_per_session
+    _check_positive(size_bytes=size_bytes, parallel=wanted.parallel, objects_per_session=count)
     largest = surface.size_max("retrieve")
     if size_bytes <= largest:
-        wish = _Wish("one object", ((size_bytes, 1.0),), 1, objects_per_session, parallel)
+        wish = _Wish("one object", ((size_bytes, 1.0),), 1, count, wanted.parallel)
     else:
         objects = math.ceil(size_bytes / largest)
-        wish = _Wish("a film", ((largest, 1.0),), objects, objects_per_session, parallel, is_stream=True)
-    return CapacityPlan("retrieve", surface, retrieval=_retrieval(surface, wish))
+        wish = _Wish("a film", ((largest, 1.0),), objects, count, wanted.parallel, is_stream=True)
+    return CapacityPlan(wanted.kind, surface, retrieval=_retrieval(surface, wish))
 
 
-def plan_size(
-    surface: RateSurface,
-    *,
-    objects_per_day: int,
-    shares: Sequence[tuple[int, float]],
-    course: LoadCourse,
-    window_seconds: float,
-    objects_per_session: int = 1,
-) -> CapacityPlan:
-    """Plan any mix. ``shares`` are (object bytes, share of the objects), which sum to 1.
-
-    Raises UsageError for numbers that make no load. Raises ResultsError if there is no archive measurement near it.
-    """
-    parts = tuple(Part(size, share) for size, share in shares)
-    load = Load("object", objects_per_day, parts, objects_per_session, "day", window_seconds)
-    plan = CapacityPlan("size", surface, plan_archiving(surface, load, course))
-    single = _Wish("one object", tuple(shares), 1, 1)
-    return _with_retrievals(plan, single, _Wish("a day's objects", tuple(shares), objects_per_day, objects_per_session))
+def _plan_size(surface: RateSurface, mix: SizeLoad, request: PlanRequest) -> CapacityPlan:
+    parts = tuple(Part(size, share) for size, share in mix.shares)
+    load = Load("object", mix.objects_per_day, parts, mix.objects_per_session, "day", mix.window_seconds)
+    plan = CapacityPlan(mix.kind, surface, _plan_archiving(surface, load, request))
+    single = _Wish("one object", mix.shares, 1, 1)
+    return _with_retrievals(
+        plan, single, _Wish("a day's objects", mix.shares, mix.objects_per_day, mix.objects_per_session)
+    )
 
 
-def plan_archiving(surface: RateSurface, load: Load, course: LoadCourse, clients: int = 1) -> Archiving:
-    """Check a load and its course, and find the rates of ``clients`` together. Raises UsageError and ResultsError."""
+def _plan_backup(surface: RateSurface, backup: BackupLoad, request: PlanRequest) -> CapacityPlan:
+    _check_positive(full_bytes=backup.full_bytes, full_every_days=backup.full_every_days)
+    if not 0 <= backup.change_share <= 1:
+        raise UsageError(f"a change of {backup.change_share:.0%} a day is not possible; choose 0% to 100%")
+    size = backup.object_bytes or surface.size_max("archive")
+    load = Load(
+        "gigabyte", math.ceil(backup.full_bytes / GB), (Part(size, GB / size),), backup.objects_per_session, "day",
+        backup.window_seconds, mean_share=backup.mean_share, restore_bytes=backup.full_bytes,
+    )  # fmt: skip
+    plan = CapacityPlan(backup.kind, surface, _plan_archiving(surface, load, request))
+    assert plan.archiving is not None
+    try:
+        restore = plan.archiving.restore or _restore(surface, load)
+        single = _retrieval(surface, _Wish("one object", ((size, 1.0),), 1, 1))
+    except ResultsError as error:
+        return replace(plan, unanswered=(str(error),))
+    return replace(plan, archiving=replace(plan.archiving, restore=restore), single=single)
+
+
+def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> Archiving:
+    """Check a load, its course and the limits, and find the rates."""
+    course, limits = request.course, request.limits
     _check_positive(**{f"{load.unit}s": load.units}, objects_per_session=load.objects_per_session, years=course.years)
     for part in load.parts:
         _check_positive(object_bytes=part.object_bytes, objects=part.objects_per_unit)
+    for name, limit in (
+        ("retention", course.retention_years), ("usable capacity", limits.usable_bytes),
+        ("objects of a platform", limits.objects_max), ("bytes to restore", limits.restore_bytes),
+        ("time to restore", limits.restore_seconds), ("clients", request.clients),
+    ):  # fmt: skip
+        if limit is not None and not (math.isfinite(limit) and limit > 0):
+            raise UsageError(f"{name}: {limit:g} is not possible; it must be above zero")
     if not load.window_seconds > 0:
         raise UsageError(f"a window of {load.window_seconds:g} s holds nothing; it must be above zero")
     if not 0 <= course.headroom_share < 1:
         raise UsageError(f"a headroom of {course.headroom_share:.0%} leaves no room for the load; choose 0% to 99%")
-    rates = tuple(surface.rate("archive", part.object_bytes, load.objects_per_session, clients) for part in load.parts)
-    return Archiving(load, course, rates)
+    if not limits.redundancy >= 1:
+        raise UsageError(f"a redundancy of {limits.redundancy:g} stores less than what is kept; choose 1 or more")
+    rates = surface.fastest("archive", _mix(load), load.objects_per_session, request.clients)
+    restore = None if limits.restore_seconds is None else _restore(surface, load)
+    return Archiving(load, course, limits, rates, restore)
+
+
+def _restore(surface: RateSurface, load: Load) -> Restore:
+    rates = surface.fastest("retrieve", _mix(load), load.objects_per_session)
+    seconds = together(
+        [rate.objects_per_second.time_for(part.objects_per_unit) for part, rate in zip(load.parts, rates, strict=True)]
+    )
+    return Restore(rates, seconds.times(1 / load.bytes_per_unit))
+
+
+def _mix(load: Load) -> list[tuple[int, float]]:
+    return [(part.object_bytes, part.objects_per_unit) for part in load.parts]
 
 
 def together(ranges: Sequence[Range]) -> Range:
@@ -410,10 +576,9 @@ def _with_retrievals(plan: CapacityPlan, single: _Wish, everything: _Wish) -> Ca
 
 
 def _retrieval(surface: RateSurface, wish: _Wish) -> Retrieval:
-    parts = tuple(
-        (share, surface.rate("retrieve", size_bytes, wish.objects_per_session)) for size_bytes, share in wish.shares
-    )
-    overlapping = surface.parallel_rate(parts[0][1], wish.parallel) if len(parts) == 1 and wish.parallel > 1 else None
+    rates = surface.with_fewest_clients("retrieve", [size for size, _ in wish.shares], wish.objects_per_session)
+    parts = tuple((share, rate) for (_, share), rate in zip(wish.shares, rates, strict=True))
+    overlapping = surface.parallel_rate(rates[0], wish.parallel) if len(parts) == 1 and wish.parallel > 1 else None
     return Retrieval(wish.what, wish.objects, wish.parallel, parts, overlapping, wish.is_stream)
 
 
@@ -428,6 +593,10 @@ def _inverse(seconds: Range, numerator: float) -> tuple[float | None, float | No
     if seconds.low is None or seconds.high is None:
         return None, None
     return numerator / seconds.high, numerator / seconds.low
+
+
+def _exactly(value: float) -> Range:
+    return Range(value, value, value)
 
 
 def _rounded(found: Range, rounding: Callable[[float], int]) -> Range:

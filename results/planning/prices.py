@@ -93,7 +93,7 @@ def read_prices(path: Path) -> PriceList:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {_key_and_reason(str(error))}") from error
+        raise UsageError(f"{path}: {key_and_reason(str(error))}") from error
     except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
         raise UsageError(f"{path}: not TOML: {error}") from error
     if not prices.currency.strip():
@@ -163,7 +163,7 @@ def _numbers(prices: PriceList) -> Iterator[tuple[str, float, bool]]:
             yield f"cloud: per_1000_requests.{kind}", price, False
 
 
-def _key_and_reason(message: str) -> str:
+def key_and_reason(message: str) -> str:
     """Return ``part[0].quantity: Expected `float`, got `str``` from msgspec's message, which has the key last."""
     found = re.fullmatch(r"(.*?)(?: - at (?:`key` in )?`\$\.?(.*)`)?", message, re.DOTALL)
     assert found

@@ -11,27 +11,17 @@ same objects/s, a shorter one takes the same time. Values further than ``BEYOND_
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
-from results.database import RunDatabase
-from results.model import Latency, Result
-from results.reference.published import NAME, PublishedCell, dr550
-from results.tables.headline import failed_conditions
-from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
-from results.units import NO_RESULTS, Unit, UnitKey, all_cells, cell_of, joined
+from results.planning.disclosure import Disclosure
 
 BEYOND_MAX = 4.0
-RATES_PHASE = "rates"
-REFERENCES = ("reference:dr550",)
 OpeningRequest = Literal["get", "head"]
-_OPENING_REQUESTS: dict[str, OpeningRequest] = {"head-bucket": "head", "lock-config": "get"}  # by --session-open
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +55,7 @@ class RateCell:
     first_byte_ms: float | None = None  # mean: opening a session, then the first byte of an object
     first_byte_p99_ms: float | None = None  # of the object alone, over all repetitions
     failed: tuple[str, ...] = ()  # conditions of a headline that it fails; a published cell has none
+    stored_bytes: int | None = None  # most that the platform is known to have stored before it; None: not known
 
     def __str__(self) -> str:
         clients = f" with {self.clients} clients" if self.clients > 1 else ""
@@ -118,11 +109,13 @@ class RateSurface:
     cells: Mapping[tuple[str, int], Mapping[tuple[int, int], RateCell]]  # (operation, clients): (size, objects)
     remarks: tuple[str, ...] = ()  # warnings about its rates
     opening_request: OpeningRequest | None = None  # None: opening a session is no billed request
+    disclosure: Disclosure | None = None  # the tested configuration; None: not disclosed
+    is_run: bool = False  # measured by a run; False: published by a study
 
     def rate(self, operation: str, object_bytes: int, objects_per_session: int, clients: int = 1) -> PlannedRate:
         """Return the rate of ``clients`` together.
 
-        Raises ResultsError if there is no measurement of this operation or near it.
+        Raises ResultsError if there is no measurement of this operation with so many clients, or near it.
 
         A run that ended early has incomplete columns. Columns that contain the size have priority.
         """
@@ -161,27 +154,85 @@ class RateSurface:
 
         The largest measured number that is not above ``clients`` counts. Returns None if there is none.
         """
-        for operation, measured in sorted(self.cells, key=lambda key: -key[1]):
-            if operation != alone.operation or not 1 < measured <= clients:
+        for measured in reversed(self.clients(alone.operation)):
+            if not alone.clients < measured <= clients:
                 continue
-            found = [size for size, count in self.cells[operation, measured] if count == alone.column]
+            found = [size for size, count in self.cells[alone.operation, measured] if count == alone.column]
             if found and _beyond(alone.object_bytes, sorted(found)) == 1:
-                return self.rate(operation, alone.object_bytes, alone.column, measured)
+                return self.rate(alone.operation, alone.object_bytes, alone.column, measured)
         return None
+
+    def fastest(
+        self, operation: str, sizes: Sequence[tuple[int, float]], objects_per_session: int, clients: int | None = None
+    ) -> tuple[PlannedRate, ...]:
+        """Return the rate of each size with the number of clients that handles all of them fastest.
+
+        ``sizes`` are object bytes with a number of objects. Rates within what was measured come before extrapolated
+        ones, and these before rates of cells that fail a condition of a headline. ``clients`` fixes their number.
+        Raises ResultsError as ``rate`` does if no number of clients has a rate for every size.
+        """
+        found = self._rates(operation, [size for size, _ in sizes], objects_per_session, clients)
+        return max(found, key=lambda rates: _suitability(rates, [count for _, count in sizes]))
+
+    def with_fewest_clients(
+        self, operation: str, sizes: Sequence[int], objects_per_session: int
+    ) -> tuple[PlannedRate, ...]:
+        """Return the rate of each size with the fewest clients that were measured. Raises ResultsError likewise."""
+        return self._rates(operation, sizes, objects_per_session)[0]
+
+    def _rates(
+        self, operation: str, sizes: Sequence[int], objects_per_session: int, clients: int | None = None
+    ) -> list[tuple[PlannedRate, ...]]:
+        """Return the rates of these sizes for each number of clients that has all of them, the fewest clients first."""
+        found, refusals = [], []
+        for count in self.clients(operation) if clients is None else (clients,):
+            try:
+                found.append(tuple(self.rate(operation, size, objects_per_session, count) for size in sizes))
+            except ResultsError as refused:
+                refusals.append(refused)
+        if not found:
+            raise refusals[0]
+        return found
+
+    def clients(self, operation: str) -> tuple[int, ...]:
+        """Return the numbers of clients with which this operation was measured, ascending.
+
+        Raises ResultsError if it was not measured.
+        """
+        found = tuple(sorted(clients for name, clients in self.cells if name == operation))
+        if not found:
+            measured = sorted({name for name, _ in self.cells})
+            raise ResultsError(
+                f"{self.source}: it measured no {operation}, so nothing can be planned from it "
+                f"(measured: {'; '.join(measured) or 'nothing that succeeded'}); plan from a run of scenario dr550"
+            )
+        return found
+
+    def scaled(self, factor: float) -> RateSurface:
+        """Return the same surface with every rate multiplied by a factor above zero."""
+        return replace(
+            self,
+            cells={
+                key: {
+                    place: replace(cell, objects_per_second=cell.objects_per_second.times(factor))
+                    for place, cell in table.items()
+                }
+                for key, table in self.cells.items()
+            },
+        )
 
     def size_max(self, operation: str) -> int:
         """Return the largest measured object in bytes. Raises ResultsError if this operation was not measured."""
-        return max(size for size, _ in self._table(operation, 1))
+        return max(size for clients in self.clients(operation) for size, _ in self.cells[operation, clients])
 
     def _table(self, operation: str, clients: int) -> Mapping[tuple[int, int], RateCell]:
-        table = self.cells.get((operation, clients))
-        if not table:
-            measured = sorted({name for name, _ in self.cells})
+        measured = self.clients(operation)
+        if clients not in measured:
             raise ResultsError(
-                f"{self.source}: it measured no {operation} with one client, so nothing can be planned from it "
-                f"(measured: {'; '.join(measured) or 'nothing that succeeded'}); plan from a run of scenario dr550"
+                f"{self.source}: it measured no {operation} with {_clients(clients)} "
+                f"(measured: {', '.join(map(_clients, measured))})"
             )
-        return table
+        return self.cells[operation, clients]
 
     def _too_far(self, operation: str, size: int, objects: int, sizes: Sequence[int], columns: Sequence[int]) -> str:
         return (
@@ -193,132 +244,11 @@ class RateSurface:
         )
 
 
-def published_surface(name: str) -> RateSurface:
-    """Return the rates of a published study by its name in ``REFERENCES``. Raises ResultsError for any other name."""
-    if name not in REFERENCES:
-        raise ResultsError(f"{name}: no such published study; there is {', '.join(REFERENCES)}")
-    text = resources.files("results").joinpath("reference", "dr550.json").read_text(encoding="utf-8")
-    steps = json.loads(text)["session_time_step_ms"]["per_objects_per_session"]
-    cells = [_published_cell(cell, steps[str(cell.objects_per_session)]) for cell in dr550().cells.values()]
-    return RateSurface(
-        source=NAME,
-        platform="DR550",
-        spread="half a step of the paper's session times (steps of 1 to 50 ms), and where it contradicts itself",
-        cells=_by_operation(cells),
-    )
-
-
-def measured_surface(database: RunDatabase) -> RateSurface:
-    """Return the rates that a run measured. Raises ResultsError if no phase finished, or none measured rates."""
-    run = database.run()
-    results = database.results()
-    if not results:
-        raise ResultsError(NO_RESULTS)
-    measured = [cell for _, cell in sorted((all_cells(results) | rate_cells(results)).items())]
-    if not measured:
-        raise ResultsError(
-            f"run {run.id}: all its workloads ran side by side, so no rate is one of its own, and nothing can be "
-            f"planned from it; plan from a run of dr550, or of a scenario with a phase {RATES_PHASE!r} (mail, video)"
-        )
-    remarks = []
-    if run.shared_host:
-        remarks.append("client and server shared one machine: the plan compares, it tells no capacity")
-    if run.ended_at is None:
-        remarks.append("the run is under way, or was cut off: cells are missing")
-    if any(cell.key.operation == "retrieve" and not _is_cold(cell) for cell in measured):
-        remarks.append("retrieved data was not known to be cold: from the platform's disks it may come slower")
-    return surface_of(
-        measured,
-        source=f"run {run.id}",
-        platform=run.platform.name,
-        remarks=tuple(remarks),
-        opening_request=_OPENING_REQUESTS.get(run.settings.get("session_open", "")),
-        times=stored_times(database),
-    )
-
-
-def rate_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
-    """Return the rates that a scenario of simultaneous workloads measured one after another in a phase ``rates``.
-
-    Each measurement, as in each step of a search, is a repetition.
-    """
-    return joined(
-        cell_of(UnitKey(result.operation, result.object_bytes, result.objects_per_session, result.clients), result)
-        for result in results
-        if result.phase == RATES_PHASE and result.application and result.objects
-    )
-
-
-def surface_of(
-    measured: Sequence[Unit],
-    *,
-    source: str,
-    platform: str = "",
-    remarks: tuple[str, ...] = (),
-    opening_request: OpeningRequest | None = None,
-    times: StoredTimes = NO_TIMES,
-) -> RateSurface:
-    """Return the rates of these cells (at least one), without those in which nothing was done.
-
-    ``times`` has the histograms of repetitions; without them, cells of several repetitions have no percentiles.
-    """
-    repeated = max(len(cell.samples) for cell in measured)
-    return RateSurface(
-        source=source,
-        platform=platform,
-        spread="95% intervals over the repetitions"
-        if repeated > 1
-        else "unknown: each cell was measured once; run again with --repeat 5",
-        cells=_by_operation(_measured_cell(cell, times) for cell in measured if cell.objects_per_second > 0),
-        remarks=remarks,
-        opening_request=opening_request,
-    )
-
-
-def _by_operation(cells: Iterable[RateCell]) -> dict[tuple[str, int], dict[tuple[int, int], RateCell]]:
-    found: dict[tuple[str, int], dict[tuple[int, int], RateCell]] = {}
-    for cell in cells:
-        table = found.setdefault((cell.operation, cell.clients), {})
-        table[cell.object_bytes, cell.objects_per_session] = cell
-    return found
-
-
-def _measured_cell(cell: Unit, times: StoredTimes) -> RateCell:
-    found = cell.estimate
-    # The median may be outside the interval of the mean. The range includes both.
-    rate = Range(found.median)
-    if found.low is not None and found.high is not None:
-        rate = Range(found.median, min(found.low, found.median), max(found.high, found.median))
-    opened = _mean([result.session_open_ms for result in cell.results])
-    first_byte = _mean([result.first_byte_ms for result in cell.results])
-    return RateCell(
-        *cell.key[:4],
-        objects_per_second=rate,
-        doubts=cell.doubts,
-        session_p99_ms=_p99(times.over("session_service", cell.results)),
-        first_byte_ms=None if opened is None or first_byte is None else opened + first_byte,
-        first_byte_p99_ms=_p99(times.over("first_byte", cell.results)),
-        failed=failed_conditions(cell.results),
-    )
-
-
-def _published_cell(cell: PublishedCell, step_ms: float) -> RateCell:
-    """Return the cell with the range from the paper's rounding of session times."""
-    count, rate = cell.objects_per_session, cell.objects_per_second
-    session_ms = count / rate * 1000
-    rates = [count / (session_ms + shift) * 1000 for shift in (step_ms / 2, -step_ms / 2)]
-    doubts = []
-    if cell.contradicted_objects_per_second is not None:
-        rates.append(cell.contradicted_objects_per_second)
-        doubts.append(
-            f"the paper contradicts itself: it prints {cell.contradicted_objects_per_second:g} objects/s beside MB/s "
-            f"that are {rate:g}"
-        )
-    if cell.unreadable:
-        doubts.append(cell.unreadable)
-    return RateCell(
-        cell.operation, cell.object_bytes, count, 1, Range(rate, min(rates), max(rates)), doubts=tuple(doubts)
-    )
+def _suitability(rates: Sequence[PlannedRate], counts: Sequence[float]) -> tuple[bool, bool, float]:
+    """Return how well rates serve a plan: within the measured range, without failed conditions, and then fast."""
+    seconds = sum(count / rate.objects_per_second.value for rate, count in zip(rates, counts, strict=True))
+    failed = any(cell.failed for rate in rates for cell in rate.cells)
+    return all(rate.beyond == 1 for rate in rates), not failed, -seconds
 
 
 def _neighbours(column: Sequence[RateCell], object_bytes: int) -> tuple[RateCell, ...]:
@@ -386,25 +316,13 @@ def _span(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
 
 
-def _is_cold(cell: Unit) -> bool:
-    return all(result.temperature == "cold" for result in cell.results)
-
-
-def _mean(latencies: Sequence[Latency | None]) -> float | None:
-    """Return the mean over all values of the repetitions."""
-    known = [latency for latency in latencies if latency is not None and latency.count]
-    if not known:
-        return None
-    return sum(latency.mean * latency.count for latency in known) / sum(latency.count for latency in known)
-
-
-def _p99(latency: Latency | None) -> float | None:
-    return latency.p99 if latency is not None else None
-
-
 def _product(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
 def _quotient(count: float, rate: float | None) -> float | None:
     return None if rate is None else count / rate
+
+
+def _clients(count: int) -> str:
+    return f"{count:,} client{'' if count == 1 else 's'}"

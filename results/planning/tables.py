@@ -6,47 +6,58 @@ its values are text. In a column with one unit they are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_bytes, format_duration, format_size
+from results.planning.answer import PlanAnswer
 from results.planning.cost import PlanCost
-from results.planning.plan import (
-    DAYS_PER_YEAR,
+from results.planning.disclosure import disclosure_table
+from results.planning.loads import (
     HOUR_SECONDS,
-    Archiving,
-    CapacityPlan,
     LoadCourse,
-    Retrieval,
-    plan_mail,
-    plan_retrieve,
-    plan_video,
+    MailLoad,
+    PlanRequest,
+    PlatformLimits,
+    RetrieveLoad,
+    VideoLoad,
 )
+from results.planning.plan import DAYS_PER_YEAR, Archiving, CapacityPlan, Restore, Retrieval, make_plan
 from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurface
+from results.planning.sensitivity import Outcome, sensitivities
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
-_NAMES = {"mail": "mail", "video": "video", "retrieve": "retrieval", "size": "mixed sizes"}
+_NAMES = {"mail": "mail", "video": "video", "retrieve": "retrieval", "size": "mixed sizes", "backup": "backups"}
 _VALUES = tuple(Column(name, words=True) for name in ("value", "from", "to"))  # each row has its own unit
+SENSITIVITY = "plan-sensitivity"
+_SENSITIVITIES_SHOWN = 3
+_EXAMPLE_COURSE = LoadCourse(years=1)
 _Row = tuple[Cell, ...]
 
 
-def plan_tables(plan: CapacityPlan, *, what_if: bool = False, cost: PlanCost | None = None) -> list[Table]:
-    """Return every table of this plan, the answers first."""
+def plan_tables(found: PlanAnswer, *, what_if: bool = False) -> list[Table]:
+    """Return every table of a plan, the answers first."""
+    plan = found.plan
     tables = [answers_table(plan)]
     if plan.archiving is not None:
-        tables.append(years_table(plan.archiving))
+        tables += [years_table(plan.archiving), *clients_tables(found)]
         if what_if:
             tables.append(what_if_table(plan.archiving))
-    if cost is not None:
-        tables += [bill_table(cost), unit_price_table(cost)]
-    return [*tables, basis_table(plan)]
+    if found.cost is not None:
+        tables += [bill_table(found.cost), unit_price_table(found.cost)]
+    tables += [sensitivity_table(found), basis_table(plan)]
+    if plan.surface.is_run:
+        tables.append(disclosure_table({plan.surface.platform: plan.surface.disclosure}))
+    return tables
 
 
 def answers_table(plan: CapacityPlan) -> Table:
     """Return each answer with its range and its basis."""
     rows: list[_Row] = []
     if plan.archiving is not None:
+        rows += _sizing_rows(plan.archiving)
         rows += _archiving_rows(plan.archiving)
     if plan.single is not None:
         rows += _single_rows(plan.single)
@@ -66,12 +77,13 @@ def answers_table(plan: CapacityPlan) -> Table:
 
 
 def years_table(archiving: Archiving) -> Table:
-    """Return the archived data, the kept data and the required platforms in every year of the retention period."""
+    """Return the archived data, the kept data and the required platforms in every year."""
     course = archiving.course
     unit, unit_seconds = archiving.load.time_unit
+    reasons = [need.reason for need in archiving.last_year.needs]
     return TableSpec(
         name="plan-years",
-        title=f"Over {course.years} years of retention",
+        title=f"Over {course.years} year{'' if course.years == 1 else 's'}",
         columns=(
             Column("year", of=lambda year: year.year, label=True),
             Column("archived", "objects", lambda year: year.objects),
@@ -80,12 +92,54 @@ def years_table(archiving: Archiving) -> Table:
             Column(
                 f"to archive {archiving.load.a_period}", unit, lambda year: year.archive_seconds.value / unit_seconds, 2
             ),
+            *(_need_column(place, reason) for place, reason in enumerate(reasons)),
             Column("platforms", of=lambda year: year.platforms.value),
+            Column("decided by", of=lambda year: year.decided_by.reason, words=True),
         ),
-        caption=f"{DAYS_PER_YEAR} days a year, {course.growth_share:.0%} more each year; nothing is removed before its "
-        f"{course.years} years are over. TB are 10^12 bytes. Platforms: with {course.headroom_share:.0%} of the window "
-        "kept free, by speed alone; whether the bytes fit is for you to compare.",
+        caption=f"{DAYS_PER_YEAR} days a year, {course.growth_share:.0%} more each year; "
+        f"{archiving.removal}. TB are 10^12 bytes. Columns *by ...* are platforms before rounding: "
+        f"{_headroom(course)} is kept free.",
     ).table(archiving.years)
+
+
+def _need_column(place: int, reason: str) -> Column:
+    return Column(f"by {reason}", "platforms", lambda year: year.needs[place].exact.value, 2)
+
+
+def _headroom(course: LoadCourse) -> str:
+    return f"{course.headroom_share:.0%} of the window and of the usable capacity"
+
+
+def clients_tables(found: PlanAnswer) -> list[Table]:
+    """Return one table of the answers for each measured number of clients; none if only one number was measured."""
+    plans = []
+    for clients in found.plan.surface.clients("archive"):
+        try:
+            plans.append(make_plan(found.plan.surface, replace(found.request, clients=clients)).archiving)
+        except ResultsError:
+            continue
+    return [_CLIENTS.table(plans)] if len(plans) > 1 else []
+
+
+_CLIENTS = TableSpec(
+    name="plan-clients",
+    title="By the clients that load each platform",
+    columns=(
+        Column("clients", of=lambda archiving: archiving.clients, label=True),
+        Column("rate", "objects/s", lambda archiving: archiving.objects_per_second.value, 1),
+        Column("rate", "MB/s", lambda archiving: archiving.megabytes_per_second.value, 1),
+        Column(
+            "of the window", "%", lambda archiving: archiving.seconds.value / archiving.load.window_seconds * 100, 1
+        ),
+        Column("platforms", of=lambda archiving: archiving.last_year.platforms.value),
+        Column("decided by", of=lambda archiving: archiving.last_year.decided_by.reason, words=True),
+        Column(
+            "failed conditions", of=lambda archiving: ", ".join(_conditions(_cells_of(archiving))) or "none", words=True
+        ),
+    ),
+    caption="The plan takes the fastest number of clients. Rates within what was measured come before extrapolated "
+    "ones, and rates that fail no condition of a headline before others. --clients chooses another number.",
+)
 
 
 def what_if_table(archiving: Archiving) -> Table:
@@ -95,7 +149,7 @@ def what_if_table(archiving: Archiving) -> Table:
     period = f"to archive {load.a_period}"
     return TableSpec(
         name="what-if",
-        title=f"What if: {load.unit}s{' a day' if load.unit == 'object' else ''}",
+        title=f"What if: {load.units_name}",
         columns=(
             Column(f"{load.unit}s", of=lambda trial: trial.units, label=True),
             *_range_columns(period, unit, lambda trial: trial.archive_seconds.times(1 / unit_seconds)),
@@ -104,9 +158,43 @@ def what_if_table(archiving: Archiving) -> Table:
             Column("platforms", of=lambda trial: trial.platforms.value),
             Column("remark", of=lambda trial: trial.remark, words=True),
         ),
-        caption=f"One platform, within {format_duration(load.window_seconds)}; platforms keep "
-        f"{archiving.course.headroom_share:.0%} of it free.",
+        caption=f"Times and *fits*: one platform in year 1, within {format_duration(load.window_seconds)}. Platforms: "
+        f"in year {archiving.course.years}; {_headroom(archiving.course)} is kept free.",
     ).table(archiving.trials)
+
+
+def sensitivity_table(found: PlanAnswer) -> Table:
+    """Return the three assumptions that change the answer most, each changed alone."""
+    of_platforms = found.plan.archiving is not None
+    what = "platforms" if of_platforms else "seconds"
+    return TableSpec(
+        name=SENSITIVITY,
+        title="What the answer depends on most",
+        columns=(
+            Column("assumption", of=lambda each: each.assumption, label=True, words=True),
+            Column("assumed", of=lambda each: each.base.assumed, words=True),
+            Column(what, of=lambda each: _outcome(each.base), words=True),
+            Column("if lower", of=lambda each: _assumed(each.lower), words=True),
+            Column(what, of=lambda each: _outcome(each.lower), words=True),
+            Column("if higher", of=lambda each: _assumed(each.higher), words=True),
+            Column(what, of=lambda each: _outcome(each.higher), words=True),
+        ),
+        caption="Each assumption is changed alone: shares by 10 percentage points, everything else by 25%. "
+        + (f"Platforms in year {found.request.course.years}, before rounding in brackets. " if of_platforms else "")
+        + f"{NOT_MEASURED} lies too far from what was measured.",
+    ).table(sensitivities(found.plan.surface, found.request)[:_SENSITIVITIES_SHOWN])
+
+
+def _assumed(outcome: Outcome | None) -> str:
+    return NOT_MEASURED if outcome is None else outcome.assumed
+
+
+def _outcome(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return NOT_MEASURED
+    if outcome.need is None:
+        return f"{outcome.value:,.1f}"
+    return f"{outcome.need.platforms.value:,.0f} ({outcome.value:,.2f}), {outcome.need.reason}"
 
 
 def bill_table(cost: PlanCost) -> Table:
@@ -195,10 +283,9 @@ _BASIS = TableSpec(
 def examples_table(surface: RateSurface) -> Table:
     """Return the four planning examples of the DR550's paper, answered from these rates, without unanswerable ones."""
     rows: list[_Row] = []
-    course = LoadCourse(years=1)
     examples: tuple[Callable[[], _Row], ...] = (
-        lambda: _mail_example(surface, course),
-        lambda: _camera_example(surface, course),
+        lambda: _mail_example(surface),
+        lambda: _camera_example(surface),
         lambda: _retrieve_example(surface, "one message of 20KiB, alone in its session", 20 << 10),
         lambda: _retrieve_example(surface, "a film of 1GiB", 1 << 30),
     )
@@ -237,35 +324,43 @@ def basis_sentence(rate: PlannedRate) -> str:
 
 
 def _failed(cells: Iterable[RateCell]) -> str:
-    """Return the conditions of a headline that one of these cells fails, each once; empty if they meet all."""
-    failed = dict.fromkeys(condition for cell in cells for condition in cell.failed)
+    """Return the conditions of a headline that one of these cells fails, to append; empty if they meet all."""
+    failed = _conditions(cells)
     return f"; {', '.join(failed)}" if failed else ""
 
 
-def _mail_example(surface: RateSurface, course: LoadCourse) -> _Row:
-    plan = plan_mail(
-        surface, users=30_000, messages=30, mean_bytes=20 << 10, course=course, window_seconds=8 * HOUR_SECONDS
-    )
-    assert plan.archiving is not None
-    load = Cell("900,000 messages of 20KiB, 30 in a session: archived in")
-    return load, *_times(plan.archiving.seconds), Cell(basis_sentence(plan.archiving.rates[0]))
+def _conditions(cells: Iterable[RateCell]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(condition for cell in cells for condition in cell.failed))
 
 
-def _camera_example(surface: RateSurface, course: LoadCourse) -> _Row:
-    archiving = plan_video(surface, cameras=100, bytes_per_second=1e9 / HOUR_SECONDS, course=course).archiving
+def _cells_of(archiving: Archiving) -> Iterator[RateCell]:
+    return (cell for rate in archiving.rates for cell in rate.cells)
+
+
+def _mail_example(surface: RateSurface) -> _Row:
+    load = MailLoad(users=30_000, messages=30, mean_bytes=20 << 10)
+    archiving = make_plan(surface, PlanRequest(load=load, course=_EXAMPLE_COURSE)).archiving
+    assert archiving is not None
+    text = Cell("900,000 messages of 20KiB, 30 in a session: archived in")
+    return text, *_times(archiving.seconds), Cell(basis_sentence(archiving.rates[0]))
+
+
+def _camera_example(surface: RateSurface) -> _Row:
+    load = VideoLoad(cameras=100, bytes_per_second=1e9 / HOUR_SECONDS)
+    archiving = make_plan(surface, PlanRequest(load=load, course=_EXAMPLE_COURSE)).archiving
     assert archiving is not None
     most = archiving.units_max
     return Cell("cameras of 1 GB an hour each: at most"), *_counts(most), Cell(basis_sentence(archiving.rates[0]))
 
 
 def _retrieve_example(surface: RateSurface, what: str, size_bytes: int) -> _Row:
-    found = plan_retrieve(surface, size_bytes=size_bytes).retrieval
+    found = make_plan(surface, PlanRequest(load=RetrieveLoad(size_bytes=size_bytes))).retrieval
     assert found is not None
     return Cell(f"{what}: retrieved in"), *_times(found.seconds), Cell(basis_sentence(found.parts[0][1]))
 
 
 def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
-    load, course = archiving.load, archiving.course
+    load = archiving.load
     yield (
         Cell(f"load of {load.a_period}"),
         Cell(f"{load.objects:,} objects"),
@@ -274,8 +369,8 @@ def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
         Cell(f"{format_bytes(load.bytes)} in {load.sessions:,} sessions of {load.objects_per_session}"),
     )
     seconds = archiving.seconds
-    failed = _failed(cell for rate in archiving.rates for cell in rate.cells)
-    mixed = f"{archiving.objects_per_second.value:,.1f} objects/s over {len(archiving.rates)} sizes{failed}"
+    mixed = f"{archiving.objects_per_second.value:,.1f} objects/s over {len(archiving.rates)} sizes"
+    mixed += _failed(_cells_of(archiving))
     because = basis_sentence(archiving.rates[0]) if len(archiving.rates) == 1 else mixed
     yield Cell(f"to archive {load.a_period}"), *_times(seconds), Cell(because)
     slower = sum(
@@ -303,22 +398,68 @@ def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
         *(Cell(NOT_MEASURED) if end is None else Cell("yes" if archiving.fits(end) else "no") for end in ends),
         Cell(f"it takes {seconds.value / load.window_seconds:.0%} of the window"),
     )
-    yield Cell(f"{load.unit}s at most"), *_counts(archiving.units_max), Cell(f"one platform, nothing to spare{failed}")
+    yield (
+        Cell(f"{load.units_name} at most"),
+        *_counts(archiving.units_max),
+        Cell(f"one platform, nothing to spare{_failed(_cells_of(archiving))}"),
+    )
+    if archiving.restore is not None:
+        yield _restore_row(archiving, archiving.restore)
+
+
+def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
+    """Yield the platforms, every need for them, and what they keep. The years are those of the plan."""
+    course, limits, last = archiving.course, archiving.limits, archiving.last_year
     yield (
         Cell("platforms needed"),
-        *_counts(archiving.platforms(seconds)),
-        Cell(f"{course.headroom_share:.0%} of the window kept free, each loaded by one client as measured{failed}"),
+        *_counts(last.platforms),
+        Cell(f"in year {last.year}; decided by {last.decided_by.reason}{_failed(_cells_of(archiving))}"),
     )
-    first, last = archiving.years[0], archiving.years[-1]
-    for name, kept, because in (
-        ("kept in a year", first.bytes_archived, f"{DAYS_PER_YEAR} days"),
+    free = f"{course.headroom_share:.0%} kept free"
+    because = {
+        "archive rate": f"{archiving.load.a_period} within {format_duration(archiving.load.window_seconds)}, {free}",
+        "capacity": f"{format_bytes(last.bytes_kept)}{_redundancy(limits)} on {_usable(limits)} each, {free}",
+        "objects": f"{last.objects_kept:,.0f} objects kept, {limits.objects_max or 0:,} on each at most",
+        "restore time": f"{format_bytes(archiving.restored_bytes(last))} back within "
+        f"{format_duration(limits.restore_seconds or 0)}",
+    }
+    for need in last.needs:
+        ends = (need.exact.value, need.exact.low, need.exact.high)
+        texts = (Cell(NOT_MEASURED) if end is None else Cell(f"{end:,.2f}") for end in ends)
+        yield Cell(f"platforms by {need.reason}"), *texts, Cell(because[need.reason])
+    clients = f"{archiving.clients:,}"
+    yield Cell("clients of each platform"), Cell(clients), Cell(""), Cell(""), Cell("while it archives, as measured")
+    for name, kept, because_kept in (
+        ("archived in the first year", archiving.years[0].bytes_archived, f"{DAYS_PER_YEAR} days"),
         (
             f"kept after {course.years} years",
             last.bytes_kept,
-            f"{course.growth_share:.0%} growth a year; nothing removed before",
+            f"{course.growth_share:.0%} growth a year; {archiving.removal}",
         ),
     ):
-        yield Cell(name), Cell(format_bytes(kept)), Cell(""), Cell(""), Cell(because)
+        yield Cell(name), Cell(format_bytes(kept)), Cell(""), Cell(""), Cell(because_kept)
+
+
+def _restore_row(archiving: Archiving, restore: Restore) -> _Row:
+    last = archiving.last_year
+    restored = archiving.restored_bytes(last)
+    name = f"to restore {format_bytes(restored)} in year {last.year}"
+    platforms = "one platform" if last.platforms.value == 1 else f"{last.platforms.value:,.0f} platforms"
+    clients = f"{restore.clients:,} client{'' if restore.clients == 1 else 's'}"
+    seconds = restore.seconds_per_byte.times(restored / last.platforms.value)
+    return Cell(name), *_times(seconds), Cell(f"{platforms}, {clients} each: {_rates_sentence(restore.rates)}")
+
+
+def _redundancy(limits: PlatformLimits) -> str:
+    return "" if limits.redundancy == 1 else f" kept, {limits.redundancy:.3g} times stored,"
+
+
+def _usable(limits: PlatformLimits) -> str:
+    return format_bytes(limits.usable_bytes or 0)
+
+
+def _rates_sentence(rates: Sequence[PlannedRate]) -> str:
+    return basis_sentence(rates[0]) if len(rates) == 1 else f"the rates of {len(rates)} sizes"
 
 
 def _single_rows(single: Retrieval) -> Iterator[_Row]:
@@ -343,7 +484,11 @@ def _retrieval_rows(retrieval: Retrieval) -> Iterator[_Row]:
     if retrieval.parallel > 1:
         rate = retrieval.overlapping
         because = (
-            "no overlap assumed: none was measured for this column and size" if rate is None else basis_sentence(rate)
+            basis_sentence(rate)
+            if rate is not None
+            else "no overlap assumed: none was measured for this column and size"
+            if retrieval.clients == 1
+            else f"as measured with {retrieval.clients} clients at once"
         )
         yield Cell(f"{retrieval.parallel} of them at once"), *_times(retrieval.seconds), Cell(because)
     if retrieval.is_stream:

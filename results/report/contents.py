@@ -22,8 +22,8 @@ from results.figures.resources import RESOURCE_FIGURES, build_resource_figures
 from results.figures.run_course import RUN_COURSE, build_course_figure
 from results.figures.session_time import build_session_time_figures
 from results.model import CheckRecord, Result
+from results.planning.measured_rates import measured_surface
 from results.planning.prices import PriceList
-from results.planning.rate_surface import measured_surface
 from results.planning.tables import bill_table, examples_table, unit_price_table
 from results.reference.published import dr550
 from results.replay.contents import SECTIONS as REPLAY_SECTIONS

@@ -11,7 +11,7 @@ import pytest
 from archiver.engine.work.mixed.shares import mix_of
 from results.database import RunDatabase
 from results.planning.capacity import capacity_tables
-from results.planning.rate_surface import RATES_PHASE
+from results.planning.measured_rates import RATES_PHASE
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.reading.reader import phases_at, read_scenario
 from tests.support.commands import archiver

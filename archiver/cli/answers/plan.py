@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,28 +17,31 @@ from archiver.values.errors import UsageError
 from archiver.values.sizes import parse_size
 from results.contract import json_text
 from results.opened import opened
-from results.planning.cost import plan_cost
-from results.planning.documents import plan_document, write_plan
-from results.planning.plan import (
+from results.planning.answer import PlanAnswer, answer
+from results.planning.documents import plan_document, plan_files, plan_text, write_files
+from results.planning.loads import (
     VIDEO_OBJECTS_PER_SESSION,
-    CapacityPlan,
+    BackupLoad,
     LoadCourse,
-    plan_mail,
-    plan_retrieve,
-    plan_size,
-    plan_video,
+    MailLoad,
+    PlannedLoad,
+    PlanRequest,
+    PlatformLimits,
+    RetrieveLoad,
+    SizeLoad,
+    VideoLoad,
 )
+from results.planning.measured_rates import REFERENCES, measured_surface, published_surface
 from results.planning.prices import read_prices
-from results.planning.rate_surface import REFERENCES, RateSurface, measured_surface, published_surface
+from results.planning.rate_surface import RateSurface
 from results.planning.size_histogram import read_size_histogram
-from results.planning.tables import plan_tables
-from results.text import render_text
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _WIDTH = 120
-_NOT_ASKED = ("source", "out", "as_json")  # parameters that are not part of the question
-_PER_DAY = 86_400.0
+_DAY_SECONDS = 86_400.0
+_YEAR_SECONDS = 365 * _DAY_SECONDS
+PAGE_NAME = "plan.html"
 
 
 def parse_share(text: str) -> float:
@@ -65,6 +68,27 @@ def parse_stream_rate(text: str) -> float:
     return number * parse_size(f"1{unit}")
 
 
+def parse_redundancy(text: str) -> float:
+    """Return the bytes stored for each byte: 2.0 for ``2`` copies, 1.5 for the erasure code ``4+2``.
+
+    Raises ValueError for anything else.
+    """
+    code = re.fullmatch(r"\s*([1-9][0-9]*)\s*\+\s*([0-9]+)\s*", text)
+    if code is not None:
+        return (int(code[1]) + int(code[2])) / int(code[1])
+    copies = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*", text)
+    if copies is None or float(copies[1]) < 1:
+        raise ValueError(f"{text!r}: write a number of copies, such as 2, or an erasure code, such as 4+2")
+    return float(copies[1])
+
+
+_METAVARS: Mapping[Callable[[str], float], str] = {
+    parse_share: "PERCENT",
+    parse_stream_rate: "RATE",
+    parse_redundancy: "COPIES|K+M",
+}
+
+
 def parsed(parse: Callable[[str], float]) -> dict[str, Any]:
     """Return the arguments of an option that uses this parser."""
 
@@ -74,7 +98,7 @@ def parsed(parse: Callable[[str], float]) -> dict[str, Any]:
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
 
-    return {"callback": convert, "metavar": "PERCENT" if parse is parse_share else "RATE"}
+    return {"callback": convert, "metavar": _METAVARS[parse]}
 
 
 POSITIVE = click.IntRange(min=1)
@@ -84,7 +108,8 @@ def answer_options(command: _Command) -> _Command:
     """Add the options for the source of the rates and the output of the answer."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the plan as one JSON document."),
-        click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for tables and figure."),
+        click.option("--out", type=click.Path(file_okay=False, path_type=Path),
+                     help="Folder for the page plan.html, tables and figure."),
         click.option(
             "--from", "source", default="latest", show_default=True, metavar=f"RUN|{'|'.join(REFERENCES)}",
             help="Measured rates: a run's id, folder or database, or published ones.",
@@ -95,19 +120,32 @@ def answer_options(command: _Command) -> _Command:
 
 
 def course_options(command: _Command) -> _Command:
-    """Add the options for the course of the load over the years, and its costs."""
+    """Add the options for the course of the load over the years, the limits of a platform, and the costs."""
     for option in (
         click.option("--retrieved", **parsed(parse_share), default="0%", show_default=True,
                      help="Of the objects kept, retrieved each year; only prices ask for it."),
         click.option("--prices", type=click.Path(exists=True, dir_okay=False, path_type=Path),
                      help="TOML file of priced parts, or of a cloud's prices."),
         click.option("--what-if", is_flag=True, help="Also for fewer and more, and where it no longer fits."),
+        click.option("--restore", "restore", type=SIZE,
+                     help="What must come back within --restore-within, today  [default: all that is kept; of backups "
+                     "a full one]"),
+        click.option("--restore-within", type=DURATION,
+                     help="Time in which all platforms together retrieve --restore."),
+        click.option("--objects-max", type=POSITIVE, help="Objects that one platform (all its buckets) can hold."),
+        click.option("--redundancy", **parsed(parse_redundancy), default="1", show_default=True,
+                     help="Copies, or erasure code, that --usable has to hold. Rates were measured with their cost."),
+        click.option("--usable", type=SIZE,
+                     help="Usable capacity of one platform  [default: as disclosed with the run]"),
+        click.option("--clients", type=POSITIVE, help="That archive to each platform  [default: the fastest measured]"),
         click.option("--headroom", **parsed(parse_share), default="20%", show_default=True,
-                     help="Of its time, that each platform is to keep free."),
+                     help="Of its time and of its usable capacity, that each platform is to keep free."),
         click.option("--growth", **parsed(parse_share), default="0%", show_default=True,
                      help="Of the load, each year."),
+        click.option("--retention", type=DURATION,
+                     help="Lock period, after which objects are removed  [default: nothing is removed]"),
         click.option("--years", type=click.IntRange(1, 100), default=7, show_default=True,
-                     help="Retention: nothing is removed before."),
+                     help="For which platforms are bought."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -117,8 +155,10 @@ def course_options(command: _Command) -> _Command:
 def plan() -> None:
     """Answer how many are needed, how long it takes and what it costs, from a measured run.
 
-    Rates between measured sizes are interpolated; of the objects per session the next smaller number measured counts.
-    What lies beyond the measured is said loudly, and refused beyond 4 times.
+    The platforms needed are as many as the largest of several needs: archive rate, capacity (--usable), objects
+    (--objects-max) and restore time (--restore-within). The answer says which of them decided. Rates between measured
+    sizes are interpolated; of the objects per session the next smaller number measured counts. What lies beyond the
+    measured is said loudly, and refused beyond 4 times.
     """
 
 
@@ -135,40 +175,14 @@ def plan() -> None:
 @click.option("--discovery-messages", type=POSITIVE, help="Of each of them  [default: a day's]")
 @course_options
 @answer_options
-def mail(
-    users: int,
-    messages: int,
-    mean_size: int,
-    session_per: str,
-    objects_per_session: int | None,
-    window: float,
-    discovery_users: int,
-    discovery_messages: int | None,
-    source: str,
-    **common: Any,
-) -> None:
+def mail(**given: Any) -> None:
     """Plan an archive of e-mail.
 
     \b
     Example:
         archiver plan mail --users 30000 --messages 30 --mean-size 20KiB --window 8h --from reference:dr550
     """
-    if session_per == "message" and objects_per_session is not None:
-        raise UsageError(
-            "--session-per message is one object per session; leave out one of it and --objects-per-session"
-        )
-    found = plan_mail(
-        _surface(source),
-        users=users,
-        messages=messages,
-        mean_bytes=_size("--mean-size", mean_size),
-        course=_course(**common),
-        window_seconds=_window(window),
-        objects_per_session=1 if session_per == "message" else objects_per_session,
-        discovery_users=discovery_users,
-        discovery_messages=discovery_messages,
-    )
-    _show(found, **common)
+    _show("mail", given)
 
 
 @plan.command()
@@ -181,15 +195,7 @@ def mail(
 @click.option("--film", type=SIZE, help="Retrieved, one object per session  [default: an hour of one camera]")
 @course_options
 @answer_options
-def video(
-    cameras: int,
-    stream_rate: float | None,
-    gigabytes_per_hour: float | None,
-    objects_per_session: int,
-    film: int | None,
-    source: str,
-    **common: Any,
-) -> None:
+def video(**given: Any) -> None:
     """Plan an archive of digital video.
 
     A film is a stream of objects of the largest size measured.
@@ -198,21 +204,7 @@ def video(
     Example:
         archiver plan video --cameras 100 --stream-rate 0.28MB/s --from reference:dr550
     """
-    if (stream_rate is None) == (gigabytes_per_hour is None):
-        raise UsageError("say how much a camera sends once: --stream-rate 0.28MB/s or --gigabytes-per-hour 1")
-    if gigabytes_per_hour is not None and not (math.isfinite(gigabytes_per_hour) and gigabytes_per_hour > 0):
-        raise UsageError(
-            f"--gigabytes-per-hour {gigabytes_per_hour:g}: a camera sends something; write a number above 0"
-        )
-    found = plan_video(
-        _surface(source),
-        cameras=cameras,
-        bytes_per_second=stream_rate if stream_rate is not None else (gigabytes_per_hour or 0) * 1e9 / 3600,
-        course=_course(**common),
-        objects_per_session=objects_per_session,
-        film_bytes=None if film is None else _size("--film", film),
-    )
-    _show(found, **common)
+    _show("video", given)
 
 
 @plan.command()
@@ -220,7 +212,7 @@ def video(
 @click.option("--parallel", type=POSITIVE, default=1, show_default=True, help="Retrievals of this size at once.")
 @click.option("--objects-per-session", type=POSITIVE, default=1, show_default=True, help="Of a larger stream.")
 @answer_options
-def retrieve(size: int, parallel: int, objects_per_session: int, source: str, **common: Any) -> None:
+def retrieve(**given: Any) -> None:
     """Tell how long it takes to get something back.
 
     Up to the largest size measured it is one object; above, a stream of objects of that size. Parallel retrievals
@@ -230,13 +222,7 @@ def retrieve(size: int, parallel: int, objects_per_session: int, source: str, **
     Example:
         archiver plan retrieve --size 1GiB --parallel 2 --from reference:dr550
     """
-    found = plan_retrieve(
-        _surface(source),
-        size_bytes=_size("--size", size),
-        parallel=parallel,
-        objects_per_session=objects_per_session,
-    )
-    _show(found, **common)
+    _show("retrieve", given)
 
 
 @plan.command()
@@ -249,14 +235,7 @@ def retrieve(size: int, parallel: int, objects_per_session: int, source: str, **
 @click.option("--window", type=DURATION, default="8h", show_default=True, help="In which a day's objects go in.")
 @course_options
 @answer_options
-def size(
-    objects_per_day: int,
-    size_histogram: Path,
-    objects_per_session: int,
-    window: float,
-    source: str,
-    **common: Any,
-) -> None:
+def size(**given: Any) -> None:
     """Plan an archive of any mix of sizes.
 
     FILE has lines such as 8KiB,70% under a first line size,share; or, as TOML, tables [[size]] with size and share.
@@ -265,15 +244,140 @@ def size(
     Example:
         archiver plan size --objects-per-day 500000 --size-histogram sizes.csv --from reference:dr550
     """
-    found = plan_size(
-        _surface(source),
-        objects_per_day=objects_per_day,
-        shares=read_size_histogram(size_histogram),
-        course=_course(**common),
-        window_seconds=_window(window),
-        objects_per_session=objects_per_session,
+    _show("size", given)
+
+
+@plan.command()
+@click.option("--full", type=SIZE, required=True, help="Bytes of a full backup.")
+@click.option("--change", **parsed(parse_share), default="3%", show_default=True,
+              help="Of a full backup, backed up on each other day.")  # fmt: skip
+@click.option("--full-every", type=DURATION, default="7d", show_default=True, help="Days between full backups.")
+@click.option("--object-size", type=SIZE, help="Of the objects that a backup consists of  [default: largest measured]")
+@click.option(
+    "--objects-per-session", type=POSITIVE, default=1, show_default=True, help="When archiving and restoring."
+)
+@click.option("--window", type=DURATION, default="8h", show_default=True, help="In which a full backup goes in.")
+@course_options
+@answer_options
+def backup(**given: Any) -> None:
+    """Plan a store of backups: everything every --full-every, and what changed on the days between.
+
+    --retention says how long each backup is kept.
+
+    \b
+    Example:
+        archiver plan backup --full 100GB --window 24h --retention 90d --restore-within 2d --from reference:dr550
+    """
+    _show("backup", given)
+
+
+def plan_request(kind: str, given: Mapping[str, Any]) -> PlanRequest:
+    """Return the request of ``archiver plan KIND`` from the parameters of that command.
+
+    Raises UsageError for parameters that do not fit together, or for a file that cannot be read.
+    """
+    load = _LOADS[kind](given)
+    if isinstance(load, RetrieveLoad):
+        return PlanRequest(load=load)
+    retention, prices = given["retention"], given["prices"]
+    if prices is None and given["retrieved"]:
+        raise UsageError("--retrieved only changes what a plan costs; give --prices with it, or leave it out")
+    if given["restore"] is not None and given["restore_within"] is None:
+        raise UsageError("--restore says what must come back; --restore-within says in which time: give both")
+    return PlanRequest(
+        load=load,
+        course=LoadCourse(
+            given["years"], given["growth"], given["headroom"], None if retention is None else retention / _YEAR_SECONDS
+        ),
+        limits=PlatformLimits(
+            usable_bytes=given["usable"],
+            redundancy=given["redundancy"],
+            objects_max=given["objects_max"],
+            restore_seconds=given["restore_within"],
+            restore_bytes=given["restore"],
+        ),
+        clients=given["clients"],
+        prices=None if prices is None else read_prices(prices),
+        retrieved_share=given["retrieved"],
     )
-    _show(found, **common)
+
+
+def plan_answer(kind: str, given: Mapping[str, Any]) -> PlanAnswer:
+    """Return the answer of ``archiver plan KIND`` from the parameters of that command.
+
+    The usable capacity is the disclosed one if none is given. Raises UsageError and ResultsError.
+    """
+    request, surface = plan_request(kind, given), _surface(given["source"])
+    if request.limits.usable_bytes is None and surface.disclosure is not None:
+        request = replace(request, limits=replace(request.limits, usable_bytes=surface.disclosure.usable_bytes))
+    return answer(surface, request)
+
+
+def _mail(given: Mapping[str, Any]) -> MailLoad:
+    count, per_message = given["objects_per_session"], given["session_per"] == "message"
+    if per_message and count is not None:
+        raise UsageError(
+            "--session-per message is one object per session; leave out one of it and --objects-per-session"
+        )
+    return MailLoad(
+        users=given["users"],
+        messages=given["messages"],
+        mean_bytes=_size("--mean-size", given["mean_size"]),
+        window_seconds=_window(given["window"]),
+        objects_per_session=1 if per_message else count,
+        discovery_users=given["discovery_users"],
+        discovery_messages=given["discovery_messages"],
+    )
+
+
+def _video(given: Mapping[str, Any]) -> VideoLoad:
+    stream_rate, hourly, film = given["stream_rate"], given["gigabytes_per_hour"], given["film"]
+    if (stream_rate is None) == (hourly is None):
+        raise UsageError("say how much a camera sends once: --stream-rate 0.28MB/s or --gigabytes-per-hour 1")
+    if hourly is not None and not (math.isfinite(hourly) and hourly > 0):
+        raise UsageError(f"--gigabytes-per-hour {hourly:g}: a camera sends something; write a number above 0")
+    return VideoLoad(
+        cameras=given["cameras"],
+        bytes_per_second=stream_rate if hourly is None else hourly * 1e9 / 3600,
+        objects_per_session=given["objects_per_session"],
+        film_bytes=None if film is None else _size("--film", film),
+    )
+
+
+def _retrieve(given: Mapping[str, Any]) -> RetrieveLoad:
+    return RetrieveLoad(
+        size_bytes=_size("--size", given["size"]),
+        parallel=given["parallel"],
+        objects_per_session=given["objects_per_session"],
+    )
+
+
+def _mix(given: Mapping[str, Any]) -> SizeLoad:
+    return SizeLoad(
+        objects_per_day=given["objects_per_day"],
+        shares=tuple(read_size_histogram(given["size_histogram"])),
+        window_seconds=_window(given["window"]),
+        objects_per_session=given["objects_per_session"],
+    )
+
+
+def _backup(given: Mapping[str, Any]) -> BackupLoad:
+    days, object_size = given["full_every"] / _DAY_SECONDS, given["object_size"]
+    if days < 1 or days != int(days):
+        raise UsageError(f"--full-every: {days:g} days; write whole days, such as 7d")
+    return BackupLoad(
+        full_bytes=_size("--full", given["full"]),
+        change_share=given["change"],
+        full_every_days=int(days),
+        object_bytes=None if object_size is None else _size("--object-size", object_size),
+        window_seconds=_window(given["window"]),
+        objects_per_session=given["objects_per_session"],
+    )
+
+
+_LOADS: Mapping[str, Callable[[Mapping[str, Any]], PlannedLoad]] = {
+    "mail": _mail, "video": _video, "retrieve": _retrieve, "size": _mix, "backup": _backup,
+}  # fmt: skip
 
 
 def _surface(source: str) -> RateSurface:
@@ -283,10 +387,6 @@ def _surface(source: str) -> RateSurface:
         return measured_surface(database)
 
 
-def _course(years: int, growth: float, headroom: float, **_other: Any) -> LoadCourse:
-    return LoadCourse(years, growth, headroom)
-
-
 def _size(option: str, size_bytes: int) -> int:
     if size_bytes < 1:
         raise UsageError(f"{option} {size_bytes}: nothing has that size; write a size such as 20KiB")
@@ -294,44 +394,23 @@ def _size(option: str, size_bytes: int) -> int:
 
 
 def _window(seconds: float) -> float:
-    if not 0 < seconds <= _PER_DAY:
+    if not 0 < seconds <= _DAY_SECONDS:
         raise UsageError(f"--window: {seconds:g} s is no part of a day, whose objects it takes; write one such as 8h")
     return seconds
 
 
-def _show(
-    found: CapacityPlan,
-    as_json: bool,
-    out: Path | None,
-    what_if: bool = False,
-    prices: Path | None = None,
-    retrieved: float = 0.0,
-    **_course: Any,
-) -> None:
-    """Price the plan if prices are given, and print it. If a folder is given, write the documents."""
-    if prices is None and retrieved:
-        raise UsageError("--retrieved only changes what a plan costs; give --prices with it, or leave it out")
-    cost = None if prices is None else plan_cost(found, read_prices(prices), retrieved)
-    asked = click.get_current_context().params
-    question = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in asked.items()
-        if name not in _NOT_ASKED and value is not None
-    }
-    document = plan_document(found, question, what_if=what_if or out is not None, cost=cost)
-    paths = [] if out is None else write_plan(out, found, document, cost)
+def _show(kind: str, given: Mapping[str, Any]) -> None:
+    """Print the answer. If a folder is given, write the documents."""
+    found = plan_answer(kind, given)
+    out, what_if, as_json = given["out"], given.get("what_if", False), given["as_json"]
+    paths = []
+    if out is not None:
+        from results.report.plan_page import plan_page  # import the templates only for writing
+
+        paths = write_files(out, {PAGE_NAME: plan_page(found).encode(), **plan_files(found)})
     if as_json:
-        click.echo(json_text(document), nl=False)
+        click.echo(json_text(plan_document(found, what_if=what_if or out is not None)), nl=False)
     else:
-        _say(found.warnings)
-        for table in plan_tables(found, what_if=what_if, cost=cost):
-            click.echo(render_text(table, _WIDTH))
-        _say([f"doubt: {doubt}" for doubt in found.doubts])
-        _say([f"not answered: {reason}" for reason in found.unanswered])
+        click.echo(plan_text(found, what_if=what_if, width=_WIDTH), nl=False)
     if paths:
         click.echo(f"{paths[0]}: {len(paths)} files", err=as_json)
-
-
-def _say(sentences: Sequence[str]) -> None:
-    for sentence in sentences:
-        click.echo(textwrap.fill(sentence, _WIDTH, subsequent_indent="  ", break_on_hyphens=False))

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from archiver.values.errors import ResultsError
 from results.model import CriterionResult, Offered, Result
 from results.planning.capacity import capacity_tables
-from results.planning.rate_surface import measured_surface, published_surface, rate_cells
+from results.planning.measured_rates import measured_surface, published_surface, rate_cells
 from results.table import NOT_MEASURED, Table
 from tests.results.conftest import MakeRun
 from tests.results.tile_run import criterion, latency
@@ -281,8 +280,14 @@ def test_a_run_of_an_exercise_can_be_planned_from_by_its_rates_alone(exercise: E
         ("archive", 8): {(MESSAGE, 30)},
         ("retrieve", 1): {(MESSAGE, 1), (MESSAGE, 30)},
     }
-    with pytest.raises(ResultsError, match="ran side by side, so no rate is one of its own"):
-        measured_surface(make_run([each for each in phases if each.results[0].phase != "rates"]))
+
+
+def test_a_run_without_rates_measured_alone_has_those_of_its_workloads(exercise: Exercise, make_run: MakeRun) -> None:
+    exercise.night(100, 29.0)
+    surface = measured_surface(make_run([phase_record(1, exercise.results[0], 2, 3, results=exercise.results)]))
+    (night,) = surface.cells["archive", 8].values()
+    assert night.objects_per_second.value == 500.0
+    assert "measured next to discovery, single retrieval" in night.doubts
 
 
 def test_other_runs_have_no_such_table(exercise: Exercise, make_result: Make) -> None:

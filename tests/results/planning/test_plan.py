@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError, UsageError
-from results.planning.plan import Archiving, CapacityPlan, LoadCourse, plan_mail, plan_retrieve, plan_size, plan_video
-from results.planning.rate_surface import Range, RateSurface, measured_surface, published_surface
+from results.planning.loads import LoadCourse
+from results.planning.measured_rates import measured_surface, published_surface
+from results.planning.plan import Archiving, CapacityPlan
+from results.planning.rate_surface import Range, RateSurface
 from tests.results.conftest import MakeResult, MakeRun
+from tests.results.planning.plans import plan_mail, plan_retrieve, plan_size, plan_video
 from tests.results.watched_run import phase_record
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -137,14 +140,14 @@ def test_what_comes_in_during_a_year_is_kept_half_of_it() -> None:
 )
 def test_platforms_keep_the_headroom_free(window: float, headroom: float, platforms: int) -> None:
     found = archiving(mail(course=LoadCourse(1, 0, headroom), window_seconds=window))  # 3,095 s of work
-    assert found.platforms(found.seconds).value == platforms
+    assert found.last_year.platforms.value == platforms
 
 
 def test_the_platforms_of_a_load_that_fills_them_exactly_are_not_one_more() -> None:
     found = archiving(mail(course=LoadCourse(1, 0, 0.0)))
     window = found.seconds.value / 3
     exact = archiving(mail(course=LoadCourse(1, 0, 0.0), window_seconds=window))
-    assert exact.platforms(exact.seconds).value == 3
+    assert exact.last_year.platforms.value == 3
 
 
 def test_what_if_names_the_point_where_it_no_longer_fits() -> None:
@@ -196,7 +199,7 @@ def test_one_repetition_leaves_every_range_unknown(make_result: MakeResult, make
     found = archiving(plan)
     assert plan.single is not None
     ranges = (
-        found.seconds, found.units_max, found.platforms(found.seconds), found.objects_per_second,
+        found.seconds, found.units_max, found.last_year.platforms, found.objects_per_second,
         plan.single.milliseconds_per_object,
     )  # fmt: skip
     assert all((each.low, each.high) == (None, None) for each in ranges)

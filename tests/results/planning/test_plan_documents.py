@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from archiver.values.errors import ResultsError
-from results.planning.cost import plan_cost
-from results.planning.documents import plan_document, write_plan
-from results.planning.plan import CapacityPlan, LoadCourse, plan_mail, plan_retrieve, plan_video
-from results.planning.prices import read_prices
-from results.planning.rate_surface import RateSurface, measured_surface, published_surface
+from results.planning.answer import PlanAnswer, answer
+from results.planning.documents import plan_document, plan_files, write_files
+from results.planning.loads import LoadCourse, MailLoad, PlanRequest, RetrieveLoad, VideoLoad
+from results.planning.measured_rates import measured_surface, published_surface
+from results.planning.prices import PriceList, read_prices
+from results.planning.rate_surface import RateSurface
 from results.planning.tables import examples_table, plan_tables, what_if_table
 from results.table import Table
 from results.text import render_text
@@ -22,10 +23,23 @@ from tests.results.watched_run import phase_record
 DR550 = published_surface("reference:dr550")
 
 
-def mail(surface: RateSurface = DR550, mean_bytes: int = 20 << 10) -> CapacityPlan:
-    return plan_mail(
-        surface, users=30_000, messages=30, mean_bytes=mean_bytes, course=LoadCourse(7, 0.1), window_seconds=8 * 3600
-    )
+def mail(
+    surface: RateSurface = DR550,
+    mean_bytes: int = 20 << 10,
+    window_seconds: float = 8 * 3600,
+    prices: PriceList | None = None,
+) -> PlanAnswer:
+    load = MailLoad(users=30_000, messages=30, mean_bytes=mean_bytes, window_seconds=window_seconds)
+    return answer(surface, PlanRequest(load=load, course=LoadCourse(7, 0.1), prices=prices))
+
+
+def video(surface: RateSurface, bytes_per_second: float) -> PlanAnswer:
+    load = VideoLoad(cameras=100, bytes_per_second=bytes_per_second)
+    return answer(surface, PlanRequest(load=load, course=LoadCourse(2)))
+
+
+def retrieve(parallel: int = 1) -> PlanAnswer:
+    return answer(DR550, PlanRequest(load=RetrieveLoad(size_bytes=1 << 30, parallel=parallel)))
 
 
 def row_of(table: Table, begins: str) -> list[str]:
@@ -48,16 +62,13 @@ def test_the_answers_stand_with_their_ranges_and_reasons() -> None:
 def test_an_answer_names_the_conditions_that_its_cells_fail(make_result: MakeResult, make_run: MakeRun) -> None:
     """Cameras from one session of 0.45 s, which the client limited."""
     cell = make_result("archive", 1 << 20, 100, 500.0, seconds=0.45, sessions=1, limited_by="client")
-    plan = plan_video(
-        measured_surface(make_run([phase_record(1, cell, 1.0, 1.45)])),
-        cameras=100, bytes_per_second=280_000, course=LoadCourse(1),
-    )  # fmt: skip
+    plan = video(measured_surface(make_run([phase_record(1, cell, 1.0, 1.45)])), 280_000)
     failed = "limited by the client, measured for 0.45 s"
     answers, *_ = plan_tables(plan)
     assert row_of(answers, "cameras at most")[4] == f"one platform, nothing to spare; {failed}"
     assert row_of(answers, "to archive an hour")[4].endswith(f"500.0 (1MiB x 100; {failed})")
-    assert row_of(answers, "platforms needed")[4].endswith(f"as measured; {failed}")
-    (basis,) = plan_document(plan, {})["basis"]
+    assert row_of(answers, "platforms needed")[4].endswith(f"decided by archive rate; {failed}")
+    (basis,) = plan_document(plan)["basis"]
     assert basis["cells"][0]["failed_conditions"] == failed.split(", ")
     assert failed not in render_text(plan_tables(mail())[0])
 
@@ -69,21 +80,18 @@ def test_the_neighbour_of_a_measured_size_is_not_spoken_of() -> None:
 
 def test_what_if_is_a_table_only_where_it_is_asked_for() -> None:
     names = [table.name for table in plan_tables(mail())]
-    assert names == ["plan", "plan-years", "plan-basis"]
+    assert names == ["plan", "plan-years", "plan-sensitivity", "plan-basis"]
     assert [table.name for table in plan_tables(mail(), what_if=True)] == [
-        "plan",
-        "plan-years",
-        "what-if",
-        "plan-basis",
-    ]
-    plan = mail()
-    assert plan.archiving is not None
-    table = what_if_table(plan.archiving)
+        "plan", "plan-years", "what-if", "plan-sensitivity", "plan-basis",
+    ]  # fmt: skip
+    archiving = mail().plan.archiving
+    assert archiving is not None
+    table = what_if_table(archiving)
     assert [row[5].text for row in table.rows if row[7].text] == ["yes", "yes", "no"]
 
 
 def test_the_document_has_every_answer_with_its_ends() -> None:
-    document = plan_document(mail(), {"users": 30_000}, what_if=True)
+    document = plan_document(mail(), what_if=True)
     assert 48 * 60 <= document["archive_seconds"]["value"] <= 53 * 60
     for key in ("archive_seconds", "fits", "retrieve_milliseconds_per_object", "retrieve_seconds"):
         assert set(document[key]) == {"value", "low", "high"}
@@ -93,17 +101,17 @@ def test_the_document_has_every_answer_with_its_ends() -> None:
     assert document["platforms"] == {"value": 1, "low": 1, "high": 1}
     assert {each["remark"] for each in document["what_if"]} == {"", "asked for", "the last that fits", "no longer fits"}
     assert document["extrapolated"] is False
+    assert (document["question"]["users"], document["question"]["growth_share"]) == (30_000, 0.1)
     json.dumps(document, allow_nan=False)
 
 
 def test_a_range_that_straddles_the_window_fits_at_one_end_only() -> None:
-    plan = plan_mail(DR550, users=30_000, messages=30, mean_bytes=20 << 10, course=LoadCourse(1), window_seconds=3100)
-    assert plan_document(plan, {})["fits"] == {"value": True, "low": True, "high": False}
+    assert plan_document(mail(window_seconds=3100))["fits"] == {"value": True, "low": True, "high": False}
 
 
 def test_what_no_repetition_tells_is_null(make_result: MakeResult, make_run: MakeRun) -> None:
     surface = measured_surface(make_run([phase_record(1, make_result("archive", 8192, 25, 300.0), 1, 2)]))
-    document = plan_document(mail(surface), {})
+    document = plan_document(mail(surface))
     assert document["archive_seconds"]["value"] > 0
     assert (document["archive_seconds"]["low"], document["fits"]["high"]) == (None, None)
     assert document["retrieve_seconds"] is None
@@ -115,7 +123,7 @@ def test_what_no_repetition_tells_is_null(make_result: MakeResult, make_run: Mak
 
 
 def test_a_retrieval_has_no_archive_answers() -> None:
-    document = plan_document(plan_retrieve(DR550, size_bytes=1 << 30, parallel=2), {"size": 1 << 30})
+    document = plan_document(retrieve(parallel=2))
     assert (document["archive_seconds"], document["fits"]) == (None, None)
     assert document["retrieve_seconds"]["value"] == pytest.approx(200.8, abs=0.05)
     assert document["retrieval"]["overlap_measured"] is False
@@ -124,31 +132,28 @@ def test_a_retrieval_has_no_archive_answers() -> None:
 def test_the_folder_holds_the_same_bytes_every_time(tmp_path: Path) -> None:
     prices = tmp_path / "prices.toml"
     prices.write_text('currency = "EUR"\n[[part]]\nitem = "box | of <disks>"\nquantity = 1\nlist_price = 10\n')
-    plan = mail()
-    cost = plan_cost(plan, read_prices(prices))
-    document = plan_document(plan, {}, what_if=True, cost=cost)
-    first, second = (write_plan(tmp_path / name, plan, document, cost) for name in ("first", "second"))
+    found = mail(prices=read_prices(prices))
+    first, second = (write_files(tmp_path / name, plan_files(found)) for name in ("first", "second"))
     assert [path.name for path in first] == [
         "plan.md", "plan.json", "plan.csv", "plan-years.csv", "what-if.csv", "prices.csv", "price-per-unit.csv",
-        "plan-basis.csv", "what-if.svg", "what-if.png",
+        "plan-sensitivity.csv", "plan-basis.csv", "what-if.svg", "what-if.png",
     ]  # fmt: skip
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    assert json.loads(first[1].read_text()) == document
+    assert json.loads(first[1].read_text()) == plan_document(found, what_if=True)
     assert "last that fits: 279,205" in (tmp_path / "first/what-if.svg").read_text()
     assert "box \\| of <disks>" in first[0].read_text()
 
 
-def test_a_retrieval_has_no_figure(tmp_path: Path) -> None:
-    plan = plan_retrieve(DR550, size_bytes=1 << 30)
-    names = [path.name for path in write_plan(tmp_path / "out", plan, plan_document(plan, {}))]
-    assert names == ["plan.md", "plan.json", "plan.csv", "plan-basis.csv"]
+def test_a_retrieval_has_no_figure() -> None:
+    assert list(plan_files(retrieve())) == [
+        "plan.md", "plan.json", "plan.csv", "plan-sensitivity.csv", "plan-basis.csv",
+    ]  # fmt: skip
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    plan = plan_retrieve(DR550, size_bytes=1 << 30)
     with pytest.raises(ResultsError, match=r"cannot write .*name another folder"):
-        write_plan(tmp_path / "file" / "out", plan, {})
+        write_files(tmp_path / "file" / "out", plan_files(retrieve()))
 
 
 def test_the_papers_examples_for_a_report(make_result: MakeResult, make_run: MakeRun) -> None:
@@ -160,6 +165,5 @@ def test_the_papers_examples_for_a_report(make_result: MakeResult, make_run: Mak
 
 
 def test_every_table_is_set_in_the_width_of_a_terminal() -> None:
-    plan = plan_video(DR550, cameras=100, bytes_per_second=1e9 / 3600, course=LoadCourse(2))
-    for table in plan_tables(plan, what_if=True):
+    for table in plan_tables(video(DR550, 1e9 / 3600), what_if=True):
         assert max(map(len, render_text(table, 120).splitlines())) <= 120

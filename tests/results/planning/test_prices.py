@@ -11,10 +11,12 @@ import pytest
 
 from archiver.values.errors import UsageError
 from results.planning.cost import PlanCost, plan_cost
-from results.planning.plan import LoadCourse, plan_mail, plan_retrieve, plan_video
+from results.planning.loads import LoadCourse
+from results.planning.measured_rates import measured_surface, published_surface
 from results.planning.prices import Demand, PriceList, bill, read_prices
-from results.planning.rate_surface import Range, measured_surface, published_surface
+from results.planning.rate_surface import Range
 from tests.results.conftest import MakeResult, MakeRun
+from tests.results.planning.plans import plan_mail, plan_retrieve, plan_video
 from tests.results.watched_run import phase_record
 
 IOMARK = json.loads(resources.files("results").joinpath("reference/mixed_workload.json").read_text())["iomark_vm"]

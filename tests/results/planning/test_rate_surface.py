@@ -9,7 +9,8 @@ import pytest
 
 from archiver.values.errors import ResultsError
 from results.model import Result
-from results.planning.rate_surface import BEYOND_MAX, Range, RateSurface, measured_surface, published_surface
+from results.planning.measured_rates import measured_surface, published_surface
+from results.planning.rate_surface import BEYOND_MAX, Range, RateSurface
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.watched_run import phase_record
 
@@ -90,7 +91,7 @@ def test_four_times_beyond_is_still_answered(small: RateSurface, size: int, obje
 
 
 def test_an_operation_that_was_not_measured_is_refused_by_name(small: RateSurface) -> None:
-    with pytest.raises(ResultsError, match=r"run run-1: it measured no retrieve .*measured: archive"):
+    with pytest.raises(ResultsError, match=r"run run-1: it measured no retrieve.*measured: archive"):
         small.rate("retrieve", 8 * KIB, 5)
 
 

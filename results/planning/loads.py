@@ -1,0 +1,192 @@
+"""The question of a plan as values: what is archived or retrieved, for how many years, and the limits of a platform.
+
+A request has everything that its answer depends on, apart from the measured rates. The command line makes it from its
+options, and any other program can make it in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from archiver.values.sizes import format_bytes, format_duration, format_size
+from results.planning.prices import PriceList
+
+HOUR_SECONDS = 3600.0
+YEAR_SECONDS = 365 * 24 * HOUR_SECONDS
+WINDOW_SECONDS = 8 * HOUR_SECONDS
+VIDEO_OBJECTS_PER_SESSION = 100  # of cameras, as in the paper's example
+
+
+# Names of the inputs for people, by the names of the fields below.
+INPUTS: Mapping[str, str] = {
+    "users": "users",
+    "messages": "messages of a user a day",
+    "mean_bytes": "mean size of a message",
+    "cameras": "cameras",
+    "bytes_per_second": "stream of a camera",
+    "objects_per_day": "objects a day",
+    "shares": "sizes and their share of the objects",
+    "full_bytes": "full backup",
+    "change_share": "change a day",
+    "full_every_days": "days from one full backup to the next",
+    "object_bytes": "size of an object",
+    "size_bytes": "size of what is retrieved",
+    "parallel": "retrievals at once",
+    "objects_per_session": "objects per session",
+    "window_seconds": "window",
+    "discovery_users": "users of a discovery",
+    "discovery_messages": "messages of each of them",
+    "film_bytes": "film",
+    "years": "years",
+    "growth_share": "growth a year",
+    "headroom_share": "headroom",
+    "retention_years": "retention",
+    "usable_bytes": "usable capacity of a platform",
+    "redundancy": "redundancy",
+    "objects_max": "objects of a platform at most",
+    "restore_seconds": "time to restore",
+    "restore_bytes": "restored",
+    "clients": "clients of each platform",
+    "retrieved_share": "retrieved a year",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCourse:
+    """The development of the load over the years."""
+
+    years: int  # for which platforms are bought
+    growth_share: float = 0.0  # growth of the load from one year to the next
+    headroom_share: float = 0.2  # part of its window and of its usable capacity that a platform keeps free
+    retention_years: float | None = None  # lock period, after which objects are removed; None: as long as the years
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformLimits:
+    """What one platform can hold, and how fast data must come back. A limit that is None decides nothing."""
+
+    usable_bytes: int | None = None  # usable capacity
+    redundancy: float = 1.0  # bytes stored for each byte kept, if ``usable_bytes`` has to hold copies or parity
+    objects_max: int | None = None  # objects
+    restore_seconds: float | None = None  # all platforms together retrieve ``restore_bytes`` within this time
+    restore_bytes: int | None = None  # None: a full backup, or everything that is kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailLoad:
+    """Mailboxes: a day's messages of every user, one session per user unless ``objects_per_session`` is given.
+
+    Discovery retrieves ``discovery_messages`` (default: a day's) of each of ``discovery_users``, with a session for
+    each user.
+    """
+
+    kind: ClassVar[str] = "mail"
+    users: int
+    messages: int
+    mean_bytes: int
+    window_seconds: float = WINDOW_SECONDS
+    objects_per_session: int | None = None
+    discovery_users: int = 1
+    discovery_messages: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoLoad:
+    """Cameras: an hour of every stream is archived within an hour, in objects of the largest measured size.
+
+    A film (default: an hour of one camera) is retrieved as a stream of such objects, one per session.
+    """
+
+    kind: ClassVar[str] = "video"
+    cameras: int
+    bytes_per_second: float
+    objects_per_session: int = VIDEO_OBJECTS_PER_SESSION
+    film_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrieveLoad:
+    """``parallel`` simultaneous retrievals of ``size_bytes`` each.
+
+    Up to the largest measured size it is one object. Above, it is a stream of objects of that size.
+    """
+
+    kind: ClassVar[str] = "retrieve"
+    size_bytes: int
+    parallel: int = 1
+    objects_per_session: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeLoad:
+    """Any mix of sizes. ``shares`` are (object bytes, share of the objects), which sum to 1."""
+
+    kind: ClassVar[str] = "size"
+    objects_per_day: int
+    shares: tuple[tuple[int, float], ...]
+    window_seconds: float = WINDOW_SECONDS
+    objects_per_session: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupLoad:
+    """Backups: everything at first and then every ``full_every_days``, on the other days what changed.
+
+    The window has to hold a full backup. ``object_bytes`` None: the largest measured size.
+    """
+
+    kind: ClassVar[str] = "backup"
+    full_bytes: int
+    change_share: float  # of ``full_bytes``, each day
+    full_every_days: int = 7
+    object_bytes: int | None = None
+    window_seconds: float = WINDOW_SECONDS
+    objects_per_session: int = 1
+
+    @property
+    def mean_share(self) -> float:
+        """The bytes of a mean day, relative to those of a full backup."""
+        return (1 + (self.full_every_days - 1) * self.change_share) / self.full_every_days
+
+
+PlannedLoad = MailLoad | VideoLoad | RetrieveLoad | SizeLoad | BackupLoad
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """Everything that a plan's answer depends on, apart from the measured rates."""
+
+    load: PlannedLoad
+    course: LoadCourse = LoadCourse(years=7)
+    limits: PlatformLimits = PlatformLimits()
+    clients: int | None = None  # clients of each platform; None: the fastest measured number
+    prices: PriceList | None = None
+    retrieved_share: float = 0.0  # of the objects kept, retrieved each year; only prices depend on it
+
+    @property
+    def question(self) -> Mapping[str, Any]:
+        """The inputs as plain JSON values, without those that are not given or that this kind of load ignores."""
+        values = asdict(self.load)
+        if not isinstance(self.load, RetrieveLoad):
+            values |= asdict(self.course) | asdict(self.limits) | {"clients": self.clients}
+            values |= {"retrieved_share": self.retrieved_share or None}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def written(field: str, value: Any) -> str:
+    """Return the value of an input with its unit, for people."""
+    if field == "shares":
+        return ", ".join(f"{format_size(size)} {share:.3g}" for size, share in value)
+    if field == "bytes_per_second":
+        return f"{format_bytes(value)}/s"
+    if field.endswith("_bytes"):
+        return format_size(value) if value < 1 << 20 else format_bytes(value)
+    if field.endswith("_share"):
+        return f"{value:.0%}"
+    if field.endswith("_seconds"):
+        return format_duration(value)
+    if field == "retention_years":
+        return format_duration(value * YEAR_SECONDS)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"

@@ -1,0 +1,235 @@
+"""The rates that a run measured, of whichever kind it was, and those of a published study.
+
+Rates of cells that were measured alone come first. A run of simultaneous workloads has them in its phase ``rates``. An
+operation that was measured alone nowhere has the rates of its workloads: clients in a closed loop, open loops and
+replays, each next to whatever went on at the same time. What a schedule or a trace offered is a lower bound of what the
+platform can do, so a plan from it errs on the slow side. Phases that missed a criterion, and void ones, give no rate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import resources
+
+from archiver.values.errors import ResultsError
+from results.database import RunDatabase
+from results.measures import RATE
+from results.model import CriterionResult, Latency, PartResult, Result
+from results.planning.disclosure import disclosed
+from results.planning.rate_surface import OpeningRequest, Range, RateCell, RateSurface
+from results.reference.published import NAME, PublishedCell, dr550
+from results.tables.headline import failed_conditions
+from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
+from results.units import NO_RESULTS, Unit, UnitKey, all_cells, cell_of, joined, one_sample
+from results.verdict import void_positions
+
+RATES_PHASE = "rates"
+REFERENCES = ("reference:dr550",)
+OFFERED = "what a schedule or a trace offered: the platform may be faster"
+_OPENING_REQUESTS: dict[str, OpeningRequest] = {"head-bucket": "head", "lock-config": "get"}  # by --session-open
+
+
+def published_surface(name: str) -> RateSurface:
+    """Return the rates of a published study by its name in ``REFERENCES``. Raises ResultsError for any other name."""
+    if name not in REFERENCES:
+        raise ResultsError(f"{name}: no such published study; there is {', '.join(REFERENCES)}")
+    text = resources.files("results").joinpath("reference", "dr550.json").read_text(encoding="utf-8")
+    steps = json.loads(text)["session_time_step_ms"]["per_objects_per_session"]
+    cells = [_published_cell(cell, steps[str(cell.objects_per_session)]) for cell in dr550().cells.values()]
+    return RateSurface(
+        source=NAME,
+        platform="DR550",
+        spread="half a step of the paper's session times (steps of 1 to 50 ms), and where it contradicts itself",
+        cells=_by_operation(cells),
+    )
+
+
+def measured_surface(database: RunDatabase) -> RateSurface:
+    """Return the rates that a run measured. Raises ResultsError if no phase finished, or none measured rates."""
+    run, results = database.run(), database.results()
+    if not results:
+        raise ResultsError(NO_RESULTS)
+    alone = list((all_cells(results) | rate_cells(results)).values())
+    times = stored_times(database)
+    cells = [_measured_cell(cell, times) for cell in alone]
+    operations = {cell.operation for cell in cells}
+    cells += [cell for cell in workload_cells(results, database.criteria()) if cell.operation not in operations]
+    if not cells:
+        raise ResultsError(
+            f"run {run.id}: every phase of it is void or missed a criterion, so nothing can be planned from it; plan "
+            "from a run of dr550, or from one whose criteria are met"
+        )
+    remarks = []
+    if run.shared_host:
+        remarks.append("client and server shared one machine: the plan compares, it tells no capacity")
+    if run.ended_at is None:
+        remarks.append("the run is under way, or was cut off: cells are missing")
+    if any(result.operation == "retrieve" and result.temperature != "cold" for result in results):
+        remarks.append("retrieved data was not known to be cold: from the platform's disks it may come slower")
+    return replace(
+        surface_of(cells, f"run {run.id}"),
+        platform=run.platform.name,
+        remarks=tuple(remarks),
+        opening_request=_OPENING_REQUESTS.get(run.settings.get("session_open", "")),
+        disclosure=disclosed(run),
+        is_run=True,
+    )
+
+
+def rate_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
+    """Return the rates that a scenario of simultaneous workloads measured one after another in a phase ``rates``.
+
+    Each measurement, as in each step of a search, is a repetition.
+    """
+    return joined(
+        cell_of(UnitKey(result.operation, result.object_bytes, result.objects_per_session, result.clients), result)
+        for result in results
+        if result.phase == RATES_PHASE and result.application and result.objects
+    )
+
+
+def workload_cells(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> list[RateCell]:
+    """Return the rates of workloads that ran at the same time as others, or to a schedule, one for each operation.
+
+    Of several scales the largest counts at which no criterion was missed. Copies of a workload (tiles) count together.
+    The slower of two workloads of the same operation, size, objects per session and clients comes last.
+    """
+    unfit = {each.position for each in criteria if not each.passed} | void_positions(results, criteria)
+    unfit |= {result.position for result in results if result.incomplete is not None}
+    fit = [
+        result
+        for result in results
+        if result.application
+        and result.phase != RATES_PHASE
+        and result.position not in unfit
+        and result.infrastructure is None
+        and not result.is_load
+    ]
+    largest: dict[tuple[str, str], float] = {}
+    for result in fit:
+        key = result.phase, result.application
+        largest[key] = max(largest.get(key, 0.0), result.scale or 0.0)
+    workloads: dict[tuple[str, str, int], dict[int, list[Result]]] = {}
+    for result in fit:
+        if (result.scale or 0.0) == largest[result.phase, result.application]:
+            phases = workloads.setdefault((result.phase, result.application, result.clients), {})
+            phases.setdefault(result.position, []).append(result)
+    applications: dict[int, dict[str, None]] = {}
+    for result in results:
+        applications.setdefault(result.position, {})[result.application] = None
+    cells = [cell for phases in workloads.values() for cell in _cells_of_workload(list(phases.values()), applications)]
+    return sorted(cells, key=lambda cell: -cell.objects_per_second.value)
+
+
+def _cells_of_workload(
+    phases: Sequence[Sequence[Result]], applications: Mapping[int, Iterable[str]]
+) -> Iterator[RateCell]:
+    """Yield the rate of each operation of one workload over its phases, which are its repetitions."""
+    first = phases[0][0]
+    operations = dict.fromkeys(part.operation for copies in phases for copy in copies for part in _parts(copy))
+    doubts = []
+    if len(operations) > 1:
+        doubts.append(f"measured in a mix of {', '.join(operations)}: alone it may be faster")
+    others = [name for name in applications[first.position] if name not in ("", first.application)]
+    if others:
+        doubts.append(f"measured next to {', '.join(others)}")
+    if first.offered is not None or first.replayed is not None:
+        doubts.append(OFFERED)
+    for operation in operations:
+        per_phase = [[part for copy in each for part in _parts(copy) if part.operation == operation] for each in phases]
+        objects = sum(part.objects for parts in per_phase for part in parts)
+        if objects:
+            mean_bytes = round(sum(part.bytes for parts in per_phase for part in parts) / objects)
+            key = UnitKey(operation, mean_bytes, first.objects_per_session, first.clients * len(phases[0]))
+            rates = [sum(part.objects_per_second for part in parts) for parts in per_phase]
+            unit = joined(
+                one_sample(key, number, {RATE.name: rate}, (0, 0), (RATE,), copies)
+                for number, (rate, copies) in enumerate(zip(rates, phases, strict=True), 1)
+            )[key]
+            cell = _measured_cell(unit, NO_TIMES)
+            yield replace(cell, doubts=(*cell.doubts, *doubts), first_byte_ms=None, session_p99_ms=None)
+
+
+def _parts(result: Result) -> Sequence[Result | PartResult]:
+    """Return the operations of a workload without its additional objects, or the workload itself if it has one."""
+    return [part for part in result.parts if part.name == part.operation] or [result]
+
+
+def surface_of(cells: Sequence[RateCell], source: str) -> RateSurface:
+    """Return the rates of these cells, without those in which nothing was done."""
+    is_repeated = any(cell.objects_per_second.low is not None for cell in cells)
+    return RateSurface(
+        source=source,
+        platform="",
+        spread="95% intervals over the repetitions"
+        if is_repeated
+        else "unknown: each cell was measured once; run again with --repeat 5",
+        cells=_by_operation(cell for cell in cells if cell.objects_per_second.value > 0),
+    )
+
+
+def exercise_surface(results: Sequence[Result], source: str) -> RateSurface | None:
+    """Return the rates of the phase ``rates`` alone. Returns None if these results have no such phase."""
+    cells = [_measured_cell(cell, NO_TIMES) for cell in rate_cells(results).values()]
+    return surface_of(cells, source) if cells else None
+
+
+def _by_operation(cells: Iterable[RateCell]) -> dict[tuple[str, int], dict[tuple[int, int], RateCell]]:
+    found: dict[tuple[str, int], dict[tuple[int, int], RateCell]] = {}
+    for cell in cells:
+        table = found.setdefault((cell.operation, cell.clients), {})
+        table[cell.object_bytes, cell.objects_per_session] = cell
+    return found
+
+
+def _measured_cell(cell: Unit, times: StoredTimes) -> RateCell:
+    found = cell.estimate
+    # The median may be outside the interval of the mean. The range includes both.
+    rate = Range(found.median)
+    if found.low is not None and found.high is not None:
+        rate = Range(found.median, min(found.low, found.median), max(found.high, found.median))
+    opened = _mean([result.session_open_ms for result in cell.results])
+    first_byte = _mean([result.first_byte_ms for result in cell.results])
+    return RateCell(
+        *cell.key[:4],
+        objects_per_second=rate,
+        doubts=cell.doubts,
+        session_p99_ms=_p99(times.over("session_service", cell.results)),
+        first_byte_ms=None if opened is None or first_byte is None else opened + first_byte,
+        first_byte_p99_ms=_p99(times.over("first_byte", cell.results)),
+        failed=failed_conditions(cell.results),
+        stored_bytes=max(result.store_bytes_before or result.archived_bytes_before for result in cell.results),
+    )
+
+
+def _published_cell(cell: PublishedCell, step_ms: float) -> RateCell:
+    """Return the cell with the range from the paper's rounding of session times."""
+    count, rate = cell.objects_per_session, cell.objects_per_second
+    session_ms = count / rate * 1000
+    rates = [count / (session_ms + shift) * 1000 for shift in (step_ms / 2, -step_ms / 2)]
+    doubts = []
+    if cell.contradicted_objects_per_second is not None:
+        rates.append(cell.contradicted_objects_per_second)
+        doubts.append(
+            f"the paper contradicts itself: it prints {cell.contradicted_objects_per_second:g} objects/s beside MB/s "
+            f"that are {rate:g}"
+        )
+    if cell.unreadable:
+        doubts.append(cell.unreadable)
+    return RateCell(
+        cell.operation, cell.object_bytes, count, 1, Range(rate, min(rates), max(rates)), doubts=tuple(doubts)
+    )
+
+
+def _mean(latencies: Sequence[Latency | None]) -> float | None:
+    """Return the mean over all values of the repetitions."""
+    known = [latency for latency in latencies if latency is not None and latency.count]
+    if not known:
+        return None
+    return sum(latency.mean * latency.count for latency in known) / sum(latency.count for latency in known)
+
+
+def _p99(latency: Latency | None) -> float | None:
+    return latency.p99 if latency is not None else None

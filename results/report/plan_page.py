@@ -1,0 +1,131 @@
+"""A plan as one HTML page: the answer, what it depends on most, its warnings, its inputs, and every table.
+
+The page has the style, the script and the tables of the report. It loads nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from archiver.values.sizes import format_bytes, format_duration
+from results.planning.answer import PlanAnswer
+from results.planning.figure import what_if_figure
+from results.planning.loads import INPUTS, written
+from results.planning.plan import Archiving, CapacityPlan
+from results.planning.rate_surface import Range
+from results.planning.tables import SENSITIVITY, plan_tables
+from results.report.inline_figures import figure_csv, inline_svg
+from results.report.page import data_uri, page, table_view
+from results.table import Table, settings_table
+
+_FIGURE = "figure-plan-what-if"
+_DOUBTS_FIRST = 3  # warnings next to the answer; the section of warnings has all of them
+
+
+@dataclass(frozen=True, slots=True)
+class _PlanFinding:
+    about: str
+    text: str
+    state: Literal["plain", "good", "care"] = "plain"  # style of the page
+
+
+def plan_page(found: PlanAnswer) -> str:
+    """Return the page of a plan. The same answer gives the same text."""
+    plan = found.plan
+    views = [table_view(table, {}) for table in plan_tables(found, what_if=plan.archiving is not None)]
+    return page(
+        "plan.html",
+        title=views[0]["table"].title,
+        source=plan.surface.source,
+        headline=_headline(plan),
+        findings=list(_findings(plan)),
+        warnings=[*plan.warnings, *plan.doubts, *(f"not answered: {reason}" for reason in plan.unanswered)],
+        drawing=None if plan.archiving is None else _drawing(plan.archiving, plan),
+        inputs=table_view(inputs_table(found), {}),
+        sensitivity=[view for view in views if view["name"] == SENSITIVITY],
+        views=[view for view in views if view["name"] != SENSITIVITY],
+    )
+
+
+def inputs_table(found: PlanAnswer) -> Table:
+    """Return the inputs of a plan, with units."""
+    inputs = {INPUTS[name]: written(name, value) for name, value in found.request.question.items()}
+    return settings_table("plan-inputs", "Inputs", {**inputs, "rates": found.plan.surface.source})
+
+
+def _headline(plan: CapacityPlan) -> str:
+    """Return the answer in one sentence."""
+    if plan.archiving is None:
+        assert plan.retrieval is not None
+        return f"Retrieving takes {_span(plan.retrieval.seconds, _seconds)}."
+    archiving = plan.archiving
+    last = archiving.last_year
+    count = last.platforms.value
+    return (
+        f"{count:,.0f} platform{'' if count == 1 else 's'} with {archiving.clients:,} "
+        f"client{'' if archiving.clients == 1 else 's'} each are needed by year {last.year}; "
+        f"{last.decided_by.reason} decides."
+    )
+
+
+def _findings(plan: CapacityPlan) -> Iterator[_PlanFinding]:
+    """Yield the numbers of the answer, where their ranges come from, and the first warnings."""
+    if plan.archiving is not None:
+        yield from _archiving_findings(plan.archiving)
+    if plan.single is not None:
+        yield _PlanFinding("one object back", _span(plan.single.milliseconds_per_object.times(1 / 1000), _seconds))
+    if plan.retrieval is not None:
+        yield _PlanFinding(f"{plan.retrieval.what} back", _span(plan.retrieval.seconds, _seconds))
+    yield _PlanFinding("range", plan.surface.spread)
+    for warning in (*plan.warnings, *plan.doubts)[:_DOUBTS_FIRST]:
+        yield _PlanFinding("warning", warning, "care")
+    for reason in plan.unanswered:
+        yield _PlanFinding("not answered", reason, "care")
+
+
+def _archiving_findings(archiving: Archiving) -> Iterator[_PlanFinding]:
+    last, load = archiving.last_year, archiving.load
+    yield _PlanFinding("platforms", f"{_span(last.platforms, _count)}, in year {last.year}")
+    needs = "; ".join(f"{need.reason} {need.exact.value:,.2f}" for need in last.needs)
+    yield _PlanFinding("platforms, before rounding", needs)
+    seconds = archiving.seconds
+    yield _PlanFinding(
+        f"to archive {load.a_period}",
+        f"{_span(seconds, _seconds)} on one platform, {seconds.value / load.window_seconds:.0%} of the window",
+        "good" if archiving.fits(seconds.value) else "plain",
+    )
+    stored = format_bytes(archiving.stored_bytes(last))
+    yield _PlanFinding("kept", f"{format_bytes(last.bytes_kept)} after {last.year} years; {stored} on each platform")
+    if archiving.restore is not None:
+        restored = archiving.restored_bytes(last)
+        seconds = archiving.restore.seconds_per_byte.times(restored / last.platforms.value)
+        yield _PlanFinding(f"to restore {format_bytes(restored)}", f"{_span(seconds, _seconds)} on all platforms")
+
+
+def _drawing(archiving: Archiving, plan: CapacityPlan) -> dict[str, Any]:
+    figure = what_if_figure(archiving, plan.surface)
+    return {
+        "name": _FIGURE,
+        "title": figure.get_suptitle(),
+        "svg": inline_svg(_FIGURE, figure),
+        "csv": data_uri("text/csv", figure_csv(figure)),
+    }
+
+
+def _span(found: Range, written: Any) -> str:
+    """Return a value with its range, if that is known and not the value alone."""
+    if found.low is None or found.high is None or found.low == found.high:
+        return str(written(found.value))
+    return f"{written(found.value)} ({written(found.low)} to {written(found.high)})"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _seconds(value: float) -> str:
+    if value < 1:
+        return f"{value * 1000:,.1f} ms"
+    return f"{value:,.1f} s" if value < 120 else format_duration(value)
