@@ -16,6 +16,7 @@ from results.database import RunDatabase, StoredRun
 from results.doubts import ages, doubts, drifts, origin, resumed
 from results.mixed.workloads import lone_rates_table
 from results.model import Result
+from results.planning.disclosure import disclosed
 from results.replay.contents import REPORT_TABLES, replay_document
 from results.replay.trials import replay_run
 from results.replay.verdicts import run_verdict
@@ -42,6 +43,7 @@ def document(database: RunDatabase) -> dict[str, Any]:
         "backend": run.backend,
         "platform": asdict(run.platform),
         "hosts": _hosts(run),
+        "disclosure": None if (disclosure := disclosed(run)) is None else disclosure.document,
         "settings": run.settings,
         "location": run.location,
         "command_line": run.command_line,

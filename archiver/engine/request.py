@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -123,6 +124,7 @@ class RunRequest:
     out_dir: Path | None  # None: in the home folder
     op_log_dir: Path | None
     metrics_port: int | None
+    disclosure: Mapping[str, Any] | None = None  # tested configuration, in the user's own words; None: not disclosed
     dry_run: bool
     as_json: bool
     tables: tuple[str, ...]  # names of the tables to print; empty: the most important

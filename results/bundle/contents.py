@@ -17,6 +17,7 @@ from archiver.values.errors import UsageError
 from results.bundle.audit import TRACES
 from results.database import VERSION, RunDatabase
 from results.model import Replayed, Result
+from results.planning.disclosure import disclosed, disclosure_tables
 from results.planning.prices import Demand, PriceList, bill, read_prices
 from results.replay.price import priced
 from results.replay.trials import ReplayedRun
@@ -41,10 +42,11 @@ _OF_THE_RUN = (
 def environment_document(database: RunDatabase) -> dict[str, Any]:
     """Return environment.json: tools, platform and settings of the measurement, and the bundle's Archiver version."""
     run = database.run()
-    stored = asdict(run)
+    stored, disclosure = asdict(run), disclosed(run)
     return {
         "bundle_made_by": {"archiver": version.VERSION, "database_version": VERSION},
         "run": {name: stored[name] for name in _OF_THE_RUN} | {"shared_host": int(run.shared_host)},
+        "disclosure": None if disclosure is None else disclosure.document,
         "scenario": json.loads(run.scenario_json),
     }
 
@@ -118,6 +120,7 @@ def report_texts(
         *build_tables(database.results(), watched),
         *(mixed_tables(mixed) if mixed is not None else ()),
         *worker_tables(database),
+        *disclosure_tables(database),
         *([audits_table(audits)] if audits else ()),
     ]
     title = f"# {document['scenario']} on {document['platform']['name']}: run {document['run']}"

@@ -21,6 +21,7 @@ from results.database import RunDatabase, StoredRun
 from results.doubts import doubts, drifts
 from results.measures import CELL_MEASURES, MEASURES, OBJECT_TIMES, RATE, Measure
 from results.model import Result
+from results.planning.disclosure import Disclosure, disclosed
 from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.units import (
     CLIENT_SHARE_MAX,
@@ -87,6 +88,11 @@ class Side:
     @property
     def protocol(self) -> str:
         return self.runs[0].row.platform.protocol
+
+    @property
+    def disclosure(self) -> Disclosure | None:
+        """The tested configuration, as the first run that has one discloses it."""
+        return next(filter(None, (disclosed(run.row) for run in self.runs)), None)
 
     @property
     def repetitions(self) -> int:

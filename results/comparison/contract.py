@@ -116,6 +116,7 @@ def _side_document(side: Side) -> dict[str, Any]:
         "durability": platform.durability,
         "shared_host": side.runs[0].row.shared_host,
         "repetitions": side.repetitions,
+        "disclosure": None if side.disclosure is None else side.disclosure.document,
         "runs": [{"run": run.id, "comparison": run.row.comparison, "doubts": list(run.doubts)} for run in side.runs],
     }
 

@@ -28,6 +28,7 @@ from results.comparison.power import POWER
 from results.comparison.ratio_cells import percent, rounded
 from results.comparison.ratios import VERDICTS, Ratio
 from results.measures import P50, P99, RATE, SESSION, Measure
+from results.planning.disclosure import disclosure_table
 from results.statistics import PAIRS_MIN
 from results.table import Column, Table, TableSpec
 
@@ -36,9 +37,10 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 
 def comparison_tables(comparison: Comparison, forms: Sequence[Form] = ("rates",)) -> list[Table]:
-    """Return the platforms, the ratios in these forms, and each further platform's differences and latencies.
+    """Return the platforms, the ratios in these forms, each further platform's differences and latencies, and the
+    disclosed configurations.
 
-    Each table marks runs that were compared by force.
+    Each table of measurements marks runs that were compared by force.
     """
     of_all: Mapping[Form, Callable[[Comparison, Kind], Table]] = {"rates": rates_table, "matrix": matrix_table}
     of_each: Mapping[Form, Callable[[Comparison, Kind, int], Table]] = {"percent": percent_table, "times": times_table}
@@ -66,8 +68,8 @@ def comparison_tables(comparison: Comparison, forms: Sequence[Form] = ("rates",)
             if not comparison.is_one_protocol(index)
         ),
     ]
-    tables = [table for table in tables if table.rows]
-    return [_marked_as_forced(table, comparison) for table in tables]
+    marked = [_marked_as_forced(table, comparison) for table in tables if table.rows]
+    return [*marked, disclosure_table({side.label: side.disclosure for side in comparison.sides})]
 
 
 def forced_sentence(comparison: Comparison) -> str:

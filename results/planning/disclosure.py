@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from archiver.values.errors import UsageError
-from results.database import StoredRun
+from results.database import RunDatabase, StoredRun
 from results.planning.prices import key_and_reason
 from results.table import Cell, Column, Table, TableSpec
 
@@ -102,6 +102,12 @@ def disclosed(run: StoredRun) -> Disclosure | None:
     return None if given is None else msgspec.convert(given, Disclosure)
 
 
+def disclosure_tables(database: RunDatabase) -> list[Table]:
+    """Return the configuration of a run in one table. Returns no table for a run that measured nothing."""
+    run = database.run()
+    return [disclosure_table({run.platform.name: disclosed(run)})] if database.finished() and run.request else []
+
+
 def disclosure_table(platforms: Mapping[str, Disclosure | None]) -> Table:
     """Return the configuration of each platform in a column of its own. If none is disclosed, one row says so."""
     facts = {name: {} if each is None else each.document for name, each in platforms.items()}
@@ -128,7 +134,7 @@ def _of(name: str) -> Any:
 def _text(value: Any) -> str:
     if value is None:
         return NOT_DISCLOSED
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
+    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
 
 
 def _wrong(found: Disclosure) -> Iterator[str]:

@@ -14,7 +14,8 @@ from archiver.values.sizes import format_bytes, format_duration, format_size
 from results.planning.prices import PriceList
 
 HOUR_SECONDS = 3600.0
-YEAR_SECONDS = 365 * 24 * HOUR_SECONDS
+DAY_SECONDS = 24 * HOUR_SECONDS
+YEAR_SECONDS = 365 * DAY_SECONDS
 WINDOW_SECONDS = 8 * HOUR_SECONDS
 VIDEO_OBJECTS_PER_SESSION = 100  # of cameras, as in the paper's example
 

@@ -16,6 +16,7 @@ from results.planning.answer import PlanAnswer
 from results.planning.cost import PlanCost
 from results.planning.disclosure import disclosure_table
 from results.planning.loads import (
+    DAY_SECONDS,
     HOUR_SECONDS,
     LoadCourse,
     MailLoad,
@@ -410,10 +411,12 @@ def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
 def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
     """Yield the platforms, every need for them, and what they keep. The years are those of the plan."""
     course, limits, last = archiving.course, archiving.limits, archiving.last_year
+    restore = archiving.restore.rates if archiving.restore is not None else ()
+    every_cell = [cell for rate in (*archiving.rates, *restore) for cell in rate.cells]
     yield (
         Cell("platforms needed"),
         *_counts(last.platforms),
-        Cell(f"in year {last.year}; decided by {last.decided_by.reason}{_failed(_cells_of(archiving))}"),
+        Cell(f"in year {last.year}; decided by {last.decided_by.reason}{_failed(every_cell)}"),
     )
     free = f"{course.headroom_share:.0%} kept free"
     because = {
@@ -524,12 +527,16 @@ def _times(seconds: Range) -> tuple[Cell, Cell, Cell]:
 
 
 def _time(seconds: float | None) -> Cell:
-    """Return the time in milliseconds below a second, with decimals below two minutes."""
-    if seconds is None:
-        return Cell(NOT_MEASURED)
+    return Cell(NOT_MEASURED if seconds is None else readable_time(seconds))
+
+
+def readable_time(seconds: float) -> str:
+    """Return a time in milliseconds below a second, with decimals below two minutes, in whole hours from two days."""
     if seconds < 1:
-        return Cell(f"{seconds * 1000:,.1f} ms")
-    return Cell(f"{seconds:,.1f} s" if seconds < 120 else format_duration(seconds))
+        return f"{seconds * 1000:,.1f} ms"
+    if seconds < 120:
+        return f"{seconds:,.1f} s"
+    return format_duration(seconds if seconds < 2 * DAY_SECONDS else round(seconds / HOUR_SECONDS) * HOUR_SECONDS)
 
 
 def _milliseconds(found: Range | None) -> tuple[Cell, ...]:

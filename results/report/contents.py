@@ -22,6 +22,7 @@ from results.figures.resources import RESOURCE_FIGURES, build_resource_figures
 from results.figures.run_course import RUN_COURSE, build_course_figure
 from results.figures.session_time import build_session_time_figures
 from results.model import CheckRecord, Result
+from results.planning.disclosure import disclosure_tables
 from results.planning.measured_rates import measured_surface
 from results.planning.prices import PriceList
 from results.planning.tables import bill_table, examples_table, unit_price_table
@@ -148,7 +149,7 @@ def build_report(
     )
     distributions = cell_distributions(database, cells)
     named = [
-        Section("configuration", "Objective and configuration", **_configuration(run, facts)),
+        Section("configuration", "Objective and configuration", **_configuration(database, run, facts)),
         _measured(
             "objects", "Objects/s: archive and retrieve", tables, drawings, ("archive-objects", "retrieve-objects")
         ),
@@ -318,10 +319,11 @@ def _resources(seen: Sequence[KeyFinding], tables: Mapping[str, Table], drawings
     return section if section.is_empty else replace(section, words=limits, tables=tuple(tables_first))
 
 
-def _configuration(run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
+def _configuration(database: RunDatabase, run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
     settings = [
         settings_table("facts", "This run", dict(flat(facts))),
         settings_table("platform", "Platform profile", dict(flat(asdict(run.platform)))),
+        *disclosure_tables(database),
         settings_table("lock-settings", "Settings, locks and guards", dict(flat(run.settings))),
         settings_table("host", "Client's host and versions", dict(flat(run.host))),
     ]

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from archiver.values.sizes import format_bytes, format_duration
+from archiver.values.sizes import format_bytes
 from results.planning.answer import PlanAnswer
 from results.planning.figure import what_if_figure
 from results.planning.loads import INPUTS, written
 from results.planning.plan import Archiving, CapacityPlan
 from results.planning.rate_surface import Range
-from results.planning.tables import SENSITIVITY, plan_tables
+from results.planning.tables import SENSITIVITY, plan_tables, readable_time
 from results.report.inline_figures import figure_csv, inline_svg
 from results.report.page import data_uri, page, table_view
 from results.table import Table, settings_table
@@ -59,7 +59,7 @@ def _headline(plan: CapacityPlan) -> str:
     """Return the answer in one sentence."""
     if plan.archiving is None:
         assert plan.retrieval is not None
-        return f"Retrieving takes {_span(plan.retrieval.seconds, _seconds)}."
+        return f"Retrieving takes {_span(plan.retrieval.seconds, readable_time)}."
     archiving = plan.archiving
     last = archiving.last_year
     count = last.platforms.value
@@ -75,9 +75,9 @@ def _findings(plan: CapacityPlan) -> Iterator[_PlanFinding]:
     if plan.archiving is not None:
         yield from _archiving_findings(plan.archiving)
     if plan.single is not None:
-        yield _PlanFinding("one object back", _span(plan.single.milliseconds_per_object.times(1 / 1000), _seconds))
+        yield _PlanFinding("one object back", _span(plan.single.milliseconds_per_object.times(1 / 1000), readable_time))
     if plan.retrieval is not None:
-        yield _PlanFinding(f"{plan.retrieval.what} back", _span(plan.retrieval.seconds, _seconds))
+        yield _PlanFinding(f"{plan.retrieval.what} back", _span(plan.retrieval.seconds, readable_time))
     yield _PlanFinding("range", plan.surface.spread)
     for warning in (*plan.warnings, *plan.doubts)[:_DOUBTS_FIRST]:
         yield _PlanFinding("warning", warning, "care")
@@ -93,7 +93,7 @@ def _archiving_findings(archiving: Archiving) -> Iterator[_PlanFinding]:
     seconds = archiving.seconds
     yield _PlanFinding(
         f"to archive {load.a_period}",
-        f"{_span(seconds, _seconds)} on one platform, {seconds.value / load.window_seconds:.0%} of the window",
+        f"{_span(seconds, readable_time)} on one platform, {seconds.value / load.window_seconds:.0%} of the window",
         "good" if archiving.fits(seconds.value) else "plain",
     )
     stored = format_bytes(archiving.stored_bytes(last))
@@ -101,7 +101,7 @@ def _archiving_findings(archiving: Archiving) -> Iterator[_PlanFinding]:
     if archiving.restore is not None:
         restored = archiving.restored_bytes(last)
         seconds = archiving.restore.seconds_per_byte.times(restored / last.platforms.value)
-        yield _PlanFinding(f"to restore {format_bytes(restored)}", f"{_span(seconds, _seconds)} on all platforms")
+        yield _PlanFinding(f"to restore {format_bytes(restored)}", f"{_span(seconds, readable_time)} on all platforms")
 
 
 def _drawing(archiving: Archiving, plan: CapacityPlan) -> dict[str, Any]:
@@ -123,9 +123,3 @@ def _span(found: Range, written: Any) -> str:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def _seconds(value: float) -> str:
-    if value < 1:
-        return f"{value * 1000:,.1f} ms"
-    return f"{value:,.1f} s" if value < 120 else format_duration(value)

@@ -20,7 +20,9 @@ from results.opened import opened
 from results.planning.answer import PlanAnswer, answer
 from results.planning.documents import plan_document, plan_files, plan_text, write_files
 from results.planning.loads import (
+    DAY_SECONDS,
     VIDEO_OBJECTS_PER_SESSION,
+    YEAR_SECONDS,
     BackupLoad,
     LoadCourse,
     MailLoad,
@@ -39,8 +41,6 @@ from results.planning.size_histogram import read_size_histogram
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _WIDTH = 120
-_DAY_SECONDS = 86_400.0
-_YEAR_SECONDS = 365 * _DAY_SECONDS
 PAGE_NAME = "plan.html"
 
 
@@ -287,7 +287,7 @@ def plan_request(kind: str, given: Mapping[str, Any]) -> PlanRequest:
     return PlanRequest(
         load=load,
         course=LoadCourse(
-            given["years"], given["growth"], given["headroom"], None if retention is None else retention / _YEAR_SECONDS
+            given["years"], given["growth"], given["headroom"], None if retention is None else retention / YEAR_SECONDS
         ),
         limits=PlatformLimits(
             usable_bytes=given["usable"],
@@ -362,7 +362,7 @@ def _mix(given: Mapping[str, Any]) -> SizeLoad:
 
 
 def _backup(given: Mapping[str, Any]) -> BackupLoad:
-    days, object_size = given["full_every"] / _DAY_SECONDS, given["object_size"]
+    days, object_size = given["full_every"] / DAY_SECONDS, given["object_size"]
     if days < 1 or days != int(days):
         raise UsageError(f"--full-every: {days:g} days; write whole days, such as 7d")
     return BackupLoad(
@@ -394,7 +394,7 @@ def _size(option: str, size_bytes: int) -> int:
 
 
 def _window(seconds: float) -> float:
-    if not 0 < seconds <= _DAY_SECONDS:
+    if not 0 < seconds <= DAY_SECONDS:
         raise UsageError(f"--window: {seconds:g} s is no part of a day, whose objects it takes; write one such as 8h")
     return seconds
 

@@ -20,6 +20,7 @@ from results.doubts import doubts
 from results.mixed.reference_tile import read_reference, reference_document
 from results.mixed.tiles import tile_scales
 from results.opened import opened
+from results.planning.disclosure import disclosure_tables
 from results.planning.prices import PriceList, read_prices
 from results.replay.price import priced
 from results.report.mixed_contents import WorkloadsShown, mixed_run
@@ -182,7 +183,7 @@ def _write(
         paths = write_json(folder, _document(database))
     elif form == "csv":
         audits = database.audits()
-        further = [*worm_tables(database), *worker_tables(database)]
+        further = [*worm_tables(database), *worker_tables(database), *disclosure_tables(database)]
         paths = write_csv(folder, _document(database), watched(database), audits, further, mixed)
     else:
         data = _document(database)
@@ -194,7 +195,7 @@ def _write(
             shares_machine=data["shared_host"],
             watched=watched(database),
             audits=database.audits(),
-            further=[*worm_tables(database), *worker_tables(database)],
+            further=[*worm_tables(database), *worker_tables(database), *disclosure_tables(database)],
             mixed=mixed,
         )
     click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}")

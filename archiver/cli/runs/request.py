@@ -21,6 +21,7 @@ from archiver.engine.request import (
 from archiver.values.errors import UsageError
 from archiver.values.retention import Guards, RetentionMode, RetentionWish
 from archiver.values.sizes import parse_size
+from results.planning.disclosure import read_disclosure
 from scenarios.ad_hoc import AdHoc, ad_hoc_text
 
 _Value = TypeVar("_Value")
@@ -81,7 +82,10 @@ def replay_request(given: Mapping[str, Any]) -> ReplayRequest:
 def run_request(
     given: Mapping[str, Any], *, scenario: ScenarioRequest | None = None, replay: ReplayRequest | None = None
 ) -> RunRequest:
-    """Return the request to carry out a scenario or traces. Raises UsageError for an invalid DEVICE=VALUE."""
+    """Return the request to carry out a scenario or traces.
+
+    Raises UsageError for an invalid DEVICE=VALUE, or for a disclosure that cannot be read.
+    """
     mode = given["retention_mode"]
     return RunRequest(
         scenario=scenario,
@@ -138,6 +142,7 @@ def run_request(
         out_dir=given["out"],
         op_log_dir=given["op_log"],
         metrics_port=given["metrics_port"],
+        disclosure=None if given["disclose"] is None else read_disclosure(given["disclose"]).document,
         dry_run=given["dry_run"],
         as_json=given["as_json"],
         tables=given["tables"],

@@ -278,6 +278,12 @@ def _instead(option: str, args: Sequence[str]) -> str:
     metavar="PORT",
     help="Serve the run's progress at http://127.0.0.1:PORT/metrics, for Prometheus.",
 )
+@click.option(
+    "--disclose",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="TOML of the tested configuration, for every report of this run; docs/disclosure.md has the form.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
 @tables_option
 @click.option("--quiet", is_flag=True, help="No progress and no tables.")

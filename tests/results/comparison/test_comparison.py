@@ -394,13 +394,25 @@ def test_platforms_stand_side_by_side_with_ratios_to_the_first(three: Comparison
 
 def test_what_the_verdicts_rest_on_is_a_table_per_platform(three: Comparison) -> None:
     assert [table.name for table in comparison_tables(three)] == [
-        "platforms", "comparison", "differences-1", "differences-2", "latencies-1", "latencies-2",
+        "platforms", "comparison", "differences-1", "differences-2", "latencies-1", "latencies-2", "disclosure",
     ]  # fmt: skip
     rows = [[cell.text for cell in row] for row in differences_table(three, "cell", 1).rows]
     assert [row[8] for row in rows] == ["no difference shown", "better", "no difference shown"]
     for table in comparison_tables(three):  # whatever is in it can be set
         assert render_text(table)
         assert render_csv(table)
+
+
+def test_the_disclosed_configurations_are_next_to_each_other(three: Comparison) -> None:
+    first, *others = three.sides
+    row = replace(first.runs[0].row, request=json.dumps({"disclosure": {"nodes": 4}}))
+    disclosing = replace(first, runs=(replace(first.runs[0], row=row), *first.runs[1:]))
+    found = replace(three, sides=(disclosing, *others))
+    table = comparison_tables(found)[-1]
+    nodes = next(line for line in table.rows if line[0].text == "nodes")
+    assert [cell.text for cell in nodes[1:]] == ["4", "not disclosed", "not disclosed"]
+    platforms = comparison_document(found)["platforms"]
+    assert [each["disclosure"] for each in platforms] == [{"nodes": 4}, None, None]
 
 
 def test_the_doubts_of_every_run_are_led_by_its_platform(three: Comparison) -> None:
@@ -413,7 +425,7 @@ def test_the_document_has_every_number_under_a_name_with_its_unit(three: Compari
     assert document["interleaved"] is True
     assert document["platforms"][1] == {
         "label": "versitygw", "platform": "versitygw", "protocol": "s3", "version": "1", "durability": "fsync",
-        "shared_host": True, "repetitions": 3,
+        "shared_host": True, "repetitions": 3, "disclosure": None,
         "runs": [{"run": "run-versitygw-s3", "comparison": "together", "doubts": ["acknowledged from memory"]}],
     }  # fmt: skip
     small, large, read = document["cells"]

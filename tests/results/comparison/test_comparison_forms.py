@@ -102,7 +102,8 @@ def forced(make_run: MakeRun) -> Comparison:
 
 
 def test_what_was_compared_by_force_is_marked_in_every_table(forced: Comparison) -> None:
-    tables = comparison_tables(forced, FORMS)
+    *tables, disclosed = comparison_tables(forced, FORMS)
+    assert disclosed.name == "disclosure"
     assert [table.name for table in tables] == [
         "platforms", "comparison", "percent-1", "times-1", "matrix", "differences-1", "latencies-1",
     ]  # fmt: skip

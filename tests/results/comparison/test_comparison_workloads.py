@@ -231,7 +231,7 @@ def test_cells_and_workloads_of_one_run_are_both_compared(tiles: TileRun, make_r
     names = [table.name for table in comparison_tables(comparison, ("percent",))]
     assert names == [
         "platforms", "percent-1", "workloads-percent-1", "differences-1", "latencies-1", "workloads-differences-1",
-        "workloads-responses-1",
+        "workloads-responses-1", "disclosure",
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archiver.cli import main
-from archiver.cli.answers.plan import parse_share, parse_stream_rate
+from archiver.cli.answers.plan import parse_redundancy, parse_share, parse_stream_rate
 from results.database import VERSION
 from tests.support.commands import archiver
 from tests.support.documented import ROOT, words_of, written_commands
@@ -74,6 +74,7 @@ def test_a_real_run_answers_with_what_it_measured(home: Path, tmp_path: Path) ->
     assert said.stdout.startswith("retrieve: EXTRAPOLATED: ")
     assert "no longer fits" in said.stdout
     assert (tmp_path / "out" / "what-if.png").stat().st_size > 10_000
+    assert said.stdout.endswith(f"{tmp_path}/out/plan.html: 11 files\n")
     assert home.exists()
 
 
@@ -99,8 +100,8 @@ def test_every_command_of_the_page_runs(line: str) -> None:
 
 
 def test_every_option_that_the_page_names_exists() -> None:
-    described = "".join(plan(name, "--help").output for name in ("mail", "video", "retrieve", "size"))
-    named = set(re.findall(r"`(--[a-z-]+)", (ROOT / PAGE).read_text())) - {"--repeat", "--session-open"}
+    described = "".join(plan(name, "--help").output for name in ("mail", "video", "retrieve", "size", "backup"))
+    named = set(re.findall(r"`(--[a-z-]+)", (ROOT / PAGE).read_text())) - {"--repeat", "--session-open", "--disclose"}
     assert len(named) > 5
     assert all(f"{option} " in described for option in named), named
 
@@ -131,6 +132,14 @@ def test_every_option_that_the_page_names_exists() -> None:
         (("video", "--cameras", "3", "--stream-rate", "0.28Mb/s", *DR550), 2, "Mb may be bits or bytes"),
         (("video", "--cameras", "3", "--stream-rate", "0MB/s", *DR550), 2, "archives nothing"),
         (("video", "--cameras", "3", "--gigabytes-per-hour", "nan", *DR550), 2, "write a number above 0"),
+        ((*MAIL, "--usable", "0", *DR550), 2, "usable capacity: 0 is not possible"),
+        ((*MAIL, "--redundancy", "0.5", *DR550), 2, "write a number of copies, such as 2, or an erasure code"),
+        ((*MAIL, "--restore", "1TB", *DR550), 2, "--restore-within says in which time: give both"),
+        ((*MAIL, "--clients", "4", *DR550), 1, "measured no archive with 4 clients (measured: 1 client)"),
+        ((*MAIL, "--retention", "5", *DR550), 2, "a duration needs a unit"),
+        (("backup", "--full", "1TB", "--full-every", "36h", *DR550), 2, "--full-every: 1.5 days; write whole days"),
+        (("backup", "--full", "0", *DR550), 2, "--full 0: nothing has that size"),
+        (("backup", "--full", "1TB", "--change", "200%", *DR550), 2, "a change of 200% a day is not possible"),
         (("retrieve", "--size", "0", *DR550), 2, "--size 0: nothing has that size"),
         (("retrieve", "--size", "1KiB", *DR550), 1, "lies more than 4 times beyond"),
         ((*SIZE, "no-such.csv", *DR550), 2, "does not exist"),
@@ -175,6 +184,35 @@ def test_a_run_that_cannot_be_read_is_named(home: Path) -> None:
 )
 def test_a_streams_rate_is_bytes_per_second(text: str, rate: float) -> None:
     assert parse_stream_rate(text) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(("text", "factor"), [("2", 2.0), ("4+2", 1.5), (" 8 + 3 ", 1.375), ("1.2", 1.2), ("5+0", 1.0)])
+def test_redundancy_is_copies_or_an_erasure_code(text: str, factor: float) -> None:
+    assert parse_redundancy(text) == factor
+    for wrong in ("0", "0.9", "4+", "+2", "0+2", "4-2", "twice"):
+        with pytest.raises(ValueError, match="number of copies"):
+            parse_redundancy(wrong)
+
+
+def test_options_change_the_question_and_its_answer() -> None:
+    """6.7 TB and 328.5 million objects a year are kept for two years, on platforms of 8 TB that hold parity as well."""
+    asked = ("--retention", "2y", "--usable", "8TB", "--redundancy", "4+1", "--headroom", "0%", "--growth", "0%")
+    found = answers(*MAIL, *asked, "--objects-max", "100000000", "--restore-within", "30d", "--restore", "1TB", *DR550)
+    assert found["question"]["retention_years"] == 2.0
+    assert found["question"]["redundancy"] == 1.25
+    assert found["bytes_kept_at_end_of_retention"] == pytest.approx(2 * 900_000 * (20 << 10) * 365)
+    needs = {need["reason"]: need["exact"]["value"] for need in found["years"][-1]["needs"]}
+    assert needs["capacity"] == pytest.approx(13.455e12 * 1.25 / 8e12, rel=1e-3)
+    assert needs["objects"] == pytest.approx(6.57)
+    assert set(needs) == {"archive rate", "capacity", "objects", "restore time"}
+    assert (found["decided_by"], found["platforms"]["value"]) == ("objects", 7)
+
+
+def test_a_backup_is_planned_from_the_papers_rates() -> None:
+    found = answers("backup", "--full", "100GB", "--window", "24h", "--retention", "90d", "--usable", "1TB", *DR550)
+    assert found["archive_seconds"]["value"] == pytest.approx(100e9 / 5.18 / (1 << 20))
+    assert found["bytes_kept_at_end_of_retention"] == pytest.approx(90 * 100e9 * (1 + 6 * 0.03) / 7, rel=1e-4)
+    assert (found["decided_by"], found["platforms"]["value"]) == ("capacity", 2)
 
 
 @pytest.mark.parametrize("text", ["0.28MB", "0.28", "Mb/s", "1Mb/s", "1Mib/s", "1parsec/s", "-1MB/s", "1 MB per s"])

@@ -1,0 +1,93 @@
+"""The tested configuration as it is disclosed: read strictly, and shown with what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from archiver.values.errors import UsageError
+from results.planning.disclosure import (
+    NOT_DISCLOSED,
+    Disclosure,
+    disclosed,
+    disclosure_table,
+    disclosure_tables,
+    read_disclosure,
+)
+from tests.results.conftest import MakeResult, MakeRun
+from tests.results.watched_run import phase_record
+from tests.support.documented import ROOT
+
+EXAMPLE = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs/disclosure.md").read_text(), re.MULTILINE | re.DOTALL)[0]
+
+
+def read(folder: Path, text: str) -> Disclosure:
+    path = folder / "system.toml"
+    path.write_text(text)
+    return read_disclosure(path)
+
+
+def test_the_example_of_the_page_discloses_every_fact(tmp_path: Path) -> None:
+    found = read(tmp_path, EXAMPLE)
+    assert set(found.document) == set(Disclosure.__struct_fields__)
+    assert found.usable_bytes == 290 * 10**12
+    json.dumps(found.document)
+    table = disclosure_table({"minio": found})
+    assert len(table.rows) == len(Disclosure.__struct_fields__)
+    assert NOT_DISCLOSED not in [row[1].text for row in table.rows]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('sytem = "x"', "unknown key 'sytem'; the keys are system, nodes, processors"),
+        ('raw_tb = "384 TB"', "raw_tb: Expected `float"),
+        ("raw_tb = -1.0", "raw_tb: -1 is not possible"),
+        ("raw_tb = inf", "raw_tb: inf is not possible"),
+        ("nodes = 0", "nodes: 0 is not possible"),
+        ("raw_tb = 100.0\nusable_tb = 101.0", "usable_tb: 101 is more than raw_tb, 100"),
+        ("usable_tb = 100.0\nused_tb = 200.0", "used_tb: 200 is more than usable_tb, 100"),
+        ('firmware = " "', "firmware: it is empty"),
+        ("list_price = 5.0", "currency: a list price has one"),
+        ('price_date = "yesterday"', "price_date: Invalid RFC3339"),
+        ("[", "not TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_key(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(tmp_path, text)
+    assert words in str(refused.value)
+    assert "system.toml" in str(refused.value)
+
+
+def test_an_empty_platform_may_be_disclosed(tmp_path: Path) -> None:
+    assert read(tmp_path, "used_tb = 0").used_tb == 0
+
+
+def test_what_is_missing_is_shown_as_not_disclosed_for_each_platform() -> None:
+    table = disclosure_table({"ours": Disclosure(system="A", raw_tb=2000.0), "theirs": None})
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    assert rows["system"] == ["A", NOT_DISCLOSED]
+    assert rows["raw capacity (TB)"] == ["2,000", NOT_DISCLOSED]
+    assert rows["firmware and software"] == [NOT_DISCLOSED, NOT_DISCLOSED]
+    assert "notes" not in rows
+
+
+def test_where_nothing_is_disclosed_one_row_says_so() -> None:
+    (row,) = disclosure_table({"ours": None, "theirs": None}).rows
+    assert [cell.text for cell in row] == ["all of it", NOT_DISCLOSED, NOT_DISCLOSED]
+
+
+def test_a_run_has_what_its_request_discloses(make_run: MakeRun, make_result: MakeResult) -> None:
+    phases = [phase_record(1, make_result(), 1, 2)]
+    given = make_run(phases, request=json.dumps({"disclosure": {"nodes": 2, "price_date": "2026-10-01"}}))
+    found = disclosed(given.run())
+    assert found is not None
+    assert found.document == {"nodes": 2, "price_date": "2026-10-01"}
+    assert [table.name for table in disclosure_tables(given)] == ["disclosure"]
+    assert disclosed(make_run(phases, request="{}").run()) is None
+    assert disclosure_tables(make_run(phases)) == []  # a conformance run has no request
+    assert disclosure_tables(make_run(request="{}")) == []

@@ -1,0 +1,89 @@
+"""Rates of mixes, open loops and replays, where nothing was measured alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from archiver.values.errors import ResultsError
+from results.model import CriterionResult, Offered, Result
+from results.planning.measured_rates import OFFERED, measured_surface, workload_cells
+from results.planning.rate_surface import RateCell
+from tests.results.conftest import MakeResult, MakeRun
+from tests.results.tile_run import criterion, part
+from tests.results.watched_run import phase_record
+
+SCHEDULE = Offered(100, 10.0, 100, 0, 0, 0, None)
+
+
+def workload(make: MakeResult, name: str, position: int = 1, **given: Any) -> Result:
+    operation = given.pop("operation", "archive")
+    rate = given.pop("rate", 100.0)
+    values = {"application": name, "workload": f"{name} {position}", "phase": "load", "position": position}
+    return make(operation, 8192, 10, rate, **{**values, **given})
+
+
+def cells(results: list[Result], criteria: list[CriterionResult] | None = None) -> dict[tuple[str, int], RateCell]:
+    return {(cell.operation, cell.clients): cell for cell in workload_cells(results, criteria or [])}
+
+
+def test_a_mix_has_a_rate_for_each_operation_with_its_mean_size(make_result: MakeResult) -> None:
+    parts = (
+        part("archive", 30.0, size=1000),
+        part("retrieve", 70.0, size=5000),
+        part("log", 500.0, operation="archive"),
+    )
+    found = cells([workload(make_result, "users", operation="mixed", parts=parts, clients=8)])
+    assert set(found) == {("archive", 8), ("retrieve", 8)}
+    archive = found["archive", 8]
+    assert (archive.object_bytes, archive.objects_per_session, archive.objects_per_second.value) == (1000, 10, 30.0)
+    assert archive.doubts[-1] == "measured in a mix of archive, retrieve: alone it may be faster"
+
+
+def test_copies_that_ran_at_the_same_time_add_up(make_result: MakeResult) -> None:
+    tiles = [workload(make_result, "mail", copy=n, workload=f"tile {n} mail", clients=4) for n in (1, 2, 3)]
+    (cell,) = workload_cells(tiles, [])
+    assert (cell.clients, cell.objects_per_second.value) == (12, 300.0)
+
+
+def test_phases_are_repetitions_of_a_workload(make_result: MakeResult) -> None:
+    (cell,) = workload_cells([workload(make_result, "mail", n, rate=rate) for n, rate in ((1, 90.0), (2, 110.0))], [])
+    assert cell.objects_per_second.value == 100.0
+    assert cell.objects_per_second.low is not None
+
+
+@pytest.mark.parametrize(("given", "is_offered"), [({"offered": SCHEDULE}, True), ({}, False)])
+def test_an_offered_load_is_a_lower_bound(make_result: MakeResult, given: dict[str, Any], is_offered: bool) -> None:
+    (cell,) = workload_cells([workload(make_result, "mail", **given)], [])
+    assert (OFFERED in cell.doubts) is is_offered
+
+
+def test_the_largest_scale_that_met_its_criteria_counts(make_result: MakeResult) -> None:
+    results = [workload(make_result, "mail", n, scale=float(n), rate=100.0 * n) for n in (1, 2, 3)]
+    missed = [criterion("mail", "object_ms.p99 <= 20", 20.0, 50.0, False, scale=3.0, position=3)]
+    (cell,) = workload_cells(results, missed)
+    assert cell.objects_per_second.value == 200.0
+
+
+def test_void_and_incomplete_phases_have_no_rate(make_result: MakeResult) -> None:
+    missed = [criterion("mail", "object_ms.p99 <= 20", 20.0, 50.0, False, position=1)]
+    assert workload_cells([workload(make_result, "mail", limited_by="client")], missed) == []
+    assert workload_cells([workload(make_result, "mail", incomplete="a worker was lost")], []) == []
+    assert workload_cells([workload(make_result, "mail", is_load=True)], []) == []
+
+
+def test_what_was_measured_alone_comes_first(make_result: MakeResult, make_run: MakeRun) -> None:
+    alone = make_result("archive", 8192, 25, 500.0)
+    mixed = [workload(make_result, "mail", 2), workload(make_result, "readers", 2, operation="retrieve")]
+    surface = measured_surface(make_run([phase_record(1, alone, 1, 2), phase_record(2, mixed[0], 3, 4, results=mixed)]))
+    assert {key: [cell.objects_per_session for cell in table.values()] for key, table in surface.cells.items()} == {
+        ("archive", 1): [25],
+        ("retrieve", 1): [10],
+    }
+
+
+def test_a_run_that_missed_every_criterion_is_refused(make_result: MakeResult, make_run: MakeRun) -> None:
+    lost = workload(make_result, "mail", incomplete="a worker was lost")
+    with pytest.raises(ResultsError, match="every phase of it is void or missed a criterion"):
+        measured_surface(make_run([phase_record(1, lost, 1, 2)]))

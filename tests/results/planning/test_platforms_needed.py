@@ -1,0 +1,287 @@
+"""How many platforms a load needs, by archive rate, capacity, objects and restore time, computed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from archiver.values.errors import ResultsError, UsageError
+from results.model import Result
+from results.planning.disclosure import Disclosure
+from results.planning.loads import LoadCourse, PlatformLimits
+from results.planning.measured_rates import measured_surface, published_surface
+from results.planning.plan import Archiving, CapacityPlan, Year
+from results.planning.rate_surface import RateSurface
+from tests.results.conftest import MakeResult, MakeRun
+from tests.results.planning.plans import plan_backup, plan_mail, plan_retrieve, plan_size
+from tests.results.watched_run import phase_record
+
+KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
+DAY = 86_400.0
+MakeSurface = Callable[..., RateSurface]
+
+
+@pytest.fixture
+def surface(make_result: MakeResult, make_run: MakeRun) -> MakeSurface:
+    """Objects of 100 kB, 10 in a session: 100 archived and 200 retrieved a second, unless other results are given."""
+
+    def make(*results: Result) -> RateSurface:
+        measured = results or (
+            make_result("archive", 100 * KB, 10, 100.0),
+            make_result("retrieve", 100 * KB, 10, 200.0),
+        )
+        return measured_surface(
+            make_run([phase_record(n, each, 2 * n, 2 * n + 1) for n, each in enumerate(measured, 1)])
+        )
+
+    return make
+
+
+def mail(surface: RateSurface, **given: Any) -> CapacityPlan:
+    """1 million messages of 100 kB a day, 100 GB: 10,000 s at 100 objects/s, of a window of 20,000 s."""
+    asked = {"users": 100_000, "messages": 10, "mean_bytes": 100 * KB, "window_seconds": 20_000.0}
+    return plan_mail(surface, **{**asked, "course": LoadCourse(1, 0.0, 0.0), **given})
+
+
+def archiving(plan: CapacityPlan) -> Archiving:
+    assert plan.archiving is not None
+    return plan.archiving
+
+
+def last(plan: CapacityPlan) -> Year:
+    return archiving(plan).last_year
+
+
+def exact(year: Year) -> dict[str, float]:
+    return {need.reason: need.exact.value for need in year.needs}
+
+
+def test_each_need_is_computed_and_the_largest_decides(surface: MakeSurface) -> None:
+    limits = PlatformLimits(
+        usable_bytes=10 * TB,  # 36.5 TB are kept after a year
+        objects_max=300 * 10**6,  # 365 million
+        restore_seconds=20 * DAY,  # at 20 MB/s they take 21.12 days
+    )
+    year = last(mail(surface(), limits=limits))
+    assert exact(year) == pytest.approx(
+        {"archive rate": 0.5, "capacity": 3.65, "objects": 365 / 300, "restore time": 36.5e12 / 20e6 / (20 * DAY)}
+    )
+    assert (year.platforms.value, year.decided_by.reason) == (4, "capacity")
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "platforms"),
+    [
+        ({"window_seconds": 2_000.0, "limits": PlatformLimits(usable_bytes=10 * TB)}, "archive rate", 5),
+        ({"limits": PlatformLimits(usable_bytes=10 * TB, objects_max=50 * 10**6)}, "objects", 8),
+        ({"limits": PlatformLimits(usable_bytes=10 * TB, restore_seconds=2 * DAY)}, "restore time", 11),
+        ({"limits": PlatformLimits(restore_seconds=DAY, restore_bytes=TB)}, "restore time", 1),
+    ],
+)
+def test_any_need_can_decide(surface: MakeSurface, given: dict[str, Any], reason: str, platforms: int) -> None:
+    year = last(mail(surface(), **given))
+    assert (year.decided_by.reason, year.platforms.value) == (reason, platforms)
+
+
+def test_capacity_has_headroom_and_redundancy(surface: MakeSurface) -> None:
+    course, limits = LoadCourse(1, 0.0, 0.25), PlatformLimits(usable_bytes=10 * TB, redundancy=1.5)
+    plan = mail(surface(), course=course, limits=limits)
+    assert exact(last(plan))["capacity"] == pytest.approx(36.5 * 1.5 / 7.5)
+    assert archiving(plan).stored_bytes(last(plan)) == pytest.approx(36.5e12 * 1.5 / 8)
+
+
+def test_the_last_year_decides_and_every_year_says_its_own(surface: MakeSurface) -> None:
+    """The load doubles: 36.5, 73 and 146 TB are archived."""
+    limits = PlatformLimits(usable_bytes=100 * TB)
+    years = archiving(mail(surface(), course=LoadCourse(3, 1.0, 0.0), limits=limits)).years
+    assert [exact(year)["archive rate"] for year in years] == pytest.approx([0.5, 1.0, 2.0])
+    assert [exact(year)["capacity"] for year in years] == pytest.approx([0.365, 1.095, 2.555])
+    assert [year.platforms.value for year in years] == [1, 2, 3]
+    assert [year.decided_by.reason for year in years] == ["archive rate", "capacity", "capacity"]
+
+
+@pytest.mark.parametrize(
+    ("retention", "kept"), [(None, 109.5), (10.0, 109.5), (1.0, 36.5), (1.5, 54.75), (0.25, 9.125)]
+)
+def test_objects_are_removed_after_their_retention(surface: MakeSurface, retention: float | None, kept: float) -> None:
+    plan = archiving(mail(surface(), course=LoadCourse(3, 0.0, 0.0, retention)))
+    assert plan.last_year.bytes_kept == pytest.approx(kept * TB)
+    assert plan.last_year.objects_kept == pytest.approx(kept * 1e7)
+
+
+def test_terabyte_years_end_with_the_retention(surface: MakeSurface) -> None:
+    """36.5 TB a year: kept for a quarter of a year each, but for what came in the last quarter of three years."""
+    plan = archiving(mail(surface(), course=LoadCourse(3, 0.0, 0.0, 0.25)))
+    assert plan.terabyte_years == pytest.approx(36.5 * (0.25 * 2.75 + 0.25 * 0.125))
+
+
+def test_a_restore_that_grows_with_the_load(surface: MakeSurface) -> None:
+    limits = PlatformLimits(restore_seconds=DAY, restore_bytes=TB)
+    plan = archiving(mail(surface(), course=LoadCourse(2, 0.5, 0.0), limits=limits))
+    assert plan.restored_bytes(plan.last_year) == pytest.approx(1.5 * TB)
+    assert exact(plan.last_year)["restore time"] == pytest.approx(1.5e12 / 20e6 / DAY)
+
+
+def test_a_restore_of_unmeasured_retrieves_is_refused(surface: MakeSurface, make_result: MakeResult) -> None:
+    archive_only = surface(make_result("archive", 100 * KB, 10, 100.0))
+    with pytest.raises(ResultsError, match="it measured no retrieve"):
+        mail(archive_only, limits=PlatformLimits(restore_seconds=DAY))
+
+
+def test_a_plan_without_usable_capacity_says_that_it_answers_no_capacity(surface: MakeSurface) -> None:
+    assert any("whether 36.5 TB fit" in reason for reason in mail(surface()).unanswered)
+    given = mail(surface(), limits=PlatformLimits(usable_bytes=TB))
+    assert not any("fit on the platforms" in reason for reason in given.unanswered)
+    assert not plan_retrieve(surface(), size_bytes=100 * KB, objects_per_session=10).unanswered
+
+
+def test_the_range_of_the_platforms_is_that_of_the_rates(surface: MakeSurface, make_result: MakeResult) -> None:
+    rates = (90.0, 100.0, 110.0)
+    repeated = [make_result("archive", 100 * KB, 10, rate, repetition=n) for n, rate in enumerate(rates, 1)]
+    limits = PlatformLimits(usable_bytes=12 * TB)  # 3.04 platforms
+    deciding = last(mail(surface(*repeated), window_seconds=2_000.0)).platforms
+    assert (deciding.low, deciding.value, deciding.high) == (4, 5, 7)
+    capacity = last(mail(surface(*repeated), limits=limits)).platforms
+    assert (capacity.low, capacity.value, capacity.high) == (4, 4, 4)
+    once = last(mail(surface(), limits=limits)).platforms
+    assert (once.low, once.value, once.high) == (None, 4, None)
+
+
+def parallel(make: MakeResult, rates: dict[int, float], **given: Any) -> list[Result]:
+    return [
+        make("archive", 100 * KB, 10, rate, clients=clients, phase="parallel", position=clients, **given)
+        for clients, rate in rates.items()
+    ]
+
+
+def test_a_run_with_sixteen_clients_alone_can_be_planned_from(surface: MakeSurface, make_result: MakeResult) -> None:
+    found = surface(
+        *parallel(make_result, {16: 800.0}),
+        make_result("retrieve", 100 * KB, 10, 1600.0, clients=16, phase="parallel", position=17),
+    )
+    plan = mail(found)
+    assert archiving(plan).clients == 16
+    assert archiving(plan).seconds.value == pytest.approx(1_000_000 / 800)
+    assert plan.retrieval is not None
+    # 10 messages in one of 16 sessions at once, which share 1,600 objects/s
+    assert plan.retrieval.seconds.value == pytest.approx(10 * 16 / 1600)
+    one, many = (
+        plan_retrieve(found, size_bytes=100 * KB, objects_per_session=10, parallel=count).retrieval for count in (2, 32)
+    )
+    assert one is not None
+    assert many is not None
+    assert one.seconds.value == pytest.approx(16 / 1600)  # no slower than it was among sixteen
+    assert many.seconds.value == pytest.approx(2 * 16 / 1600)
+
+
+@pytest.mark.parametrize(("rates", "clients"), [({1: 100.0, 4: 300.0, 16: 250.0}, 4), ({1: 100.0, 2: 90.0}, 1)])
+def test_the_fastest_number_of_clients_is_taken(
+    surface: MakeSurface, make_result: MakeResult, rates: dict[int, float], clients: int
+) -> None:
+    assert archiving(mail(surface(*parallel(make_result, rates)))).clients == clients
+
+
+def test_clients_can_be_chosen_among_those_measured(surface: MakeSurface, make_result: MakeResult) -> None:
+    found = surface(*parallel(make_result, {1: 100.0, 4: 300.0}))
+    assert archiving(mail(found, clients=1)).seconds.value == pytest.approx(10_000)
+    with pytest.raises(ResultsError, match=r"no archive with 8 clients \(measured: 1 client, 4 clients\)"):
+        mail(found, clients=8)
+
+
+def test_sound_cells_come_before_faster_ones_that_fail_a_condition(
+    surface: MakeSurface, make_result: MakeResult
+) -> None:
+    sound = make_result("archive", 100 * KB, 10, 50.0, seconds=8.0)
+    for fault in ({"settled": False}, {"limited_by": "client"}):
+        faster = parallel(make_result, {4: 300.0}, seconds=8.0, **fault)
+        assert archiving(mail(surface(sound, *faster))).clients == 1
+        assert archiving(mail(surface(sound, *faster), clients=4)).clients == 4
+
+
+def test_measured_sizes_come_before_extrapolated_ones(surface: MakeSurface, make_result: MakeResult) -> None:
+    found = surface(
+        make_result("archive", 100 * KB, 10, 100.0),
+        make_result("archive", 50 * KB, 10, 900.0, clients=4, phase="parallel", position=2),
+    )
+    plan = mail(found)
+    assert (archiving(plan).clients, plan.warnings) == (1, ())
+
+
+def test_a_plan_that_fills_platforms_beyond_the_measured_level_says_so(
+    surface: MakeSurface, make_result: MakeResult
+) -> None:
+    def doubts(stored_bytes: int | None, disclosure: Disclosure | None = None) -> str:
+        measured = make_result("archive", 100 * KB, 10, 100.0, store_bytes_before=stored_bytes)
+        return " ".join(mail(replace(surface(measured), disclosure=disclosure)).doubts)
+
+    assert "measured on an empty platform: it stored 1.0 GB at most, the plan stores 36.5 TB" in doubts(GB)
+    assert "measured on a platform less full than planned: it stored 10.0 TB" in doubts(10 * TB)
+    assert "it stored 11.0 TB at most" in doubts(TB, Disclosure(used_tb=10.0))
+    assert "it stored" not in doubts(40 * TB)
+    assert "it stored" not in doubts(None, Disclosure(used_tb=40.0))
+
+
+def test_a_published_study_says_nothing_of_a_fill_level() -> None:
+    surface = published_surface("reference:dr550")
+    assert not any("it stored" in doubt for doubt in mail(surface, mean_bytes=20 << 10).doubts)
+
+
+def test_a_backup_has_a_window_for_a_full_one_and_keeps_the_mean(surface: MakeSurface) -> None:
+    """500 GB in full every 5 days and 50 GB on the others: 140 GB a day; 5 million objects take 50,000 s."""
+    plan = plan_backup(
+        surface(),
+        full_bytes=500 * GB,
+        change_share=0.1,
+        full_every_days=5,
+        window_seconds=40_000.0,
+        objects_per_session=10,
+        course=LoadCourse(2, 0.0, 0.0, 30 / 365),
+        limits=PlatformLimits(usable_bytes=2 * TB, restore_seconds=10_000.0),
+    )
+    found = archiving(plan)
+    assert found.seconds.value == pytest.approx(50_000)
+    assert found.last_year.bytes_kept == pytest.approx(30 * 140 * GB)
+    assert exact(found.last_year) == pytest.approx(
+        {"archive rate": 1.25, "capacity": 2.1, "restore time": 500e9 / 20e6 / 10_000}
+    )
+    assert (found.last_year.platforms.value, found.last_year.decided_by.reason) == (3, "restore time")
+
+
+def test_a_backup_of_a_run_without_retrieves_is_planned_and_the_restore_said(
+    surface: MakeSurface, make_result: MakeResult
+) -> None:
+    plan = plan_backup(
+        surface(make_result("archive", 100 * KB, 10, 100.0)), full_bytes=TB, change_share=0.03, objects_per_session=10
+    )
+    assert archiving(plan).seconds.value == pytest.approx(100_000)
+    assert any("it measured no retrieve" in reason for reason in plan.unanswered)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"limits": PlatformLimits(usable_bytes=0)}, "usable capacity: 0 is not possible"),
+        ({"limits": PlatformLimits(objects_max=-1)}, "objects of a platform: -1 is not possible"),
+        ({"limits": PlatformLimits(restore_seconds=0.0)}, "time to restore: 0 is not possible"),
+        ({"limits": PlatformLimits(redundancy=0.5)}, "a redundancy of 0.5 stores less than what is kept"),
+        ({"course": LoadCourse(1, 0.0, 0.0, float("nan"))}, "retention: nan is not possible"),
+        ({"clients": 0}, "clients: 0 is not possible"),
+    ],
+)
+def test_impossible_limits_are_refused(surface: MakeSurface, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        mail(surface(), **given)
+
+
+def test_a_mix_needs_a_rate_for_every_size_with_the_same_clients(surface: MakeSurface, make_result: MakeResult) -> None:
+    def archive(size: int, rate: float, clients: int) -> Result:
+        return make_result("archive", size, 10, rate, clients=clients, phase=f"with {clients}", position=clients)
+
+    found = surface(archive(100 * KB, 100.0, 1), archive(10 * MB, 5.0, 1), archive(100 * KB, 900.0, 4))
+    shares: Sequence[tuple[int, float]] = ((100 * KB, 0.9), (10 * MB, 0.1))
+    plan = plan_size(found, objects_per_day=1000, shares=shares, objects_per_session=10)
+    assert archiving(plan).clients == 1
+    assert archiving(plan).seconds.value == pytest.approx(900 / 100 + 100 / 5)

@@ -1,0 +1,94 @@
+"""The page of a plan: the answer first, then what it depends on, its inputs and its warnings; whole by itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from results.planning.answer import PlanAnswer, answer
+from results.planning.disclosure import Disclosure
+from results.planning.loads import BackupLoad, LoadCourse, MailLoad, PlanRequest, PlatformLimits, RetrieveLoad
+from results.planning.measured_rates import measured_surface, published_surface
+from results.planning.prices import read_prices
+from results.report.plan_page import inputs_table, plan_page
+from tests.results.conftest import MakeResult, MakeRun
+from tests.results.watched_run import PLATFORM, phase_record
+
+DR550 = published_surface("reference:dr550")
+TB = 10**12
+
+
+def mail() -> PlanAnswer:
+    load = MailLoad(users=30_000, messages=30, mean_bytes=20 << 10)
+    limits = PlatformLimits(usable_bytes=5 * TB, restore_seconds=30 * 86_400.0)
+    return answer(DR550, PlanRequest(load=load, course=LoadCourse(7, 0.1), limits=limits))
+
+
+def words(page: str) -> str:
+    """The text of a page without its styles, scripts and figures."""
+    for kind in ("style", "script", "svg"):
+        page = re.sub(rf"<{kind}.*?</{kind}>", " ", page, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
+
+
+def test_the_answer_comes_first_then_what_it_depends_on() -> None:
+    page = plan_page(mail())
+    order = [
+        "16 platforms with 1 client each are needed by year 7; capacity decides.",
+        "What the answer depends on most", "Inputs", "How many users one platform takes",
+        "Over 7 years", "Cells that the answers rest on",
+    ]  # fmt: skip
+    places = [words(page).find(each) for each in order]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert len(re.findall('<section class="table" id="table-plan-sensitivity".*?</section>', page, re.DOTALL)) == 1
+
+
+def test_the_page_loads_nothing_and_is_the_same_every_time() -> None:
+    page = plan_page(mail())
+    assert page == plan_page(mail())
+    assert not re.search(r"""(?:src|href)=["'](?!#|data:)""", page.replace('xlink:href="#', ""))
+    assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
+
+
+def test_every_input_has_a_name_and_a_unit() -> None:
+    rows = {row[0].text: row[1].text for row in inputs_table(mail()).rows}
+    assert rows["mean size of a message"] == "20KiB"
+    assert rows["window"] == "8h"
+    assert rows["growth a year"] == "10%"
+    assert rows["usable capacity of a platform"] == "5.0 TB"
+    assert rows["time to restore"] == "30d"
+    assert rows["rates"] == "IBM DR550, 2005"
+    assert not any("_" in name for name in rows)
+
+
+@pytest.mark.parametrize(
+    ("request_", "headline"),
+    [
+        (PlanRequest(load=RetrieveLoad(size_bytes=1 << 30)), "Retrieving takes 100.4 s"),
+        (
+            PlanRequest(load=BackupLoad(full_bytes=TB, change_share=0.03, window_seconds=86_400.0)),
+            "3 platforms with 1 client each are needed by year 7; archive rate decides.",
+        ),
+    ],
+)
+def test_every_kind_of_plan_has_a_page(request_: PlanRequest, headline: str) -> None:
+    assert headline in words(plan_page(answer(DR550, request_)))
+
+
+def test_names_of_users_and_platforms_are_escaped(make_result: MakeResult, make_run: MakeRun, tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>"
+    prices = tmp_path / "prices.toml"
+    prices.write_text(f'currency = "EUR"\n[[part]]\nitem = "{hostile}"\nquantity = 1\nlist_price = 10\n')
+    cell = make_result("archive", 20 << 10, 30, 100.0, limited_by="client")
+    database = make_run([phase_record(1, cell, 1, 2)], platform=replace(PLATFORM, name=hostile))
+    surface = replace(measured_surface(database), disclosure=Disclosure(system=hostile))
+    load = MailLoad(users=10, messages=30, mean_bytes=20 << 10)
+    page = plan_page(answer(surface, PlanRequest(load=load, prices=read_prices(prices))))
+    assert hostile not in page
+    assert page.count("&lt;script&gt;") >= 3
+    assert "limited by the client" in words(page)
+    assert "! with care: whether" in words(page)  # no usable capacity was given
