@@ -87,9 +87,8 @@ def _findings(plan: CapacityPlan) -> Iterator[_PlanFinding]:
 
 def _archiving_findings(archiving: Archiving) -> Iterator[_PlanFinding]:
     last, load = archiving.last_year, archiving.load
-    yield _PlanFinding("platforms", f"{_span(last.platforms, _count)}, in year {last.year}")
-    needs = "; ".join(f"{need.reason} {need.exact.value:,.2f}" for need in last.needs)
-    yield _PlanFinding("platforms, before rounding", needs)
+    needs = ", ".join(f"{need.reason} {need.exact.value:,.2f}" for need in last.needs)
+    yield _PlanFinding("platforms", f"{_span(last.platforms, _count)} in year {last.year}; before rounding: {needs}")
     seconds = archiving.seconds
     yield _PlanFinding(
         f"to archive {load.a_period}",

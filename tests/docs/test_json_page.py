@@ -35,6 +35,7 @@ PLANS = (
      "--prices", "prices.toml", "--discovery-users", "2", "--discovery-messages", "5"),
     ("video", "--cameras", "100", "--gigabytes-per-hour", "1", "--film", "1GiB"),
     ("size", "--objects-per-day", "500000", "--size-histogram", "sizes.csv"),
+    ("backup", "--full", "100GB", "--usable", "1TB"),
     ("retrieve", "--size", "1GiB", "--parallel", "2"),
 )  # fmt: skip
 
@@ -52,8 +53,8 @@ def test_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("sizes.csv").write_text("size,share\n8KiB,70%\n1MiB,30%\n")
     met = set[tuple[str, str]]().union(*(compare(printed("plan", *plan, *DR550), "A plan") for plan in PLANS))
     assert all_of(
-        met, "A plan", "Range", "Fits", "Load", "Year", "Trial", "Retrieval", "SizeShare", "Price", "Line", "Basis",
-        "BasisCell",
+        met, "A plan", "Range", "Fits", "Load", "Year", "Need", "Trial", "Retrieval", "SizeShare", "Price", "Line",
+        "Sensitivity", "Outcome", "Basis", "BasisCell",
     )  # fmt: skip
 
 

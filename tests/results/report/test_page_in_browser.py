@@ -16,8 +16,12 @@ import pytest
 
 from results.database import FILE_NAME
 from results.model import Result
+from results.planning.answer import answer
+from results.planning.loads import MailLoad, PlanRequest
+from results.planning.measured_rates import published_surface
 from results.report.index import write_index
 from results.report.page import report_page
+from results.report.plan_page import plan_page
 from tests.results.report.reported_runs import HOSTILE, report_of, whole_run
 
 pytestmark = pytest.mark.browser
@@ -25,13 +29,16 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, make_result: Callable[..., Result]) -> Path:
-    """A run's folder with its page, and the index of the folder."""
+    """A run's folder with its page, the index of the folder, and the page of a plan."""
     folder = tmp_path_factory.mktemp("runs")
     database = whole_run(folder / "run-1" / FILE_NAME, make_result)
     (folder / "run-1" / "report").mkdir()
     (folder / "run-1" / "report" / "report.html").write_text(report_page(report_of(database)))
     database.close()
     write_index(folder)
+    load = MailLoad(users=30_000, messages=30, mean_bytes=20 << 10)
+    plan = answer(published_surface("reference:dr550"), PlanRequest(load=load))
+    (folder / "plan.html").write_text(plan_page(plan))
     return folder
 
 
@@ -165,7 +172,7 @@ def test_words_and_lines_stand_out_from_the_paper(opened: Callable[..., Any], sc
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("name", ["run-1/report/report.html", "index.html"])
+@pytest.mark.parametrize("name", ["run-1/report/report.html", "index.html", "plan.html"])
 def test_nothing_sticks_out_at_any_width(opened: Callable[..., Any], tmp_path: Path, name: str, width: int) -> None:
     page = opened(name, viewport={"width": width, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") == width
