@@ -32,8 +32,8 @@ ELSEWHERE += [name for name in ALL if name.startswith("archiver platform")]
 # on a cluster, are no part of the tutorial.
 NOT_HERE = {
     "A plan", "Range", "Fits", "Load", "Year", "Trial", "Retrieval", "SizeShare", "Price", "Line", "Basis", "BasisCell",
-    "Traces", "Kind", "This machine", "Limit", "ComparedWorkload", "Measured", "ObjectsFrom", "Cluster",
-    "ClusterWorker",
+    "Need", "Sensitivity", "Outcome", "Traces", "Kind", "This machine", "Limit", "ComparedWorkload", "Measured",
+    "ObjectsFrom", "Cluster", "ClusterWorker",
 }  # fmt: skip
 OF_A_WORKLOAD = {("Judgement", field) for field in ("phase", "scale", "workload")}
 

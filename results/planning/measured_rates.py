@@ -135,7 +135,8 @@ def _cells_of_workload(
     others = [name for name in applications[first.position] if name not in ("", first.application)]
     if others:
         doubts.append(f"measured next to {', '.join(others)}")
-    if first.offered is not None or first.replayed is not None:
+    is_offered = first.offered is not None or first.replayed is not None
+    if is_offered:
         doubts.append(OFFERED)
     for operation in operations:
         per_phase = [[part for copy in each for part in _parts(copy) if part.operation == operation] for each in phases]
@@ -149,7 +150,14 @@ def _cells_of_workload(
                 for number, (rate, copies) in enumerate(zip(rates, phases, strict=True), 1)
             )[key]
             cell = _measured_cell(unit, NO_TIMES)
-            yield replace(cell, doubts=(*cell.doubts, *doubts), first_byte_ms=None, session_p99_ms=None)
+            yield replace(
+                cell,
+                doubts=(*cell.doubts, *doubts),
+                has_session_time=len(operations) == 1 and not is_offered,
+                first_byte_ms=None,
+                first_byte_p99_ms=None,
+                session_p99_ms=None,
+            )
 
 
 def _parts(result: Result) -> Sequence[Result | PartResult]:

@@ -55,6 +55,7 @@ class RateCell:
     first_byte_ms: float | None = None  # mean: opening a session, then the first byte of an object
     first_byte_p99_ms: float | None = None  # of the object alone, over all repetitions
     failed: tuple[str, ...] = ()  # conditions of a headline that it fails; a published cell has none
+    has_session_time: bool = True  # its clients did only this, without pause: a session takes clients x objects / rate
     stored_bytes: int | None = None  # most that the platform is known to have stored before it; None: not known
 
     def __str__(self) -> str:
@@ -177,8 +178,17 @@ class RateSurface:
     def with_fewest_clients(
         self, operation: str, sizes: Sequence[int], objects_per_session: int
     ) -> tuple[PlannedRate, ...]:
-        """Return the rate of each size with the fewest clients that were measured. Raises ResultsError likewise."""
-        return self._rates(operation, sizes, objects_per_session)[0]
+        """Return the rate of each size with the fewest clients that were measured, if it tells the time of a session.
+
+        Raises ResultsError likewise, or if clients did other work as well or waited for a schedule.
+        """
+        rates = self._rates(operation, sizes, objects_per_session)[0]
+        if not all(cell.has_session_time for rate in rates for cell in rate.cells):
+            raise ResultsError(
+                f"{self.source}: its clients did not {operation} all the time, so its rates do not tell how long one "
+                f"{operation} takes; measure it: archiver run dr550"
+            )
+        return rates
 
     def _rates(
         self, operation: str, sizes: Sequence[int], objects_per_session: int, clients: int | None = None

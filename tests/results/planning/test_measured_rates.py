@@ -11,6 +11,7 @@ from results.model import CriterionResult, Offered, Result
 from results.planning.measured_rates import OFFERED, measured_surface, workload_cells
 from results.planning.rate_surface import RateCell
 from tests.results.conftest import MakeResult, MakeRun
+from tests.results.planning.plans import plan_mail
 from tests.results.tile_run import criterion, part
 from tests.results.watched_run import phase_record
 
@@ -57,6 +58,19 @@ def test_phases_are_repetitions_of_a_workload(make_result: MakeResult) -> None:
 def test_an_offered_load_is_a_lower_bound(make_result: MakeResult, given: dict[str, Any], is_offered: bool) -> None:
     (cell,) = workload_cells([workload(make_result, "mail", **given)], [])
     assert (OFFERED in cell.doubts) is is_offered
+    assert cell.has_session_time is not is_offered
+
+
+def test_a_mix_tells_no_time_of_a_session(make_result: MakeResult, make_run: MakeRun) -> None:
+    """Eight clients that retrieve 70 objects a second among other things do not take 8 / 70 s for one."""
+    parts = (part("archive", 30.0), part("retrieve", 70.0))
+    mixed = workload(make_result, "users", operation="mixed", parts=parts, clients=8)
+    surface = measured_surface(make_run([phase_record(1, mixed, 1, 2)]))
+    plan = plan_mail(surface, users=10, messages=10, mean_bytes=8192)
+    assert plan.archiving is not None
+    assert plan.archiving.seconds.value == pytest.approx(100 / 30)
+    assert (plan.single, plan.retrieval) == (None, None)
+    assert any("do not tell how long one retrieve takes" in reason for reason in plan.unanswered)
 
 
 def test_the_largest_scale_that_met_its_criteria_counts(make_result: MakeResult) -> None:
