@@ -49,9 +49,18 @@ class _Recorded:
 
 def doubts(database: RunDatabase) -> list[str]:
     """Return every warning about a run, the most serious first."""
+    return _warnings(database, _WARNINGS)
+
+
+def platform_doubts(database: RunDatabase) -> list[str]:
+    """Return the warnings that apply to whatever a run measured on its platform, and not to some of its cells."""
+    return _warnings(database, _OF_THE_PLATFORM)
+
+
+def _warnings(database: RunDatabase, chosen: Sequence[Callable[[_Recorded], Iterable[str]]]) -> list[str]:
     results = database.results()
     recorded = _Recorded(database, database.run(), results, [result for result in results if not result.is_load])
-    return [sentence for warning in _WARNINGS for sentence in warning(recorded)]
+    return [sentence for warning in chosen for sentence in warning(recorded)]
 
 
 def resumed(database: RunDatabase) -> list[str]:
@@ -400,6 +409,7 @@ _WARNINGS: tuple[Callable[[_Recorded], Iterable[str]], ...] = (
     _clock,
     _drifted,
 )
+_OF_THE_PLATFORM = (_lock, _unprotected, _objects_of_another_run, _ended_connections, _from_memory, _silent_addresses)
 
 
 @dataclass(frozen=True, slots=True)

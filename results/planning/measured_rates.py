@@ -15,6 +15,7 @@ from importlib import resources
 
 from archiver.values.errors import ResultsError
 from results.database import RunDatabase
+from results.doubts import platform_doubts
 from results.measures import RATE
 from results.model import CriterionResult, Latency, PartResult, Result
 from results.planning.disclosure import disclosed
@@ -61,7 +62,7 @@ def measured_surface(database: RunDatabase) -> RateSurface:
             f"run {run.id}: every phase of it is void or missed a criterion, so nothing can be planned from it; plan "
             "from a run of dr550, or from one whose criteria are met"
         )
-    remarks = []
+    remarks = platform_doubts(database)
     if run.shared_host:
         remarks.append("client and server shared one machine: the plan compares, it tells no capacity")
     if run.ended_at is None:

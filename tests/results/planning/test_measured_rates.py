@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from results.planning.rate_surface import RateCell
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.planning.plans import plan_mail
 from tests.results.tile_run import criterion, part
-from tests.results.watched_run import phase_record
+from tests.results.watched_run import PLATFORM, phase_record
 
 SCHEDULE = Offered(100, 10.0, 100, 0, 0, 0, None)
 
@@ -95,6 +96,15 @@ def test_what_was_measured_alone_comes_first(make_result: MakeResult, make_run: 
         ("archive", 1): [25],
         ("retrieve", 1): [10],
     }
+
+
+def test_a_plan_repeats_what_is_wrong_with_the_platform(make_result: MakeResult, make_run: MakeRun) -> None:
+    phases = [phase_record(1, make_result("archive", 8192, 10, 100.0, settled=False), 1, 2)]
+    weak = replace(PLATFORM, details={"retention_protected": False})
+    remarks = measured_surface(make_run(phases, platform=weak)).remarks
+    assert remarks[0].startswith("the server is not retention-protected")
+    assert not any("precision" in remark for remark in remarks)  # that is said of each cell that the plan uses
+    assert not any("retention-protected" in remark for remark in measured_surface(make_run(phases)).remarks)
 
 
 def test_a_run_that_missed_every_criterion_is_refused(make_result: MakeResult, make_run: MakeRun) -> None:
