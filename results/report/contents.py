@@ -1,7 +1,7 @@
 """The report of a run as a plain value: its introduction, then its sections with their words, figures and tables.
 
-The order is that of the paper: verdicts first, evidence last. Sections without content are omitted, so every kind of
-run gives a complete report.
+The answer comes first, then what was measured in the order of the paper, then the evidence; the configuration is last.
+What few readers need is folded. Sections without content are omitted, so every kind of run gives a complete report.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from archiver.values.sizes import format_instant
 from results.database import RunDatabase, StoredRun
 from results.doubts import drifts
 from results.figures.lock_cost import build_lock_figures
+from results.figures.overview import OVERVIEW, overview_figure, overview_note
 from results.figures.phases import Caption, build_figures
 from results.figures.resources import RESOURCE_FIGURES, build_resource_figures
 from results.figures.run_course import RUN_COURSE, build_course_figure
@@ -29,6 +30,7 @@ from results.planning.tables import bill_table, examples_table, unit_price_table
 from results.reference.published import dr550
 from results.replay.contents import SECTIONS as REPLAY_SECTIONS
 from results.replay.contents import SETS
+from results.report.configuration import readable_settings
 from results.report.distributions import NO_DISTRIBUTIONS, Distributions, cell_distributions
 from results.report.mixed_contents import COURSE_TABLES, FIGURE_TABLES, WorkloadsShown, mixed_figures, mixed_tables
 from results.report.run_price import platform_cost
@@ -36,11 +38,11 @@ from results.report.tables import (
     asked_table,
     doubted_cells_table,
     drift_table,
-    flat,
     published_parallel_table,
     published_table,
 )
-from results.summary.key_figures import KeyFinding, findings
+from results.summary.key_figures import KeyFinding, findings, limit_sentences
+from results.summary.summary import RunSummary, summary
 from results.table import Table, settings_table
 from results.tables.audits import audits_table
 from results.tables.rates import AMOUNTS, CELLS, build_tables
@@ -80,6 +82,7 @@ class Drawing:
     name: str
     figure: Figure
     table: str = ""
+    note: str = ""  # what its marks mean, if the figure itself does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +98,15 @@ class Section:
     tables: tuple[Table, ...] = ()
     code: tuple[tuple[str, str], ...] = ()  # label and text, as the user typed it
     has_distributions: bool = False
+    further_drawings: tuple[Drawing, ...] = ()  # folded, and not printed unless a reader unfolds them
+    further_tables: tuple[Table, ...] = ()  # folded likewise
+    is_folded: bool = False  # the whole section is
 
     @property
     def is_empty(self) -> bool:
-        return not (
-            self.sentences or self.drawings or self.settings or self.tables or self.code or self.has_distributions
-        )
+        drawn = self.drawings or self.further_drawings
+        tabulated = self.settings or self.tables or self.further_tables
+        return not (self.sentences or drawn or tabulated or self.code or self.has_distributions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +124,8 @@ class Report:
     run: str
     started: str
     title: str
+    summary: RunSummary
+    main: Drawing | None  # the figure next to the numbers of the summary
     findings: tuple[KeyFinding, ...]
     sections: tuple[Section, ...]
     cells: tuple[Unit, ...] = ()
@@ -144,22 +152,22 @@ def build_report(
     tabulated = watched if len(watched.phases) <= PHASES_TABULATED_MAX else replace(watched, phases=())
     tables = {table.name: table for table in build_tables(results, tabulated)} if results else {}
     drawings = _drawings(run, results, watched, tables)
-    seen = findings(
-        run, results, checks, audits, database.finished(), len(doubts), database.criteria(), database.search()
-    )
+    mixed_sections = list(_mixed(run, mixed))
     distributions = cell_distributions(database, cells)
     named = [
-        Section("configuration", "Objective and configuration", **_configuration(database, run, facts)),
         _measured(
             "objects", "Objects/s: archive and retrieve", tables, drawings, ("archive-objects", "retrieve-objects")
         ),
-        _measured(
-            "megabytes", "MB/s: archive and retrieve", tables, drawings, ("archive-megabytes", "retrieve-megabytes")
+        replace(
+            _measured(
+                "megabytes", "MB/s: archive and retrieve", tables, drawings, ("archive-megabytes", "retrieve-megabytes")
+            ),
+            is_folded=True,  # MB/s follow from objects/s
         ),
         _parallel(tables, drawings),
-        *_mixed(run, mixed),
+        *mixed_sections,
         _measured("locks", "What locks cost", tables, drawings, ("lock-cost", "life-cycle")),
-        _resources(seen, tables, drawings),
+        _resources(results, tables, drawings),
         _measured("session-time", "Session time", tables, drawings, ("session-time",)),
         Section("course-of-run", "The run over its time", drawings=_named(drawings, RUN_COURSE)),
         Section(
@@ -174,23 +182,36 @@ def build_report(
         ),
         _errors(database, doubts, cells, tables),
         _worm(database, checks),
-        Section("workers", "Workers and their clocks", tables=tuple(worker_tables(database))),
         Section("audits", "Audits", tables=tuple(_filled([audits_table(audits)]))),
         _planning(database, results),
         _price(results, priced),
+        Section("workers", "Workers and their clocks", tables=tuple(worker_tables(database)), is_folded=True),
+        Section("configuration", "Objective and configuration", is_folded=True, **_configuration(database, run, facts)),
         _appendix(run, results, tables),
     ]
-    platform = run.platform.name
     return Report(
         run=run.id,
         started=format_instant(run.started_at),
-        title=f"{run.scenario_title} on {platform}",
-        findings=tuple(seen),
+        title=f"{run.scenario_title} on {run.platform.name}",
+        summary=summary(database, doubts),
+        main=_main(results, [*(each for section in mixed_sections for each in section.drawings), *drawings]),
+        findings=tuple(findings(run, results, checks, audits, database.criteria(), database.search())),
         sections=tuple(section for section in named if not section.is_empty),
         cells=tuple(cells),
         distributions=distributions,
         times=watched.times,
     )
+
+
+def _main(results: Sequence[Result], drawings: Sequence[Drawing]) -> Drawing | None:
+    """Return the main figure: the rates of cells, else the first figure of workloads, else the run over its time."""
+    drawn = overview_figure(results)
+    if drawn is not None:
+        table = next((each.table for each in drawings if each.table.endswith("-objects-per-second")), "")
+        return Drawing(OVERVIEW, drawn, table, overview_note(results))
+    course = [each for each in drawings if each.name == RUN_COURSE]
+    own = [each for each in drawings if each.table in FIGURE_TABLES.values()]
+    return next((replace(each, name="main") for each in [*own, *course]), None)
 
 
 def worm_tables(database: RunDatabase) -> list[Table]:
@@ -309,23 +330,28 @@ def _mixed(run: StoredRun, mixed: WorkloadsShown | None) -> Iterator[Section]:
     yield Section("exercise", "What it comes to", tables=rest)
 
 
-def _resources(seen: Sequence[KeyFinding], tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Section:
-    """Return the bottleneck verdict in words, then the usage."""
+def _resources(results: Sequence[Result], tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Section:
+    """Return the bottleneck verdict in words, the processor's use, and folded all other usage."""
     section = _measured(
         "resources", "Resource usage", tables, drawings, ("limits", "resource-usage", "per-object", "requests")
     )
-    limits = tuple(f"{each.about}: {each.text}." for each in seen if each.about.endswith("what limits"))
-    tables_first = sorted(section.tables, key=lambda table: table.name != "limits")
-    return section if section.is_empty else replace(section, words=limits, tables=tuple(tables_first))
+    return replace(
+        section,
+        words=limit_sentences(results) if not section.is_empty else (),
+        drawings=section.drawings[:1],
+        tables=tuple(table for table in section.tables if table.name == "limits"),
+        further_drawings=section.drawings[1:],
+        further_tables=tuple(table for table in section.tables if table.name != "limits"),
+    )
 
 
 def _configuration(database: RunDatabase, run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
     settings = [
-        settings_table("facts", "This run", dict(flat(facts))),
-        settings_table("platform", "Platform profile", dict(flat(asdict(run.platform)))),
+        settings_table("facts", "This run", facts),
+        settings_table("platform", "Platform profile", readable_settings(asdict(run.platform))),
         *disclosure_tables(database),
-        settings_table("lock-settings", "Settings, locks and guards", dict(flat(run.settings))),
-        settings_table("host", "Client's host and versions", dict(flat(run.host))),
+        settings_table("lock-settings", "Settings, locks and guards", readable_settings(run.settings)),
+        settings_table("host", "Client's host and versions", readable_settings(run.host)),
     ]
     return {
         "words": (_OBJECTIVES.get(run.scenario, f"{run.scenario_title}."),),
@@ -339,8 +365,6 @@ def _errors(
 ) -> Section:
     offset = database.run().platform.server_clock_offset_seconds
     clock = "was at an unknown distance" if offset is None else f"differed by {offset:+.2f} s"
-    found = [*([tables["errors"]] if "errors" in tables else []), doubted_cells_table(cells)]
-    found.append(drift_table(drifts(database)))
     return Section(
         "doubts",
         "Errors and doubts",
@@ -349,7 +373,8 @@ def _errors(
             "To know before believing these numbers:" if doubts else "Nothing was found that speaks against them.",
         ),
         sentences=tuple(doubts),
-        tables=tuple(_filled(found)),
+        tables=(tables["errors"],) if "errors" in tables else (),
+        further_tables=tuple(_filled([doubted_cells_table(cells), drift_table(drifts(database))])),
     )
 
 
@@ -395,6 +420,7 @@ def _appendix(run: StoredRun, results: Sequence[Result], tables: Mapping[str, Ta
         ),
         tables=tuple(_filled(found)),
         code=tuple((label, text) for label, text in again if text),
+        is_folded=True,
     )
 
 

@@ -7,6 +7,7 @@ all text from a platform, a file or a user.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -34,6 +35,7 @@ def report_page(report: Report) -> str:
     return page(
         "report.html",
         report=report,
+        main=_drawing_view(report.main) if report.main is not None else None,
         sections=[_section(section, report, shown) for section in report.sections],
     )
 
@@ -70,6 +72,13 @@ def _section(section: Section, report: Report, anchors: Mapping[UnitKey, str]) -
         "drawings": [_drawing_view(drawing) for drawing in section.drawings],
         "settings": [table_view(table, anchors) for table in section.settings],
         "tables": [table_view(table, anchors) for table in section.tables],
+        "further_drawings": [_drawing_view(drawing) for drawing in section.further_drawings],
+        "further_tables": [table_view(table, anchors) for table in section.further_tables],
+        "further": " and ".join(
+            f"{count} further {word}{'s' if count > 1 else ''}"
+            for word, count in (("figure", len(section.further_drawings)), ("table", len(section.further_tables)))
+            if count
+        ),
         "distributions": _distributions(report, anchors) if section.has_distributions else None,
     }
 
@@ -77,10 +86,11 @@ def _section(section: Section, report: Report, anchors: Mapping[UnitKey, str]) -
 def _drawing_view(drawing: Drawing) -> dict[str, Any]:
     return {
         "name": drawing.name,
-        "number": drawing.name.split("-")[1],
+        "number": "".join(re.findall(r"^figure-(\d+)", drawing.name)),  # empty: the main figure
         "title": drawing.figure.get_suptitle(),
         "svg": inline_svg(drawing.name, drawing.figure),
         "table": drawing.table,
+        "note": drawing.note,
         "csv": data_uri("text/csv", figure_csv(drawing.figure)),
     }
 

@@ -5,8 +5,7 @@ A report omits nothing published. It also shows the paper's values that this run
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from results.doubts import Drift
@@ -98,19 +97,6 @@ def _words(value: Any) -> str:
     if value is None:
         return NOT_MEASURED
     return str(value)
-
-
-def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield ``details.retries`` for ``retries`` within ``details``. Null and empty lists have words."""
-    if isinstance(value, Mapping) and value:
-        for name, inner in value.items():
-            yield from flat(inner, f"{path}.{name}" if path else str(name))
-    elif isinstance(value, list | tuple):
-        yield path, ", ".join(each if isinstance(each, str) else json.dumps(each) for each in value) or NOT_MEASURED
-    elif value is None or value == {}:
-        yield path, NOT_MEASURED
-    else:
-        yield path, value if isinstance(value, str) else json.dumps(value)
 
 
 def _ratio(value: float | None, base: float) -> float | None:

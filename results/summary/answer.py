@@ -36,7 +36,7 @@ def answer(
     criteria: Sequence[CriterionResult],
     search: SearchOutcome | None,
 ) -> str:
-    """Return one sentence that answers the scenario's question; a void run, or a doubtful number, adds why."""
+    """Return one sentence that answers the scenario's question. Of a void run it says why nothing follows from it."""
     platform = run.platform.name
     void = void_words(results, criteria)
     if run.verdict == "void" or (void and not criteria):
@@ -50,6 +50,19 @@ def answer(
     if run.scenario == "lock-cost" and (told := _of_lock_cost(platform, results)):
         return told
     return _of_cells(platform, results) or _of_operations(platform, results)
+
+
+def caution(results: Sequence[Result]) -> str:
+    """Return the conditions of a headline that the rates in the answer fail, as a sentence; empty if they meet all."""
+    failed: dict[tuple[str, ...], list[str]] = {}
+    for operation, peak in peaks([result for result in results if not result.application]).items():
+        failed.setdefault(peak.by_objects.failed, []).append(operation)
+    told = [
+        f"the {' and the '.join(names)} rate{'s were' if len(names) > 1 else ' was'} {_listed(conditions)}"
+        for conditions, names in failed.items()
+        if conditions
+    ]
+    return f"Read with care: {'; '.join(told)}." if told else ""
 
 
 def limits(results: Sequence[Result], search: SearchOutcome | None) -> tuple[str, ...]:
@@ -66,6 +79,11 @@ def limits(results: Sequence[Result], search: SearchOutcome | None) -> tuple[str
     if worked:
         found.append(f"workloads: {_limit_words(worked)}")
     return tuple(f"{text}." for text in found)
+
+
+def _listed(conditions: Sequence[str]) -> str:
+    *others, last = conditions
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _of_checks(platform: str, checks: Sequence[CheckRecord]) -> str:
@@ -120,18 +138,14 @@ def _of_lock_cost(platform: str, results: Sequence[Result]) -> str:
     percent, interval = lock_cost_percent(cost)
     known = f" ({interval})" if interval else " (one pair, so without an interval)"
     shown = "" if cost.rate.differs or not interval else ", which shows no cost"
-    doubt = _doubt("that cell", failed_conditions(cost.cell.results))
     return (
         f"Archiving with {cost.name} costs {percent:+.1f}% of the objects/s of {platform} compared with "
-        f"{cost.baseline.first.variant}{known}{shown}.{doubt}"
+        f"{cost.baseline.first.variant}{known}{shown}."
     )
 
 
 def _of_cells(platform: str, results: Sequence[Result]) -> str:
-    """Return the best rate of each operation, with one client and with several, and what limits the first.
-
-    A second sentence has the conditions of a headline that these cells fail.
-    """
+    """Return the best rate of each operation, with one client and with several, and what limits the first."""
     best = peaks(results)
     if not best:
         return ""
@@ -140,14 +154,7 @@ def _of_cells(platform: str, results: Sequence[Result]) -> str:
     first = next(iter(best.values()))
     limit = _limit_of(first.by_objects.cell.results)
     about = limit.replace("limits it", f"limits {'archiving' if first.operation == 'archive' else 'retrieving'}")
-    failed: dict[tuple[str, ...], list[str]] = {}
-    for operation, peak in best.items():
-        failed.setdefault(peak.by_objects.failed, []).append(operation)
-    doubts = "".join(
-        _doubt(f"the {' and the '.join(names)} rate{'s' if len(names) > 1 else ''}", conditions)
-        for conditions, names in failed.items()
-    )
-    return f"{platform} {told}; {about}.{doubts}"
+    return f"{platform} {told}; {about}."
 
 
 def _of_peak(peak: Peak, cells: Iterable[Unit]) -> str:
@@ -182,10 +189,6 @@ def _of_operations(platform: str, results: Sequence[Result]) -> str:
     cells = [cell for cell in all_cells(results).values() if cell.first.operation in LIFE_CYCLE]
     told = ", ".join(f"{cell.key.operation} {cell.objects_per_second:,.0f}/s" for cell in cells[:3])
     return f"{platform} performs {told}." if told else f"{platform} completed no operation in the measured time."
-
-
-def _doubt(what: str, failed: Sequence[str]) -> str:
-    return f" Read {what} with care: {', '.join(failed)}." if failed else ""
 
 
 def _limit_of(results: Sequence[Result]) -> str:

@@ -128,19 +128,16 @@ def findings(
     results: Sequence[Result],
     checks: Sequence[CheckRecord],
     audits: Sequence[Mapping[str, Any]],
-    finished: int,
-    doubts_count: int,
     criteria: Sequence[CriterionResult] = (),
     search: SearchOutcome | None = None,
 ) -> list[KeyFinding]:
-    """Return the first lines of a report, beginning with the verdict. ``finished`` is the number of finished phases."""
-    state, word = verdict(run, results, checks)
-    found = [KeyFinding(state, "Verdict", _of_phases(word, finished, run.phases_planned))]
+    """Return what a run found, in lines: why it is void, its checks, criteria, errors, locks and audits."""
+    found = []
     void = void_words(results, criteria)
     if void:
         is_replay = any(result.replayed is not None for result in results)
         label = "Replay" if is_replay else "Void"
-        found.insert(0, KeyFinding("bad" if run.verdict == "void" else "care", label, void))
+        found.append(KeyFinding("bad" if run.verdict == "void" else "care", label, void))
     if checks:
         found.append(_of_checks(checks))
     if search is not None:
@@ -166,17 +163,32 @@ def findings(
             ", ".join(f"{count:,} {kind}" for kind, count in audit["counts"].items()) if bad else "all as archived"
         )
         found.append(KeyFinding("bad" if bad else "good", "Audit", text))
-    for operation, peak in peaks(results).items():
-        state = "care" if peak.by_objects.failed else "plain"
-        found.append(KeyFinding(state, f"{operation.capitalize()}, at best", _of_peak(peak)))
-    found += _beside_published(results)
-    found += _of_limits([result for result in results if not result.is_load])
-    if run.shared_host and results:
-        found.append(
-            KeyFinding("care", "Meaning", "client and server share this machine: numbers to compare, not capacity")
-        )
-    text = f"{doubts_count} to know before these numbers are believed" if doubts_count else "none was found"
-    return [*found, KeyFinding("care" if doubts_count else "good", "Doubts", text)]
+    return [*found, *_beside_published(results)]
+
+
+def verdict_sentence(word: str, finished: int, planned: int) -> str:
+    """Return a verdict with the number of phases that it is about."""
+    if not planned:
+        return word
+    return f"{word}: {'all' if finished >= planned else f'{finished:,} of'} {planned:,} phases are in these numbers"
+
+
+def limit_sentences(results: Sequence[Result]) -> tuple[str, ...]:
+    """Return one sentence for each operation of the matrix: the resources that limited its measurements, and how many.
+
+    Phases that only make data are excluded.
+    """
+    measured = [result for result in results if not result.is_load]
+    found = []
+    for operation in ("archive", "retrieve", *LIFE_CYCLE):
+        mine = [result for result in measured if result.operation == operation]
+        counts = Counter(result.limited_by for result in mine if result.limited_by)
+        if not mine or (operation in LIFE_CYCLE and not counts):
+            continue
+        named = [f"{name} in {count} of {len(mine)} measurements" for name, count in counts.most_common()]
+        text = "; ".join(named) or "nothing that was watched was near saturation"
+        found.append(f"{operation.capitalize()}: what limits: {text}.")
+    return tuple(found)
 
 
 def _short_of(search: SearchOutcome, results: Sequence[Result]) -> str:
@@ -199,12 +211,6 @@ def _of_criteria(criteria: Sequence[CriterionResult], is_void: bool) -> KeyFindi
     return KeyFinding(state, "Criteria", f"{len(missed):,} of {len(criteria):,} were missed: {first}{more}{nothing}")
 
 
-def _of_phases(word: str, finished: int, planned: int) -> str:
-    if not planned:
-        return word
-    return f"{word}: {'all' if finished >= planned else f'{finished:,} of'} {planned:,} phases are in these numbers"
-
-
 def _of_checks(checks: Sequence[CheckRecord]) -> KeyFinding:
     violations = [check.name for check in checks if check.is_violation]
     tried = [check for check in checks if check.verdict not in ("NOT TRIED", "NOT OFFERED")]
@@ -218,19 +224,6 @@ def _of_checks(checks: Sequence[CheckRecord]) -> KeyFinding:
         f"no violation in {len(tried)} checks tried"
         + (f": {', '.join(f'{count} {word}' for word, count in counts.most_common())}" if tried else ""),
     )
-
-
-def _of_peak(peak: Peak) -> str:
-    fast, wide = peak.by_objects, peak.by_megabytes
-    return (
-        f"{f'{NO_CELL}; the nearest: ' if fast.failed else ''}"
-        f"{fast.cell.objects_per_second:,.0f} objects/s ({_of_headline(fast)}); "
-        f"{wide.cell.megabytes_per_second:,.1f} MB/s ({_of_headline(wide)})"
-    )
-
-
-def _of_headline(headline: Headline) -> str:
-    return "; ".join((where(headline.cell), *([", ".join(headline.failed)] if headline.failed else [])))
 
 
 def _beside_published(results: Sequence[Result]) -> list[KeyFinding]:
@@ -256,24 +249,6 @@ def _of_ratios(ratios: Sequence[tuple[Unit, float]]) -> tuple[str, State]:
     text = f"{_times(median(shown))} the published objects/s, the median of {count} cells"
     text += f" ({_times(min(shown))} to {_times(max(shown))})" if len(shown) > 1 else ""
     return (text, "plain") if meeting else (f"{text}; {NO_CELL}", "care")
-
-
-def _of_limits(results: Sequence[Result]) -> list[KeyFinding]:
-    """Return the resource with the highest utilisation, by operation of the matrix.
-
-    A limiting client is a reason for care.
-    """
-    found = []
-    for operation in ("archive", "retrieve", *LIFE_CYCLE):
-        mine = [result for result in results if result.operation == operation]
-        counts = Counter(result.limited_by for result in mine if result.limited_by)
-        if not mine or (operation in LIFE_CYCLE and not counts):
-            continue
-        named = [f"{name} in {count} of {len(mine)} measurements" for name, count in counts.most_common()]
-        state: State = "care" if counts.keys() & {"client", "host cpu"} else "plain"
-        text = "; ".join(named) or "nothing that was watched was near saturation"
-        found.append(KeyFinding(state, f"{operation.capitalize()}: what limits", text))
-    return found
 
 
 def _times(ratio: float) -> str:

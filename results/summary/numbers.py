@@ -35,7 +35,7 @@ class KeyNumber:
     interval: str = ""  # 95%: 1,480 to 1,540
     conditions: str = ""  # 8KiB x 100, 4 clients
     seconds: float | None = None  # measured time of the shortest measurement that it comes from
-    failed: tuple[str, ...] = ()  # conditions of a headline that it fails
+    failed: tuple[str, ...] = ()  # conditions of a headline that it fails, or its criterion
 
     @property
     def basis(self) -> str:
@@ -203,9 +203,9 @@ def _nearest_criteria(criteria: Sequence[CriterionResult]) -> Iterator[KeyNumber
             key = (each.workload, each.name)
             worst[key] = min(worst.get(key, each), each, key=_margin)
     for each in sorted(worst.values(), key=_margin):
-        state = "criterion met" if each.passed else "criterion missed"
         of = f"{each.workload}: " if each.workload else ""
-        yield KeyNumber(f"{of}{each.name}", _number(each.measured or 0.0), "", "", state)
+        met, missed = ("criterion met", ()) if each.passed else ("", ("criterion missed",))
+        yield KeyNumber(f"{of}{each.name}", _number(each.measured or 0.0), "", "", met, None, missed)
 
 
 def _margin(criterion: CriterionResult) -> tuple[bool, bool, float]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from results.database import RunDatabase
-from results.summary.answer import answer, limits
-from results.summary.key_figures import State, verdict
+from results.summary.answer import answer, caution, limits
+from results.summary.key_figures import State, verdict, verdict_sentence
 from results.summary.numbers import KeyNumber, key_numbers
 from results.tables.stored_times import stored_times
 
@@ -24,7 +24,8 @@ class RunSummary:
     """The answer of a run, and what a reader must know to use it."""
 
     run: str
-    answer: str  # one sentence; a second one if its number fails conditions of a headline
+    answer: str  # one sentence
+    caution: str  # the conditions of a headline that the answer's numbers fail, as a sentence; may be empty
     numbers: tuple[KeyNumber, ...]  # at most six
     limits: tuple[str, ...]  # what limited these numbers, as sentences
     warnings: tuple[str, ...]  # every warning, the most serious first
@@ -54,11 +55,12 @@ def summary(database: RunDatabase, warnings: Sequence[str]) -> RunSummary:
     return RunSummary(
         run=run.id,
         answer=answer(run, results, checks, criteria, search),
+        caution=caution(results),
         numbers=key_numbers(results, criteria, search, stored_times(database)),
         limits=limits(results, search),
         warnings=(*warnings, *shared),
         state=state,
-        verdict=words,
+        verdict=verdict_sentence(words, database.finished(), run.phases_planned),
     )
 
 
@@ -67,7 +69,7 @@ def summary_lines(found: RunSummary, width: int = 100) -> list[str]:
 
     The order is that of the page: the answer, the numbers, what limits, the most serious warnings, the verdict.
     """
-    lines = textwrap.wrap(found.answer, width)
+    lines = textwrap.wrap(f"{found.answer} {found.caution}", width)
     names = max((len(each.name) for each in found.numbers), default=0)
     values = max((len(f"{each.value} {each.unit}") for each in found.numbers), default=0)
     for each in found.numbers:

@@ -65,13 +65,18 @@ document.querySelectorAll("table.data").forEach((table) => {
   filterable(table);
 });
 
-// A cell that is linked to must be seen, whatever its table was filtered by.
-addEventListener("hashchange", () => {
-  const row = document.getElementById(location.hash.slice(1));
-  if (row && row.hidden) {
-    const input = row.closest("section").querySelector(".filter input");
+// What is linked to must be seen, whatever is folded, and whatever its table was filtered by.
+function show() {
+  const target = document.getElementById(location.hash.slice(1));
+  if (!target) return;
+  target.querySelectorAll(":scope > details").forEach((each) => { each.open = true; });
+  for (let each = target; each; each = each.parentElement) if (each.tagName === "DETAILS") each.open = true;
+  if (target.hidden) {
+    const input = target.closest("section").querySelector(".filter input");
     input.value = "";
     input.dispatchEvent(new Event("input"));
-    row.scrollIntoView();
   }
-});
+  target.scrollIntoView();
+}
+addEventListener("hashchange", show);
+show();

@@ -14,6 +14,7 @@ from archiver.cli.output import document, print_run
 from results.database import StoredRun
 from results.report.index import write_index
 from results.summary.key_figures import findings, verdict
+from results.summary.summary import summary
 from tests.results.replay.replayed_sets import ReplayedSets, beside, criterion
 from tests.results.watched_run import RECORD
 
@@ -129,12 +130,13 @@ def test_void_is_told_before_everything_else(sets: ReplayedSets, capsys: pytest.
     assert "late by 40 ms" in answer
     assert document(database)["verdict"] == "void"
     run, measured = database.run(), database.results()
-    first, second, *_ = findings(run, measured, [], [], 1, 0, database.criteria())
-    assert (first.state, first.about, first.text[:5]) == ("bad", "Replay", "VOID:")
-    assert (second.state, second.text[:4]) == ("bad", "VOID")
-    assert [
-        each.state for each in findings(run, measured, [], [], 1, 0, database.criteria()) if each.about == "Criteria"
-    ] == ["care"]
+    found = findings(run, measured, [], [], database.criteria())
+    assert (found[0].state, found[0].about, found[0].text[:5]) == ("bad", "Replay", "VOID:")
+    assert verdict(run, measured, []) == ("bad", "VOID")
+    assert [each.state for each in found if each.about == "Criteria"] == ["care"]
+    told = summary(database, [])
+    assert told.answer.startswith(f"This run says nothing about {run.platform.name}: VOID: set 1 ")
+    assert (told.state, told.verdict[:4]) == ("bad", "VOID")
 
 
 def test_a_terminal_has_what_is_short_and_none_of_the_rest(

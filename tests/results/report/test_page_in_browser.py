@@ -107,6 +107,7 @@ def test_a_table_sorts_by_number_by_size_and_back(opened: Callable[..., Any]) ->
 
 def test_what_was_not_measured_is_last_in_both_directions(opened: Callable[..., Any]) -> None:
     page = opened()
+    page.locator("#appendix summary").click()
     button = page.locator("#table-published th", has_text="ours").first.locator("button")
     for _ in range(2):
         button.click()
@@ -150,6 +151,34 @@ def test_it_prints_on_a4_paper_that_is_white(opened: Callable[..., Any], tmp_pat
     assert page.locator(".filter:visible, .skip:visible").count() == 0
     page.set_viewport_size({"width": 703, "height": 1000})  # A4 less its margins, in CSS pixels
     assert page.evaluate("[...document.querySelectorAll('figure svg')].every(each => each.clientWidth <= 703)")
+
+
+def test_the_first_screen_has_answer_figure_numbers_warnings_and_verdict(opened: Callable[..., Any]) -> None:
+    page = opened(viewport={"width": 1280, "height": 800})
+    for seen in (".answer", "#overview svg", ".numbers", ".dense"):
+        box = page.locator(f"#summary {seen}").first.bounding_box()
+        assert box["y"] + box["height"] <= 800, seen
+    assert 1 <= page.locator("#summary .numbers dt").count() <= 6
+
+
+def test_configuration_is_last_and_folded_and_a_link_unfolds_it(opened: Callable[..., Any]) -> None:
+    page = opened()
+    table = page.locator("#table-platform")
+    assert not table.is_visible()
+    assert page.locator("main > section").nth(-2).get_attribute("id") == "configuration"
+    page.locator("nav a[href='#configuration']").click()
+    table.wait_for(state="visible")
+
+
+def test_a_figure_fits_a_phone_and_grows_when_it_is_tapped(opened: Callable[..., Any]) -> None:
+    page = opened(viewport={"width": 390, "height": 844})
+    figure = page.locator("#overview .wide")
+    fits = "each => each.scrollWidth <= each.clientWidth"
+    assert page.evaluate("[...document.querySelectorAll('figure .wide')].every(each => each.scrollWidth <= 390)")
+    assert figure.evaluate(fits)
+    figure.click()
+    assert not figure.evaluate(fits)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

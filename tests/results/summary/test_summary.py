@@ -45,7 +45,8 @@ def test_the_answer_has_rate_size_clients_and_limit(make_run: MakeRun, make_resu
     assert found.limits[0] == (
         "archive 8KiB x 100, 4 clients: the server's processor limits it (busiest thread 91%, confidence high)."
     )
-    assert (found.state, found.verdict) == ("good", "finished")
+    assert found.caution == ""
+    assert (found.state, found.verdict) == ("good", "finished: all 3 phases are in these numbers")
 
 
 def test_a_number_has_interval_conditions_and_measured_time(make_run: MakeRun, make_result: MakeResult) -> None:
@@ -65,8 +66,8 @@ def test_a_number_that_fails_conditions_says_so(make_run: MakeRun, make_result: 
     assert found.numbers[0].failed == failed
     assert found.numbers[0].basis.endswith("measured for 1.00 s; unsettled; limited by the client")
     assert "the client limits archiving, so the platform may be faster" in found.answer
-    assert found.answer.endswith(
-        "Read the archive rate with care: unsettled, limited by the client, measured for 1.00 s."
+    assert found.caution == (
+        "Read with care: the archive rate was unsettled, limited by the client and measured for 1.00 s."
     )
 
 
@@ -141,7 +142,7 @@ def test_missed_criteria_are_in_the_answer_and_first_among_the_numbers(
     assert found.answer == "minio missed 1 of 3 criteria and completed 1,000 objects/s of 2 workloads together."
     assert [each.basis for each in found.numbers[2:]] == ["criterion missed", "criterion met", "criterion met"]
     assert [each.value for each in found.numbers[2:]] == ["90", "19", "0"]
-    assert (found.state, found.verdict) == ("bad", "failed")
+    assert (found.state, found.verdict) == ("bad", "failed: all 1 phases are in these numbers")
 
 
 def test_a_void_run_says_nothing_about_the_platform(make_run: MakeRun, make_result: MakeResult) -> None:
@@ -158,7 +159,7 @@ def test_a_run_without_results_says_so(make_run: MakeRun) -> None:
     found = of(make_run())
     assert found.answer == "No phase finished, so nothing was measured."
     assert found.numbers == ()
-    assert found.verdict == "not finished"
+    assert found.verdict == "not finished: 0 of 2 phases are in these numbers"
 
 
 def test_a_conformance_run_answers_with_its_violations(make_run: MakeRun) -> None:
@@ -179,9 +180,9 @@ def test_the_lines_of_a_terminal_have_everything_within_the_width(make_run: Make
     lines = summary_lines(found, 80)
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
-    assert found.answer in text
+    assert f"{found.answer} {found.caution}" in text
     assert all(each.basis in text for each in found.numbers)
     assert text.count("warning: ") == 4  # three, and the number of the others
     assert f"and {len(found.warnings) - 3} more in the report" in text
-    assert lines[-1] == "verdict: finished with errors"
+    assert lines[-1] == "verdict: finished with errors: all 1 phases are in these numbers"
     assert found.warnings[-1] == SHARED_HOST

@@ -8,6 +8,7 @@ import pytest
 
 from results.model import Result
 from results.summary.key_figures import findings, peaks
+from results.summary.summary import RunSummary, summary
 from results.tables.headline import best, failed_conditions
 from results.units import Unit, all_cells
 from tests.results.conftest import MakeResult, MakeRun
@@ -79,17 +80,18 @@ def test_the_summary_names_the_failed_conditions_next_to_the_number(make_result:
     fast = make_result(objects_per_second=5000.0, objects_per_session=100, seconds=0.45, position=1)
     sound = make_result(objects_per_second=500.0, objects_per_session=25, **SOUND, position=2)
 
-    def said(*results: Result) -> dict[str, tuple[str, str]]:
-        run = make_run([phase_record(each.position, each, 1.0, 2.0) for each in results]).run()
-        return {each.about: (each.state, each.text) for each in findings(run, results, (), (), len(results), 0)}
+    def shown(*results: Result) -> RunSummary:
+        return summary(make_run([phase_record(each.position, each, 1.0, 2.0) for each in results]), [])
 
-    state, text = said(fast, sound)["Archive, at best"]
-    assert (state, text) == ("plain", "500 objects/s (8KiB x 25, 1 client); 4.1 MB/s (8KiB x 25, 1 client)")
-    assert "the median of 1 of 2 cells" in said(fast, sound)["Archive beside IBM DR550, 2005"][1]
-    state, text = said(fast)["Archive, at best"]
-    assert state == "care"
-    assert text.startswith(
-        "no cell is settled, steady, limited by the platform and measured for 3 s; the nearest: 5,000 objects/s "
-        "(8KiB x 100, 1 client; measured for 0.45 s); "
-    )
+    both = shown(fast, sound)
+    rates = {each.unit: each for each in both.numbers if each.name == "archive"}
+    assert (rates["objects/s"].value, rates["MB/s"].value) == ("500", "4.1")
+    assert all(each.conditions == "8KiB x 25, 1 client" and not each.failed for each in rates.values())
+    assert both.caution == ""
+    run = make_run().run()
+    found = {each.about: each.text for each in findings(run, (fast, sound), (), ())}
+    assert "the median of 1 of 2 cells" in found["Archive beside IBM DR550, 2005"]
+    alone = shown(fast)
+    assert (alone.numbers[0].value, alone.numbers[0].failed) == ("5,000", ("measured for 0.45 s",))
+    assert alone.caution == "Read with care: the archive rate was measured for 0.45 s."
     assert peaks([fast])["archive"].by_objects.failed == ("measured for 0.45 s",)
