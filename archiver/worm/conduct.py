@@ -27,6 +27,7 @@ from archiver.values.platform import PlatformProfile
 from archiver.values.retention import Retention, RetentionMode, check_clock
 from archiver.worm import checks
 from archiver.worm.case import COMPLIANCE_SECONDS, FARTHEST_SECONDS, LOCKING_FAR, WAIT_SECONDS_MAX
+from archiver.worm.catalogue import catalogue
 from archiver.worm.repeats import rounds
 from archiver.worm.repeats.load import LoadReport, Order, order_for
 from archiver.worm.repeats.restart import Restart
@@ -305,7 +306,7 @@ def _record(run_id: str, backend: S3Backend, profile: PlatformProfile, options: 
         phases_planned=0,
         backend=backend.name,
         platform=profile,
-        settings={"compliance": options.compliance},
+        settings={"compliance": options.compliance, "catalogue": _catalogue()},
         host=machine.describe(),
         workers=0,
         worker_cores=[],
@@ -315,6 +316,12 @@ def _record(run_id: str, backend: S3Backend, profile: PlatformProfile, options: 
         content_kind="none",
         interval_ns=0,
     )
+
+
+def _catalogue() -> dict[str, Any]:
+    """Return what reports need of the catalogue: a run may try a part of it."""
+    entries = catalogue().values()
+    return {"checks": len(entries), "rules": sorted({rule for entry in entries for rule in entry.rules})}
 
 
 def _check_record(result: CheckResult) -> CheckRecord:

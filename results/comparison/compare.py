@@ -20,9 +20,11 @@ from results.comparison.whole_phase import whole_phase_units
 from results.database import RunDatabase, StoredRun
 from results.doubts import doubts, drifts
 from results.measures import CELL_MEASURES, MEASURES, OBJECT_TIMES, RATE, Measure
-from results.model import Result
+from results.model import CheckRecord, Result
 from results.planning.disclosure import Disclosure, disclosed
 from results.report.mixed_contents import WorkloadsShown, mixed_run
+from results.summary.summary import RunSummary, summary
+from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
 from results.units import (
     CLIENT_SHARE_MAX,
     Unit,
@@ -33,6 +35,7 @@ from results.units import (
     phase_units,
     workload_units,
 )
+from results.worm.findings import CheckCatalogue, catalogue_of
 
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"
 OTHER_OBJECT_TIMES = "the protocols define an object's time differently"
@@ -50,6 +53,9 @@ class MeasuredRun:
     results: Sequence[Result]
     doubts: Sequence[str] = ()
     mixed: WorkloadsShown | None = None  # its workloads that ran at the same time
+    checks: Sequence[CheckRecord] = ()  # conformance checks that it made besides
+    summary: RunSummary | None = None
+    times: StoredTimes = NO_TIMES  # to merge the times of repetitions
 
     @classmethod
     def read(cls, database: RunDatabase) -> MeasuredRun:
@@ -60,11 +66,17 @@ class MeasuredRun:
         """
         drifting = tuple(f"{drift}" for drift in drifts(database))
         kept = [doubt for doubt in doubts(database) if not doubt.startswith(drifting)]
-        return cls(database.run(), database.results(), kept, mixed_run(database))
+        results = database.results()
+        found = summary(database, kept) if results else None
+        return cls(database.run(), results, kept, mixed_run(database), database.checks(), found, stored_times(database))
 
     @property
     def id(self) -> str:
         return self.row.id
+
+    @property
+    def catalogue(self) -> CheckCatalogue | None:
+        return catalogue_of(self.row)
 
     @property
     def platform(self) -> tuple[str, str, str]:
@@ -294,7 +306,10 @@ def _side(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float] 
     before = 0
     for run in in_order:
         if not run.results:
-            raise ResultsError(f"run {run.id} holds no results: no phase finished; leave it out")
+            why = (
+                "only conformance checks: compare it with other conformance runs" if run.checks else "no phase finished"
+            )
+            raise ResultsError(f"run {run.id} holds no results: {why}; leave it out")
         swept += [_numbered_on(cell, before) for cell in all_cells(run.results).values()]
         phases = phase_repetitions(run.results)
         for phase in phases:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 _STEPS = (  # ticks within each decade, the most first
     (1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0),
@@ -14,6 +14,9 @@ _STEPS = (  # ticks within each decade, the most first
     (1.0, 2.0, 5.0),
     (1.0,),
 )
+
+_TICKS_MIN = 3  # in sight; a range with fewer is so narrow that even steps show it
+_TICKS_OF_NARROW = 5
 
 
 def label_log_axis(axis: Axis, labels_max: int = 10) -> None:
@@ -39,4 +42,7 @@ class _LogTicks(LogLocator):
         decades = abs(math.log10(vmax / vmin))
         fitting = (steps for steps in _STEPS if decades * len(steps) <= self._labels_max)
         self.set_params(subs=next(fitting, _STEPS[-1]))
-        return super().tick_values(vmin, vmax)
+        ticks = super().tick_values(vmin, vmax)
+        if sum(vmin <= tick <= vmax for tick in ticks) >= _TICKS_MIN:
+            return ticks
+        return MaxNLocator(_TICKS_OF_NARROW, steps=[1, 2, 5, 10]).tick_values(vmin, vmax)

@@ -51,7 +51,14 @@ from results.tables.usage import SERVER_RESOURCES
 from results.tables.watched import Watched
 from results.tables.workers import worker_tables
 from results.units import Unit, all_cells, parallel_cells, session_lengths
-from results.worm.findings import DISCLAIMER, evidence_table, findings_table, requirement_table, rounds_table
+from results.worm.findings import (
+    DISCLAIMER,
+    catalogue_of,
+    evidence_table,
+    findings_table,
+    requirement_table,
+    rounds_table,
+)
 
 ROWS_SHOWN_MAX = 100  # of the long tables: more rows are for programs
 LONG_TABLES = (SERVER_RESOURCES, SETS)
@@ -224,7 +231,7 @@ def worm_tables(database: RunDatabase) -> list[Table]:
         [
             findings_table(checks),
             rounds_table(checks, database.rounds()),
-            requirement_table(checks),
+            requirement_table(checks, catalogue_of(database.run())),
             evidence_table(checks, exchanges),
         ]
     )

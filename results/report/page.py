@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from results.report.contents import Drawing, Report, Section
 from results.report.distributions import BINS, HEIGHT_MAX, Distribution
 from results.report.inline_figures import figure_csv, inline_svg
+from results.summary.key_figures import KeyFinding
 from results.table import KEY_COLUMNS, Cell, Table, filled
 from results.tables.stored_times import StoredTimes
 from results.text import render_csv
@@ -32,12 +33,21 @@ def report_page(report: Report) -> str:
     """Return the page of a report. The same report gives the same text."""
     anchors = {cell.key: f"cell-{place}" for place, cell in enumerate(report.cells, 1)}
     shown = {key: name for key, name in anchors.items() if key in report.distributions.cells}
+    distributions = _distributions(report, shown)
     return page(
         "report.html",
         report=report,
         main=_drawing_view(report.main) if report.main is not None else None,
-        sections=[_section(section, report, shown) for section in report.sections],
+        sections=[_section(section, shown, distributions) for section in report.sections],
     )
+
+
+def comparison_page(
+    title: str, kind: str, answers: Sequence[str], findings: Sequence[KeyFinding], sections: Sequence[Section]
+) -> str:
+    """Return the page of a comparison: one answer for each platform after the first, then its findings and sections."""
+    views = [_section(section, {}) for section in sections]
+    return page("comparison.html", title=title, kind=kind, answers=answers, findings=findings, sections=views)
 
 
 def page(template: str, **values: Any) -> str:
@@ -66,7 +76,9 @@ def data_uri(kind: str, text: str) -> str:
     return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
 
 
-def _section(section: Section, report: Report, anchors: Mapping[UnitKey, str]) -> dict[str, Any]:
+def _section(
+    section: Section, anchors: Mapping[UnitKey, str], distributions: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     return {
         "section": section,
         "drawings": [_drawing_view(drawing) for drawing in section.drawings],
@@ -79,7 +91,7 @@ def _section(section: Section, report: Report, anchors: Mapping[UnitKey, str]) -
             for word, count in (("figure", len(section.further_drawings)), ("table", len(section.further_tables)))
             if count
         ),
-        "distributions": _distributions(report, anchors) if section.has_distributions else None,
+        "distributions": distributions if section.has_distributions else None,
     }
 
 
@@ -95,9 +107,14 @@ def _drawing_view(drawing: Drawing) -> dict[str, Any]:
     }
 
 
-def _distributions(report: Report, anchors: Mapping[UnitKey, str]) -> dict[str, Any]:
-    """Return one row for each cell: its labels, percentiles and curve, and the scale that all curves share."""
+def _distributions(report: Report, anchors: Mapping[UnitKey, str]) -> dict[str, Any] | None:
+    """Return one row for each cell: its labels, percentiles and curve, and the scale that all curves share.
+
+    None if no cell has a distribution.
+    """
     distributions = report.distributions
+    if not distributions.cells:
+        return None
     span = distributions.last_decade - distributions.first_decade
     return {
         "width": _CURVE_WIDTH,

@@ -15,6 +15,7 @@ from results.summary.numbers import lock_cost_percent, shown_lock_cost, worked_p
 from results.tables.headline import Headline, failed_conditions
 from results.tables.lock_cost import LIFE_CYCLE
 from results.units import Unit, all_cells
+from results.worm.findings import catalogue_of, checks_sentence
 
 LIMITS = {  # of a measurement, by the name in ``Result.limited_by``
     "client": "the client limits it, so the platform may be faster",
@@ -42,7 +43,11 @@ def answer(
     if run.verdict == "void" or (void and not criteria):
         return f"This run says nothing about {platform}: {void or 'VOID'}."
     if not results:
-        return _of_checks(platform, checks) if checks else "No phase finished, so nothing was measured."
+        return (
+            checks_sentence(platform, checks, catalogue_of(run))
+            if checks
+            else "No phase finished, so nothing was measured."
+        )
     if any(result.application for result in results):
         mark = capacity_mark(results)
         told = _of_workloads(platform, results, criteria, search)
@@ -84,19 +89,6 @@ def limits(results: Sequence[Result], search: SearchOutcome | None) -> tuple[str
 def _listed(conditions: Sequence[str]) -> str:
     *others, last = conditions
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _of_checks(platform: str, checks: Sequence[CheckRecord]) -> str:
-    violations = sorted({check.id for check in checks if check.is_violation})
-    tried = {check.id for check in checks if check.verdict not in ("NOT TRIED", "NOT OFFERED")}
-    if not tried:
-        return f"No check could be tried on {platform}, so nothing is known about its locks."
-    if violations:
-        return (
-            f"{platform} violates its locks in {len(violations):,} of {len(tried):,} checks: a record could be lost, "
-            f"altered or unlocked before its time ({', '.join(violations[:3])}{' ...' if len(violations) > 3 else ''})."
-        )
-    return f"{platform} refused whatever could lose, alter or unlock a record, in {len(tried):,} checks tried."
 
 
 def _of_workloads(

@@ -6,16 +6,17 @@ cost of a lock. A run of simultaneous workloads has the largest scale, its rates
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from archiver.values.sizes import format_size
 from results.measures import P99_OBJECTS_MIN, amounts
-from results.model import CriterionResult, Result, SearchOutcome
-from results.summary.key_figures import Peak, peaks, where
+from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
+from results.summary.key_figures import peaks, where
 from results.tables.headline import Headline, failed_conditions
 from results.tables.lock_cost import VariantCost, variant_costs
 from results.tables.session_fits import session_fits
@@ -63,6 +64,7 @@ class WorkedPhase(NamedTuple):
 
 def key_numbers(
     results: Sequence[Result],
+    checks: Sequence[CheckRecord],
     criteria: Sequence[CriterionResult],
     search: SearchOutcome | None,
     times: StoredTimes,
@@ -71,7 +73,7 @@ def key_numbers(
 
     ``times`` has the histograms that percentiles over repetitions need.
     """
-    found = [*_of_cells(results, times), *_of_workloads(results, criteria, search)]
+    found = [*_of_cells(results, times), *_of_workloads(results, criteria, search), *_of_checks(checks)]
     return tuple(islice(found, NUMBERS_MAX))
 
 
@@ -110,20 +112,17 @@ def lock_cost_percent(cost: VariantCost) -> tuple[float, str]:
 def _of_cells(results: Sequence[Result], times: StoredTimes) -> Iterator[KeyNumber]:
     best = peaks([result for result in results if not result.application])
     for operation, peak in best.items():
-        yield _rate(operation, peak.by_objects, "objects/s")
+        yield rate_number(operation, peak.by_objects, "objects/s")
     for operation, peak in islice(best.items(), 1):
-        yield from _percentiles(operation, peak, times)
-        yield from _setup(results, operation, peak)
-    cost = shown_lock_cost(results)
-    if cost is not None:
-        percent, interval = lock_cost_percent(cost)
-        conditions = f"{cost.name}, beside {cost.baseline.first.variant}; {where(cost.cell)}"
-        yield KeyNumber("cost of the lock", f"{percent:+.1f}", "% of objects/s", interval, conditions)
+        yield from percentile_numbers(operation, peak.by_objects, times)
+        yield from setup_numbers(results, operation, peak.by_objects.cell.key.object_bytes)
+    yield from lock_cost_numbers(results)
     for operation, peak in best.items():
-        yield _rate(operation, peak.by_megabytes, "MB/s")
+        yield rate_number(operation, peak.by_megabytes, "MB/s")
 
 
-def _rate(operation: str, headline: Headline, unit: str) -> KeyNumber:
+def rate_number(operation: str, headline: Headline, unit: Literal["objects/s", "MB/s"]) -> KeyNumber:
+    """Return the rate of a cell with its 95% interval."""
     cell = headline.cell
     per_object = 1.0 if unit == "objects/s" else cell.key.object_bytes / 1e6
     value = cell.objects_per_second if unit == "objects/s" else cell.megabytes_per_second
@@ -136,9 +135,9 @@ def _rate(operation: str, headline: Headline, unit: str) -> KeyNumber:
     return KeyNumber(operation, _number(value), unit, interval, where(cell), seconds, headline.failed)
 
 
-def _percentiles(operation: str, peak: Peak, times: StoredTimes) -> Iterator[KeyNumber]:
-    """Yield the median and the 99th percentile of the service time of an object of the fastest cell."""
-    latency = times.over("object_service", peak.by_objects.cell.results)
+def percentile_numbers(operation: str, headline: Headline, times: StoredTimes) -> Iterator[KeyNumber]:
+    """Yield the median and the 99th percentile of the service time of an object of a cell."""
+    latency = times.over("object_service", headline.cell.results)
     if latency is None:
         return
     shown = [("p50", latency.p50), *([("p99", latency.p99)] if latency.count >= P99_OBJECTS_MIN else [])]
@@ -146,26 +145,29 @@ def _percentiles(operation: str, peak: Peak, times: StoredTimes) -> Iterator[Key
         yield KeyNumber(f"{operation}, {name} of an object", _number(value), "ms", "", f"as the {operation} rate")
 
 
-def _setup(results: Sequence[Result], operation: str, peak: Peak) -> Iterator[KeyNumber]:
-    """Yield the set-up time of a session, for the object size of the fastest cell."""
+def setup_numbers(results: Sequence[Result], operation: str, object_bytes: int) -> Iterator[KeyNumber]:
+    """Yield the set-up time of a session of one client, if its times follow T = a + b n."""
     for fitted in session_fits(results):
         fit = fitted.fit
-        same = (fitted.operation, fitted.object_bytes) == (operation, peak.by_objects.cell.key.object_bytes)
+        same = (fitted.operation, fitted.object_bytes) == (operation, object_bytes)
         if fitted.is_measured and same and isinstance(fit, SessionTimeFit) and fit.law_holds:
             bounds = ""
             if fit.low is not None and fit.high is not None:
                 bounds = f"95%: {_number(fit.low.setup_ms)} to {_number(fit.high.setup_ms)}"
             measured = [result for cell in fitted.cells for result in cell.results]
-            conditions = f"{operation} {format_size(fitted.object_bytes)}, 1 client"
-            yield KeyNumber(
-                "set-up of a session",
-                _number(fit.setup_ms),
-                "ms",
-                bounds,
-                conditions,
-                amounts(measured).seconds_min,
-                failed_conditions(measured),
-            )
+            conditions = f"{format_size(fitted.object_bytes)}, 1 client"
+            seconds, failed = amounts(measured).seconds_min, failed_conditions(measured)
+            name = f"{operation}, set-up of a session"
+            yield KeyNumber(name, _number(fit.setup_ms), "ms", bounds, conditions, seconds, failed)
+
+
+def lock_cost_numbers(results: Sequence[Result]) -> Iterator[KeyNumber]:
+    """Yield the share of objects/s that a lock costs, if it was measured."""
+    cost = shown_lock_cost(results)
+    if cost is not None:
+        percent, interval = lock_cost_percent(cost)
+        conditions = f"{cost.name}, compared with {cost.baseline.first.variant}; {where(cost.cell)}"
+        yield KeyNumber("cost of the lock", f"{percent:+.1f}", "% of objects/s", interval, conditions)
 
 
 def _of_workloads(
@@ -187,6 +189,17 @@ def _of_workloads(
         yield KeyNumber("throughput", _number(value), unit, "", conditions, seconds, failed_conditions(measured))
     positions = {result.position: phase for phase in phases for result in phase.results}
     yield from _nearest_criteria([each for each in criteria if each.position in positions])
+
+
+def _of_checks(checks: Sequence[CheckRecord]) -> Iterator[KeyNumber]:
+    """Yield the violations, then the number of checks with each verdict. A check counts in each round."""
+    if not checks:
+        return
+    violations = sorted({check.id for check in checks if check.is_violation})
+    failed = ("a record could be lost, altered or unlocked",) if violations else ()
+    yield KeyNumber("violations", f"{len(violations):,}", "checks", "", ", ".join(violations[:6]), None, failed)
+    for verdict, count in Counter(check.verdict for check in checks).most_common():
+        yield KeyNumber(verdict.lower(), f"{count:,}", "checks", "", "a check counts in each round")
 
 
 def _of_phase(phase: WorkedPhase, search: SearchOutcome | None) -> str:

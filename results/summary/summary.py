@@ -56,7 +56,7 @@ def summary(database: RunDatabase, warnings: Sequence[str]) -> RunSummary:
         run=run.id,
         answer=answer(run, results, checks, criteria, search),
         caution=caution(results),
-        numbers=key_numbers(results, criteria, search, stored_times(database)),
+        numbers=key_numbers(results, checks, criteria, search, stored_times(database)),
         limits=limits(results, search),
         warnings=(*warnings, *shared),
         state=state,

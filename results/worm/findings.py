@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from archiver.values.platform import PlatformProfile
+from results.database import StoredRun
 from results.model import FIRST_ROUND, CheckRecord, RoundRecord
 from results.table import Cell, Column, Table, TableSpec, columns_of
 
@@ -32,6 +33,45 @@ REQUIREMENTS: Mapping[str, tuple[str, str]] = {
     "R6": ("17a-4(f)(3)(iii)", "an audit system: accountability for inputs and changes"),
     "CF": ("CFTC 1.31(c)-(d)", "authenticity, reliability, security and availability of records"),
 }
+
+
+class CheckCatalogue(NamedTuple):
+    """All checks that Archiver knew at the time of a run, of which the run may have tried a part."""
+
+    checks: int
+    rules: frozenset[str]  # tags of the requirements that some check is about
+
+
+def catalogue_of(run: StoredRun) -> CheckCatalogue | None:
+    """Return the catalogue that a conformance run recorded; None for runs that recorded none."""
+    found = run.settings.get("catalogue")
+    return CheckCatalogue(found["checks"], frozenset(found["rules"])) if found else None
+
+
+def checks_tried(checks: Sequence[CheckRecord], catalogue: CheckCatalogue | None) -> str:
+    """Return ``2 of 170 checks``: the checks of a run, each counted once, and those of the catalogue if it is known."""
+    tried = len({check.id for check in checks})
+    if catalogue is not None:
+        return f"{tried:,} of {catalogue.checks:,} checks"
+    return f"{tried:,} check{'s' if tried != 1 else ''}"
+
+
+def checks_sentence(label: str, checks: Sequence[CheckRecord], catalogue: CheckCatalogue | None) -> str:
+    """Return what a platform did in the checks of one run, in one sentence."""
+    violations = sorted({check.id for check in checks if check.is_violation})
+    proving = {check.id for check in checks if check.verdict not in ("NOT TRIED", "NOT OFFERED")}
+    tried = checks_tried(checks, catalogue)
+    unproven = len({check.id for check in checks} - proving)
+    left_out = f", {unproven:,} of which could not be tried" if unproven else ""
+    if not proving:
+        return f"No check could be tried on {label}, of {tried}: nothing is known about its locks."
+    if violations:
+        first = ", ".join(violations[:3]) + (" ..." if len(violations) > 3 else "")
+        return (
+            f"{label} violates its locks: a record could be lost, altered or unlocked before its time in "
+            f"{len(violations):,} ({first}); this run made {tried}{left_out}."
+        )
+    return f"{label} refused whatever could lose, alter or unlock a record, in {tried}{left_out}."
 
 
 def worm_document(
@@ -66,10 +106,16 @@ def _is_news(check: CheckRecord, checks: Sequence[CheckRecord]) -> bool:
     )
 
 
-def requirement_table(checks: Sequence[CheckRecord]) -> Table:
-    """Return requirement -> checks -> verdicts."""
+def requirement_table(checks: Sequence[CheckRecord], catalogue: CheckCatalogue | None) -> Table:
+    """Return requirement -> checks -> verdicts. A requirement without a check of this run says why it has none."""
+
+    def absent(tag: str) -> str:
+        if catalogue is None:
+            return "not tried in this run, or no request can prove it"
+        return "not tried in this run" if tag in catalogue.rules else "no request can prove it: declare it"
+
     asked = (
-        _Asked(paragraph, words, [check for check in checks if tag in check.rules])
+        _Asked(paragraph, words, [check for check in checks if tag in check.rules], absent(tag))
         for tag, (paragraph, words) in REQUIREMENTS.items()
     )
     return _REQUIREMENTS.table(asked)
@@ -145,11 +191,12 @@ class _Asked(NamedTuple):
     paragraph: str
     words: str
     checks: Sequence[CheckRecord]
+    absent: str  # why there are no checks
 
     @property
     def failed(self) -> str:
         names = ", ".join(check.name for check in self.checks if check.verdict == "FAIL")
-        return names or ("–" if self.checks else "no request can prove it: declare it")
+        return names or ("–" if self.checks else self.absent)
 
 
 def _count(number: int) -> Cell:

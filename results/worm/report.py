@@ -12,7 +12,15 @@ from archiver.values.errors import ResultsError
 from results.database import RunDatabase
 from results.table import Table
 from results.text import render_markdown
-from results.worm.findings import DISCLAIMER, evidence_table, findings_table, requirement_table, rounds_table
+from results.worm.findings import (
+    DISCLAIMER,
+    catalogue_of,
+    checks_sentence,
+    evidence_table,
+    findings_table,
+    requirement_table,
+    rounds_table,
+)
 
 _STYLE = (
     "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#1b1b1b}"
@@ -32,12 +40,13 @@ def write_worm_report(database: RunDatabase, folder: Path) -> list[Path]:
     tables = [
         findings_table(checks),
         rounds_table(checks, database.rounds()),
-        requirement_table(checks),
+        requirement_table(checks, catalogue_of(run)),
         evidence_table(checks, exchanges),
     ]
     platform = run.platform
     title = f"WORM conformance: {platform.name} {platform.version or ''}".strip()
-    facts = f"Run {run.id}, {', '.join(platform.endpoints)}. {DISCLAIMER}"
+    answer = checks_sentence(platform.name, checks, catalogue_of(run))
+    facts = f"{answer} Run {run.id}, {', '.join(platform.endpoints)}. {DISCLAIMER}"
     tables = [table for table in tables if table.rows]
     files = {
         "worm.html": _html(title, facts, tables),

@@ -6,12 +6,22 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
 import click
 
 from archiver.cli.completion import run_names
 from archiver.machine.home import find_run
+from archiver.values.errors import UsageError
 from results.comparison.compare import Comparison, MeasuredRun, compare_runs
+from results.comparison.conformance import (
+    ComparedChecks,
+    ConformanceRun,
+    compare_checks,
+    conformance_document,
+    conformance_sentences,
+    conformance_tables,
+)
 from results.comparison.contract import comparison_document
 from results.comparison.gate import Judgement, gate_sentences, judge, parse_condition
 from results.comparison.tables import FORMS, Form, comparison_tables, doubt_sentences, overall_sentences
@@ -19,8 +29,11 @@ from results.contract import json_text
 from results.database import RunDatabase
 from results.opened import opened
 from results.text import render_text
+from results.worm.findings import DISCLAIMER
 
 _WIDTH = 120
+FileFormat = Literal["markdown", "html"]
+FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 
 
 @click.command()
@@ -40,21 +53,41 @@ _WIDTH = 120
     multiple=True,
     help="Exit 1 where this holds, or cannot be judged (repeatable).",
 )
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(FILE_FORMATS),
+    default=FILE_FORMATS[0],
+    show_default=True,
+    help="Of the files. markdown: with --out, comparison.md and the tables and a figure. html: comparison.html, one "
+    "page with all of it.",
+)
 @click.option("--force", is_flag=True, help="Compare runs that are too unlike, marked and without verdicts.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the tables and a figure.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the files  [default: of html, report/ in the last run's]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as one JSON document.")
 def compare(
-    runs: Sequence[str], form: Form, conditions: Sequence[str], force: bool, out: Path | None, as_json: bool
+    runs: Sequence[str],
+    form: Form,
+    conditions: Sequence[str],
+    file_format: FileFormat,
+    force: bool,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Compare the platforms of two or more runs, cell by cell and over all cells; ratios are to the first.
 
     RUN is a run's id, its folder, its database, or `latest`. Several runs of one platform count together; runs that
     are all of one platform are compared with each other. Workloads that ran side by side are compared one by one and
     all together, at every scale that both runs had; --form percent and times show the largest, beside ESG's ratios.
+    Conformance runs are compared check by check.
 
     \b
     Example:
-        archiver compare 20261121t120329-222b78 latest --out comparison
+        archiver compare 20261121t120329-222b78 latest --format html
 
     \b
     A CONDITION is OPERATION.SIZE.OBJECTS[.CLIENTS].QUANTITY COMPARISON NUMBER, for example
@@ -79,9 +112,21 @@ def compare(
     loop, object_response_ms_p99, or score.
     """
     wanted = [parse_condition(condition) for condition in conditions]
-    comparison = compare_runs([_measured(find_run(run)) for run in runs], force=force)
+    paths = [find_run(run) for run in runs]
+    if out is None and file_format == "html":
+        with opened(paths[-1]) as database:
+            out = database.path.parent / "report"
+    of_checks = _conformance_runs(paths)
+    if of_checks is not None:
+        if wanted:
+            raise UsageError(
+                "--fail-if is about rates, and these runs hold conformance checks; see the exit status of worm"
+            )
+        _show_conformance(compare_checks(of_checks), out, file_format, as_json=as_json)
+        return
+    comparison = compare_runs([_measured(path) for path in paths], force=force)
     judgements = judge(comparison, wanted)
-    show(comparison, out, as_json=as_json, form=form, judgements=judgements)
+    show(comparison, out, as_json=as_json, form=form, judgements=judgements, file_format=file_format)
     if any(judgement.fails for judgement in judgements):
         sys.exit(1)
 
@@ -89,6 +134,35 @@ def compare(
 def _measured(path: Path) -> MeasuredRun:
     with opened(path) as database:
         return MeasuredRun.read(database)
+
+
+def _conformance_runs(paths: Sequence[Path]) -> list[ConformanceRun] | None:
+    """Return the runs if each has conformance checks and no results; None otherwise."""
+    found = []
+    for path in paths:
+        with opened(path) as database:
+            if database.results() or not database.checks():
+                return None
+            found.append(ConformanceRun.read(database))
+    return found
+
+
+def _show_conformance(compared: ComparedChecks, out: Path | None, file_format: FileFormat, *, as_json: bool) -> None:
+    """Print conformance runs side by side, and write their page or Markdown if a folder is given."""
+    tables = [table for table in conformance_tables(compared) if table.rows]
+    if as_json:
+        click.echo(json_text(conformance_document(compared)), nl=False)
+    else:
+        for sentence in conformance_sentences(compared):
+            _say(sentence)
+        for table in tables:
+            click.echo(f"\n{render_text(table, _WIDTH)}", nl=False)
+        _say(DISCLAIMER)
+    if out is not None:
+        from results.comparison.page import write_conformance_documents  # import Jinja only for writing
+
+        (path,) = write_conformance_documents(out, compared, file_format)
+        click.echo(f"{path}: 1 file", err=as_json)
 
 
 def comparison_of(databases: Sequence[RunDatabase], *, force: bool = False) -> Comparison:
@@ -103,10 +177,15 @@ def show(
     as_json: bool = False,
     form: Form = "rates",
     judgements: Sequence[Judgement] = (),
+    file_format: FileFormat = "markdown",
 ) -> None:
     """Print a comparison and the results of its conditions. If a folder is given, write the documents."""
     paths = []
-    if out is not None:
+    if out is not None and file_format == "html":
+        from results.comparison.page import write_comparison_page  # import matplotlib only for drawing
+
+        paths = write_comparison_page(out, comparison, judgements)
+    elif out is not None:
         from results.comparison.documents import write_comparison  # import matplotlib only for drawing
 
         paths = write_comparison(out, comparison, judgements)
@@ -117,7 +196,7 @@ def show(
     for sentence in gate_sentences(judgements):
         _say(sentence, err=as_json)
     if paths:
-        click.echo(f"{paths[0]}: {len(paths)} files", err=as_json)
+        click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}", err=as_json)
 
 
 def _print(comparison: Comparison, form: Form) -> None:

@@ -36,6 +36,8 @@ from results.database import RunDatabase
 from results.text import render_text
 from results.worm.findings import (
     DISCLAIMER,
+    catalogue_of,
+    checks_tried,
     findings_table,
     matrix_table,
     requirement_table,
@@ -176,12 +178,16 @@ def cleanup_command(run: str, buckets_left: Sequence[RemovalReport]) -> str:
 
 def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) -> None:
     for database, outcome in zip(databases, outcomes, strict=True):
-        checks = database.checks()
+        checks, catalogue = database.checks(), catalogue_of(database.run())
         profile = outcome.profile
         counts = Counter(check.verdict for check in checks)
         click.echo(f"{profile.name} {profile.version or ''} at {', '.join(profile.endpoints)}, run {outcome.run_id}")
-        click.echo("  " + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
-        for table in (findings_table(checks), rounds_table(checks, database.rounds()), requirement_table(checks)):
+        click.echo(
+            f"  {checks_tried(checks, catalogue)}: "
+            + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        )
+        of_rounds, of_requirements = rounds_table(checks, database.rounds()), requirement_table(checks, catalogue)
+        for table in (findings_table(checks), of_rounds, of_requirements):
             if table.rows:
                 click.echo("\n" + render_text(table, 120), nl=False)
         paths = write_worm_report(database, database.path.parent / "report")

@@ -81,8 +81,8 @@ def test_there_are_six_numbers_at_most(make_run: MakeRun, make_result: MakeResul
     found = of(run_of(make_run, *results))
     assert len(found.numbers) == NUMBERS_MAX
     assert [each.name for each in found.numbers] == [
-        "archive", "retrieve", "archive, p50 of an object", "archive, p99 of an object", "set-up of a session",
-        "archive",
+        "archive", "retrieve", "archive, p50 of an object", "archive, p99 of an object",
+        "archive, set-up of a session", "archive",
     ]  # fmt: skip
     assert found.numbers[4].value == "5"  # T = 5 ms + 1 ms x objects
     assert found.numbers[5].unit == "MB/s"
@@ -163,13 +163,19 @@ def test_a_run_without_results_says_so(make_run: MakeRun) -> None:
 
 
 def test_a_conformance_run_answers_with_its_violations(make_run: MakeRun) -> None:
-    bad, good = make_run(), make_run()
+    settings = {"catalogue": {"checks": 170, "rules": ["R1"]}}
+    bad, good = make_run(settings=settings), make_run(settings=settings)
     bad.add_check(CHECK, [])
     good.add_check(replace(CHECK, verdict="PASS"), [])
+    good.add_check(replace(CHECK, verdict="PASS", round="under load"), [])
     for database in (bad, good):
         database.finish(9.0, "none")
-    assert of(bad).answer.startswith("minio violates its locks in 1 of 1 checks")
-    assert of(good).answer == "minio refused whatever could lose, alter or unlock a record, in 1 checks tried."
+    assert of(bad).answer == (
+        "minio violates its locks: a record could be lost, altered or unlocked before its time in 1 (DEL-01); this "
+        "run made 1 of 170 checks."
+    )
+    assert of(good).answer == "minio refused whatever could lose, alter or unlock a record, in 1 of 170 checks."
+    assert [(each.name, each.value) for each in of(good).numbers] == [("violations", "0"), ("pass", "2")]
 
 
 def test_the_lines_of_a_terminal_have_everything_within_the_width(make_run: MakeRun, make_result: MakeResult) -> None:

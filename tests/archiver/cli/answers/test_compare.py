@@ -42,6 +42,35 @@ def test_two_protocols_on_one_store_stand_side_by_side(home: Path, tmp_path: Pat
         assert cell["ratios"][0]["ratio"] == pytest.approx(theirs / ours)
 
 
+def test_one_page_has_both_protocols(home: Path, tmp_path: Path) -> None:
+    through_tsm, through_s3 = run_id("--backend", "tsm"), run_id()
+    done = archiver("compare", through_s3, through_tsm, "--format", "html")
+    assert done.returncode == 0, done.stderr
+    page = home / "runs" / through_tsm / "report" / "comparison.html"
+    assert done.stdout.splitlines()[-1] == f"{page}: 1 file"
+    assert "s3 and tsm compared" in page.read_text()
+    assert [path.name for path in page.parent.iterdir()] == ["comparison.html"]
+
+
+def test_conformance_runs_are_compared_and_not_with_rates(home: Path, tmp_path: Path) -> None:
+    runs = []
+    for check in ("DEL-01", "DEL-02"):
+        assert archiver("worm", "--check", check).returncode == 0
+        runs.append(max((home / "runs").iterdir(), key=lambda path: path.stat().st_mtime).name)
+    done = archiver("compare", *runs, "--format", "html", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert f"{runs[0]} refused whatever could lose, alter or unlock a record, in 1 of 170 checks." in done.stdout
+    assert "Checks that differ between platforms" in (tmp_path / "comparison.html").read_text()
+    rates = run_id("--backend", "null")
+    for arguments, status, words in (
+        ((runs[0], rates), 1, "only conformance checks: compare it with other conformance runs"),
+        ((*runs, "--fail-if", "*.errors > 0"), 2, "--fail-if is about rates"),
+    ):
+        refused = archiver("compare", *arguments)
+        assert (refused.returncode, refused.stdout) == (status, "")
+        assert words in refused.stderr
+
+
 def copy_as(home: Path, run: str, copy: str, **changed: dict[str, str]) -> None:
     """The same run once more under another id, but for some keys of its own row."""
     shutil.copytree(home / "runs" / run, home / "runs" / copy)

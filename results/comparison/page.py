@@ -1,0 +1,266 @@
+"""The page of a comparison, comparison.html: the verdict first, then the platforms side by side, then every ratio.
+
+One file, which loads nothing else. The same runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from archiver.values.errors import ResultsError
+from results.comparison.compare import Comparison, Side
+from results.comparison.conformance import (
+    ComparedChecks,
+    conformance_findings,
+    conformance_sentences,
+    conformance_tables,
+)
+from results.comparison.documents import comparison_figure
+from results.comparison.forms import listed, study_units
+from results.comparison.gate import Judgement, gate_sentences
+from results.comparison.ratio_cells import rounded
+from results.comparison.tables import FORMS, comparison_tables, doubt_sentences, overall_sentences
+from results.measures import RATE
+from results.model import ServerUsage
+from results.report.contents import Drawing, Section
+from results.report.page import comparison_page
+from results.summary.key_figures import KeyFinding, State
+from results.summary.numbers import KeyNumber, lock_cost_numbers, percentile_numbers, rate_number, setup_numbers
+from results.table import NOT_MEASURED, Column, Table, TableSpec
+from results.tables.headline import Headline, best, failed_conditions
+from results.tables.stored_times import NO_TIMES
+from results.tables.usage import limits_table, resource_table
+from results.text import render_markdown
+from results.units import Unit, UnitKey
+from results.worm.findings import DISCLAIMER, checks_sentence
+
+PAGE_NAME = "comparison.html"
+_STATES: dict[str, State] = {"better": "good", "worse": "bad", "no difference shown": "plain", "no verdict": "care"}
+_LATENCIES = ("latencies", "responses", "object-times")  # parts of the names of their tables
+_SERIOUS_MAX = 3  # warnings of each platform in the summary
+
+
+def write_comparison_page(folder: Path, comparison: Comparison, judgements: Sequence[Judgement] = ()) -> list[Path]:
+    """Write comparison.html into ``folder`` and return its path.
+
+    The function creates the folder if necessary. Raises ResultsError if the folder cannot be written.
+    """
+    runs = ", ".join(run.id for side in comparison.sides for run in side.runs)
+    return _written(
+        folder / PAGE_NAME,
+        comparison_page(
+            f"{listed(comparison)} compared",
+            f"Archiver comparison, runs {runs}",
+            [_answer(comparison, index) for index in range(len(comparison.overall))],
+            list(_findings(comparison, judgements)),
+            _sections(comparison),
+        ),
+    )
+
+
+def write_conformance_documents(folder: Path, compared: ComparedChecks, file_format: str) -> list[Path]:
+    """Write comparison.html, or comparison.md, of several conformance runs and return its path. Raises ResultsError."""
+    tables = [table for table in conformance_tables(compared) if table.rows]
+    title = f"{compared.listed} compared: WORM conformance"
+    answers = conformance_sentences(compared)
+    if file_format == "markdown":
+        parts = [f"# {title}", *answers, DISCLAIMER, *(render_markdown(table).rstrip("\n") for table in tables)]
+        return _written(folder / "comparison.md", "\n\n".join(parts) + "\n")
+    return _written(
+        folder / PAGE_NAME,
+        comparison_page(
+            title,
+            f"Archiver comparison, runs {', '.join(run.id for run in compared.runs)}",
+            answers,
+            conformance_findings(compared),
+            [Section("checks", "Checks", tables=tuple(tables))],
+        ),
+    )
+
+
+def _written(path: Path, text: str) -> list[Path]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ResultsError(f"cannot write {path}: {error.strerror}; name another folder with --out") from error
+    return [path]
+
+
+def _answer(comparison: Comparison, index: int) -> str:
+    """Return how fast a further platform is compared with the first, in one sentence."""
+    first, other = comparison.sides[0].label, comparison.sides[index + 1].label
+    overall = comparison.overall[index]
+    ratio = overall.ratio
+    of = f"{overall.of}{'' if overall.cells_in_common == 1 else 's'}"
+    if ratio.ratio is not None and ratio.low is not None and ratio.high is not None:
+        interval = f"95%: {rounded(ratio.low)} to {rounded(ratio.high)}"
+        over = f"over {overall.cells:,} {of}"
+        return f"{other} reaches {rounded(ratio.ratio)} times the rate of {first} ({interval}) {over}: {ratio.words}."
+    found = _ratios(comparison, index)
+    if not found:
+        return f"{other} and {first} have no rate to compare: {ratio.words}."
+    spread = f" ({rounded(min(found))} to {rounded(max(found))})" if len(found) > 1 else ""
+    which = f"in the median of {len(found):,} {of}" if len(found) > 1 else f"in one {overall.of}"
+    return f"{other} reached {rounded(median(found))} times the rate of {first} {which}{spread}: {ratio.words}."
+
+
+def _ratios(comparison: Comparison, index: int) -> list[float]:
+    units = comparison.cells or study_units(comparison)
+    ratios = (unit.ratio(RATE if comparison.cells else unit.main_measure, index) for unit in units)
+    return [ratio.ratio for ratio in ratios if ratio is not None and ratio.ratio is not None]
+
+
+def _findings(comparison: Comparison, judgements: Sequence[Judgement]) -> Iterator[KeyFinding]:
+    """Yield the verdict of each pair, the conditions, and the most serious warnings of each platform."""
+    for overall, sentence in zip(comparison.overall, overall_sentences(comparison), strict=True):
+        yield KeyFinding(_STATES[overall.ratio.verdict], "Verdict", sentence)
+    state: State = "bad" if any(judgement.fails for judgement in judgements) else "good"
+    for sentence in gate_sentences(judgements):
+        yield KeyFinding(state, "Condition", sentence)
+    for side in comparison.sides:
+        doubts = [doubt for run in side.runs for doubt in run.doubts]
+        more = f" (and {len(doubts) - _SERIOUS_MAX} more)" if len(doubts) > _SERIOUS_MAX else ""
+        if doubts:
+            yield KeyFinding(
+                "care", f"Warnings: {side.label}", f"{'; '.join(map(_briefly, doubts[:_SERIOUS_MAX]))}{more}"
+            )
+
+
+def _briefly(doubt: str) -> str:
+    """Return the first clause of a warning. The section of warnings has the rest."""
+    return "".join(re.findall(r"^(?:[^:;(]|\([^)]*\))*", doubt)).strip()
+
+
+def _sections(comparison: Comparison) -> list[Section]:
+    platforms, *tables = comparison_tables(comparison, FORMS)
+    rates = [table for table in tables if table.name in ("comparison", "workloads")]
+    latencies = [table for table in tables if any(kind in table.name for kind in _LATENCIES)]
+    shown = {table.name for table in (*rates, *latencies)}
+    resources = [table for place, side in enumerate(comparison.sides, 1) for table in _resources(side, place)]
+    found = [
+        Section("side-by-side", "Platforms side by side", tables=(side_by_side_table(comparison.sides),)),
+        Section(
+            "ratios",
+            "Rates and their ratios",
+            drawings=(Drawing("ratios-figure", comparison_figure(comparison), rates[0].name if rates else ""),),
+            tables=tuple(rates),
+            further_tables=tuple(table for table in tables if table.name not in shown),
+        ),
+        Section("latency", "Latency", tables=tuple(latencies)),
+        Section("resources", "What limited each platform, and its resources", tables=tuple(resources)),
+        Section("doubts", "Warnings", sentences=tuple(doubt_sentences(comparison)), is_folded=True),
+        Section("compared", "What was compared", tables=(platforms,), is_folded=True),
+    ]
+    return [section for section in found if not section.is_empty]
+
+
+def _resources(side: Side, place: int) -> list[Table]:
+    results = [result for run in side.runs for result in run.results if not result.is_load]
+    return [
+        replace(table, name=f"{table.name}-{place}", title=f"{side.label}: {table.title.lower()}")
+        for table in (limits_table(results), resource_table(results))
+        if table.rows
+    ]
+
+
+class _SideRow(NamedTuple):
+    """One quantity on every platform."""
+
+    name: str
+    texts: Sequence[str]
+
+
+def side_by_side_table(sides: Sequence[Side]) -> Table:
+    """Return the numbers that decide about each platform, its resources, its checks and its warnings, one column each.
+
+    Rates and times are of the same cell on every platform: the headline of the first among the cells of all.
+    """
+
+    def text_of(place: int) -> Callable[[_SideRow], str]:
+        return lambda row: row.texts[place]
+
+    columns = [Column(side.label, of=text_of(place), words=True) for place, side in enumerate(sides)]
+    return TableSpec(
+        "side-by-side",
+        "The numbers that decide",
+        (Column("", of=lambda row: row.name, label=True), *columns),
+        "Rates and times of the same cell on every platform. Where a platform has several runs, times, resources and"
+        " limits are of the first.",
+    ).table(row for row in _side_rows(sides) if any(text != NOT_MEASURED for text in row.texts))
+
+
+def _side_rows(sides: Sequence[Side]) -> Iterator[_SideRow]:
+    keyed = [{f"{each.name}, {each.unit}": each for each in numbers} for numbers in _numbers(sides)]
+    for name in dict.fromkeys(name for numbers in keyed for name in numbers):
+        yield _SideRow(name, [_number_text(numbers.get(name)) for numbers in keyed])
+    runs = [side.runs[0] for side in sides]
+    yield _SideRow("what limits", [" ".join(run.summary.limits) if run.summary else NOT_MEASURED for run in runs])
+    fastest = _common_cell(sides, "archive", lambda cell: cell.objects_per_second)
+    if fastest is not None:
+        for name, attribute, unit in (
+            ("server CPU of an archived object", "cpu_milliseconds_per_object", "ms"),
+            ("written on the device", "write_amplification", "bytes per byte archived"),
+        ):
+            yield _SideRow(name, [_of_cell(side.units[fastest], attribute, unit) for side in sides])
+    yield _SideRow("WORM checks", [_of_checks(side) for side in sides])
+    yield _SideRow("warnings", [f"{sum(len(run.doubts) for run in side.runs):,}" for side in sides])
+    yield _SideRow("verdict of the run", [run.summary.verdict if run.summary else NOT_MEASURED for run in runs])
+
+
+def _numbers(sides: Sequence[Side]) -> list[list[KeyNumber]]:
+    """Return the numbers of each side. Workloads have those of their summaries."""
+    found: list[list[KeyNumber]] = [[] for _ in sides]
+    for operation in ("archive", "retrieve"):
+        fastest = _common_cell(sides, operation, lambda cell: cell.objects_per_second)
+        widest = _common_cell(sides, operation, lambda cell: cell.megabytes_per_second)
+        if fastest is None or widest is None:
+            continue
+        for side, numbers in zip(sides, found, strict=True):
+            headline = _headline(side.units[fastest])
+            numbers.append(rate_number(operation, headline, "objects/s"))
+            numbers += percentile_numbers(operation, headline, side.runs[0].times if len(side.runs) == 1 else NO_TIMES)
+            numbers += setup_numbers(side.runs[0].results, operation, fastest.object_bytes)
+            numbers.append(rate_number(operation, _headline(side.units[widest]), "MB/s"))
+    for side, numbers in zip(sides, found, strict=True):
+        numbers += lock_cost_numbers(side.runs[0].results)
+    if any(found):
+        return found
+    return [list(run.summary.numbers) if (run := side.runs[0]).summary else [] for side in sides]
+
+
+def _common_cell(sides: Sequence[Side], operation: str, rate: Callable[[Unit], float]) -> UnitKey | None:
+    """Return the headline of the first side among the cells that every side measured; None if there is no such cell."""
+    cells = [
+        unit
+        for key, unit in sides[0].units.items()
+        if key.is_cell and unit.first.operation == operation and all(key in side.units for side in sides)
+    ]
+    return best(cells, rate).cell.key if cells else None
+
+
+def _headline(cell: Unit) -> Headline:
+    return Headline(cell, failed_conditions(cell.results))
+
+
+def _number_text(number: KeyNumber | None) -> str:
+    if number is None:
+        return NOT_MEASURED
+    return f"{number.value} ({number.basis})" if number.basis else number.value
+
+
+def _of_checks(side: Side) -> str:
+    run = side.runs[0]
+    return checks_sentence(side.label, run.checks, run.catalogue) if run.checks else NOT_MEASURED
+
+
+def _of_cell(cell: Unit, attribute: str, unit: str) -> str:
+    """Return the mean of a resource of the server over the repetitions of a cell."""
+    servers: list[ServerUsage] = [result.server for result in cell.results if result.server is not None]
+    values = [value for server in servers if (value := getattr(server, attribute)) is not None]
+    return f"{sum(values) / len(values):,.3g} {unit}" if values else NOT_MEASURED

@@ -1,0 +1,149 @@
+"""The page of a comparison: the verdict first, the platforms side by side, and conformance runs check by check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from archiver.values.errors import ResultsError, UsageError
+from results.comparison.compare import Side, compare_runs
+from results.comparison.conformance import (
+    ConformanceRun,
+    compare_checks,
+    conformance_document,
+    conformance_sentences,
+    conformance_tables,
+)
+from results.comparison.page import (
+    PAGE_NAME,
+    side_by_side_table,
+    write_comparison_page,
+    write_conformance_documents,
+)
+from results.database import RunDatabase
+from results.model import CheckRecord
+from results.table import Table
+from results.worm.findings import CheckCatalogue, requirement_table
+from tests.results.comparison.compared_runs import MakeResult, MakeRun, measured_run
+from tests.results.report.reported_runs import CHECK, HOSTILE
+from tests.results.watched_run import PLATFORM
+
+CATALOGUE = {"checks": 170, "rules": ["R1", "R2"]}
+
+
+@pytest.fixture
+def make_measured(make_result: MakeResult) -> MakeRun:
+    return partial(measured_run, make_result)
+
+
+def texts(table: Table) -> dict[str, list[str]]:
+    return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+
+
+def test_the_verdict_comes_first_and_the_configuration_last(make_measured: MakeRun, tmp_path: Path) -> None:
+    fast = make_measured("fast", (1000.0, 1010.0, 990.0), seconds=10.0)
+    slow = make_measured("slow", (500.0, 505.0, 495.0), seconds=10.0, doubts=(f"odd: {HOSTILE}; look",))
+    comparison = compare_runs([fast, slow])
+    (path,) = write_comparison_page(tmp_path / "new", comparison)
+    assert path == tmp_path / "new" / PAGE_NAME
+    text = path.read_text()
+    assert "slow reaches 0.50 times the rate of fast (95%: 0.50 to 0.50) over 1 cell: worse." in text
+    places = [
+        text.index(part)
+        for part in (
+            'class="answer"', ">Verdict<", "Warnings: slow", 'id="table-side-by-side"', 'id="ratios-figure"',
+            'id="table-latencies-1"', 'id="table-limits-1"', 'id="table-limits-2"', 'id="table-platforms"',
+        )
+    ]  # fmt: skip
+    assert places == sorted(places)
+    assert "alert(1)</script>" not in text
+    (again,) = write_comparison_page(tmp_path / "again", comparison)
+    assert again.read_text() == text
+
+
+def test_pairs_without_a_verdict_have_the_median_ratio_and_the_reason(make_measured: MakeRun, tmp_path: Path) -> None:
+    cells = {("archive", size, 25): (rate,) for size, rate in ((8192, 100.0), (65536, 200.0), (1 << 20, 400.0))}
+    doubled = {key: (2 * rates[0],) for key, rates in cells.items()}
+    comparison = compare_runs([make_measured("one", cells), make_measured("other", doubled)])
+    (path,) = write_comparison_page(tmp_path, comparison)
+    assert "other reached 2.00 times the rate of one in the median of 3 cells (2.00 to 2.00): no verdict (" in (
+        path.read_text()
+    )
+
+
+def test_platforms_side_by_side_show_the_same_cell(make_measured: MakeRun) -> None:
+    """The fastest cell of the second platform is another one; the row has the one of the first."""
+    small, large = ("archive", 8192, 25), ("archive", 65536, 25)
+    first = make_measured("first", {small: (900.0,), large: (300.0,)}, seconds=10.0)
+    second = make_measured("second", {small: (400.0,), large: (800.0,)}, seconds=10.0)
+    sides: tuple[Side, ...] = compare_runs([first, second]).sides
+    rows = texts(side_by_side_table(sides))
+    assert [text.partition(" ")[0] for text in rows["archive, objects/s"]] == ["900", "400"]
+    assert all("8KiB x 25, 1 client" in text for text in rows["archive, objects/s"])
+    assert [text.partition(" ")[0] for text in rows["archive, MB/s"]] == ["19.7", "52.4"]
+    assert rows["server CPU of an archived object"] == ["0.978 ms", "2.2 ms"]
+    assert rows["warnings"] == ["0", "0"]
+
+
+def conformance_run(
+    make_run: Callable[..., RunDatabase], name: str, *checks: CheckRecord, id: str = ""
+) -> ConformanceRun:
+    database = make_run(
+        id=id or f"run-{name}", platform=replace(PLATFORM, name=name), settings={"catalogue": CATALOGUE}
+    )
+    for check in checks:
+        database.add_check(check, [])
+    return ConformanceRun.read(database)
+
+
+GOOD = replace(CHECK, id="DEL-02", tries="delete", verdict="PASS", reason="refused")
+BAD = replace(GOOD, verdict="FAIL")
+
+
+def test_conformance_runs_are_compared_check_by_check(make_run: Callable[..., RunDatabase], tmp_path: Path) -> None:
+    same = replace(GOOD, id="DEL-03")
+    compared = compare_checks(
+        [conformance_run(make_run, "keeps", GOOD, same), conformance_run(make_run, "loses", BAD, same)]
+    )
+    assert conformance_sentences(compared)[0] == (
+        "keeps refused whatever could lose, alter or unlock a record, in 2 of 170 checks."
+    )
+    assert conformance_sentences(compared)[1].startswith("loses violates its locks: ")
+    verdicts, differences, every = conformance_tables(compared)
+    assert [(row[0].text, row[3].text) for row in verdicts.rows] == [("keeps", "0"), ("loses", "1")]
+    assert [[cell.text for cell in row][-2:] for row in differences.rows] == [["PASS", "FAIL"]]
+    assert len(every.rows) == 2
+    assert [each["violations"] for each in conformance_document(compared)["platforms"]] == [0, 1]
+    for file_format, name in (("html", PAGE_NAME), ("markdown", "comparison.md")):
+        (path,) = write_conformance_documents(tmp_path, compared, file_format)
+        assert path == tmp_path / name
+        assert path.read_text().count("keeps and loses compared: WORM conformance") >= 1
+        assert "DEL-02" in path.read_text()
+
+
+def test_runs_of_one_platform_are_named_by_their_ids(make_run: Callable[..., RunDatabase]) -> None:
+    runs = [conformance_run(make_run, "same", GOOD, id=name) for name in ("one", "two")]
+    assert list(compare_checks(runs).by_label) == ["one", "two"]
+
+
+def test_what_is_no_conformance_run_is_refused(make_run: Callable[..., RunDatabase]) -> None:
+    run = conformance_run(make_run, "keeps", GOOD)
+    with pytest.raises(UsageError, match="named twice"):
+        compare_checks([run, run])
+    with pytest.raises(UsageError, match="name two runs"):
+        compare_checks([run])
+    with pytest.raises(ResultsError, match="holds no conformance checks"):
+        compare_checks([run, conformance_run(make_run, "other")])
+
+
+def test_requirements_without_a_check_of_this_run_were_not_tried() -> None:
+    rows = texts(requirement_table([GOOD], CheckCatalogue(170, frozenset({"R1", "R2"}))))
+    assert rows["17a-4(f)(2)(i)(B)"][-1] == "–"
+    assert rows["17a-4(f)(2)(ii)"][-1] == "not tried in this run"
+    assert rows["17a-4(f)(2)(v)"][-1] == "no request can prove it: declare it"
+    unknown = texts(requirement_table([GOOD], None))
+    assert unknown["17a-4(f)(2)(v)"][-1] == "not tried in this run, or no request can prove it"
