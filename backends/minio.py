@@ -87,7 +87,7 @@ class MinioBackend(S3Backend):
         return replace(
             profile,
             name=self.options.platform_name or "minio",
-            version=version or profile.version,
+            version=self.options.platform_version or version or profile.version,
             details={**profile.details, **health, **cluster},
         )
 

@@ -18,6 +18,7 @@ from archiver.machine.description import disk_roles
 from archiver.machine.home import store_dir
 from archiver.platforms import registry, servers
 from archiver.platforms.hosted import HostedStore
+from archiver.platforms.programs import PROGRAMS
 from archiver.values.errors import UsageError
 from backends.base import Backend
 from backends.embedded import process as embedded
@@ -118,7 +119,10 @@ def _open_s3(
             servers.running(platform, folder) as server,
         ):
             access = Credentials(server.access.access_key, server.access.secret_key, None)
-            hosted = _hosted(options.s3, server.endpoint, access, platform, servers.KINDS[platform].durability)
+            hosted = replace(
+                _hosted(options.s3, server.endpoint, access, platform, servers.KINDS[platform].durability),
+                platform_version=PROGRAMS[platform].version,
+            )
             yield MinioBackend(hosted) if platform == "minio" else S3Backend(hosted), server
         return
     with (

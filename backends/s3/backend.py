@@ -63,6 +63,7 @@ class S3Options:
     retries: int = 0
     on_close: str = "reconnect"  # if the server ends the connection within a session; or stop
     platform_name: str | None = None  # known if Archiver started the platform
+    platform_version: str | None = None  # known if Archiver built its program at a pinned version
     durability: str = "unknown"
 
 
@@ -139,7 +140,7 @@ class S3Backend:
             name=self.options.platform_name or server or "unknown",
             backend=self.name,
             endpoints=self._endpoints,
-            version=server or None,
+            version=self.options.platform_version or server or None,
             tls=self._endpoints[0].startswith("https"),
             shares_host=any(is_this_host(each.answering) for each in found.values()),
             durability=self.options.durability,

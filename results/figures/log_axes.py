@@ -15,7 +15,7 @@ _STEPS = (  # ticks within each decade, the most first
     (1.0,),
 )
 
-_TICKS_MIN = 3  # in sight; a range with fewer is so narrow that even steps show it
+_TICKS_MIN = 3  # in sight; a range with fewer, whatever the steps, is so narrow that even steps show it
 _TICKS_OF_NARROW = 5
 
 
@@ -40,9 +40,10 @@ class _LogTicks(LogLocator):
 
     def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
         decades = abs(math.log10(vmax / vmin))
-        fitting = (steps for steps in _STEPS if decades * len(steps) <= self._labels_max)
-        self.set_params(subs=next(fitting, _STEPS[-1]))
-        ticks = super().tick_values(vmin, vmax)
-        if sum(vmin <= tick <= vmax for tick in ticks) >= _TICKS_MIN:
-            return ticks
+        fitting = next((place for place, steps in enumerate(_STEPS) if decades * len(steps) <= self._labels_max), -1)
+        for steps in reversed(_STEPS[: fitting % len(_STEPS) + 1]):  # finer ones if too few are in sight
+            self.set_params(subs=steps)
+            ticks = super().tick_values(vmin, vmax)
+            if sum(vmin <= tick <= vmax for tick in ticks) >= _TICKS_MIN:
+                return ticks
         return MaxNLocator(_TICKS_OF_NARROW, steps=[1, 2, 5, 10]).tick_values(vmin, vmax)

@@ -97,8 +97,8 @@ def build_figures(results: Sequence[Result], caption: Caption) -> dict[str, Figu
 def rate_figure(results: Sequence[Result], operation: str, quantity: Quantity, caption: Caption) -> Figure:
     """Return Figures 1 to 4: a rate by object size, a line per objects per session, and the published lines.
 
-    Both panels share their axes. MB/s are 10^6 bytes per second on both, the paper's too. A rate of zero has no place
-    on a logarithmic scale and is omitted.
+    Both panels share their axes; without a published rate of these cells there is one. MB/s are 10^6 bytes per second
+    on both, the paper's too. A rate of zero has no place on a logarithmic scale and is omitted.
     """
     cells = {key: cell for key, cell in single_cells(results).items() if key.operation == operation}
     ours = {key: getattr(cell, quantity) for key, cell in cells.items()}
@@ -107,12 +107,19 @@ def rate_figure(results: Sequence[Result], operation: str, quantity: Quantity, c
         for key in cells
         if (cell := dr550().cells.get(key[:3]))
     }
+    drawn = [("measured", ours), *([(f"published: {NAME}", theirs)] if theirs else [])]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 5.4))
         panels = figure.subplots(
-            1, 2, sharex=True, sharey=True, width_ratios=(1.6, 1), squeeze=False, gridspec_kw={"wspace": 0.06}
+            1,
+            len(drawn),
+            sharex=True,
+            sharey=True,
+            width_ratios=(1.6, 1)[: len(drawn)],
+            squeeze=False,
+            gridspec_kw={"wspace": 0.06},
         )[0]
-        for axes, title, rates in ((panels[0], "measured", ours), (panels[1], f"published: {NAME}", theirs)):
+        for axes, (title, rates) in zip(panels, drawn, strict=True):
             _draw_lines(axes, rates, session_lengths(cells), cells if rates is ours else {})
             axes.set_title(title, loc="left", fontsize=10, color=GREY)
             axes.set_xlabel("object size, KiB (log scale)")

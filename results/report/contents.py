@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from archiver.values.sizes import format_instant
 from results.database import RunDatabase, StoredRun
 from results.doubts import drifts
+from results.figures.clients import CLIENTS, build_clients_figure
 from results.figures.lock_cost import build_lock_figures
 from results.figures.overview import OVERVIEW, overview_figure, overview_note
 from results.figures.phases import Caption, build_figures
@@ -242,7 +243,7 @@ def draw_figures(results: Sequence[Result], watched: Watched, caption: Caption) 
     if not results:
         return {}
     figures = build_figures(results, caption) | build_lock_figures(results, caption)
-    figures |= build_resource_figures(watched, caption)
+    figures |= build_clients_figure(results, caption) | build_resource_figures(watched, caption)
     figures |= build_session_time_figures(results, caption)
     return figures | build_course_figure(watched, caption)
 
@@ -255,7 +256,7 @@ def belongs(figure: str, table: str) -> bool:
         return table in ("latency", "workloads")
     if figure in FIGURE_TABLES:
         return table == FIGURE_TABLES[figure]
-    return figure.endswith(table) or ("parallel" in figure and table.startswith("parallel"))
+    return figure.endswith(table) or (("parallel" in figure or figure == CLIENTS) and table.startswith("parallel"))
 
 
 def _drawings(
@@ -291,7 +292,8 @@ def _parallel(tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Secti
     counts = {table.name.removeprefix("parallel-").partition("-")[2] for table in section.tables}
     if len(counts) <= PARALLEL_FIGURES_MAX:
         return section
-    words = f"Drawn are {len(section.drawings)} of {len(counts)} numbers of objects per session; the tables have all."
+    drawn = sum(each.name != CLIENTS for each in section.drawings)
+    words = f"Drawn are {drawn} of {len(counts)} numbers of objects per session; the tables have all."
     return replace(section, words=(words,))
 
 

@@ -100,13 +100,13 @@ _RUNS = TableSpec(
     "Runs",
     (
         Column("run", of=lambda run: run.run, label=True),
-        Column("started", of=lambda run: format_instant(run.started_at), label=True),
+        Column("started", of=lambda run: f"{format_instant(run.started_at)[:16].replace('T', ' ')} UTC", label=True),
         Column("platform", of=lambda run: f"{run.platform} through {run.backend}", label=True),
         Column("scenario", of=lambda run: run.scenario, label=True),
         Column("verdict", of=lambda run: run.verdict, label=True),
+        Column("doubts", of=lambda run: run.doubts),
         *_peak("archive"),
         *_peak("retrieve"),
-        Column("doubts", of=lambda run: run.doubts),
     ),
     "Rates are the highest over the cells of a run that were settled, steady, limited by the platform and measured for"
     f" {HEADLINE_SECONDS_MIN:g} s, with any number of clients; MB are 10^6 bytes.",

@@ -24,7 +24,19 @@ def labels(low: float, high: float, labels_max: int = 10) -> list[str]:
 
 @pytest.mark.parametrize(
     ("low", "high"),
-    [(0.8, 1.25), (0.5, 2), (0.18, 9.5), (0.3, 25), (300, 900), (2.7, 400), (0.013, 13), (1, 1e4), (0.01, 1e6)],
+    [
+        (0.8, 1.25),
+        (0.5, 2),
+        (0.18, 9.5),
+        (0.3, 25),
+        (300, 900),
+        (2.7, 400),
+        (0.013, 13),
+        (1, 1e4),
+        (0.01, 1e6),
+        (1, 1.1),
+        (0.97, 1.02),
+    ],
 )
 def test_every_range_has_some_labels_and_not_too_many(low: float, high: float) -> None:
     assert 3 <= len(labels(low, high)) <= 12
@@ -38,3 +50,8 @@ def test_labels_are_plain_numbers() -> None:
 
 def test_a_narrow_axis_has_fewer_labels() -> None:
     assert labels(0.9, 600, labels_max=4) == ["1", "10", "100"]
+
+
+def test_a_small_number_of_labels_never_leaves_one_alone() -> None:
+    for low, high in ((400, 55_000), (0.3, 8), (0.8, 13), (1, 1.1), (90, 150)):
+        assert len(labels(low, high, labels_max=4)) >= 3

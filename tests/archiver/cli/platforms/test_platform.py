@@ -212,6 +212,7 @@ def test_a_run_starts_its_platform_and_cleanup_starts_it_again(home: Path, name:
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["platform"]["name"], document["lock_verified"]) == (name, "verified")
+    assert document["platform"]["version"] == PROGRAMS[name].version  # not what a build from sources calls itself
     removed = archiver("cleanup", document["run"], "--bypass-governance")
     assert removed.returncode == 0, removed.stdout + removed.stderr
     assert "and its bucket" in removed.stdout
