@@ -173,24 +173,33 @@ def print_run(database: RunDatabase, tables: Sequence[str] = ()) -> None:
 
 def _chosen(database: RunDatabase, results: Sequence[Result], names: Sequence[str]) -> list[Table]:
     """Return the tables to print."""
-    if "none" in names or not results:
+    if not results:
         return []
     of_cells = build_tables(results, watched(database))
     mixed = mixed_run(database)
     together = [lone_rates_table(mixed.results), *mixed_tables(mixed)] if mixed is not None else []
     together = [table for table in together if table.rows]
     every = [*of_cells, *together, *worker_tables(database)]
-    if not names:
-        return [
-            *(table for table in of_cells if table.name in _CELL_TABLES),
-            *(table for table in together if table.name not in _LONG_TABLES),
-        ]
+    shown = [
+        *(table.name for table in of_cells if table.name in _CELL_TABLES),
+        *(table.name for table in together if table.name not in _LONG_TABLES),
+    ]
+    return chosen(every, names or shown or ["none"])
+
+
+def chosen(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
+    """Return the tables with these names, of which "all" means every table and "none" no table.
+
+    A name that no table has is named on standard error.
+    """
+    if "none" in names:
+        return []
     if "all" in names:
-        return every
-    known = [table.name for table in every]
+        return list(tables)
+    known = [table.name for table in tables]
     for missing in (name for name in names if name not in known):
-        click.echo(f"archiver: --tables {missing}: this run has no such table; it has {', '.join(known)}", err=True)
-    return [table for table in every if table.name in names]
+        click.echo(f"archiver: --tables {missing}: there is no such table here; there are {', '.join(known)}", err=True)
+    return [table for table in tables if table.name in names]
 
 
 def print_left_behind(run_id: str) -> None:

@@ -111,6 +111,12 @@ class Side:
         return max((len(unit.samples) for unit in self.units.values()), default=0)
 
 
+CLIENT_TAKES = (
+    "the client takes more than 10% of an object's time on one of the two: the table of differences has the ratio"
+    " without the client"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ComparedUnit:
     """One unit on every side that measured it, and the ratios of each further side to the first."""
@@ -133,6 +139,20 @@ class ComparedUnit:
     def ratio(self, measure: Measure, index: int) -> Ratio | None:
         """Return the ratio of the further side at this index. Returns None if one of the two did not measure it."""
         return self.ratios[measure.name][index] if measure.name in self.ratios else None
+
+    def ratio_without_client(self, index: int) -> float | None:
+        """Return the ratio of the rates if the client cost nothing; None if its share of an object's time is not known.
+
+        In a closed loop the client's time of an object adds to the platform's, so equal client time makes platforms
+        look more alike than they are. A rate at a share s would be at most 1 / (1 - s) times as high.
+        """
+        one, other = self.measured[0], self.measured[index + 1]
+        if one is None or other is None or not one.objects_per_second:
+            return None
+        share, other_share = one.client_share, other.client_share
+        if share is None or other_share is None or max(share, other_share) >= 1:
+            return None
+        return other.objects_per_second / one.objects_per_second * (1 - share) / (1 - other_share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,31 +427,13 @@ def _notes(ours: tuple[str, Unit], theirs: tuple[str, Unit]) -> tuple[str, ...]:
         for name, unit in (ours, theirs)
         if unit.ended_early
     ]
-    found += _client_share_note(ours, theirs)
+    if max(one.client_share or 0.0, other.client_share or 0.0) > CLIENT_SHARE_MAX:
+        found.append(CLIENT_TAKES)
     if not _is_same_connections(one, other):
         found.append(
             f"connections per session: {one.connections:.4g} on {label}, {other.connections:.4g} on {other_label}"
         )
     return tuple(found)
-
-
-def _client_share_note(ours: tuple[str, Unit], theirs: tuple[str, Unit]) -> list[str]:
-    """Return what the ratio of the rates would be at most if the client cost nothing, where it costs much on a side.
-
-    In a closed loop the client's time of an object adds to the platform's, so equal client time makes platforms look
-    more alike than they are. A rate at a share s would be at most 1 / (1 - s) times as high.
-    """
-    (label, one), (other_label, other) = ours, theirs
-    share, other_share = one.client_share, other.client_share
-    if share is None or other_share is None or max(share, other_share) <= CLIENT_SHARE_MAX:
-        return []
-    if max(share, other_share) >= 1 or not one.objects_per_second:
-        return [f"the client takes {share:.0%} of an object's time on {label}, {other_share:.0%} on {other_label}"]
-    bound = other.objects_per_second / one.objects_per_second * (1 - share) / (1 - other_share)
-    return [
-        f"the client takes {share:.0%} of an object's time on {label}, {other_share:.0%} on {other_label}: if it cost "
-        f"nothing, the ratio of the rates would be up to {bound:.2f}"
-    ]
 
 
 def _is_same_temperature(one: Unit, other: Unit) -> bool:

@@ -241,11 +241,19 @@ def differences_table(comparison: Comparison, kind: Kind, index: int) -> Table:
     return TableSpec(
         f"{_prefix(kind)}differences-{index + 1}",
         f"Differences{'' if kind == 'cell' else ' of workloads'}: {comparison.pair(index)}",
-        (*_labels(comparison, kind), *columns_of(lambda line: line.ratio(index), DIFFERENCE_COLUMNS)),
-        difference_caption("cells")
+        (
+            *_labels(comparison, kind),
+            *columns_of(lambda line: line.ratio(index), DIFFERENCE_COLUMNS),
+            *([_without_client(index)] if kind == "cell" else []),
+        ),
+        f"{difference_caption('cells')} Without client: the ratio of the rates if the client cost nothing."
         if kind == "cell"
         else f"{difference_caption('workloads, parts and scales')} {_COPIES}",
     ).table(line for line in lines(comparison, kind) if line.ratio(index) is not None)
+
+
+def _without_client(index: int) -> Column:
+    return Column("without client", of=lambda line: line.unit.ratio_without_client(index), digits=2)
 
 
 def latencies_table(comparison: Comparison, kind: Kind, index: int) -> Table:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 from archiver.values.errors import ResultsError
@@ -21,11 +20,9 @@ from results.comparison.conformance import (
     conformance_tables,
 )
 from results.comparison.documents import comparison_figure
-from results.comparison.forms import listed, study_units
+from results.comparison.forms import listed
 from results.comparison.gate import Judgement, gate_sentences
-from results.comparison.ratio_cells import rounded
-from results.comparison.tables import FORMS, comparison_tables, doubt_sentences, overall_sentences
-from results.measures import RATE
+from results.comparison.tables import FORMS, answer_sentences, comparison_tables, doubt_sentences, overall_sentences
 from results.model import ServerUsage
 from results.report.contents import Drawing, Section
 from results.report.page import comparison_page
@@ -56,7 +53,7 @@ def write_comparison_page(folder: Path, comparison: Comparison, judgements: Sequ
         comparison_page(
             f"{listed(comparison)} compared",
             f"Archiver comparison, runs {runs}",
-            [_answer(comparison, index) for index in range(len(comparison.overall))],
+            answer_sentences(comparison),
             list(_findings(comparison, judgements)),
             _sections(comparison),
         ),
@@ -90,30 +87,6 @@ def _written(path: Path, text: str) -> list[Path]:
     except OSError as error:
         raise ResultsError(f"cannot write {path}: {error.strerror}; name another folder with --out") from error
     return [path]
-
-
-def _answer(comparison: Comparison, index: int) -> str:
-    """Return how fast a further platform is compared with the first, in one sentence."""
-    first, other = comparison.sides[0].label, comparison.sides[index + 1].label
-    overall = comparison.overall[index]
-    ratio = overall.ratio
-    of = f"{overall.of}{'' if overall.cells_in_common == 1 else 's'}"
-    if ratio.ratio is not None and ratio.low is not None and ratio.high is not None:
-        interval = f"95%: {rounded(ratio.low)} to {rounded(ratio.high)}"
-        over = f"over {overall.cells:,} {of}"
-        return f"{other} reaches {rounded(ratio.ratio)} times the rate of {first} ({interval}) {over}: {ratio.words}."
-    found = _ratios(comparison, index)
-    if not found:
-        return f"{other} and {first} have no rate to compare: {ratio.words}."
-    spread = f" ({rounded(min(found))} to {rounded(max(found))})" if len(found) > 1 else ""
-    which = f"in the median of {len(found):,} {of}" if len(found) > 1 else f"in one {overall.of}"
-    return f"{other} reached {rounded(median(found))} times the rate of {first} {which}{spread}: {ratio.words}."
-
-
-def _ratios(comparison: Comparison, index: int) -> list[float]:
-    units = comparison.cells or study_units(comparison)
-    ratios = (unit.ratio(RATE if comparison.cells else unit.main_measure, index) for unit in units)
-    return [ratio.ratio for ratio in ratios if ratio is not None and ratio.ratio is not None]
 
 
 def _findings(comparison: Comparison, judgements: Sequence[Judgement]) -> Iterator[KeyFinding]:

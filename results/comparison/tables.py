@@ -21,6 +21,7 @@ from results.comparison.forms import (
     object_times_table,
     percent_table,
     rates_table,
+    study_units,
     times_table,
     whole_phase_lines,
 )
@@ -77,6 +78,11 @@ def forced_sentence(comparison: Comparison) -> str:
     return f"FORCED, no verdicts: {'; '.join(comparison.forced)}." if comparison.forced else ""
 
 
+def answer_sentences(comparison: Comparison) -> list[str]:
+    """Return one sentence per platform after the first: how fast it is compared with the first."""
+    return [_answer(comparison, index) for index in range(len(comparison.overall))]
+
+
 def overall_sentences(comparison: Comparison) -> list[str]:
     """Return one sentence per platform after the first.
 
@@ -93,6 +99,30 @@ def overall_sentences(comparison: Comparison) -> list[str]:
 def doubt_sentences(comparison: Comparison) -> list[str]:
     """Return the warnings about every run, each beginning with its platform."""
     return [f"{side.label}: {doubt}" for side in comparison.sides for run in side.runs for doubt in run.doubts]
+
+
+def _answer(comparison: Comparison, index: int) -> str:
+    """Return how fast a further platform is compared with the first, in one sentence."""
+    first, other = comparison.sides[0].label, comparison.sides[index + 1].label
+    overall = comparison.overall[index]
+    ratio = overall.ratio
+    of = f"{overall.of}{'' if overall.cells_in_common == 1 else 's'}"
+    if ratio.ratio is not None and ratio.low is not None and ratio.high is not None:
+        interval = f"95%: {rounded(ratio.low)} to {rounded(ratio.high)}"
+        over = f"over {overall.cells:,} {of}"
+        return f"{other} reaches {rounded(ratio.ratio)} times the rate of {first} ({interval}) {over}: {ratio.words}."
+    found = _ratios(comparison, index)
+    if not found:
+        return f"{other} and {first} have no rate to compare: {ratio.words}."
+    spread = f" ({rounded(min(found))} to {rounded(max(found))})" if len(found) > 1 else ""
+    which = f"in the median of {len(found):,} {of}" if len(found) > 1 else f"in one {overall.of}"
+    return f"{other} reached {rounded(median(found))} times the rate of {first} {which}{spread}: {ratio.words}."
+
+
+def _ratios(comparison: Comparison, index: int) -> list[float]:
+    units = comparison.cells or study_units(comparison)
+    ratios = (unit.ratio(RATE if comparison.cells else unit.main_measure, index) for unit in units)
+    return [ratio.ratio for ratio in ratios if ratio is not None and ratio.ratio is not None]
 
 
 def _whole(overall: Overall) -> str:

@@ -11,6 +11,8 @@ from typing import Literal, get_args
 import click
 
 from archiver.cli.completion import run_names
+from archiver.cli.output import chosen
+from archiver.cli.parameters import tables_option
 from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
 from results.comparison.compare import Comparison, MeasuredRun, compare_runs
@@ -24,7 +26,14 @@ from results.comparison.conformance import (
 )
 from results.comparison.contract import comparison_document
 from results.comparison.gate import Judgement, gate_sentences, judge, parse_condition
-from results.comparison.tables import FORMS, Form, comparison_tables, doubt_sentences, overall_sentences
+from results.comparison.tables import (
+    FORMS,
+    Form,
+    answer_sentences,
+    comparison_tables,
+    doubt_sentences,
+    overall_sentences,
+)
 from results.contract import json_text
 from results.database import RunDatabase
 from results.opened import opened
@@ -32,6 +41,8 @@ from results.text import render_text
 from results.worm.findings import DISCLAIMER
 
 _WIDTH = 120
+_DOUBTS_MAX = 6  # printed unless all tables are
+_NOT_RATES = ("platforms", "differences", "latencies", "responses", "object-times", "disclosure")  # names of tables
 FileFormat = Literal["markdown", "html"]
 FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 
@@ -68,6 +79,7 @@ FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the files  [default: of html, report/ in the last run's]",
 )
+@tables_option
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as one JSON document.")
 def compare(
     runs: Sequence[str],
@@ -76,6 +88,7 @@ def compare(
     file_format: FileFormat,
     force: bool,
     out: Path | None,
+    tables: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Compare the platforms of two or more runs, cell by cell and over all cells; ratios are to the first.
@@ -126,7 +139,7 @@ def compare(
         return
     comparison = compare_runs([_measured(path) for path in paths], force=force)
     judgements = judge(comparison, wanted)
-    show(comparison, out, as_json=as_json, form=form, judgements=judgements, file_format=file_format)
+    show(comparison, out, as_json=as_json, form=form, judgements=judgements, file_format=file_format, tables=tables)
     if any(judgement.fails for judgement in judgements):
         sys.exit(1)
 
@@ -178,8 +191,12 @@ def show(
     form: Form = "rates",
     judgements: Sequence[Judgement] = (),
     file_format: FileFormat = "markdown",
+    tables: Sequence[str] = (),
 ) -> None:
-    """Print a comparison and the results of its conditions. If a folder is given, write the documents."""
+    """Print a comparison and the results of its conditions. If a folder is given, write the documents.
+
+    ``tables`` are the names of the tables to print, "all" or "none". Empty: the rates and their ratios.
+    """
     paths = []
     if out is not None and file_format == "html":
         from results.comparison.page import write_comparison_page  # import matplotlib only for drawing
@@ -192,21 +209,29 @@ def show(
     if as_json:
         click.echo(json_text(comparison_document(comparison, judgements)), nl=False)
     else:
-        _print(comparison, form)
+        _print(comparison, form, tables)
     for sentence in gate_sentences(judgements):
         _say(sentence, err=as_json)
     if paths:
         click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}", err=as_json)
 
 
-def _print(comparison: Comparison, form: Form) -> None:
-    for table in comparison_tables(comparison, (form,)):
-        click.echo(render_text(table, _WIDTH))
+def _print(comparison: Comparison, form: Form, names: Sequence[str]) -> None:
+    for side in comparison.sides:
+        _say(f"{side.label}: run{'s' if len(side.runs) > 1 else ''} {', '.join(run.id for run in side.runs)}")
+    for sentence in [*answer_sentences(comparison), *overall_sentences(comparison)]:
+        _say(sentence)
     if any(side.runs[0].row.shared_host for side in comparison.sides):
         click.echo("client and server share this machine: comparison, not capacity")
-    doubts = [f"doubt: {sentence}" for sentence in doubt_sentences(comparison)]
-    for sentence in [*doubts, *overall_sentences(comparison)]:
-        _say(sentence)
+    doubts = doubt_sentences(comparison)
+    for sentence in doubts if "all" in names else doubts[:_DOUBTS_MAX]:
+        _say(f"doubt: {sentence}")
+    if len(doubts) > _DOUBTS_MAX and "all" not in names:
+        click.echo(f"{len(doubts) - _DOUBTS_MAX} more doubts are in the page: --format html")
+    every = comparison_tables(comparison, (form,))
+    in_form = [table.name for table in every if not table.name.removeprefix("workload-").startswith(_NOT_RATES)]
+    for table in chosen(every, names or in_form):
+        click.echo(f"\n{render_text(table, _WIDTH)}", nl=False)
 
 
 def _say(sentence: str, *, err: bool = False) -> None:

@@ -425,7 +425,7 @@ def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool, tables
         databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
         if len(databases) > 1:
             if as_json or say:
-                _show_comparison(databases, outcomes, as_json=as_json)
+                _show_comparison(databases, outcomes, as_json=as_json, tables=tables)
         elif as_json:
             click.echo(run_json(databases[0]), nl=False)
         elif say:
@@ -473,10 +473,12 @@ def earlier_objects(ledger: Ledger, run: str, scenario: Scenario) -> EarlierObje
         database.close()
 
 
-def _show_comparison(databases: Sequence[RunDatabase], outcomes: Sequence[RunOutcome], *, as_json: bool) -> None:
+def _show_comparison(
+    databases: Sequence[RunDatabase], outcomes: Sequence[RunOutcome], *, as_json: bool, tables: Sequence[str]
+) -> None:
     """Print the comparison if there is one, and always what is left on the platforms."""
     try:
-        show_comparison(comparison_of(databases), as_json=as_json)
+        show_comparison(comparison_of(databases), as_json=as_json, tables=tables)
     except ResultsError as incomparable:
         click.echo(f"archiver: no comparison: {incomparable}", err=True)
     if not as_json:

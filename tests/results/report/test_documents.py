@@ -46,7 +46,7 @@ def test_a_report_has_facts_doubts_and_links_and_is_the_same_twice(tmp_path: Pat
         assert paths[0] == tmp_path / name / "report.md"
     one = contents(tmp_path / "one")
     assert one == contents(tmp_path / "two")
-    assert len(one) == len(paths) == 2 + 12 + 8 * 2
+    assert len(one) == len(paths) == 2 + 13 + 8 * 2
     assert not any(str(tmp_path).encode() in content for content in one.values())
     report = one["report.md"].decode()
     assert report.startswith(

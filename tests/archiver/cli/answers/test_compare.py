@@ -118,7 +118,7 @@ def test_a_condition_decides_the_exit_status_and_force_marks_what_it_compares(ho
         (equal, "archive", 1.0, False), (slower, "archive", 1.0, True), (slower, "retrieve", 1.0, True),
     ]  # fmt: skip
     assert failed.stderr.count("fails: ") == 2
-    forced = archiver("compare", run, "unchecked", "--force", "--form", "times")
+    forced = archiver("compare", run, "unchecked", "--force", "--form", "times", "--tables", "all")
     assert forced.returncode == 0, forced.stderr
     assert forced.stdout.count("FORCED") == 5  # platforms, times, differences, latencies, the sentence of the whole
 

@@ -54,7 +54,7 @@ def test_what_is_disclosed_is_in_reports_plans_comparisons_and_bundles(
 
     other = printed("run", "dr550", *TINY, "--json")
     assert other["disclosure"] is None
-    compared = archiver("compare", run["run"], other["run"])
+    compared = archiver("compare", run["run"], other["run"], "--tables", "all")
     assert compared.returncode == 0, compared.stderr
     row = next(line for line in compared.stdout.splitlines() if line.startswith("nodes"))
     assert row.split()[1:] == ["3", "not", "disclosed"]

@@ -426,5 +426,5 @@ def test_only_the_tables_asked_for_are_printed(home: Path) -> None:
     assert "archiver cleanup" in none.stdout
     some = archiver("run", "dr550", *TINY, "--tables", "limits", "--tables", "latency", "--tables", "latencies")
     assert titles(some.stdout) == {"What limits", "Service times"}
-    assert "--tables latencies: this run has no such table; it has cells, " in some.stderr
+    assert "--tables latencies: there is no such table here; there are cells, " in some.stderr
     assert some.returncode == 0, "a wrong name loses no measurement"
