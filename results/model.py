@@ -298,7 +298,6 @@ class Result:
     connections_per_session: float | None = None  # 1: the server closed none; None: no session ended in the time
     session_half_width: float | None = None  # 95% half-width of the mean session time, relative; None: not known
     requests_per_connection: float | None = None  # requests before the server closed a connection; None: it closed none
-    session_spread: float | None = None  # standard deviation of the session times / their mean; None: under 2 sessions
     steadiness: str = ""  # steady, unsteady, too short to judge; "": other work ran concurrently, so no rule applies
 
     @property

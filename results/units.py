@@ -24,7 +24,7 @@ from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.measures import CELL_MEASURES, MEGABYTE_RATE, RATE, RESPONSE, WORKLOAD_MEASURES, Measure, Measured
 from results.model import TOO_SHORT, Result
-from results.statistics import Estimate, RelativeError, estimate
+from results.statistics import BATCHES_MAX, Estimate, RelativeError, estimate, t_quantile
 
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
 
@@ -43,6 +43,7 @@ SHORT = "too short to judge whether its rate was steady; measure longer"
 CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
 CLIENT_SHARE = "the client itself takes more than 10% of an object's time: see its share in the table of resource usage"
 CLIENT_SHARE_MAX = 0.10  # of an object's time
+HALF_WIDTH_MAX = 1.0  # of a mean session time, relative; a wider interval shows nothing
 HOST_LIMITED = "every core of the machine was busy: whatever ran there shares this number"
 CONNECTIONS_ENDED = "the platform ended connections within sessions: opening others is in this rate; see the doubts"
 
@@ -152,17 +153,21 @@ class Unit:
 
     @property
     def relative_error(self) -> RelativeError | None:
-        """Standard error of objects/s over repetitions, or of the sessions of a single repetition.
+        """Standard error of objects/s over repetitions, or of the mean session time of a single repetition.
 
-        None if a repetition has no rate, or if the single repetition has no spread of session times.
+        The latter follows from the half-width that the stop rule computed by batch means. None if a repetition has no
+        rate, or if the mean session time of a single repetition is not known within HALF_WIDTH_MAX.
         """
         rates = [sample.values[RATE.name] for sample in self.samples]
         if min(rates) <= 0:
             return None
         if len(rates) > 1:
             return RelativeError(stdev(map(log, rates)) / sqrt(len(rates)), len(rates) - 1)
-        spread, sessions = self.first.session_spread, self.first.sessions
-        return RelativeError(spread / sqrt(sessions), sessions - 1) if spread is not None and sessions > 1 else None
+        half_width = self.first.session_half_width
+        if half_width is None or half_width >= HALF_WIDTH_MAX:
+            return None
+        degrees = min(self.first.sessions, BATCHES_MAX) - 1
+        return RelativeError(half_width / t_quantile(0.975, degrees), degrees)
 
     @property
     def rate_interval(self) -> tuple[float, float] | None:

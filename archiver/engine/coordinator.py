@@ -425,7 +425,6 @@ class Coordinator:
             "mebibytes_per_second": tally.bytes / seconds / (1 << 20) if seconds else 0.0,
             **{f"{name}_ms": latency(name) for name in _LATENCIES},
             "lock_ms": latency("lock"),
-            "session_spread": histograms["session_service"].spread() if "session_service" in histograms else None,
             "server": server,
             "client": client,
             "limited_by": verdict.limited_by,

@@ -159,20 +159,6 @@ class Histogram:
             histogram.record_value(histogram.get_value_from_index(index), count)
         return histogram
 
-    def spread(self) -> float | None:
-        """Return the standard deviation of the values, divided by their mean; None for fewer than two values.
-
-        Each value counts as the middle of its bucket, which is wrong by at most 0.05%.
-        """
-        count = self.count
-        if count < 2 or not self.total_ns:
-            return None
-        bucket = np.maximum(0, (self._indices >> _HALF_MAGNITUDE) - 1)
-        middles_ns = ((self._indices - (bucket << _HALF_MAGNITUDE)) << bucket) + ((1 << bucket) - 1) / 2
-        mean_ns = self.total_ns / count
-        variance = float(np.dot(self._counts, (middles_ns - mean_ns) ** 2)) / (count - 1)
-        return math.sqrt(variance) / mean_ns
-
     def latency(self) -> Latency | None:
         """Return mean and percentiles in milliseconds; None for an empty histogram."""
         count = self.count

@@ -1,10 +1,10 @@
 """The intervals of a session-time fit, and its test for lack of fit.
 
 Intervals come from a parametric bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 6). A run
-stores the mean and the spread of the session times of each cell, not the single times. Each draw therefore multiplies
-the time of every cell by exp(error x t): its relative standard error, and a random Student's t with its degrees of
-freedom. The fit is repeated for every draw; 95% of the results are within the interval. The error treats sessions as
-independent of each other; the rule that ends a cell does not. With repetitions it is that of their rates.
+stores the mean session time of each cell and its half-width by batch means, not the single times. Each draw therefore
+multiplies the time of every cell by exp(error x t): its relative standard error, and a random Student's t with its
+degrees of freedom. The fit is repeated for every draw; 95% of the results are within the interval. The error allows for
+autocorrelation, as the rule that ends a cell does. With repetitions it is that of their rates.
 
 The lack-of-fit test applies the same draws to the times on the fitted line. Its statistic is the sum of the squared
 residuals, each divided by the standard error of its cell. Its p value is the share of draws with a larger sum.

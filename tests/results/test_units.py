@@ -90,18 +90,23 @@ def test_no_results_is_said_clearly() -> None:
 
 
 def test_the_error_of_a_single_repetition_is_that_of_its_mean_session_time(make_result: MakeResult) -> None:
-    cell = single_cells([make_result(session_spread=0.5)])[KEY]  # 40 sessions at 500 objects/s
-    assert cell.relative_error == pytest.approx((0.5 / 40**0.5, 39))
+    cell = single_cells([make_result(session_half_width=0.2)])[KEY]  # 40 sessions at 500 objects/s
+    assert cell.relative_error == pytest.approx((0.2 / 2.2622, 9), rel=1e-4)  # ten batches, Student's t of 9 degrees
     assert cell.rate_interval is not None
     low, high = cell.rate_interval
     assert (low * high) ** 0.5 == pytest.approx(500)
-    assert high / low == pytest.approx(math.exp(2 * 2.0227 * 0.5 / 40**0.5), rel=1e-4)  # Student's t of 39 degrees
+    assert high / low == pytest.approx(math.exp(2 * 0.2), rel=1e-4)
+
+
+def test_the_error_of_a_repetition_with_few_sessions_has_as_many_batches(make_result: MakeResult) -> None:
+    cell = single_cells([make_result(session_half_width=0.2, sessions=6)])[KEY]
+    assert cell.relative_error == pytest.approx((0.2 / 2.5706, 5), rel=1e-4)
 
 
 def test_the_error_of_repetitions_is_that_of_their_rates(make_result: MakeResult) -> None:
     rates = (90.0, 100.0, 110.0)
     cell = single_cells(
-        [make_result(objects_per_second=rate, repetition=n, session_spread=9.0) for n, rate in enumerate(rates, 1)]
+        [make_result(objects_per_second=rate, repetition=n, session_half_width=0.9) for n, rate in enumerate(rates, 1)]
     )[KEY]
     assert cell.relative_error is not None
     assert cell.relative_error.degrees == 2
@@ -112,12 +117,14 @@ def test_the_error_of_repetitions_is_that_of_their_rates(make_result: MakeResult
 @pytest.mark.parametrize(
     "overrides",
     [
-        {"session_spread": None},
-        {"session_spread": 0.5, "sessions": 1},
-        {"session_spread": 1.0, "objects_per_second": 0.0},
+        {"session_half_width": None},
+        {"session_half_width": 1.0},
+        {"session_half_width": 0.2, "objects_per_second": 0.0},
     ],
 )
-def test_a_cell_without_a_spread_or_a_rate_has_no_interval(make_result: MakeResult, overrides: dict[str, Any]) -> None:
+def test_a_cell_without_a_precise_session_time_or_a_rate_has_no_interval(
+    make_result: MakeResult, overrides: dict[str, Any]
+) -> None:
     cell = single_cells([make_result(**overrides)])[KEY]
     assert cell.relative_error is None
     assert cell.rate_interval is None

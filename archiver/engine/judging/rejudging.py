@@ -49,11 +49,17 @@ def what_does_not_follow(recorded: Recorded) -> Iterator[str]:
 
     Raises ScenarioError if this version of Archiver does not know the scenario.
     """
+    precisions = {
+        (phase.position, workload.name): workload.work.precision
+        for phase in recorded.scenario.phases
+        for workload in phase.workloads
+    }
     for result in recorded.results:
         place = (result.position, result.workload)
         wrong = [
             *_times_that_do_not_follow(result, recorded.histograms.get(place, ())),
             *_amounts_that_do_not_follow(result, recorded.counts.get(place, {})),
+            *_settled_that_does_not_follow(result, precisions.get(place, math.inf)),
             *_void_that_does_not_follow(result),
         ]
         yield from (f"{result.workload} in phase {result.position}: {each}" for each in wrong)
@@ -70,7 +76,6 @@ def _times_that_do_not_follow(result: Result, rows: Sequence[HistogramRow]) -> I
     """Yield every latency of a result that differs from that of its histogram in the database."""
     histograms = {row.quantity: _merged(row) for row in rows}
     latencies = {quantity: histogram.latency() for quantity, histogram in histograms.items()}
-    yield from _spread_that_does_not_follow(result.session_spread, histograms.get("session_service"))
     if result.replayed is not None:
         yield from _difference("lateness", result.replayed.lateness_ms, latencies.get("lateness"))
     for name in _TIMES:
@@ -81,11 +86,11 @@ def _times_that_do_not_follow(result: Result, rows: Sequence[HistogramRow]) -> I
             yield from _difference(f"{part.name}: {name}", getattr(part, name), latency)
 
 
-def _spread_that_does_not_follow(said: float | None, sessions: Histogram | None) -> Iterator[str]:
-    """Yield a message for a spread of session times that its histogram contradicts. Older databases have no spread."""
-    found = sessions.spread() if sessions is not None else None
-    if said is not None and (found is None or not math.isclose(said, found, rel_tol=1e-9)):
-        yield f"session_spread is {said:g}, and its histogram gives {found}"
+def _settled_that_does_not_follow(result: Result, precision: float) -> Iterator[str]:
+    """Yield a message for a settled result whose mean session time is less precise than the scenario requires."""
+    half_width = result.session_half_width
+    if result.settled and half_width is not None and half_width > precision:
+        yield f"settled is true, and session_half_width is {half_width:g}, above {precision:g}"
 
 
 def _amounts_that_do_not_follow(result: Result, counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

@@ -372,20 +372,6 @@ def test_percentiles_are_of_all_workers_rows_in_the_window() -> None:
     assert [(row.quantity, row.total_ns) for row in outcome.histograms] == [("object_service", 298 * 10**6)]
 
 
-def test_the_spread_of_session_times_is_that_of_the_measured_sessions() -> None:
-    def tally(*milliseconds: int) -> Tally:
-        histogram = Histogram()
-        histogram.add(part_of(np.array(milliseconds, dtype=np.int64) * 10**6))
-        return Tally(sessions=len(milliseconds), histograms={"session_service": histogram})
-
-    def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
-        tell(report_of({(0, "warm-up"): tally(900), (0, "measured"): tally(10), (9, "measured"): tally(20, 30)}))
-        return [ends(start_ns, 0.4, 10.4)]
-
-    (result,) = carry_out(phase(clients=1), script)[0].results
-    assert result.session_spread == pytest.approx(10 / 20, rel=1e-3)
-
-
 def test_archived_ranges_of_all_workers_are_joined() -> None:
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
         for ranges in (((5, 9), (20, 20)), ((0, 4), (30, 31)), ((21, 25),)):

@@ -122,18 +122,6 @@ def test_percentiles_are_never_means_of_window_percentiles() -> None:
     assert latency.p99 == pytest.approx(1000.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("spread", [0.001, 0.05, 0.8])
-def test_the_spread_is_that_of_numpy_within_a_thousandth_of_the_mean(spread: float) -> None:
-    values = np.random.default_rng(7).gamma(spread**-2, 40_000_000 * spread**2, size=5_000).astype(np.int64)
-    found = merged([part_of(values[:1]), part_of(values[1:])]).spread()
-    assert found == pytest.approx(np.std(values, ddof=1) / np.mean(values), abs=0.0005)
-
-
-@pytest.mark.parametrize("values", [[], [5], [0, 0]])
-def test_a_spread_needs_two_values_and_a_mean(values: list[int]) -> None:
-    assert merged([part_of(array(values))]).spread() is None
-
-
 def test_an_empty_histogram_has_no_latency() -> None:
     assert Histogram().latency() is None
     assert merged([part_of(array([]))]).latency() is None

@@ -64,11 +64,11 @@ def test_cells_without_doubts_have_no_marks(make_result: MakeResult) -> None:
 
 
 def test_a_single_repetition_has_the_interval_of_its_mean_session_time(make_result: MakeResult) -> None:
-    figure = figure_of(make_result, session_spread=0.5)
+    figure = figure_of(make_result, session_half_width=0.2)
     ((low, high),) = bars(figure.axes[0])
     assert (low[0], high[0]) == (16, 16)
     assert low[1] * high[1] == pytest.approx(400**2)
-    assert high[1] / 400 == pytest.approx(math.exp(2.0227 * 0.5 / 40**0.5), rel=1e-4)  # Student's t of 39 degrees
+    assert high[1] / 400 == pytest.approx(math.exp(0.2), rel=1e-4)
     assert "95% intervals of the mean session time, one repetition" in said(figure)
 
 

@@ -33,7 +33,7 @@ def text(axes: Axes) -> str:
 
 def one_size(make_result: MakeResult, times_ms: dict[int, float]) -> Figure:
     results = [
-        make_result(objects_per_session=n, objects_per_second=1000 * n / time_ms, position=n, session_spread=0.3)
+        make_result(objects_per_session=n, objects_per_second=1000 * n / time_ms, position=n, session_half_width=0.1)
         for n, time_ms in times_ms.items()
     ]
     return build_session_time_figures(results, CAPTION)["figure-17-archive-session-time"]
@@ -65,7 +65,7 @@ def test_points_lines_and_intervals_are_those_of_the_fit(make_result: MakeResult
     (intervals,) = (each for each in axes.collections if isinstance(each, LineCollection))
     low, high = np.asarray(intervals.get_segments()[0])[:, 1]
     assert low * high == pytest.approx(42**2)
-    assert high / low == pytest.approx(np.exp(2 * 2.0227 * 0.3 / 40**0.5), rel=1e-3)
+    assert high / low == pytest.approx(np.exp(2 * 0.1), rel=1e-3)
 
 
 def test_a_law_that_does_not_hold_is_said_and_its_line_is_dotted(make_result: MakeResult) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from archiver.values.errors import ResultsError
 from results.reference.published import dr550
-from results.statistics import RelativeError, t_975
+from results.statistics import RelativeError, relative_half_width, t_975, t_quantile
 from results.tables.session_bootstrap import with_intervals
 from results.tables.session_time import SessionTimeFit, fit_session_time
 
@@ -113,8 +113,7 @@ def measured_fit(random: np.random.Generator, law: dict[int, float]) -> SessionT
         spread = 0.03 + 0.3 / n**0.5
         times = random.gamma(spread**-2, mean_ms * spread**2, size=SESSIONS[n])
         rates[n] = n / float(times.mean()) * 1000
-        error = float(times.std(ddof=1) / times.mean()) / SESSIONS[n] ** 0.5
-        errors[n] = RelativeError(error, SESSIONS[n] - 1)
+        errors[n] = RelativeError(relative_half_width(times.tolist()) / t_quantile(0.975, 9), 9)  # ten batches
     return with_intervals(fit_session_time(rates), errors)
 
 

@@ -229,7 +229,11 @@ def test_a_line_more_than_20_percent_off_is_not_reported(full_run: list[Result])
 def test_session_time_has_intervals_where_the_errors_are_known(make_result: MakeResult) -> None:
     results = [
         make_result(
-            objects_per_session=n, objects_per_second=n / (40 + 2 * n) * 1000, position=n, session_spread=0.05, **more
+            objects_per_session=n,
+            objects_per_second=n / (40 + 2 * n) * 1000,
+            position=n,
+            session_half_width=0.02,
+            **more,
         )
         for n, more in ((1, {}), (10, {"settled": False}), (100, {"limited_by": "client"}))
     ]
@@ -241,7 +245,7 @@ def test_session_time_has_intervals_where_the_errors_are_known(make_result: Make
     assert [note.partition(":")[2].partition(":")[0].strip() for note in measured[""].notes] == [
         "unsettled", "limited by the client",
     ]  # fmt: skip
-    without = session_time_table([*results[:2], replace(results[2], session_spread=None)])
+    without = session_time_table([*results[:2], replace(results[2], session_half_width=None)])
     assert {cells[2].text for cells in without.rows} == {"measured", "published"}
 
 

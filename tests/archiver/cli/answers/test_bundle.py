@@ -238,7 +238,6 @@ def in_criteria(where: str, value: str) -> Callable[[sqlite3.Connection], Any]:
 
 FORGERIES: dict[str, tuple[Callable[[sqlite3.Connection], Any], str]] = {
     "better percentile": (set_in_results("$.object_response_ms.p99", "0.0001"), "is not what its histogram gives: p99"),
-    "smaller spread": (set_in_results("$.session_spread", "0.0001"), "session_spread is 0.0001, and its histogram"),
     "better part": (set_in_results("$.parts[0].object_response_ms.p50", "0.0001"), "is not what its histogram gives"),
     "swapped histograms": (swap_histograms, "is not what its histogram gives"),
     "no histogram": (lambda db: db.execute("DELETE FROM histogram WHERE quantity = 'object_response'"), "has no histo"),
@@ -270,6 +269,16 @@ def test_a_database_that_contradicts_itself_is_found_though_all_documents_follow
     assert done.exit_code == 1, done.output
     assert words in done.output
     assert "results.json" not in done.output
+
+
+def test_a_settled_cell_is_as_precise_as_its_scenario_requires(matrix: Made, tmp_path: Path) -> None:
+    def settle(database: sqlite3.Connection) -> None:
+        set_in_results("$.settled", "json('true')")(database)
+        set_in_results("$.session_half_width", "0.06")(database)
+
+    done = forged(matrix, tmp_path, settle, all_of_it=True)
+    assert done.exit_code == 1, done.output
+    assert "settled is true, and session_half_width is 0.06, above 0.05" in done.output
 
 
 @pytest.mark.parametrize(
