@@ -23,7 +23,7 @@ from results.contract import check_from_document, result_document, result_from_d
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome, SearchStep
 from results.resources import CLIENT, SampleRow, SourceProblem, Timeline
 
-VERSION = 8
+VERSION = 9
 FILE_NAME = "run.db"
 LOCK_NAME = "lock"  # next to the database; the writer locks it
 CLOCK_ANEW_NS = 60 * 10**9  # a larger difference to wall clocks means that the run's clock restarted or stopped
@@ -114,6 +114,8 @@ class WorkloadInterval(NamedTuple):
     errors: int
     response_total_ns: int  # sum over objects, from due to done
     response_max_ns: int
+    response_p50_ns: int | None = None  # None: no object ended in it, or they are not known
+    response_p99_ns: int | None = None
 
 
 class Attempts(NamedTuple):
@@ -155,6 +157,8 @@ class IntervalRow:
     errors: int
     response_total_ns: int = 0  # sum over the objects that ended in the interval
     response_max_ns: int = 0
+    response_p50_ns: int | None = None  # None: no object ended in it, or they are not known
+    response_p99_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,7 +401,7 @@ class RunDatabase:
                     for r in phase.results
                 ],
             )  # fmt: skip
-            self._insert("interval", 11, [(at, *_values(row)) for row in phase.intervals])
+            self._insert("interval", 13, [(at, *_values(row)) for row in phase.intervals])
             self._insert("histogram", 7, [(at, *_values(row)) for row in phase.histograms])
             self._insert("object_range", 6, [(at, *row) for row in phase.archived])
             self._insert("object_change", 5, [(at, *row) for row in phase.changed])
@@ -622,8 +626,8 @@ class RunDatabase:
         """Return, by phase, the work that each workload finished in each interval, warm-up and drain included."""
         found: dict[int, list[WorkloadInterval]] = {}
         for row in self._db.execute(
-            "SELECT position, workload, interval, objects, bytes, errors, response_total_ns, response_max_ns "
-            "FROM interval ORDER BY position, interval, workload"
+            "SELECT position, workload, interval, objects, bytes, errors, response_total_ns, response_max_ns, "
+            "response_p50_ns, response_p99_ns FROM interval ORDER BY position, interval, workload"
         ):
             found.setdefault(row["position"], []).append(WorkloadInterval(*tuple(row)[1:]))
         return found

@@ -2,7 +2,8 @@
 -- Versions (PRAGMA user_version): 1 first form; 2 samples by source, measured times of phases, comparisons;
 --   3 conformance checks by round; 4 runs that go on after they broke off, and that read objects of another;
 --   5 workloads that run together: response times by interval, data sets, criteria, searches;
---   6 what each worker did, on whichever host; 7 probe objects; 8 what the user asked for.
+--   6 what each worker did, on whichever host; 7 probe objects; 8 what the user asked for;
+--   9 percentiles of response times by interval.
 -- Times are epoch seconds (REAL) where a column says so; intervals count interval_ns from a phase's start.
 -- Secrets never enter this file.
 
@@ -104,6 +105,8 @@ CREATE TABLE interval (
     errors      INTEGER NOT NULL,
     response_total_ns INTEGER NOT NULL,      -- of the good objects that ended in it, from when they were due
     response_max_ns INTEGER NOT NULL,
+    response_p50_ns INTEGER,                 -- NULL: no good object ended in it, or a worker reported it 10 s late
+    response_p99_ns INTEGER,
     PRIMARY KEY (position, interval, workload, part)
 );
 

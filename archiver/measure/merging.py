@@ -1,7 +1,8 @@
 """Merging of the reports of all workers of one phase.
 
 One idea: everything is a sum over intervals, so the order of reports does not matter. A phase may take an hour with
-hundreds of workloads. Its histograms are then summed at once, and each interval keeps only its amounts.
+hundreds of workloads. Its histograms are then summed at once, and each interval keeps only its amounts and two
+percentiles.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from archiver.measure.histogram import Histogram, percentiles
 from archiver.measure.reports import (
     INTERVAL_NS,
     Change,
@@ -61,6 +63,7 @@ class Window:
 
 NO_INTERVAL = 1 << 40  # above all interval numbers
 PACK_AT = 4_096  # tallies; otherwise a phase of hours would keep gigabytes of small arrays
+OPEN_INTERVALS = 40  # 10 s; a worker reports every second
 JOIN_AT = 20_000  # changes, before adjacent ones are joined
 
 
@@ -250,7 +253,10 @@ class Merge:
         for key, tally in self._all():
             name = self._phase.workloads[key.workload].name
             rows.setdefault((key.interval, name, windows[key.workload].part(key)), Tally()).add(tally)
-        return [_interval_row(*key, tally) for key, tally in sorted(rows.items(), key=lambda item: item[0])]
+        return [
+            _with_percentiles(_interval_row(*key, tally), tally.histograms.get("object_response"))
+            for key, tally in sorted(rows.items(), key=lambda item: item[0])
+        ]
 
     def part_rows(self) -> list[PartRow]:
         """Return the rows of the whole phase, by workload and part."""
@@ -338,6 +344,8 @@ class ReplayMerge(Merge):
         super().__init__(phase)
         self._whole: dict[int, Tally] = {}  # by workload
         self._rows: dict[tuple[int, int], IntervalRow] = {}  # by interval and workload
+        self._responses: dict[tuple[int, int], Histogram] = {}  # of the latest intervals, until their percentiles
+        self._open_from = 0  # the percentiles of all earlier intervals are final
         self._moved: dict[int, Counter[str]] = {}
 
     def _take_tally(self, key: TallyKey, tally: Tally) -> None:
@@ -345,13 +353,25 @@ class ReplayMerge(Merge):
         at = (key.interval, key.workload)
         row = _interval_row(key.interval, self._phase.workloads[key.workload].name, "measured", tally)
         self._rows[at] = _sum(self._rows[at], row) if at in self._rows else row
+        response = tally.histograms.get("object_response")
+        if response is not None and key.interval >= self._open_from:
+            self._responses.setdefault(at, Histogram()).add(response.part())
+            if key.interval - OPEN_INTERVALS > self._open_from:
+                self._close(key.interval - OPEN_INTERVALS)
         self._moved.setdefault(key.interval, Counter()).update(self._bytes_of(key, tally), objects=tally.objects)
 
     def totals(self, windows: Sequence[Window]) -> list[tuple[Tally, dict[str, int]]]:
         nothing = {"warm-up": 0, "drain": 0, "errors": 0}
         return [(self._whole.get(index, Tally()), nothing) for index in range(len(self._phase.workloads))]
 
+    def _close(self, open_from: int) -> None:
+        """Compute the percentiles of all intervals before ``open_from``, and drop their histograms."""
+        self._open_from = open_from
+        for at in [at for at in self._responses if at[0] < self._open_from]:
+            self._rows[at] = _with_percentiles(self._rows[at], self._responses.pop(at))
+
     def interval_rows(self, windows: Sequence[Window]) -> list[IntervalRow]:
+        self._close(NO_INTERVAL)
         return sorted(self._rows.values(), key=lambda row: (row.interval, row.workload))
 
     def _wholes(self) -> dict[int, Tally]:
@@ -365,7 +385,7 @@ def merge_of(phase: Phase) -> Merge:
 
 
 def _sum(row: IntervalRow, other: IntervalRow) -> IntervalRow:
-    """Return the sum of two workers' parts of one interval of one workload."""
+    """Return the sum of two workers' parts of one interval of one workload, without percentiles."""
     return replace(
         row,
         sessions=row.sessions + other.sessions,
@@ -375,7 +395,17 @@ def _sum(row: IntervalRow, other: IntervalRow) -> IntervalRow:
         errors=row.errors + other.errors,
         response_total_ns=row.response_total_ns + other.response_total_ns,
         response_max_ns=max(row.response_max_ns, other.response_max_ns),
+        response_p50_ns=None,
+        response_p99_ns=None,
     )
+
+
+def _with_percentiles(row: IntervalRow, responses: Histogram | None) -> IntervalRow:
+    """Return a row with the percentiles of these response times; unchanged if there are none."""
+    if responses is None or not responses.count:
+        return row
+    p50_ms, p99_ms = percentiles([responses.part()], (50, 99))
+    return replace(row, response_p50_ns=round(p50_ms * 1e6), response_p99_ns=round(p99_ms * 1e6))
 
 
 def _interval_row(interval: int, workload: str, part: str, tally: Tally) -> IntervalRow:

@@ -1,19 +1,20 @@
 """Figure 19: rate, response time and errors over the time of a run, and the server's processor.
 
-The database has counts, and the sum and the maximum of the response times, of every 250 ms. Percentiles need a
-histogram, which it has for each phase. Warm-up and drain are included; the rates of the tables exclude them.
+The database has counts, and the 50th and 99th percentile of the response times, of every 250 ms. Percentiles cannot be
+added up: a bin that covers several intervals or workloads has the highest of theirs. Warm-up and drain are included;
+the rates of the tables exclude them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil, nan
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from results.database import PhaseTimes, WorkloadInterval
-from results.figures.phases import COLOURS, GREY, Caption
+from results.figures.phases import COLOURS, Caption
 from results.figures.timelines import DrawnCurve, TimelinePanel, draw_timelines
 from results.tables.watched import Curve, Watched
 
@@ -28,8 +29,8 @@ class _Bin(NamedTuple):
     ends: float
     objects: int
     errors: int
-    response_mean_ms: float  # NaN: no object ended
-    response_max_ms: float
+    response_p50_ms: float  # the highest of its intervals and workloads; NaN: no object ended
+    response_p99_ms: float
 
 
 def build_course_figure(watched: Watched, caption: Caption) -> dict[str, Figure]:
@@ -51,10 +52,8 @@ def build_course_figure(watched: Watched, caption: Caption) -> dict[str, Figure]
         TimelinePanel(
             "response, ms (log)",
             [
-                DrawnCurve("p99 response of the phase", _of_phases(watched, "p99"), COLOURS[1], 1.6),
-                DrawnCurve("p50 response of the phase", _of_phases(watched, "p50"), COLOURS[2], 1.6),
-                DrawnCurve("mean response", curve(lambda each: each.response_mean_ms), COLOURS[0]),
-                DrawnCurve("maximum response", curve(lambda each: each.response_max_ms), GREY, 0.6),
+                DrawnCurve("p99 response", curve(lambda each: each.response_p99_ms), COLOURS[1]),
+                DrawnCurve("p50 response", curve(lambda each: each.response_p50_ms), COLOURS[0]),
             ],
             height=1.4,
             is_log=True,
@@ -69,7 +68,11 @@ def build_course_figure(watched: Watched, caption: Caption) -> dict[str, Figure]
         drawn = DrawnCurve("server CPU: the store's processes", percent, COLOURS[3])
         panels.append(TimelinePanel("server CPU, %", [drawn], height=0.6))
     bin_seconds = _intervals_per_bin(watched) * watched.interval_ns / 1e9
-    facts = [f"all workloads, means and maxima of {bin_seconds:g} s, warm-up and drain included"]
+    interval_seconds = watched.interval_ns / 1e9
+    facts = [
+        f"all workloads, bins of {bin_seconds:g} s, warm-up and drain included",
+        f"p50 and p99 of one workload in {interval_seconds:g} s, the highest of each bin",
+    ]
     if watched.unsteady:
         facts.append("triangles: phases whose rate was unsteady")
     figure = draw_timelines("The run over its time: rate and response time", panels, watched, caption, facts)
@@ -105,21 +108,14 @@ def _bins(watched: Watched, phase: PhaseTimes) -> Iterator[_Bin]:
             (first_ns + ends_ns) / 1e9,
             objects,
             sum(row.errors for row in group),
-            sum(row.response_total_ns for row in group) / objects / 1e6 if objects else nan,
-            max(row.response_max_ns for row in group) / 1e6 if objects else nan,
+            _highest_ms(row.response_p50_ns for row in group),
+            _highest_ms(row.response_p99_ns for row in group),
         )
 
 
-def _of_phases(watched: Watched, percentile: str) -> Curve:
-    """Return a level for each phase with one workload."""
-    start_ns = watched.span_ns[0]
-    return _joined(
-        [
-            [((phase.start_ns - start_ns) / 1e9, (phase.end_ns - start_ns) / 1e9, getattr(found, percentile))]
-            for phase in watched.phases
-            if (found := watched.responses.get(phase.position)) is not None
-        ]
-    )
+def _highest_ms(percentiles_ns: Iterable[int | None]) -> float:
+    """Return the highest percentile; NaN if none is known."""
+    return max((each / 1e6 for each in percentiles_ns if each is not None), default=nan)
 
 
 def _joined(phases: list[list[tuple[float, float, float]]]) -> Curve:

@@ -12,7 +12,6 @@ from math import nan
 from typing import NamedTuple
 
 from results.database import PhaseTimes, RunDatabase, WorkloadInterval
-from results.model import Latency
 from results.resources import SILENCE_SECONDS_MAX, Timeline
 from results.tables.requests import RequestCount, request_counts
 from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
@@ -39,7 +38,6 @@ class Watched:
     link_speed_bytes_per_second: float | None = None  # as configured by the user
     intervals: Mapping[int, Sequence[WorkloadInterval]] = field(default_factory=dict)  # by position of the phase
     interval_ns: int = 1
-    responses: Mapping[int, Latency] = field(default_factory=dict)  # by position, of phases with one workload
     unsteady: frozenset[int] = frozenset()  # positions of phases with an unsteady rate
     times: StoredTimes = NO_TIMES  # to merge the times of repetitions
 
@@ -88,7 +86,6 @@ def watched(database: RunDatabase) -> Watched:
     run = database.run()
     timelines = database.timelines()
     results = [*database.results(), *database.results(drift_checks=True)]
-    alone = [each for each in results if not each.application]
     return Watched(
         phases=database.phases(),
         sweeps={result.position: result.phase for result in results},
@@ -100,7 +97,6 @@ def watched(database: RunDatabase) -> Watched:
         link_speed_bytes_per_second=run.settings.get("link_speed_bytes_per_second"),
         intervals=database.workload_intervals(),
         interval_ns=run.interval_ns,
-        responses={each.position: each.object_response_ms for each in alone if each.object_response_ms is not None},
         unsteady=frozenset(each.position for each in results if each.unsteady is not None),
         times=stored_times(database),
     )
