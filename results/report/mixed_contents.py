@@ -98,9 +98,15 @@ def mixed_run(
         weights=scenario.get("weights") or None,
         reference=reference or stored_reference(),
         drives=Drives.for_all(drives) if drives is not None else None,
-        is_quick=json.loads(run.request or "{}").get("quick", False),
+        is_quick=_is_quick(run.request),
         replay=replay_run(database, results),
     )
+
+
+def _is_quick(request: str | None) -> bool:
+    """Return whether the stored request of a run asks for the quick subset of its scenario."""
+    scenario = json.loads(request or "{}").get("scenario")  # a replay has none
+    return scenario is not None and bool(scenario["quick"])
 
 
 def mixed_tables(run: WorkloadsShown) -> list[Table]:

@@ -86,7 +86,7 @@ def test_a_quick_run_has_no_score_and_no_published_rows(run: TileRun, make_run: 
     def tables(*, quick: bool) -> dict[str, Table]:
         results = run.tile()
         phase = phase_record(1, results[0], 1, 2, results=results, criteria=held(results))
-        database = make_run([phase], scenario_json="{}", request=json.dumps({"quick": quick}))
+        database = make_run([phase], scenario_json="{}", request=json.dumps({"scenario": {"quick": quick}}))
         shown = mixed_run(database, reference=REFERENCE)
         assert shown is not None
         return {table.name: table for table in mixed_tables(shown)}
