@@ -174,6 +174,18 @@ def test_a_phase_may_take_until_its_last_workload_ends(read: Read) -> None:
     phases = read(load(), mix({**READ, "begins": "2s"}), {**mix(READ, once, last), "name": "chained"}).phases
     assert phases[1].seconds_max == 7.0
     assert phases[2].seconds_max == 72.0  # what ends when it is done is taken to last a minute
+    assert [(phase.has_time_limit, phase.expected_seconds, phase.limited_seconds) for phase in phases] == [
+        (False, 0.0, 0.0), (True, 7.0, 7.0), (False, 5.0, 5.0),
+    ]  # fmt: skip
+
+
+def test_a_workload_is_expected_to_end_with_the_one_that_it_ends_with(read: Read) -> None:
+    long = {**READ, "name": "long", "seconds": "1h", "until": "read"}
+    once = {key: value for key, value in READ.items() if key != "seconds"} | {"name": "once", "keys": "each-once"}
+    known = read(load(), mix({**READ, "begins": "2s"}, long)).phases[1]
+    assert (known.expected_seconds, known.limited_seconds, known.has_time_limit) == (7.0, 7.0, True)
+    unknown = read(load(), mix(READ, {**long, "until": "once"}, once)).phases[1]
+    assert (unknown.expected_seconds, unknown.has_time_limit) == (5.0, False)
 
 
 def test_phases_are_numbered_through_scales_and_repetitions(read: Read) -> None:

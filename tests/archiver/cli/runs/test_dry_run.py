@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from archiver.cli import main
+from archiver.cli.runs.dry_run import duration_lines
+from scenarios.reading.reader import read_scenario
 from tests.scenarios.files import toml
 
 DOCUMENT: dict[str, Any] = {
@@ -136,6 +138,13 @@ def test_sweeps_say_how_long_they_take(home: Path) -> None:
     assert times("run", "dr550", *several, "--repeat", "3") == [
         "takes about 42s with the set-up of its phases; the clients work at most 36s"
     ]
+
+
+def test_every_platform_takes_its_time() -> None:
+    scenario = read_scenario("dr550", overrides=["clients=2", "stop.seconds_min=2s"], quick=True)
+    (one,), (two,) = (list(duration_lines(scenario, platforms)) for platforms in (1, 2))
+    seconds = [[int(each) for each in re.findall(r"(\d+)s", line)] for line in (one, two)]
+    assert seconds[1] == [2 * each for each in seconds[0]]
 
 
 def test_replays_say_how_long_they_take(home: Path) -> None:
