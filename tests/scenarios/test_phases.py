@@ -332,7 +332,7 @@ def test_quick_goes_over_what_stands_beside_it_everywhere(read: Read) -> None:
 @pytest.mark.parametrize(
     ("override", "found"),
     [
-        ("read.clients=9", lambda s: s.phases[1].workloads[0].clients == 9),
+        ("read.clients=9", lambda s: [(w.name, w.clients) for w in s.phases[1].workloads[:1]] == [("read", 9)]),
         ("read.clients=1,2", lambda s: [w.clients for w in s.phases[1].workloads[:2]] == [1, 2]),
         ("clients=9", lambda s: {w.clients for p in s.phases for w in p.workloads} == {9}),
         ("read.arrivals.per_second=2.5",
