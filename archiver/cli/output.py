@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -108,10 +109,12 @@ def facts(database: RunDatabase) -> dict[str, str]:
     warm_up = sum(result.warm_up_objects for result in results)
     verdict = run_verdict(run.verdict, results, database.criteria())
     offset = platform.server_clock_offset_seconds
+    has_sweeps = "sweep" in json.loads(run.scenario_json)  # only their cells have an order of their own
+    order = f", order {run.sweep_order} (seed {run.order_seed})" if has_sweeps else ""
     return {
         **({"verdict": verdict} if verdict else {}),
         "run": run.id,
-        "scenario": f"{run.scenario_title}, order {run.sweep_order} (seed {run.order_seed})",
+        "scenario": run.scenario_title + order,
         "started": "; ".join([format_instant(run.started_at), *resumed(database)]),
         **({"objects": origin(run.started_at, earlier)} if earlier is not None else {}),
         "platform": f"{platform.name} through {run.backend}"

@@ -32,6 +32,7 @@ def shown(*arguments: str) -> str:
 def test_an_ad_hoc_run_measures_reports_and_is_judged(home: Path) -> None:
     done = archiver(*SMALL, "--operation", "archive,retrieve,mixed:70/30", "--criterion", "object_ms.max <= 0")
     assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[0].endswith(": Ad-hoc measurement: archive, retrieve, mixed 70/30 of 8KiB")
     rates = done.stdout.partition("Rates and response times")[2]
     for name in ("archive 8KiB x 2, 2 clients", "retrieve 8KiB x 2, 2 clients", "mixed 70/30 8KiB x 2, 2 clients"):
         assert name in rates
