@@ -500,10 +500,9 @@ def _plan_backup(surface: RateSurface, backup: BackupLoad, request: PlanRequest)
     assert plan.archiving is not None
     try:
         restore = plan.archiving.restore or _restore(surface, load)
-        single = _retrieval(surface, _Wish("one object", ((size, 1.0),), 1, 1))
     except ResultsError as error:
         return replace(plan, unanswered=(str(error),))
-    return replace(plan, archiving=replace(plan.archiving, restore=restore), single=single)
+    return replace(plan, archiving=replace(plan.archiving, restore=restore))
 
 
 def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> Archiving:

@@ -180,7 +180,8 @@ def sensitivity_table(found: PlanAnswer) -> Table:
             Column("if higher", of=lambda each: _assumed(each.higher), words=True),
             Column(what, of=lambda each: _outcome(each.higher), words=True),
         ),
-        caption="Each assumption is changed alone: shares by 10 percentage points, everything else by 25%. "
+        caption="Each assumption is changed alone: growth and headroom by 10 percentage points, everything else by "
+        "25%. "
         + (f"Platforms in year {found.request.course.years}, before rounding in brackets. " if of_platforms else "")
         + f"{NOT_MEASURED} lies too far from what was measured.",
     ).table(sensitivities(found.plan.surface, found.request)[:_SENSITIVITIES_SHOWN])
