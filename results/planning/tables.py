@@ -509,10 +509,11 @@ def _size_of(retrieval: Retrieval) -> str:
 
 
 def _basis_of(retrieval: Retrieval) -> str:
-    parts = retrieval.parts
+    parts, clients = retrieval.parts, retrieval.clients
+    one_of = f"one of {clients:,} clients at work; " if clients > 1 else ""
     if len(parts) == 1:
-        return basis_sentence(parts[0][1])
-    return f"the mean over {len(parts)} sizes{_failed(cell for _, rate in parts for cell in rate.cells)}"
+        return f"{one_of}{basis_sentence(parts[0][1])}"
+    return f"{one_of}the mean over {len(parts)} sizes{_failed(cell for _, rate in parts for cell in rate.cells)}"
 
 
 def _price(price: float | None) -> Cell:

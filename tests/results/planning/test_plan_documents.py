@@ -73,6 +73,14 @@ def test_an_answer_names_the_conditions_that_its_cells_fail(make_result: MakeRes
     assert failed not in render_text(plan_tables(mail())[0])
 
 
+def test_a_retrieval_among_several_clients_says_so(make_result: MakeResult, make_run: MakeRun) -> None:
+    cells = [make_result(operation, 20 << 10, 30, 300.0, clients=16) for operation in ("archive", "retrieve")]
+    phases = [phase_record(n, cell, 2 * n, 2 * n + 1) for n, cell in enumerate(cells, 1)]
+    answers, *_ = plan_tables(mail(measured_surface(make_run(phases))))
+    assert row_of(answers, "30 messages of 1 user")[4].startswith("one of 16 clients at work; 300.0 objects/s with 16")
+    assert row_of(answers, "clients of each platform")[1] == "16"
+
+
 def test_the_neighbour_of_a_measured_size_is_not_spoken_of() -> None:
     answers, *_ = plan_tables(mail(mean_bytes=16 << 10))
     assert not any(row[0].text.startswith("at the slower") for row in answers.rows)
