@@ -8,6 +8,7 @@ the rates of the tables exclude them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from math import ceil, nan
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from results.figures.timelines import DrawnCurve, TimelinePanel, draw_timelines
 from results.tables.watched import Curve, Watched
 
 RUN_COURSE = "figure-19-run-course"
+_PHASES_MAX = 8  # with a figure of their own
 _BINS_MAX = 800  # over the width of the panel
 
 
@@ -33,11 +35,32 @@ class _Bin(NamedTuple):
     response_p99_ms: float
 
 
-def build_course_figure(watched: Watched, caption: Caption) -> dict[str, Figure]:
-    """Return the figure by the stem of its file name; empty if no phase has intervals."""
+def build_course_figures(watched: Watched, caption: Caption) -> dict[str, Figure]:
+    """Return the figure of the run, then one of each phase of its scenario, by the stems of their file names.
+
+    A run of one phase, or of very many, has the first only. Empty if no phase has intervals.
+    """
+    whole = _course_figure(watched, caption, "The run")
+    names = list(dict.fromkeys(_scenario_phase(watched, phase) for phase in watched.phases))
+    figures = {RUN_COURSE: whole} if whole is not None else {}
+    for place, name in enumerate(names if 1 < len(names) <= _PHASES_MAX else (), 1):
+        own = [phase for phase in watched.phases if _scenario_phase(watched, phase) == name]
+        figure = _course_figure(replace(watched, phases=own), caption, f"Phase {name}")
+        if figure is not None:
+            figures[f"{RUN_COURSE}-{place}"] = figure
+    return figures
+
+
+def _scenario_phase(watched: Watched, phase: PhaseTimes) -> str:
+    """Return the phase of the scenario that a measured phase belongs to: archive-parallel."""
+    return watched.sweeps.get(phase.position, phase.label)
+
+
+def _course_figure(watched: Watched, caption: Caption, subject: str) -> Figure | None:
+    """Return the figure of these phases; None if none has intervals."""
     phases = [(phase, list(_bins(watched, phase))) for phase in watched.phases]
     if not any(bins for _, bins in phases):
-        return {}
+        return None
 
     def curve(of: Callable[[_Bin], float]) -> Curve:
         return _joined([[(each.begins, each.ends, of(each)) for each in bins] for _, bins in phases])
@@ -75,9 +98,9 @@ def build_course_figure(watched: Watched, caption: Caption) -> dict[str, Figure]
     ]
     if watched.unsteady:
         facts.append("triangles: phases whose rate was unsteady")
-    figure = draw_timelines("The run over its time: rate and response time", panels, watched, caption, facts)
+    figure = draw_timelines(f"{subject} over its time: rate and response time", panels, watched, caption, facts)
     _mark_unsteady(figure, watched)
-    return {RUN_COURSE: figure}
+    return figure
 
 
 def _intervals_per_bin(watched: Watched) -> int:

@@ -21,7 +21,7 @@ from results.figures.lock_cost import build_lock_figures
 from results.figures.overview import OVERVIEW, overview_figure, overview_note
 from results.figures.phases import Caption, build_figures
 from results.figures.resources import RESOURCE_FIGURES, build_resource_figures
-from results.figures.run_course import RUN_COURSE, build_course_figure
+from results.figures.run_course import RUN_COURSE, build_course_figures
 from results.figures.session_time import build_session_time_figures
 from results.model import CheckRecord, Result
 from results.planning.disclosure import disclosure_tables
@@ -177,7 +177,7 @@ def build_report(
         _measured("locks", "What locks cost", tables, drawings, ("lock-cost", "life-cycle")),
         _resources(results, tables, drawings),
         _measured("session-time", "Session time", tables, drawings, ("session-time",)),
-        Section("course-of-run", "The run over its time", drawings=_named(drawings, RUN_COURSE)),
+        _course(drawings),
         Section(
             "latency",
             "Latency distributions",
@@ -245,14 +245,14 @@ def draw_figures(results: Sequence[Result], watched: Watched, caption: Caption) 
     figures = build_figures(results, caption) | build_lock_figures(results, caption)
     figures |= build_clients_figure(results, caption) | build_resource_figures(watched, caption)
     figures |= build_session_time_figures(results, caption)
-    return figures | build_course_figure(watched, caption)
+    return figures | build_course_figures(watched, caption)
 
 
 def belongs(figure: str, table: str) -> bool:
     """Return whether the numbers of a figure are those of a table, by their names."""
     if figure in RESOURCE_FIGURES:
         return table == "resource-usage"
-    if figure == RUN_COURSE:
+    if figure.startswith(RUN_COURSE):
         return table in ("latency", "workloads")
     if figure in FIGURE_TABLES:
         return table == FIGURE_TABLES[figure]
@@ -267,8 +267,10 @@ def _drawings(
     return [Drawing(name, figure, _table_of(name, tables)) for name, figure in figures.items()]
 
 
-def _named(drawings: Sequence[Drawing], name: str) -> tuple[Drawing, ...]:
-    return tuple(each for each in drawings if each.name == name)
+def _course(drawings: Sequence[Drawing]) -> Section:
+    """Return the run over its time, and folded each phase of its scenario."""
+    mine = tuple(each for each in drawings if each.name.startswith(RUN_COURSE))
+    return Section("course-of-run", "The run over its time", drawings=mine[:1], further_drawings=mine[1:])
 
 
 def _table_of(figure: str, tables: Mapping[str, Table]) -> str:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from results.database import IntervalRow, RunDatabase
 from results.figures.phases import Caption, svg_bytes
-from results.figures.run_course import RUN_COURSE, build_course_figure
+from results.figures.run_course import RUN_COURSE, build_course_figures
 from results.model import Result
 from results.tables.watched import NOTHING_WATCHED, watched
 from tests.results.watched_run import phase_record, ten_seconds
@@ -50,7 +50,7 @@ def course(make_run: MakeRun, make_result: MakeResult) -> Callable[..., Figure]:
             phase_record(1, make_result(), 1, 2, intervals=first),
             phase_record(2, make_result(position=2, **overrides), 3, 3.75, intervals=second),
         ]
-        return build_course_figure(watched(make_run(phases, samples)), CAPTION)[RUN_COURSE]
+        return build_course_figures(watched(make_run(phases, samples)), CAPTION)[RUN_COURSE]
 
     return make
 
@@ -77,7 +77,7 @@ def test_an_interval_without_objects_is_a_rate_of_zero(course: Callable[..., Fig
 def test_a_run_in_which_no_object_ended_is_drawn(make_run: MakeRun, make_result: MakeResult) -> None:
     failed = IntervalRow(0, "archive", "measured", 0, 0, 0, 5, 5)
     phase = phase_record(1, make_result(object_response_ms=None), 1, 2, intervals=[failed])
-    figure = build_course_figure(watched(make_run([phase])), CAPTION)[RUN_COURSE]
+    figure = build_course_figures(watched(make_run([phase])), CAPTION)[RUN_COURSE]
     assert [axes.get_yscale() for axes in figure.axes] == ["linear"] * 3
     assert lines(figure, 2)["errors/s"] == [(0, None), (0, 5), (1, 5)]
 
@@ -110,7 +110,7 @@ def test_an_unsteady_phase_has_a_triangle(course: Callable[..., Figure]) -> None
 
 def test_long_runs_are_drawn_in_fewer_bins(make_run: MakeRun, make_result: MakeResult) -> None:
     phase = phase_record(1, make_result(), 0, 1000, intervals=rows(*[5] * 4000))
-    figure = build_course_figure(watched(make_run([phase])), CAPTION)[RUN_COURSE]
+    figure = build_course_figures(watched(make_run([phase])), CAPTION)[RUN_COURSE]
     drawn = lines(figure, 0)["objects/s"]
     assert len(drawn) < 810
     assert {y for _, y in drawn} == {20, None}
@@ -123,4 +123,18 @@ def test_the_same_run_gives_the_same_bytes(course: Callable[..., Figure]) -> Non
 
 
 def test_a_run_without_phases_has_no_course() -> None:
-    assert build_course_figure(NOTHING_WATCHED, CAPTION) == {}
+    assert build_course_figures(NOTHING_WATCHED, CAPTION) == {}
+
+
+def test_each_phase_of_the_scenario_has_a_figure_of_its_own(make_run: MakeRun, make_result: MakeResult) -> None:
+    phases = [
+        phase_record(place, make_result(phase=name, position=place), 2 * place, 2 * place + 1, intervals=rows(5, 5))
+        for place, name in enumerate(("archive", "archive", "parallel"), 1)
+    ]
+    figures = build_course_figures(watched(make_run(phases)), CAPTION)
+    assert list(figures) == [RUN_COURSE, f"{RUN_COURSE}-1", f"{RUN_COURSE}-2"]
+    first, second = figures[f"{RUN_COURSE}-1"], figures[f"{RUN_COURSE}-2"]
+    assert first.get_suptitle() == "Phase archive over its time: rate and response time"
+    assert [round(figure.axes[0].get_xlim()[1], 3) for figure in (first, second)] == [3.0, 1.0]
+    one = watched(make_run(phases[:2]))
+    assert list(build_course_figures(one, CAPTION)) == [RUN_COURSE]
