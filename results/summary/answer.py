@@ -11,7 +11,14 @@ from results.database import StoredRun
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.replay.verdicts import capacity_mark, void_words
 from results.summary.key_figures import Peak, peaks, where
-from results.summary.numbers import lock_cost_percent, shown_lock_cost, worked_phases
+from results.summary.numbers import (
+    PHASES_SHOWN_MAX,
+    WorkedPhase,
+    lock_cost_percent,
+    phase_groups,
+    shown_lock_cost,
+    worked_phases,
+)
 from results.tables.headline import Headline, failed_conditions
 from results.tables.lock_cost import LIFE_CYCLE
 from results.units import Unit, all_cells
@@ -57,11 +64,15 @@ def answer(
     return _of_cells(platform, results) or _of_operations(platform, results)
 
 
-def caution(results: Sequence[Result]) -> str:
+def caution(results: Sequence[Result], search: SearchOutcome | None) -> str:
     """Return the conditions of a headline that the rates in the answer fail, as a sentence; empty if they meet all."""
     failed: dict[tuple[str, ...], list[str]] = {}
     for operation, peak in peaks([result for result in results if not result.application]).items():
         failed.setdefault(peak.by_objects.failed, []).append(operation)
+    worked = [result for phase in worked_phases(results, search) for result in phase.results]
+    if worked:
+        conditions = failed_conditions(worked)
+        return f"Read with care: a workload was {_listed(conditions)}." if conditions else ""
     told = [
         f"the {' and the '.join(names)} rate{'s were' if len(names) > 1 else ' was'} {_listed(conditions)}"
         for conditions, names in failed.items()
@@ -96,19 +107,23 @@ def _of_workloads(
 ) -> str:
     if search is not None:
         return _of_search(platform, search)
-    phases = worked_phases(results, None)
-    work = "measured no workload, only phases that make data"
-    if phases:
-        best = max(phases, key=lambda phase: phase.objects_per_second)
-        rates = [phase.objects_per_second for phase in phases if (phase.name, phase.scale) == (best.name, best.scale)]
-        workloads = len(best.results)
-        together = f"{workloads} workloads together" if workloads > 1 else f"{best.results[0].workload}"
-        work = f"completed {median(rates):,.0f} objects/s of {together}"
+    groups = phase_groups(worked_phases(results, None))
+    told = [_throughput(group) for group in groups[:PHASES_SHOWN_MAX]]
+    more = ", and ran further phases" if len(groups) > len(told) else ""
+    work = f"completed {_listed(told)}{more}" if told else "measured no workload, only phases that make data"
     if not criteria:
         return f"{platform} {work}"
     missed = sum(not each.passed for each in criteria)
-    judged = f"met all {len(criteria):,} criteria" if not missed else f"missed {missed:,} of {len(criteria):,} criteria"
-    return f"{platform} {judged} and {work}"
+    judged = f"missed {missed:,} of {len(criteria):,}" if missed else f"met {len(criteria):,} of {len(criteria):,}"
+    return f"{platform} {judged} criteria and {work}"
+
+
+def _throughput(group: Sequence[WorkedPhase]) -> str:
+    """Return ``870 objects/s of e-mail``, the median of a phase's repetitions."""
+    rate = median(phase.objects_per_second for phase in group)
+    workloads = group[0].results
+    of = f"{len(workloads)} workloads together" if len(workloads) > 1 else workloads[0].workload
+    return f"{rate:,.0f} objects/s of {of}"
 
 
 def _of_search(platform: str, search: SearchOutcome) -> str:

@@ -24,6 +24,7 @@ from results.tables.session_time import SessionTimeFit
 from results.tables.stored_times import StoredTimes
 
 NUMBERS_MAX = 6
+PHASES_SHOWN_MAX = 3  # of simultaneous workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +178,40 @@ def _of_workloads(
     if search is not None and search.largest is not None:
         failed_at = f"; a criterion was missed at {search.failed_at:,}" if search.failed_at is not None else ""
         yield KeyNumber(search.name, f"{search.largest:,}", "", "", f"every criterion was met{failed_at}")
-    if not phases:
-        return
-    for unit, attribute in (("objects/s", "objects_per_second"), ("MB/s", "megabytes_per_second")):
-        best = max(phases, key=lambda phase: getattr(phase, attribute))
-        same = [phase for phase in phases if (phase.name, phase.scale) == (best.name, best.scale)]
-        value = median(getattr(phase, attribute) for phase in same)
-        measured = [result for phase in same for result in phase.results]
-        conditions = " and ".join(filter(None, (_of_phase(best, search), "every workload together")))
-        seconds = amounts(measured).seconds_min
-        yield KeyNumber("throughput", _number(value), unit, "", conditions, seconds, failed_conditions(measured))
+    groups = phase_groups(phases)
+    for group in groups[:PHASES_SHOWN_MAX]:
+        yield from _of_phases(group, search, alone=len(groups) == 1)
     positions = {result.position: phase for phase in phases for result in phase.results}
     yield from _nearest_criteria([each for each in criteria if each.position in positions])
+
+
+def phase_groups(phases: Sequence[WorkedPhase]) -> list[list[WorkedPhase]]:
+    """Return the phases by name and scale, in the order in which they ran: repetitions of one phase are one group."""
+    groups: dict[tuple[str, float | None], list[WorkedPhase]] = {}
+    for phase in phases:
+        groups.setdefault((phase.name, phase.scale), []).append(phase)
+    return list(groups.values())
+
+
+def _of_phases(group: Sequence[WorkedPhase], search: SearchOutcome | None, *, alone: bool) -> Iterator[KeyNumber]:
+    """Yield the throughput of all workloads of a phase, the median of its repetitions.
+
+    If the phase is the only one, its MB/s and the 99th percentile of its slowest workload are numbers of their own.
+    """
+    measured = [result for phase in group for result in phase.results]
+    seconds, failed = amounts(measured).seconds_min, failed_conditions(measured)
+    megabytes = _number(median(phase.megabytes_per_second for phase in group))
+    p99_ms = max((each.object_response_ms.p99 for each in measured if each.object_response_ms), default=None)
+    slowest = "" if p99_ms is None else _number(p99_ms)
+    shown = _of_phase(group[0], search)
+    beside = "" if alone else f"{megabytes} MB/s{f', p99 of a response {slowest} ms' if slowest else ''}"
+    conditions = "; ".join(filter(None, (shown, beside)))
+    rate = _number(median(phase.objects_per_second for phase in group))
+    yield KeyNumber("throughput", rate, "objects/s", "", conditions, seconds, failed)
+    if alone:
+        yield KeyNumber("throughput", megabytes, "MB/s", "", shown, seconds, failed)
+        if slowest:
+            yield KeyNumber("p99 of a response", slowest, "ms", "", "of the slowest workload", seconds, failed)
 
 
 def _of_checks(checks: Sequence[CheckRecord]) -> Iterator[KeyNumber]:
@@ -203,9 +226,9 @@ def _of_checks(checks: Sequence[CheckRecord]) -> Iterator[KeyNumber]:
 
 
 def _of_phase(phase: WorkedPhase, search: SearchOutcome | None) -> str:
-    if phase.scale is None or search is None:
-        return phase.name
-    return f"{phase.name}, {phase.scale:g} {search.name}"
+    """Return the workload of a phase, or the phase's name if there are several; and its scale."""
+    name = phase.results[0].workload if len(phase.results) == 1 else f"{phase.name}, {len(phase.results)} workloads"
+    return name if phase.scale is None or search is None else f"{name}, {phase.scale:g} {search.name}"
 
 
 def _nearest_criteria(criteria: Sequence[CriterionResult]) -> Iterator[KeyNumber]:

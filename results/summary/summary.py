@@ -55,7 +55,7 @@ def summary(database: RunDatabase, warnings: Sequence[str]) -> RunSummary:
     return RunSummary(
         run=run.id,
         answer=answer(run, results, checks, criteria, search),
-        caution=caution(results),
+        caution=caution(results, search),
         numbers=key_numbers(results, checks, criteria, search, stored_times(database)),
         limits=limits(results, search),
         warnings=(*warnings, *shared),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from archiver.values.sizes import format_size
 from results.model import Result, ServerUsage, Utilisation
-from results.reference.published import dr550
+from results.reference.published import NAME, dr550
 from results.resources import CLIENT, QUANTITIES, Spread, Timeline
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
 from results.tables.requests import SHARE_IN_TIME, RequestCount
@@ -345,7 +345,7 @@ _LIMITS = TableSpec(
     ),
     "A result is limited by the resource that is nearest to full, by a measure that shows when it is full; by the"
     " client before all others. Shares are means over the seconds; by the utilisation law what is used to a share U"
-    " bears 1/U times the load, and at least that where U is only busy time. Published, {NAME}:"
+    f" bears 1/U times the load, and at least that where U is only busy time. Published, {NAME}:"
     f" {'; '.join(dr550().resources.conclusions)}.",
 )
 

@@ -140,9 +140,26 @@ def test_missed_criteria_are_in_the_answer_and_first_among_the_numbers(
     database.finish(99.0, "fail")
     found = of(database)
     assert found.answer == "minio missed 1 of 3 criteria and completed 1,000 objects/s of 2 workloads together."
-    assert [each.basis for each in found.numbers[2:]] == ["criterion missed", "criterion met", "criterion met"]
-    assert [each.value for each in found.numbers[2:]] == ["90", "19", "0"]
+    assert [each.basis for each in found.numbers[3:]] == ["criterion missed", "criterion met", "criterion met"]
+    assert [each.value for each in found.numbers[3:]] == ["90", "19", "0"]
+    assert [(each.name, each.value) for each in found.numbers[:3]] == [
+        ("throughput", "1,000"), ("throughput", "8.19"), ("p99 of a response", "6"),
+    ]  # fmt: skip
     assert (found.state, found.verdict) == ("bad", "failed: all 1 phases are in these numbers")
+
+
+def test_phases_of_single_workloads_have_a_number_each(make_run: MakeRun, make_result: MakeResult) -> None:
+    results = [
+        make_result(application=name, workload=name, phase=name, objects_per_second=rate, **SOUND)
+        for name, rate in (("archive 8KiB", 500.0), ("retrieve 8KiB", 250.0), ("mixed", 125.0), ("last", 50.0))
+    ]
+    found = of(run_of(make_run, *results))
+    assert found.answer == (
+        "minio completed 500 objects/s of archive 8KiB, 250 objects/s of retrieve 8KiB and 125 objects/s of mixed, and "
+        "ran further phases."
+    )
+    assert [each.value for each in found.numbers] == ["500", "250", "125"]
+    assert found.numbers[1].conditions == "retrieve 8KiB; 2.05 MB/s, p99 of a response 12 ms"
 
 
 def test_a_void_run_says_nothing_about_the_platform(make_run: MakeRun, make_result: MakeResult) -> None:
