@@ -133,7 +133,7 @@ def _mark_phases(panels: Sequence[Axes], watched: Watched, seconds: float) -> No
             above = panels[0].get_xaxis_transform()
             panels[0].text(middle, 1.02, sweep, transform=above, horizontalalignment="center", fontsize=8, color=GREY)
     for sweep, phase in zip(sweeps, marked, strict=True):
-        label = None if sweep in named else sweep
+        label = None if sweep in named else textwrap.fill(sweep, _LEGEND_WIDTH)
         named.add(sweep)
         for axes in panels:
             axes.axvspan(

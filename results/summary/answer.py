@@ -108,7 +108,7 @@ def _of_workloads(
     if search is not None:
         return _of_search(platform, search)
     groups = phase_groups(worked_phases(results, None))
-    told = [_throughput(group) for group in groups[:PHASES_SHOWN_MAX]]
+    told = [_throughput(group, alone=len(groups) == 1) for group in groups[:PHASES_SHOWN_MAX]]
     more = ", and ran further phases" if len(groups) > len(told) else ""
     work = f"completed {_listed(told)}{more}" if told else "measured no workload, only phases that make data"
     if not criteria:
@@ -118,12 +118,10 @@ def _of_workloads(
     return f"{platform} {judged} criteria and {work}"
 
 
-def _throughput(group: Sequence[WorkedPhase]) -> str:
+def _throughput(group: Sequence[WorkedPhase], *, alone: bool) -> str:
     """Return ``870 objects/s of e-mail``, the median of a phase's repetitions."""
     rate = median(phase.objects_per_second for phase in group)
-    workloads = group[0].results
-    of = f"{len(workloads)} workloads together" if len(workloads) > 1 else workloads[0].workload
-    return f"{rate:,.0f} objects/s of {of}"
+    return f"{rate:,.0f} objects/s of {group[0].subject(alone=alone)}"
 
 
 def _of_search(platform: str, search: SearchOutcome) -> str:

@@ -54,6 +54,13 @@ class WorkedPhase(NamedTuple):
     scale: float | None
     results: Sequence[Result]
 
+    def subject(self, *, alone: bool) -> str:
+        """Return what its numbers are about. ``alone``: there is no other phase, so that its workload names it."""
+        if len(self.results) > 1:
+            together = f"{len(self.results)} workloads together"
+            return together if alone else f"{self.name}, {together}"
+        return self.results[0].workload if alone else self.name
+
     @property
     def objects_per_second(self) -> float:
         return sum(result.objects_per_second for result in self.results)
@@ -203,7 +210,9 @@ def _of_phases(group: Sequence[WorkedPhase], search: SearchOutcome | None, *, al
     megabytes = _number(median(phase.megabytes_per_second for phase in group))
     p99_ms = max((each.object_response_ms.p99 for each in measured if each.object_response_ms), default=None)
     slowest = "" if p99_ms is None else _number(p99_ms)
-    shown = _of_phase(group[0], search)
+    scale = group[0].scale
+    at = f", {scale:g} {search.name}" if scale is not None and search is not None else ""
+    shown = f"{group[0].subject(alone=alone)}{at}"
     beside = "" if alone else f"{megabytes} MB/s{f', p99 of a response {slowest} ms' if slowest else ''}"
     conditions = "; ".join(filter(None, (shown, beside)))
     rate = _number(median(phase.objects_per_second for phase in group))
@@ -223,12 +232,6 @@ def _of_checks(checks: Sequence[CheckRecord]) -> Iterator[KeyNumber]:
     yield KeyNumber("violations", f"{len(violations):,}", "checks", "", ", ".join(violations[:6]), None, failed)
     for verdict, count in Counter(check.verdict for check in checks).most_common():
         yield KeyNumber(verdict.lower(), f"{count:,}", "checks", "", "a check counts in each round")
-
-
-def _of_phase(phase: WorkedPhase, search: SearchOutcome | None) -> str:
-    """Return the workload of a phase, or the phase's name if there are several; and its scale."""
-    name = phase.results[0].workload if len(phase.results) == 1 else f"{phase.name}, {len(phase.results)} workloads"
-    return name if phase.scale is None or search is None else f"{name}, {phase.scale:g} {search.name}"
 
 
 def _nearest_criteria(criteria: Sequence[CriterionResult]) -> Iterator[KeyNumber]:

@@ -62,7 +62,7 @@ def checks_sentence(label: str, checks: Sequence[CheckRecord], catalogue: CheckC
     proving = {check.id for check in checks if check.verdict not in ("NOT TRIED", "NOT OFFERED")}
     tried = checks_tried(checks, catalogue)
     unproven = len({check.id for check in checks} - proving)
-    left_out = f", {unproven:,} of which could not be tried" if unproven else ""
+    left_out = f", {unproven:,} of which were not tried or not offered" if unproven else ""
     if not proving:
         return f"No check could be tried on {label}, of {tried}: nothing is known about its locks."
     if violations:

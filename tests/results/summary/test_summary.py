@@ -150,7 +150,7 @@ def test_missed_criteria_are_in_the_answer_and_first_among_the_numbers(
 
 def test_phases_of_single_workloads_have_a_number_each(make_run: MakeRun, make_result: MakeResult) -> None:
     results = [
-        make_result(application=name, workload=name, phase=name, objects_per_second=rate, **SOUND)
+        make_result(application="bench", workload="bench", phase=name, objects_per_second=rate, **SOUND)
         for name, rate in (("archive 8KiB", 500.0), ("retrieve 8KiB", 250.0), ("mixed", 125.0), ("last", 50.0))
     ]
     found = of(run_of(make_run, *results))
