@@ -111,7 +111,7 @@ def _briefly(doubt: str) -> str:
 
 
 def _sections(comparison: Comparison) -> list[Section]:
-    platforms, *tables = comparison_tables(comparison, FORMS)
+    platforms, *tables, disclosure = comparison_tables(comparison, FORMS)
     rates = [table for table in tables if table.name in ("comparison", "workloads")]
     latencies = [table for table in tables if any(kind in table.name for kind in _LATENCIES)]
     shown = {table.name for table in (*rates, *latencies)}
@@ -128,7 +128,7 @@ def _sections(comparison: Comparison) -> list[Section]:
         Section("latency", "Latency", tables=tuple(latencies)),
         Section("resources", "What limited each platform, and its resources", tables=tuple(resources)),
         Section("doubts", "Warnings", sentences=tuple(doubt_sentences(comparison)), is_folded=True),
-        Section("compared", "What was compared", tables=(platforms,), is_folded=True),
+        Section("compared", "What was compared", tables=(platforms, disclosure), is_folded=True),
     ]
     return [section for section in found if not section.is_empty]
 
@@ -181,6 +181,7 @@ def _side_rows(sides: Sequence[Side]) -> Iterator[_SideRow]:
             ("written on the device", "write_amplification", "bytes per byte archived"),
         ):
             yield _SideRow(name, [_of_cell(side.units[fastest], attribute, unit) for side in sides])
+    yield _SideRow("list price, as disclosed", [_price(side, fastest) for side in sides])
     yield _SideRow("WORM checks", [_of_checks(side) for side in sides])
     yield _SideRow("warnings", [f"{sum(len(run.doubts) for run in side.runs):,}" for side in sides])
     yield _SideRow("verdict of the run", [run.summary.verdict if run.summary else NOT_MEASURED for run in runs])
@@ -225,6 +226,16 @@ def _number_text(number: KeyNumber | None) -> str:
     if number is None:
         return NOT_MEASURED
     return f"{number.value} ({number.basis})" if number.basis else number.value
+
+
+def _price(side: Side, fastest: UnitKey | None) -> str:
+    """Return the disclosed price of the tested configuration, and that of an archived object/s of the common cell."""
+    found = side.disclosure
+    if found is None or found.list_price is None:
+        return NOT_MEASURED
+    rate = side.units[fastest].objects_per_second if fastest is not None else 0.0
+    per_rate = f" ({found.list_price / rate:,.2f} for an archived object/s)" if rate else ""
+    return f"{found.list_price:,.2f} {found.currency}{per_rate}"
 
 
 def _of_checks(side: Side) -> str:

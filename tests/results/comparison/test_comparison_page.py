@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -87,6 +88,16 @@ def test_platforms_side_by_side_show_the_same_cell(make_measured: MakeRun) -> No
     assert [text.partition(" ")[0] for text in rows["archive, MB/s"]] == ["19.7", "52.4"]
     assert rows["server CPU of an archived object"] == ["0.978 ms", "2.2 ms"]
     assert rows["warnings"] == ["0", "0"]
+
+
+def test_a_disclosed_price_is_shown_per_rate(make_measured: MakeRun) -> None:
+    first, second = make_measured("first", (500.0,)), make_measured("second", (250.0,))
+    request = json.dumps({"disclosure": {"list_price": 1000.0, "currency": "EUR"}})
+    first = replace(first, row=replace(first.row, request=request))
+    rows = texts(side_by_side_table(compare_runs([first, second]).sides))
+    assert rows["list price, as disclosed"] == ["1,000.00 EUR (2.00 for an archived object/s)", "–"]
+    unpriced = compare_runs([second, make_measured("third", (250.0,))]).sides
+    assert "list price, as disclosed" not in texts(side_by_side_table(unpriced))
 
 
 def conformance_run(
