@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from archiver.values.errors import ResultsError
 from results.comparison.compare import Comparison, Side
@@ -190,6 +190,8 @@ def _side_rows(sides: Sequence[Side]) -> Iterator[_SideRow]:
 def _numbers(sides: Sequence[Side]) -> list[list[KeyNumber]]:
     """Return the numbers of each side. Workloads have those of their summaries."""
     found: list[list[KeyNumber]] = [[] for _ in sides]
+    # Protocols define the time of an object differently, but a session of a cell has the same objects in each.
+    timed: Literal["object", "session"] = "object" if len({side.protocol for side in sides}) == 1 else "session"
     for operation in ("archive", "retrieve"):
         fastest = _common_cell(sides, operation, lambda cell: cell.objects_per_second)
         widest = _common_cell(sides, operation, lambda cell: cell.megabytes_per_second)
@@ -198,7 +200,8 @@ def _numbers(sides: Sequence[Side]) -> list[list[KeyNumber]]:
         for side, numbers in zip(sides, found, strict=True):
             headline = _headline(side.units[fastest])
             numbers.append(rate_number(operation, headline, "objects/s"))
-            numbers += percentile_numbers(operation, headline, side.runs[0].times if len(side.runs) == 1 else NO_TIMES)
+            times = side.runs[0].times if len(side.runs) == 1 else NO_TIMES
+            numbers += percentile_numbers(operation, headline, times, timed)
             numbers += setup_numbers(side.runs[0].results, operation, fastest.object_bytes)
             numbers.append(rate_number(operation, _headline(side.units[widest]), "MB/s"))
     for side, numbers in zip(sides, found, strict=True):

@@ -143,14 +143,17 @@ def rate_number(operation: str, headline: Headline, unit: Literal["objects/s", "
     return KeyNumber(operation, _number(value), unit, interval, where(cell), seconds, headline.failed)
 
 
-def percentile_numbers(operation: str, headline: Headline, times: StoredTimes) -> Iterator[KeyNumber]:
-    """Yield the median and the 99th percentile of the service time of an object of a cell."""
-    latency = times.over("object_service", headline.cell.results)
+def percentile_numbers(
+    operation: str, headline: Headline, times: StoredTimes, of: Literal["object", "session"] = "object"
+) -> Iterator[KeyNumber]:
+    """Yield the median and the 99th percentile of the service time of an object, or of a session, of a cell."""
+    latency = times.over(f"{of}_service", headline.cell.results)
     if latency is None:
         return
     shown = [("p50", latency.p50), *([("p99", latency.p99)] if latency.count >= P99_OBJECTS_MIN else [])]
     for name, value in shown:
-        yield KeyNumber(f"{operation}, {name} of an object", _number(value), "ms", "", f"as the {operation} rate")
+        article = "an" if of == "object" else "a"
+        yield KeyNumber(f"{operation}, {name} of {article} {of}", _number(value), "ms", "", f"as the {operation} rate")
 
 
 def setup_numbers(results: Sequence[Result], operation: str, object_bytes: int) -> Iterator[KeyNumber]:

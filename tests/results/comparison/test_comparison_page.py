@@ -90,6 +90,14 @@ def test_platforms_side_by_side_show_the_same_cell(make_measured: MakeRun) -> No
     assert rows["warnings"] == ["0", "0"]
 
 
+def test_protocols_are_compared_by_their_sessions_not_by_their_objects(make_measured: MakeRun) -> None:
+    rates = {("archive", 8192, 25): (500.0,)}
+    s3 = make_measured("store", rates)
+    for other, shown in (("s3", "object"), ("tsm", "session")):
+        rows = texts(side_by_side_table(compare_runs([s3, make_measured("other", rates, protocol=other)]).sides))
+        assert {name.split()[-2] for name in rows if "p50" in name} == {f"{shown},"}
+
+
 def test_a_disclosed_price_is_shown_per_rate(make_measured: MakeRun) -> None:
     first, second = make_measured("first", (500.0,)), make_measured("second", (250.0,))
     request = json.dumps({"disclosure": {"list_price": 1000.0, "currency": "EUR"}})
