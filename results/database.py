@@ -26,6 +26,8 @@ from results.resources import CLIENT, SampleRow, SourceProblem, Timeline
 VERSION = 9
 FILE_NAME = "run.db"
 LOCK_NAME = "lock"  # next to the database; the writer locks it
+_LOCK_TRIES = 3  # ``is_under_way`` of another process has the lock for microseconds
+_LOCK_PAUSE_SECONDS = 0.01
 CLOCK_ANEW_NS = 60 * 10**9  # a larger difference to wall clocks means that the run's clock restarted or stopped
 
 
@@ -732,12 +734,30 @@ def _lock(path: Path) -> IO[bytes]:
     lock is a separate file, because closing any other descriptor of the database would release SQLite's own locks.
     """
     file = (path.parent / LOCK_NAME).open("wb")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as held:
-        file.close()
-        raise ResultsError(f"{path}: its run is under way; wait for its end") from held
+    for tries_left in reversed(range(_LOCK_TRIES)):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError as held:
+            if not tries_left:
+                file.close()
+                raise ResultsError(f"{path}: its run is under way; wait for its end") from held
+            time.sleep(_LOCK_PAUSE_SECONDS)
     return file
+
+
+def is_under_way(path: Path) -> bool:
+    """Return whether a process that writes the database at ``path`` is alive."""
+    try:
+        file = (path.parent / LOCK_NAME).open("rb")
+    except OSError:  # no lock: the database was copied here without it
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _values(row: Any) -> tuple[Any, ...]:

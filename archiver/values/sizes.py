@@ -28,6 +28,7 @@ _DURATION_UNITS = {
     "d": 86400.0,
     "y": 365 * 86400.0,
 }
+UNKNOWN = "-"  # a live figure that is not known yet
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -127,6 +128,34 @@ def format_duration(seconds: float) -> str:
 def format_instant(epoch_seconds: float) -> str:
     """Return ``2026-11-21T18:00:00Z`` for seconds since the epoch."""
     return datetime.fromtimestamp(epoch_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_clock(seconds: float) -> str:
+    """Return ``1:05`` for 65 seconds, ``2:00:00`` for two hours."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def format_rate(per_second: float | None) -> str:
+    """Return a live rate: ``12.3`` below 100, ``1,234`` above; ``-`` for None."""
+    if per_second is None:
+        return UNKNOWN
+    return f"{per_second:,.1f}" if per_second < 100 else f"{per_second:,.0f}"
+
+
+def format_milliseconds(milliseconds: float | None) -> str:
+    """Return a live latency: ``0.25``, ``12.3`` or ``1,234``; ``-`` for None."""
+    if milliseconds is None:
+        return UNKNOWN
+    if milliseconds < 1:
+        return f"{milliseconds:.2f}"
+    return f"{milliseconds:,.1f}" if milliseconds < 1000 else f"{milliseconds:,.0f}"
+
+
+def format_percent(percent: float | None) -> str:
+    """Return ``71%`` for 71.4; ``-`` for None."""
+    return UNKNOWN if percent is None else f"{percent:.0f}%"
 
 
 def _split(text: str, wanted: str) -> tuple[str, str]:

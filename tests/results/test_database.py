@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from archiver.values.errors import ResultsError
 from results.database import (
     FILE_NAME,
+    LOCK_NAME,
     VERSION,
     HistogramRow,
     IntervalRow,
@@ -24,6 +27,7 @@ from results.database import (
     RunDatabase,
     RunRecord,
     StoredRun,
+    is_under_way,
 )
 from results.model import CriterionResult, FirstError, Result, SearchOutcome, SearchStep
 from results.resources import SampleRow, SourceProblem
@@ -428,3 +432,23 @@ def test_a_phase_that_gave_up_can_be_carried_out_again_with_all_its_parts(
     database.resume(BEGAN + 60, LAST_NS * 9)
     database.add_phase(again)
     assert database.finished() == 1
+
+
+def test_a_run_is_under_way_until_its_writer_ends(tmp_path: Path) -> None:
+    path = tmp_path / "run-1" / FILE_NAME
+    assert not is_under_way(path)
+    writer = RunDatabase.create(path, RECORD)
+    assert is_under_way(path)
+    writer.close()
+    assert not is_under_way(path)
+
+
+def test_asking_whether_a_run_is_under_way_does_not_stop_its_resumption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run-1" / FILE_NAME
+    RunDatabase.create(path, RECORD).close()
+    with (path.parent / LOCK_NAME).open("rb") as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as is_under_way has it for a moment
+        monkeypatch.setattr(time, "sleep", lambda seconds: fcntl.flock(reader, fcntl.LOCK_UN))
+        RunDatabase.reopen(path).close()

@@ -14,10 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from archiver.cli.live.meter import Figures, Moment
-from archiver.values.sizes import format_size
+from archiver.values.sizes import format_clock, format_milliseconds, format_percent, format_rate, format_size
 
 _BARS = "▁▂▃▄▅▆▇█"
-_UNKNOWN = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,9 @@ def plain_line(moment: Moment) -> str | None:
     if figures is None or figures.objects_per_second is None or figures.megabytes_per_second is None:
         return None
     words = [
-        f"{_rate(figures.objects_per_second)} objects/s",
+        f"{format_rate(figures.objects_per_second)} objects/s",
         f"{figures.megabytes_per_second:,.1f} MB/s",
-        *([f"p99 {_milliseconds(figures.p99_milliseconds)} ms"] if figures.p99_milliseconds is not None else []),
+        *([f"p99 {format_milliseconds(figures.p99_milliseconds)} ms"] if figures.p99_milliseconds is not None else []),
         _errors(moment.errors),
         *_cpu_words(figures),
     ]
@@ -69,8 +68,8 @@ def _phase_number(figures: Figures, moment: Moment) -> str:
 
 
 def _when(moment: Moment) -> str:
-    left = "" if moment.seconds_left is None else f", about {_clock(moment.seconds_left)} left"
-    return f"{_clock(moment.seconds)} gone{left}"
+    left = "" if moment.seconds_left is None else f", about {format_clock(moment.seconds_left)} left"
+    return f"{format_clock(moment.seconds)} gone{left}"
 
 
 def _line(text: str) -> Text:
@@ -87,14 +86,14 @@ class _Column:
 
 _COLUMNS = (
     _Column("\nclients", 7, 66, lambda figures: f"{figures.phase.clients:,}"),
-    _Column("objects\n/s", 7, 0, lambda figures: _rate(figures.objects_per_second)),
-    _Column("\nMB/s", 7, 42, lambda figures: _rate(figures.megabytes_per_second)),
-    _Column("p50\n(ms)", 6, 72, lambda figures: _milliseconds(figures.p50_milliseconds)),
-    _Column("p99\n(ms)", 6, 34, lambda figures: _milliseconds(figures.p99_milliseconds)),
+    _Column("objects\n/s", 7, 0, lambda figures: format_rate(figures.objects_per_second)),
+    _Column("\nMB/s", 7, 42, lambda figures: format_rate(figures.megabytes_per_second)),
+    _Column("p50\n(ms)", 6, 72, lambda figures: format_milliseconds(figures.p50_milliseconds)),
+    _Column("p99\n(ms)", 6, 34, lambda figures: format_milliseconds(figures.p99_milliseconds)),
     _Column("\nerrors", 6, 50, lambda figures: f"{figures.errors:,}"),
-    _Column("server\ncpu", 6, 58, lambda figures: _percent(figures.server_cpu_percent)),
-    _Column("host\ncpu", 6, 58, lambda figures: _percent(figures.host_cpu_percent)),
-    _Column("disk\nbusy", 4, 78, lambda figures: _percent(figures.disk_busy_percent)),
+    _Column("server\ncpu", 6, 58, lambda figures: format_percent(figures.server_cpu_percent)),
+    _Column("host\ncpu", 6, 58, lambda figures: format_percent(figures.host_cpu_percent)),
+    _Column("disk\nbusy", 4, 78, lambda figures: format_percent(figures.disk_busy_percent)),
 )
 
 
@@ -142,31 +141,9 @@ def sparkline(values: Sequence[float]) -> str:
 def _cpu_words(figures: Figures) -> list[str]:
     for name, percent in (("server", figures.server_cpu_percent), ("host", figures.host_cpu_percent)):
         if percent is not None:
-            return [f"{name} cpu {_percent(percent)}"]
+            return [f"{name} cpu {format_percent(percent)}"]
     return []
 
 
 def _errors(count: int) -> str:
     return f"{count:,} error{'' if count == 1 else 's'}"
-
-
-def _rate(value: float | None) -> str:
-    if value is None:
-        return _UNKNOWN
-    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def _milliseconds(value: float | None) -> str:
-    if value is None:
-        return _UNKNOWN
-    return f"{value:.2f}" if value < 1 else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
-
-
-def _percent(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:.0f}%"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -19,6 +19,7 @@ from archiver.engine.run import ServerLately
 from archiver.engine.worker.phase_run import REPORT_SECONDS
 from archiver.measure.histogram import HistogramPart, index_of, percentiles
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally
+from archiver.web.live_state import LogLine
 from results.model import ServerUsage
 from scenarios.model import Phase, Scenario
 
@@ -30,6 +31,7 @@ SERVICE_BOUNDS_SECONDS = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 _SERVICE_INDICES = index_of(np.array([round(each * 1e9) for each in SERVICE_BOUNDS_SECONDS], dtype=np.int64))
+LOG_LINES = 20
 _REPORT_INTERVALS = round(REPORT_SECONDS * 1e9 / INTERVAL_NS) + 1  # some workers may not have reported these yet
 _LAST_INTERVALS = round(LAST_SECONDS * 1e9 / INTERVAL_NS)
 
@@ -100,6 +102,7 @@ class Moment:
     finished: Sequence[Figures]  # the last few, oldest first
     objects_by_second: Sequence[int]  # of the last minute, without the times between phases
     totals: Mapping[tuple[str, str], Totals]  # by platform and operation
+    log: Sequence[LogLine]  # the last events, oldest first
 
     @property
     def errors(self) -> int:
@@ -124,6 +127,7 @@ class Meter:
         self._finished: deque[Figures] = deque(maxlen=FINISHED_SHOWN)
         self._by_second: dict[int, int] = {}
         self._totals: dict[tuple[str, str], Totals] = {}
+        self._log: deque[LogLine] = deque(maxlen=LOG_LINES)
 
     def phase_started(self, phase: Phase, platform: str, server_lately: ServerLately) -> None:
         now = self._clock_ns() / 1e9
@@ -133,6 +137,7 @@ class Meter:
             if self._current is None or self._current.phase.position != phase.position:
                 self._position_began = now
             self._current = _Current(phase, platform, server_lately)
+            self._add_to_log(f"phase {phase.position}, {phase.label}, began{self._where(platform)}")
             self._phases = max(self._phases, phase.position)  # the number of phases of a search is unknown
             for operation in self._operations:
                 self._totals.setdefault((platform, operation), Totals())
@@ -157,6 +162,13 @@ class Meter:
             assert self._current is not None
             self._finished.append(_of_finished(outcome, self._current.platform))
             self._current.ended = True
+            ended = f"ended: {outcome.gave_up}" if outcome.gave_up is not None else "ended"
+            phase = outcome.phase
+            self._add_to_log(f"phase {phase.position}, {phase.label}, {ended}{self._where(self._current.platform)}")
+
+    def warned(self, warning: str) -> None:
+        with self._lock:
+            self._add_to_log(warning)
 
     def now(self) -> Moment:
         """Return the current state of the run."""
@@ -175,7 +187,14 @@ class Meter:
                 finished=tuple(self._finished),
                 objects_by_second=[count for second, count in sorted(self._by_second.items()) if second <= newest],
                 totals={key: replace(totals) for key, totals in self._totals.items()},
+                log=tuple(self._log),
             )
+
+    def _add_to_log(self, text: str) -> None:
+        self._log.append(LogLine(time.time(), text))
+
+    def _where(self, platform: str) -> str:
+        return f", on {platform}" if self._platforms > 1 else ""
 
     def _forget_before(self, oldest: int) -> None:
         """Forget old values even without a reader, because a quiet run may take days."""

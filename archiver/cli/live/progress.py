@@ -57,6 +57,7 @@ class Progress:
         self.meter.phase_finished(outcome)
 
     def warned(self, warning: str) -> None:
+        self.meter.warned(warning)
         self._console.print(f"archiver: {warning}", style="yellow", soft_wrap=True, highlight=False, markup=False)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from archiver.cli.completion import run_names
+from archiver.cli.live.live_file import live_file
 from archiver.cli.live.progress import Progress
 from archiver.cli.parameters import tables_option
 from archiver.cli.runs.dry_run import announcement
@@ -76,6 +77,7 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, tables:
             for line in announcement(plan):
                 click.echo(line, err=True)
         progress = stack.enter_context(Progress(rest, 1, enabled=not quiet))
+        stack.enter_context(live_file(progress.meter, [database.path.parent]))
         for warning in warnings:
             progress.warned(warning)
         outcome = go_on(broken, scenario, plan, ledger, progress)

@@ -20,6 +20,7 @@ import backends
 from archiver.cli.answers.compare import comparison_of
 from archiver.cli.answers.compare import show as show_comparison
 from archiver.cli.completion import keys_to_set, run_names, scenario_or_file
+from archiver.cli.live.live_file import live_file
 from archiver.cli.live.metrics_page import metrics_page
 from archiver.cli.live.progress import Progress
 from archiver.cli.output import print_left_behind, print_run, run_json
@@ -397,6 +398,8 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
         if request.op_log_dir is not None:
             request.op_log_dir.mkdir(parents=True, exist_ok=True)
         stack.enter_context(progress)
+        folders = [plan.options.out_dir / plan.run_id for plan in plans]
+        stack.enter_context(live_file(progress.meter, folders))
         for warning in warnings:
             progress.warned(warning)
         ledger = stack.enter_context(closing(Ledger(ledger_path())))
