@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archiver.values.sizes import format_bytes, format_duration, format_instant, format_size
-from results.database import ObjectsFrom, RunDatabase, StoredRun
+from results.database import ObjectsFrom, RunDatabase, StoredRun, is_under_way
 from results.model import TOO_SHORT, Result, Utilisation
 from results.tables.requests import request_differences
 from results.units import CLIENT_SHARE_MAX, parallel_cells
@@ -101,7 +101,9 @@ def _unprotected(recorded: _Recorded) -> Iterator[str]:
 
 def _ended_early(recorded: _Recorded) -> Iterator[str]:
     done, planned = recorded.database.finished(), recorded.run.phases_planned
-    if done < planned:
+    if done < planned and recorded.run.ended_at is None and is_under_way(recorded.database.path):
+        yield f"the run is under way: {done} of {planned} phases finished"
+    elif done < planned:
         yield f"the run ended early: {done} of {planned} phases finished"
 
 

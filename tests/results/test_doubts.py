@@ -32,7 +32,11 @@ def doubts_of(tmp_path: Path) -> Iterator[Doubts]:
     open_databases: list[RunDatabase] = []
 
     def of(
-        *results: Result, drift_checks: tuple[Result, ...] = (), lock: str | None = "verified", **record: Any
+        *results: Result,
+        drift_checks: tuple[Result, ...] = (),
+        lock: str | None = "verified",
+        ended: bool = True,
+        **record: Any,
     ) -> list[str]:
         planned = {"phases_planned": len(results) + len(drift_checks), **record}
         database = RunDatabase.create(tmp_path / str(len(open_databases)) / FILE_NAME, replace(RECORD, **planned))
@@ -46,6 +50,8 @@ def doubts_of(tmp_path: Path) -> Iterator[Doubts]:
             )  # fmt: skip
         if lock is not None:
             database.set_lock_verified(lock)
+        if ended:
+            database.finish(2.0, "none")
         return doubts(database)
 
     yield of
@@ -56,6 +62,11 @@ def doubts_of(tmp_path: Path) -> Iterator[Doubts]:
 def test_a_good_run_leaves_no_doubt(doubts_of: Doubts, make_result: MakeResult) -> None:
     assert doubts_of(make_result(), make_result("retrieve")) == []
     assert doubts_of(make_result(), lock=None) == []  # nothing was locked, so there was nothing to read back
+
+
+def test_a_run_under_way_has_not_ended_early(doubts_of: Doubts, make_result: MakeResult) -> None:
+    (doubt,) = doubts_of(make_result(), ended=False, phases_planned=3)
+    assert doubt == "the run is under way: 1 of 3 phases finished"
 
 
 @pytest.mark.parametrize(
