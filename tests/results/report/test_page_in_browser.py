@@ -1,13 +1,8 @@
-"""The pages in a real browser: no errors, tables that sort and filter, paper, the dark, and a telephone's width.
-
-Where ARCHIVER_NEEDS_BROWSER is set a missing browser fails the tests, so that nothing is skipped unseen.
-"""
+"""The pages in a real browser: no errors, tables that sort and filter, paper, the dark, and a telephone's width."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +18,7 @@ from results.report.index import write_index
 from results.report.page import report_page
 from results.report.plan_page import plan_page
 from tests.results.report.reported_runs import HOSTILE, report_of, whole_run
+from tests.support.browser import chromium
 
 pytestmark = pytest.mark.browser
 
@@ -44,20 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, make_result: Callable[..., 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """The system's Chromium, headless."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        missing = "Chromium is not installed: make browser"
-        if os.environ.get("ARCHIVER_NEEDS_BROWSER"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        # Without a sandbox of its own, as in a container where the tests run as root: the pages are ours.
-        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with chromium() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture
