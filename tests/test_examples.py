@@ -13,11 +13,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import requests
 
 from archiver.machine.home import find_run
 from results.database import RunDatabase
 from results.worm.findings import worm_document
 from tests.archiver.traces.made import write_example_files
+from tests.archiver.web.served import started_web
 from tests.docs.json_page import Met, compare, generated, printed, tables
 from tests.docs.tutorial_page import in_shape, run_names, steps
 from tests.support.commands import archiver_within
@@ -26,7 +28,7 @@ from tests.support.documented import ALL, example
 # Examples that need a platform's program run in tests/archiver/cli/platforms/test_platform.py, with a program in its
 # place. A comparison needs two runs, by their names; the tutorial has one. Only a run that broke off can be resumed:
 # tests/archiver/cli/runs/test_resume.py.
-ELSEWHERE = ["archiver serve", "archiver compare", "archiver resume", "archiver capture"]
+ELSEWHERE = ["archiver serve", "archiver web", "archiver compare", "archiver resume", "archiver capture"]
 ELSEWHERE += [name for name in ALL if name.startswith("archiver platform")]
 # Documents that need no run, or two of another kind: tests/docs/test_json_page.py. Objects of another run, and workers
 # on a cluster, are no part of the tutorial.
@@ -114,3 +116,10 @@ def test_the_serve_example_serves_until_ctrl_c(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 0, errors
+
+
+def test_the_web_example_serves_until_ctrl_c() -> None:
+    with started_web(*shlex.split(example("archiver web"))[2:]) as (process, address):
+        assert requests.get(address, timeout=30).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -18,7 +18,7 @@ from results.database import FILE_NAME, RunDatabase
 from results.report.documents import PAGE_NAME
 from results.report.page import page, table_view
 from results.summary.key_figures import KeyFigures, Peak, key_figures
-from results.table import NOT_MEASURED, Cell, Column, TableSpec, number
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
 from results.tables.headline import HEADLINE_SECONDS_MIN
 
 INDEX_NAME = "index.html"
@@ -54,7 +54,7 @@ def write_index(folder: Path, out: Path | None = None) -> tuple[Path, int]:
 
 def listed_runs(folder: Path) -> list[ListedRun]:
     """Return every run under a folder, the latest first. Runs that cannot be read come last."""
-    found = [_read(path) for path in sorted(folder.rglob(FILE_NAME))]
+    found = [listed_run(path) for path in sorted(folder.rglob(FILE_NAME))]
     found.sort(key=lambda run: (run.figures is None, -run.figures.started_at if run.figures else 0.0))
     return found
 
@@ -62,12 +62,13 @@ def listed_runs(folder: Path) -> list[ListedRun]:
 def index_page(runs: list[ListedRun], home: Path) -> str:
     """Return the page of these runs, with links relative to ``home`` to the runs' own reports."""
     links = {_name(run): link for run in runs if (link := _link(run, home))}
-    view = table_view(_RUNS.table(run.figures for run in runs if run.figures is not None), {})
+    view = table_view(runs_table([run.figures for run in runs if run.figures is not None]), {})
     unread = [(str(_relative(run.folder, home)), run.problem) for run in runs if run.figures is None]
     return page("index.html", view=view, links=links, unread=unread, count=len(runs))
 
 
-def _read(path: Path) -> ListedRun:
+def listed_run(path: Path) -> ListedRun:
+    """Return the run of a database; its problem if it cannot be read."""
     try:
         database = RunDatabase.open(path)
         try:
@@ -78,6 +79,11 @@ def _read(path: Path) -> ListedRun:
         return ListedRun(path.parent, None, str(error))
     except (sqlite3.Error, ValueError, KeyError, TypeError) as error:  # a damaged file may contain anything
         return ListedRun(path.parent, None, f"{path}: damaged: {type(error).__name__}: {error}")
+
+
+def runs_table(runs: Iterable[KeyFigures]) -> Table:
+    """Return the table of these runs."""
+    return _RUNS.table(runs)
 
 
 def _peak(operation: str) -> tuple[Column, Column]:

@@ -62,22 +62,22 @@ def ledger(run: str | None, expired: bool, locked: bool, price_per_gb_month: flo
     now = time.time()
     holdings = [
         each
-        for each in gather(_placements(run))
+        for each in gather(left_placements(run))
         if not (expired and each.may_be_locked(now)) and not (locked and not each.may_be_locked(now))
     ]
     if as_json:
         click.echo(json_text(_document(holdings, now, price_per_gb_month)), nl=False)
     elif holdings:
         width = _WIDTH if price_per_gb_month is None else _WIDTH_WITH_COSTS
-        click.echo(render_text(_table(holdings, now, price_per_gb_month), width), nl=False)
-        for line in _summary(holdings, now, price_per_gb_month):
+        click.echo(render_text(holdings_table(holdings, now, price_per_gb_month), width), nl=False)
+        for line in holdings_summary(holdings, now, price_per_gb_month):
             click.echo(line)
     else:
         kind = "that is expired " if expired else "that is locked " if locked else ""
         click.echo(f"nothing {kind}is left on any platform" if run is None else f"{run}: nothing {kind}is left of it")
 
 
-def _placements(run: str | None) -> list[Placement]:
+def left_placements(run: str | None) -> list[Placement]:
     """Return the ledger's rows; empty if there is no ledger yet. Raises UsageError for an unknown run."""
     path = ledger_path()
     if not path.exists():
@@ -96,7 +96,7 @@ def _placements(run: str | None) -> list[Placement]:
         opened.close()
 
 
-def _table(holdings: Sequence[Holding], now: float, price: float | None) -> Table:
+def holdings_table(holdings: Sequence[Holding], now: float, price: float | None) -> Table:
     """Return a row for each bucket and file space."""
     columns = [
         Column("run", label=True),
@@ -142,7 +142,7 @@ def _money(amount: float, notes: tuple[str, ...] = ()) -> Cell:
     return Cell("<0.01" if 0 < amount < 0.01 else f"{amount:,.2f}", amount, notes)
 
 
-def _summary(holdings: Sequence[Holding], now: float, price: float | None) -> list[str]:
+def holdings_summary(holdings: Sequence[Holding], now: float, price: float | None) -> list[str]:
     """Return totals, by state and of all."""
     lines = []
     for state, words in _WORDS.items():

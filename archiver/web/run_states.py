@@ -1,0 +1,126 @@
+"""The runs in a folder and what became of each: running, killed, ended, or not readable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from threading import Lock
+
+from results.database import FILE_NAME, StoredRun, is_under_way
+from results.doubts import doubts
+from results.opened import opened
+from results.report.index import ListedRun, listed_run
+from results.summary.key_figures import KeyFigures
+
+_Fingerprint = tuple[tuple[int, int], ...]
+
+
+class RunState(StrEnum):
+    """What became of a run."""
+
+    RUNNING = "running"
+    KILLED = "killed"  # its process ended without recording the run's end
+    ENDED = "ended"
+    UNREADABLE = "cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """One run of the list."""
+
+    id: str  # name of its folder
+    folder: Path
+    state: RunState
+    figures: KeyFigures | None  # their verdict is ``words``; None: not readable
+    problem: str  # why it cannot be read
+    fingerprint: _Fingerprint  # changes with the database
+
+    @property
+    def database(self) -> Path:
+        return self.folder / FILE_NAME
+
+    @property
+    def words(self) -> str:
+        """The verdict of a run that has ended; otherwise its state."""
+        if self.state is RunState.ENDED and self.figures is not None:
+            return self.figures.verdict
+        return self.state.value
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetails:
+    """The record of one run, and its warnings."""
+
+    row: StoredRun
+    finished: int  # phases
+    warnings: tuple[str, ...]
+
+
+class RunList:
+    """The runs in one folder. A database is read again only after a change. Any thread may call every method."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = Lock()
+        self._read: dict[Path, tuple[_Fingerprint, ListedRun, bool]] = {}
+
+    def runs(self) -> Mapping[str, ShownRun]:
+        """Return every run by its id, the latest first; runs that cannot be read come last."""
+        with self._lock:
+            found = [self._shown(path) for path in self._folder.glob(f"*/{FILE_NAME}")]
+        found.sort(key=lambda run: (run.figures is None, -run.figures.started_at if run.figures else 0.0, run.id))
+        return {run.id: run for run in found}
+
+    def run(self, name: str) -> ShownRun | None:
+        """Return one run; None if the folder has no such run."""
+        path = self._folder / name / FILE_NAME
+        if name in ("", ".", "..") or "/" in name or "\0" in name or not path.exists():
+            return None
+        with self._lock:
+            return self._shown(path)
+
+    def _shown(self, path: Path) -> ShownRun:
+        # Before the database is read: a process that is gone by now has recorded its end, or never will.
+        writer_is_alive = is_under_way(path)
+        fingerprint = _fingerprint(path)
+        kept = self._read.get(path)
+        if kept is None or kept[0] != fingerprint:
+            listed = listed_run(path)
+            kept = self._read[path] = fingerprint, listed, listed.figures is not None and _has_ended(path)
+        _, listed, has_ended = kept
+        if listed.figures is None:
+            state = RunState.UNREADABLE
+        elif has_ended:
+            state = RunState.ENDED
+        else:
+            state = RunState.RUNNING if writer_is_alive else RunState.KILLED
+        figures = listed.figures
+        if figures is not None and state is not RunState.ENDED:
+            figures = replace(figures, verdict=state.value)
+        return ShownRun(path.parent.name, path.parent, state, figures, listed.problem, fingerprint)
+
+
+def run_details(path: Path) -> RunDetails:
+    """Return the record of a run. Raises ResultsError."""
+    with opened(path) as database:
+        return RunDetails(database.run(), database.finished(), tuple(doubts(database)))
+
+
+def _has_ended(path: Path) -> bool:
+    with opened(path) as database:
+        return database.run().ended_at is not None
+
+
+def _fingerprint(path: Path) -> _Fingerprint:
+    """Return the size and the time of the last change of a database and of its write-ahead log."""
+    found = []
+    for each in (path, path.with_name(f"{path.name}-wal")):
+        try:
+            status = each.stat()
+        except FileNotFoundError:
+            found.append((0, 0))
+        else:
+            found.append((status.st_size, status.st_mtime_ns))
+    return tuple(found)

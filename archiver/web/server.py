@@ -1,0 +1,330 @@
+"""The server of `archiver web`: one handler per page, and streams of server-sent events for runs in progress.
+
+It only reads: no request starts or changes a run, and nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import signal
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import uvloop
+from aiohttp import web
+
+from archiver.values.errors import ArchiverError, UsageError
+from archiver.web.commands import CommandOutcome, CommandPages, carry_out
+from archiver.web.forms import CommandForm, command_arguments
+from archiver.web.guard import DOCUMENT_POLICY, add_headers, guard, new_token
+from archiver.web.live_state import read_live_state
+from archiver.web.run_states import RunList, RunState, ShownRun, run_details
+from archiver.web.templates import STATIC_FILES, live_view, render, static_file
+from results.report.documents import PAGE_NAME
+from results.report.index import runs_table
+from results.report.page import table_view
+from results.table import Table
+
+EVENT_SECONDS = 1.0  # the same interval as the live state of a run
+_RECONNECT_MILLISECONDS = 2000
+_SHUTDOWN_SECONDS = 2.0  # for answers under way
+_FIRST_COLUMNS = ("run", "verdict", "doubts")
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class PageSources:
+    """What the server shows besides the runs in its folder."""
+
+    runs_dir: Path
+    ledger: Callable[[], tuple[Table | None, Sequence[str]]]  # its table, and sentences about it
+    plans_about: str
+    plans: Sequence[CommandForm]
+
+
+class _NotShown(ArchiverError):
+    """A page that cannot be shown."""
+
+    def __init__(self, status: int, title: str, words: str) -> None:
+        super().__init__(words)
+        self.status, self.title = status, title
+
+
+class Pages:
+    """The handlers of all pages."""
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self._list = RunList(sources.runs_dir)
+        self._made = CommandPages()
+        self._stopping = asyncio.Event()
+
+    def application(self, token: str, host: str) -> web.Application:
+        """Return the application that answers requests with this token."""
+        application = web.Application(middlewares=[guard(token, host), _shown_problems])
+        application.on_response_prepare.append(add_headers)
+        application.on_shutdown.append(self._stop)
+        root = "/{token}"
+        application.add_routes(
+            [
+                web.get(root, _to_root),
+                web.get(f"{root}/", self._runs),
+                web.get(f"{root}/events", self._list_events),
+                web.get(f"{root}/runs/{{run}}", self._run),
+                web.get(f"{root}/runs/{{run}}/events", self._run_events),
+                web.get(f"{root}/runs/{{run}}/report", self._report),
+                web.get(f"{root}/compare", self._compare),
+                web.get(f"{root}/plan", self._plans),
+                web.get(f"{root}/plan/{{plan}}", self._plan),
+                web.get(f"{root}/ledger", self._ledger),
+                *(web.get(f"{root}/{name}", _static) for name in STATIC_FILES),
+            ]
+        )
+        return application
+
+    async def _stop(self, _application: web.Application) -> None:
+        self._stopping.set()
+
+    async def _runs(self, _request: web.Request) -> web.Response:
+        runs = await asyncio.to_thread(self._list.runs)
+        listed = [run for run in runs.values() if run.figures is not None]
+        table = runs_table(run.figures for run in listed if run.figures is not None)
+        view = table_view(_in_order(table), {})
+        return _html(
+            "runs.html",
+            up="",
+            view=view,
+            rows=list(zip(listed, view["rows"], strict=True)),
+            unread=[run for run in runs.values() if run.figures is None],
+            running=await asyncio.to_thread(_running, runs),
+        )
+
+    async def _list_events(self, request: web.Request) -> web.StreamResponse:
+        def events() -> list[tuple[str, str]]:
+            runs = self._list.runs()
+            states = {run.id: run.words for run in runs.values() if run.figures is not None}
+            return [("states", json.dumps(states)), ("figures", render("running.html", running=_running(runs)))]
+
+        return await self._stream(request, events)
+
+    async def _run(self, request: web.Request) -> web.Response:
+        run = await self._found(request)
+        if run.figures is None:
+            raise _NotShown(500, f"Run {run.id} cannot be read", run.problem)
+        details = await asyncio.to_thread(run_details, run.database)
+        return _html("run.html", up="../", run=run, details=details, live=await asyncio.to_thread(_live, run))
+
+    async def _run_events(self, request: web.Request) -> web.StreamResponse:
+        name = (await self._found(request)).id
+
+        def events() -> list[tuple[str, str]]:
+            run = self._list.run(name)
+            if run is None or run.state is not RunState.RUNNING:
+                return [("ended", "")]
+            return [("figures", render("progress.html", live=_live(run)))]
+
+        return await self._stream(request, events)
+
+    async def _report(self, request: web.Request) -> web.Response:
+        run = await self._found(request)
+        made = await self._made.page(("report", run.id, run.fingerprint), lambda: _report_of(run))
+        if made.problem:
+            raise _NotShown(500, f"No report of {run.id}", made.problem)
+        return _document(made.printed)
+
+    async def _compare(self, request: web.Request) -> web.Response:
+        names = list(dict.fromkeys(request.query.getall("run", [])))
+        if len(names) < 2:
+            raise _NotShown(400, "No comparison", "Tick two or more runs in the list of runs.")
+        runs = await asyncio.to_thread(lambda: [self._list.run(name) for name in names])
+        found = [run for run in runs if run is not None]
+        if len(found) < len(runs):
+            missing = next(name for name, run in zip(names, runs, strict=True) if run is None)
+            raise _NotShown(404, "No comparison", f"There is no run {missing} here.")
+        key = ("compare", *((run.id, run.fingerprint) for run in found))
+        made = await self._made.page(key, lambda: carry_out(["compare", *(str(run.database) for run in found)]))
+        if made.problem:
+            raise _NotShown(400, "No comparison", made.problem)
+        command = shlex.join(["archiver", "compare", *names])
+        return _html("printed.html", up="", title="Comparison", command=command, printed=made.printed)
+
+    async def _plans(self, _request: web.Request) -> web.Response:
+        return _html("plans.html", up="", forms=self._sources.plans, about=self._sources.plans_about)
+
+    async def _plan(self, request: web.Request) -> web.Response:
+        name = request.match_info["plan"]
+        form = next((each for each in self._sources.plans if each.name == name), None)
+        if form is None:
+            plans = ", ".join(each.name for each in self._sources.plans)
+            raise _NotShown(404, "No such plan", f"There is no plan {name}; there are {plans}.")
+        runs = [run.id for run in (await asyncio.to_thread(self._list.runs)).values() if run.figures is not None]
+        names = [*next((field.choices for field in form.fields if field.kind == "run"), ()), *runs]
+        answer, command = CommandOutcome("", ""), ""
+        if request.query:
+            command, answer = await self._answer(form, list(request.query.items()), names)
+        return _html(
+            "plan.html",
+            up="../",
+            form=form,
+            given=request.query,
+            run_names=names,
+            problem=answer.problem,
+            printed=answer.printed,
+            command=command,
+            status=400 if answer.problem else 200,
+        )
+
+    async def _answer(
+        self, form: CommandForm, given: Sequence[tuple[str, str]], runs: Sequence[str]
+    ) -> tuple[str, CommandOutcome]:
+        """Return the command of a filled form, and its outcome."""
+        with tempfile.TemporaryDirectory(prefix="archiver-web-") as folder:
+            try:
+                arguments = command_arguments(form, given, runs, Path(folder))
+            except UsageError as wrong:
+                return "", CommandOutcome("", str(wrong))
+            outcome = await self._made.page(None, lambda: carry_out(arguments))
+            printed, problem = (each.replace(f"{folder}/", "") for each in (outcome.printed, outcome.problem))
+            return shlex.join(["archiver", *arguments]).replace(f"{folder}/", ""), CommandOutcome(printed, problem)
+
+    async def _ledger(self, _request: web.Request) -> web.Response:
+        table, sentences = await asyncio.to_thread(self._sources.ledger)
+        view = None if table is None else table_view(table, {})
+        links = {name: f"runs/{quote(name)}" for name in await asyncio.to_thread(self._list.runs)}
+        return _html("ledger.html", up="", view=view, links=links, sentences=sentences)
+
+    async def _found(self, request: web.Request) -> ShownRun:
+        name = request.match_info["run"]
+        run = await asyncio.to_thread(self._list.run, name)
+        if run is None:
+            raise _NotShown(404, "No such run", f"There is no run {name} here.")
+        return run
+
+    async def _stream(self, request: web.Request, events: Callable[[], list[tuple[str, str]]]) -> web.StreamResponse:
+        """Send the events once a second until one is ``ended``, the reader has gone, or the server stops."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        await response.prepare(request)
+        await response.write(f"retry: {_RECONNECT_MILLISECONDS}\n\n".encode())
+        try:
+            while not self._stopping.is_set():
+                sent = await asyncio.to_thread(events)
+                await response.write("".join(_event(name, data) for name, data in sent).encode())
+                if any(name == "ended" for name, _ in sent):
+                    break
+                try:
+                    await asyncio.wait_for(self._stopping.wait(), EVENT_SECONDS)
+                except TimeoutError:
+                    continue
+        except ConnectionResetError:  # the reader closed the page
+            pass
+        return response
+
+
+def serve(sources: PageSources, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve the pages until SIGINT or SIGTERM. ``ready`` gets the address of the first page, token included.
+
+    Raises UsageError if the server cannot listen there.
+    """
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(sources, host, port, ready))
+
+
+async def _serve(sources: PageSources, host: str, port: int, ready: Callable[[str], None]) -> None:
+    token = new_token()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    runner = web.AppRunner(Pages(sources).application(token, host), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        try:
+            await site.start()
+        except OSError as failed:
+            raise UsageError(
+                f"cannot listen on {host} port {port}: {failed.strerror}; "
+                "choose another port with --port, or 0 for any free one"
+            ) from failed
+        (address, own_port, *_) = runner.addresses[0]
+        name = f"[{address}]" if ":" in address else address
+        ready(f"http://{name}:{own_port}/{token}/")
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+
+
+@web.middleware
+async def _shown_problems(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Show a problem as a page."""
+    try:
+        return await handler(request)
+    except _NotShown as problem:
+        status, title, words = problem.status, problem.title, str(problem)
+    except ArchiverError as error:
+        status, title, words = 500, "This page cannot be shown", str(error)
+    up = "../" * (request.path.count("/") - 2)
+    return _html("message.html", up=up, title=title, words=words, status=status)
+
+
+async def _to_root(request: web.Request) -> web.Response:
+    raise web.HTTPFound(f"{request.path}/")
+
+
+async def _static(request: web.Request) -> web.Response:
+    name = request.path.rpartition("/")[2]
+    return web.Response(body=static_file(name), content_type=STATIC_FILES[name][2], charset="utf-8")
+
+
+async def _report_of(run: ShownRun) -> CommandOutcome:
+    """Make the report of a run with the command for it, in a folder that is removed."""
+    with tempfile.TemporaryDirectory(prefix="archiver-web-") as folder:
+        outcome = await carry_out(["report", str(run.database), "--format", "html", "--out", folder])
+        if outcome.problem:
+            return outcome
+        return CommandOutcome(await asyncio.to_thread((Path(folder) / PAGE_NAME).read_text, "utf-8"), "")
+
+
+def _in_order(table: Table) -> Table:
+    """Return the table of runs with the columns first that a narrow screen shows without scrolling."""
+    names = [column.name for column in table.columns]
+    places = sorted(range(len(names)), key=lambda at: (names[at] not in _FIRST_COLUMNS, at))
+    return replace(
+        table,
+        columns=tuple(table.columns[at] for at in places),
+        rows=tuple(tuple(row[at] for at in places) for row in table.rows),
+    )
+
+
+def _running(runs: Mapping[str, ShownRun]) -> list[tuple[ShownRun, dict[str, Any] | None]]:
+    return [(run, _live(run)) for run in runs.values() if run.state is RunState.RUNNING]
+
+
+def _live(run: ShownRun) -> dict[str, Any] | None:
+    """Return the live state of a run. That of a killed run is its last, which has no age."""
+    state = read_live_state(run.folder)
+    if state is None or run.state is RunState.ENDED:
+        return None
+    return live_view(state, time.time() if run.state is RunState.RUNNING else state.written_at)
+
+
+def _event(name: str, data: str) -> str:
+    lines = "".join(f"data: {line}\n" for line in data.splitlines() or [""])
+    return f"event: {name}\n{lines}\n"
+
+
+def _html(template: str, *, status: int = 200, **values: Any) -> web.Response:
+    return web.Response(text=render(template, **values), content_type="text/html", charset="utf-8", status=status)
+
+
+def _document(text: str) -> web.Response:
+    """Return a page that a command made as one file."""
+    return web.Response(
+        text=text, content_type="text/html", charset="utf-8", headers={"Content-Security-Policy": DOCUMENT_POLICY}
+    )

@@ -1,0 +1,62 @@
+"""The pages of `archiver web` in the test's process, and runs to list."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp.test_utils import TestClient, TestServer
+
+from archiver.cli.answers.web import page_sources
+from archiver.web.server import Pages
+from results.database import FILE_NAME, RunDatabase, RunRecord
+from tests.results.watched_run import RECORD
+from tests.support.commands import hear_ctrl_c
+
+TOKEN = "a-token-of-tests"
+
+
+@asynccontextmanager
+async def client(host: str = "127.0.0.1", token: str = TOKEN) -> AsyncIterator[TestClient[Any, Any]]:
+    """A client of a server with this token, which listens on loopback and takes itself for one on ``host``."""
+    async with TestClient(TestServer(Pages(page_sources()).application(token, host))) as found:
+        yield found
+
+
+async def text(client: TestClient[Any, Any], path: str = "", status: int = 200) -> str:
+    """The page at a path behind the token."""
+    async with client.get(f"/{TOKEN}/{path}") as response:
+        found = await response.text()
+        assert response.status == status, found
+        return found
+
+
+@contextmanager
+def started_web(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`archiver web` with these options as a process, and the address that it printed; killed at last."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "archiver", "web", *options], stdout=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c
+    )
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline().partition(" are at ")[2].partition(";")[0]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def begun_run(home: Path, name: str, **record: Any) -> RunDatabase:
+    """A run that this process writes: it is under way until the database is closed."""
+    return RunDatabase.create(home / "runs" / name / FILE_NAME, RunRecord(**RECORD | {"id": name} | record))
+
+
+def ended_run(home: Path, name: str, **record: Any) -> None:
+    """A run without results that has ended."""
+    database = begun_run(home, name, **record)
+    database.finish(2.0, "none")
+    database.close()

@@ -1,0 +1,137 @@
+"""Who may read the pages of `archiver web`: a wrong token, a foreign Host and another site's request are refused."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from aiohttp.test_utils import TestClient
+
+from archiver.web.guard import is_loopback, new_token
+from tests.archiver.web.served import TOKEN, client, text
+
+PATHS = (
+    "",
+    "events",
+    "runs/x",
+    "runs/x/report",
+    "compare?run=a&run=b",
+    "plan",
+    "plan/mail",
+    "ledger",
+    "page.css",
+    "nothing",
+)
+
+
+async def status_and_text(served: TestClient, path: str, **headers: str) -> tuple[int, str]:  # type: ignore[type-arg]
+    async with served.get(path, headers=headers) as response:
+        return response.status, await response.text()
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_wrong_or_missing_token_is_refused(path: str) -> None:
+    async with client() as served:
+        for first in ("", "x/", f"{TOKEN}x/", f"{TOKEN[:-1]}/", f"{TOKEN.upper()}/", "%00/", "é/"):
+            status, words = await status_and_text(served, f"/{first}{path}")
+            assert status == 403, first
+            assert "token" in words
+            assert TOKEN not in words
+
+
+async def test_the_token_of_each_start_is_new_and_long() -> None:
+    assert len({new_token() for _ in range(100)}) == 100
+    assert len(new_token()) >= 32
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "10.0.0.1", "[::2]:1", "", "["]
+)
+async def test_a_foreign_host_is_refused(host: str) -> None:
+    async with client() as served:
+        status, words = await status_and_text(served, f"/{TOKEN}/", Host=host)
+        assert status == 403
+        assert "Host" in words
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "LOCALHOST:9999", "[::1]:8765", "127.0.0.2"])
+async def test_this_machine_is_a_host_through_any_port_as_of_a_tunnel(host: str) -> None:
+    async with client() as served:
+        assert (await status_and_text(served, f"/{TOKEN}/", Host=host))[0] == 200
+
+
+async def test_a_server_for_other_machines_knows_its_name_and_every_number_but_no_other_name() -> None:
+    async with client(host="0.0.0.0") as served:
+        for host in (f"{socket.gethostname()}:8765", "192.0.2.7:8765", "localhost"):
+            assert (await status_and_text(served, f"/{TOKEN}/", Host=host))[0] == 200, host
+        assert (await status_and_text(served, f"/{TOKEN}/", Host="rebound.example:8765"))[0] == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},  # another port of this machine
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+    ],
+)
+@pytest.mark.parametrize("path", ["", "events", "ledger"])
+async def test_a_request_from_another_site_is_refused(path: str, headers: dict[str, str]) -> None:
+    async with client() as served:
+        status, words = await status_and_text(served, f"/{TOKEN}/{path}", **headers)
+        assert status == 403
+        assert "Another site" in words
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+async def test_requests_from_our_pages_and_the_address_bar_are_answered(site: str) -> None:
+    async with client() as served:
+        own = f"http://127.0.0.1:{served.port}"
+        assert (await status_and_text(served, f"/{TOKEN}/", **{"Sec-Fetch-Site": site, "Origin": own}))[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+async def test_the_pages_are_only_read(method: str) -> None:
+    async with client() as served:
+        for path in ("", "ledger", "plan/mail"):
+            async with served.request(method, f"/{TOKEN}/{path}") as response:
+                assert response.status == 405
+
+
+async def test_every_answer_has_a_strict_policy_and_no_page_has_the_token() -> None:
+    async with client() as served:
+        for path in ("", "plan", "plan/mail", "ledger", "runs/x", "page.css", "web.js"):
+            async with served.get(f"/{TOKEN}/{path}") as response:
+                policy = response.headers["Content-Security-Policy"]
+                assert "default-src 'none'" in policy
+                assert "unsafe" not in policy
+                assert "frame-ancestors 'none'" in policy
+                assert response.headers["Referrer-Policy"] == "no-referrer"
+                assert response.headers["Cache-Control"] == "no-store"
+                assert response.headers["X-Content-Type-Options"] == "nosniff"
+                page = await response.text()
+                assert TOKEN not in page
+                assert "://" not in page.replace("http://www.w3.org/2000/svg", "")
+                assert " style=" not in page
+                assert "<script>" not in page
+
+
+async def test_refusals_have_the_same_headers() -> None:
+    async with client() as served, served.get("/x/") as response:
+        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+        assert response.headers["Cache-Control"] == "no-store"
+
+
+async def test_the_root_without_a_slash_leads_to_the_list() -> None:
+    async with client() as served:
+        async with served.get(f"/{TOKEN}") as response:
+            assert response.url.path == f"/{TOKEN}/"
+        assert "<h1>Runs</h1>" in await text(served)
+
+
+def test_loopback_is_told_from_other_addresses() -> None:
+    assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "127.8.0.1")] == [True] * 4
+    assert [is_loopback(host) for host in ("0.0.0.0", "::", "192.0.2.1", "example.com", "")] == [False] * 5

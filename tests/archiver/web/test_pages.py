@@ -1,0 +1,230 @@
+"""What the pages of `archiver web` show: runs and their states, a report, a comparison, plans and the ledger."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from archiver.cli.answers.plan import plan
+from archiver.cli.answers.web import page_sources
+from archiver.cli.live.live_file import live_state
+from archiver.web.forms import FieldKind
+from archiver.web.guard import DOCUMENT_POLICY
+from archiver.web.live_state import write_live_state
+from tests.archiver.cli.live.metered_run import Run
+from tests.archiver.web.served import TOKEN, begun_run, client, ended_run, text
+from tests.support.commands import archiver
+from tests.support.runs import TINY
+
+HOSTILE = """</script><script>alert(1)</script>"'&{{ 7*7 }}"""
+QUESTION = "users=30000&messages=30&mean-size=20KiB&from=reference:dr550"
+
+
+def put_live_state(home: Path, name: str) -> None:
+    """Write the live figures of a run with 80 objects/s into its folder."""
+    run = Run()
+    run.begin(1)
+    for _ in range(4):
+        run.second((10, 4), (10, 4), errors=1)
+    run.meter.warned(HOSTILE)
+    write_live_state([home / "runs" / name], live_state(run.meter))
+
+
+def states(page: str) -> dict[str, str]:
+    """The state of each listed run."""
+    return dict(re.findall(r'data-run="([^"]+)">([^<]+)<', page))
+
+
+def changed_at(folder: Path) -> dict[Path, int]:
+    """When each file in a folder was changed, but for those that SQLite makes for its readers."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal")))
+    return {path: path.stat().st_mtime_ns for path in files}
+
+
+async def test_without_runs_the_list_says_how_to_make_one() -> None:
+    async with client() as served:
+        assert "archiver run dr550 --quick" in await text(served)
+
+
+async def test_the_list_tells_running_killed_ended_and_damaged_runs_apart(home: Path) -> None:
+    running = begun_run(home, "run-1")
+    begun_run(home, "run-2").close()
+    ended_run(home, "run-3")
+    (home / "runs" / "run-4").mkdir()
+    (home / "runs" / "run-4" / "run.db").write_text("no database")
+    async with client() as served:
+        page = await text(served)
+        assert states(page) == {"run-1": "running", "run-2": "killed", "run-3": "finished"}
+        assert "run-4" in page.partition("Runs that cannot be read")[2]
+        running.finish(3.0, "pass")
+        running.close()
+        assert states(await text(served))["run-1"] == "passed"
+
+
+async def test_a_run_in_progress_shows_its_live_figures(home: Path) -> None:
+    running = begun_run(home, "run-1")
+    put_live_state(home, "run-1")
+    async with client() as served:
+        for path in ("", "runs/run-1"):
+            page = await text(served, path)
+            assert 'id="objects-per-second">80.0<' in page
+            assert "<script>alert" not in page
+        assert "No news" not in page
+    running.close()
+
+
+async def test_a_killed_run_is_shown_as_such_with_its_last_figures(home: Path) -> None:
+    begun_run(home, "run-1", phases_planned=3).close()
+    put_live_state(home, "run-1")
+    async with client() as served:
+        page = await text(served, "runs/run-1")
+    assert "it was killed" in page
+    assert "0 of 3 phases finished" in page
+    assert "archiver resume run-1" in page
+    assert "Last live figures" in page
+    assert 'id="live"' not in page
+
+
+async def test_the_stream_sends_figures_until_the_run_ends(home: Path) -> None:
+    running = begun_run(home, "run-1")
+    put_live_state(home, "run-1")
+    async with client() as served, served.get(f"/{TOKEN}/runs/run-1/events") as response:
+        assert response.headers["Content-Type"].startswith("text/event-stream")
+        first = await response.content.readuntil(b"event: figures")
+        assert b"event: ended" not in first
+        running.close()
+        rest = (await response.content.read()).decode()
+    assert rest.endswith("event: ended\ndata: \n\n")
+    assert "80.0" in rest
+
+
+async def test_hostile_text_of_a_run_is_shown_as_text(home: Path) -> None:
+    ended_run(home, "run-1", scenario=HOSTILE, scenario_title=HOSTILE, command_line=["archiver", HOSTILE])
+    async with client() as served:
+        for path in ("", "runs/run-1"):
+            page = await text(served, path)
+            assert "alert(1)" in page
+            assert "<script>alert" not in page
+            assert "49" not in page
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "runs/nope",
+        "runs/nope/report",
+        "runs/..%2F..",
+        "runs/nope/events",
+        "plan/cars",
+        "compare?run=a&run=b",
+    ],
+)
+async def test_what_does_not_exist_is_named_and_not_found(home: Path, path: str) -> None:
+    (home / "run.db").parent.mkdir(parents=True, exist_ok=True)
+    (home / "run.db").write_text("outside of the folder of runs")
+    async with client() as served:
+        page = await text(served, path, status=404)
+    assert "<h1>" in page
+
+
+async def test_a_comparison_needs_two_runs(home: Path) -> None:
+    ended_run(home, "run-1")
+    async with client() as served:
+        assert "two or more" in await text(served, "compare?run=run-1&run=run-1", status=400)
+
+
+async def test_report_comparison_and_ledger_are_what_the_commands_make(home: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        done = archiver("run", "dr550", *TINY, "--quiet")
+        assert done.returncode == 0, done.stderr
+    first, second = sorted(path.name for path in (home / "runs").iterdir())
+    archiver("report", first, "--format", "html", "--out", str(tmp_path))
+    before = changed_at(home)
+    async with client() as served:
+        async with served.get(f"/{TOKEN}/runs/{first}/report") as response:
+            assert await response.text() == (tmp_path / "report.html").read_text()
+            assert response.headers["Content-Security-Policy"] == DOCUMENT_POLICY
+        compared = await text(served, f"compare?run={first}&run={second}")
+        assert f"archiver compare {first} {second}" in compared
+        assert "archive" in compared
+        left = await text(served, "ledger")
+        assert f'<a href="runs/{first}">{first}</a>' in left
+        assert "none locked beyond" in left
+    assert changed_at(home) == before
+
+
+async def test_an_empty_ledger_says_that_nothing_is_left() -> None:
+    async with client() as served:
+        assert "nothing is left on any platform" in await text(served, "ledger")
+
+
+def options(name: str) -> dict[str, click.Option]:
+    command = plan.get_command(click.Context(plan), name)
+    assert command is not None
+    found = (each for each in command.params if isinstance(each, click.Option))
+    return {max(each.opts, key=len).removeprefix("--"): each for each in found}
+
+
+def test_every_option_of_every_plan_is_a_field_but_those_of_output() -> None:
+    forms = {form.name: form for form in page_sources().plans}
+    assert set(forms) == set(plan.list_commands(click.Context(plan)))
+    for name, form in forms.items():
+        fields = {field.name: field for field in form.fields}
+        assert set(fields) == set(options(name)) - {"out", "json"}
+        for field, option in ((fields[each], options(name)[each]) for each in fields):
+            assert field.required == option.required
+            assert field.help == option.help
+            assert "UNSET" not in field.default
+            assert (field.kind is FieldKind.FLAG) == option.is_flag
+
+
+async def test_a_plan_is_what_the_command_prints_and_its_inputs_are_in_the_address() -> None:
+    printed = archiver(*shlex.split("plan mail --users=30000 --messages=30 --mean-size=20KiB --from=reference:dr550"))
+    assert printed.returncode == 0
+    async with client() as served:
+        page = await text(served, f"plan/mail?{QUESTION}")
+        assert printed.stdout in html.unescape(page)
+        assert "archiver plan mail --users=30000 --messages=30 --mean-size=20KiB --from=reference:dr550" in page
+        assert re.search(r'name="users" value="30000"', page)
+        form = await text(served, "plan/mail")
+    assert '<h2 id="answer">' not in form
+    assert re.search(r'name="years" value="7"', form)
+
+
+async def test_the_text_of_a_file_is_an_input() -> None:
+    sizes = "size,share%0A8KiB,70%25%0A1MiB,30%25"
+    async with client() as served:
+        page = await text(served, f"plan/size?objects-per-day=500000&size-histogram={sizes}&from=reference:dr550")
+        wrong = await text(
+            served, "plan/size?objects-per-day=500000&size-histogram=8KiB&from=reference:dr550", status=400
+        )
+    assert "--size-histogram=size-histogram.csv" in page
+    assert "archiver-web-" not in page + wrong
+    assert "its first line is not size,share" in wrong
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (QUESTION.replace("30000", "none"), "none"),
+        (QUESTION.replace("20KiB", "large"), "large"),
+        (QUESTION.replace("messages=30&", ""), "--messages"),
+        (QUESTION.replace("reference:dr550", "/etc/passwd"), "there is no such run here"),
+        (QUESTION.replace("reference:dr550", "../../ledger.db"), "there is no such run here"),
+        (f"{QUESTION}&out=/tmp/written", "no input out"),
+        (f"{QUESTION}&users=1", "users is given twice"),
+        (QUESTION.replace("30000", "--help"), "--help"),
+    ],
+)
+async def test_a_wrong_input_is_answered_with_the_reason(query: str, words: str) -> None:
+    async with client() as served:
+        page = await text(served, f"plan/mail?{query}", status=400)
+    problem: Any = re.search(r'role="alert">(.*?)</p>', page, re.DOTALL)
+    assert words in problem[1]
+    assert "Traceback" not in page
