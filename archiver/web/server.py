@@ -6,9 +6,11 @@ It only reads: no request starts or changes a run, and nothing is deleted.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import shlex
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -253,11 +255,17 @@ async def _serve(sources: PageSources, host: str, port: int, ready: Callable[[st
                 "choose another port with --port, or 0 for any free one"
             ) from failed
         (address, own_port, *_) = runner.addresses[0]
-        name = f"[{address}]" if ":" in address else address
-        ready(f"http://{name}:{own_port}/{token}/")
+        ready(f"http://{_reached_as(address)}:{own_port}/{token}/")
         await stop.wait()
     finally:
         await runner.cleanup()
+
+
+def _reached_as(address: str) -> str:
+    """Return the host of a URL for an address that the server listens on; every address is this machine's name."""
+    if ipaddress.ip_address(address).is_unspecified:
+        return socket.gethostname()
+    return f"[{address}]" if ":" in address else address
 
 
 @web.middleware

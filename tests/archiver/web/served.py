@@ -36,18 +36,21 @@ async def text(client: TestClient[Any, Any], path: str = "", status: int = 200) 
 
 
 @contextmanager
-def started_web(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def started_web(*options: str, stderr: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`archiver web` with these options as a process, and the address that it printed; killed at last."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "archiver", "web", *options], stdout=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c
-    )
+        [sys.executable, "-m", "archiver", "web", *options],
+        stdout=subprocess.PIPE, stderr=stderr, text=True, preexec_fn=hear_ctrl_c,
+    )  # fmt: skip
     assert process.stdout is not None
     try:
         yield process, process.stdout.readline().partition(" are at ")[2].partition(";")[0]
     finally:
         process.kill()
         process.wait()
-        process.stdout.close()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def begun_run(home: Path, name: str, **record: Any) -> RunDatabase:

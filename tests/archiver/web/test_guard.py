@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 
 import pytest
 from aiohttp.test_utils import TestClient
 
 from archiver.web.guard import is_loopback, new_token
-from tests.archiver.web.served import TOKEN, client, text
+from tests.archiver.web.served import TOKEN, client, started_web, text
+from tests.support.commands import archiver
 
 PATHS = (
     "",
@@ -135,3 +137,19 @@ async def test_the_root_without_a_slash_leads_to_the_list() -> None:
 def test_loopback_is_told_from_other_addresses() -> None:
     assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "127.8.0.1")] == [True] * 4
     assert [is_loopback(host) for host in ("0.0.0.0", "::", "192.0.2.1", "example.com", "")] == [False] * 5
+
+
+def test_listening_for_other_machines_is_warned_of_and_the_address_has_this_machine_s_name() -> None:
+    with started_web("--host", "0.0.0.0", "--port", "0", stderr=subprocess.PIPE) as (process, address):
+        assert address.startswith(f"http://{socket.gethostname()}:")
+        process.terminate()
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert "warning: 0.0.0.0 can be reached from other machines" in errors
+
+
+def test_a_port_in_use_is_refused_with_the_remedy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = archiver("web", "--port", str(taken.getsockname()[1]))
+    assert done.returncode == 2
+    assert "choose another port with --port" in done.stderr

@@ -140,6 +140,9 @@ def test_a_report_works_in_its_sandbox(home: Path, opened: Callable[..., Any]) -
     heads.locator("button").click()
     assert heads.get_attribute("aria-sort") == "ascending"
     assert page.evaluate("self.origin") == "null"
+    with page.expect_download() as download:
+        page.locator("a[download]").first.evaluate("each => each.click()")
+    assert "," in Path(download.value.path()).read_text()
     page.go_back()
     page.wait_for_url("**/runs/*")
 

@@ -19,11 +19,13 @@ import pytest
 
 from archiver.engine.workers.dask.cluster import open_cluster
 from archiver.ledger.ledger import Ledger
+from archiver.web.live_state import FILE_NAME, read_live_state
 from results.database import RunDatabase
 from results.tables.workers import worker_tables, worker_totals
 from tests.archiver.engine.workers.worker_assignments import SHORT, TIMER_NS, assignments
 from tests.support.commands import StartedCommand
 from tests.support.servers.fault_proxy import FaultProxy
+from tests.support.waiting import wait_until
 
 FAR_SECONDS = 0.05
 
@@ -173,6 +175,21 @@ def test_hosts_and_total_agree(cluster: Cluster, tmp_path: Path) -> None:
         assert {row[-1].text for row in table.rows} == {"no"}
     assert document["settings"]["dask"]["scheduler"] == cluster.address
     assert len(document["settings"]["dask"]["workers"]) == 2
+
+
+def test_the_live_state_of_a_run_has_the_rate_of_its_workers(cluster: Cluster, tmp_path: Path) -> None:
+    run = archiver(tmp_path, "run", "dr550", *QUICK, "--set", "stop.seconds_min=60s", "--dask", cluster.address)
+
+    def live_rate() -> float:
+        states = [read_live_state(path) for path in tmp_path.glob("runs/*")]
+        rates = [each.current.objects_per_second for each in states if each is not None and each.current is not None]
+        return sum(rate for rate in rates if rate is not None)
+
+    wait_until(live_rate, "live rate")
+    run.send_signal(signal.SIGINT)
+    status, _, err = finished(run)
+    assert status == 130, err
+    assert list(tmp_path.glob(f"runs/*/{FILE_NAME}*")) == []
 
 
 def test_a_worker_far_away_begins_with_the_others(folder: Path, processes: ExitStack) -> None:
