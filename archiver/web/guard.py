@@ -17,7 +17,6 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 TOKEN_BYTES = 24  # 192 random bits
-_METHODS = ("GET", "HEAD")
 _OWN_SITE = ("same-origin", "none")  # Sec-Fetch-Site of our links, and of an address that the user types
 _LOOPBACK_NAMES = ("localhost",)
 
@@ -76,9 +75,7 @@ def guard(token: str, host: str) -> Middleware:
     ) -> web.StreamResponse:
         reason = refusal(request)
         if reason is not None:
-            raise web.HTTPForbidden(text=f"{reason}\n", headers=_HEADERS)
-        if request.method not in _METHODS:
-            raise web.HTTPMethodNotAllowed(request.method, _METHODS, text="This server only reads.\n", headers=_HEADERS)
+            raise web.HTTPForbidden(text=f"{reason}\n")
         return await handler(request)
 
     return check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 import shlex
@@ -21,6 +22,7 @@ from tests.archiver.cli.live.metered_run import Run
 from tests.archiver.web.served import TOKEN, begun_run, client, ended_run, text
 from tests.support.commands import archiver
 from tests.support.runs import TINY
+from tests.support.waiting import SECONDS_MAX
 
 HOSTILE = """</script><script>alert(1)</script>"'&{{ 7*7 }}"""
 QUESTION = "users=30000&messages=30&mean-size=20KiB&from=reference:dr550"
@@ -99,7 +101,8 @@ async def test_the_stream_sends_figures_until_the_run_ends(home: Path) -> None:
         first = await response.content.readuntil(b"event: figures")
         assert b"event: ended" not in first
         running.close()
-        rest = (await response.content.read()).decode()
+        async with asyncio.timeout(SECONDS_MAX):
+            rest = (await response.content.read()).decode()
     assert rest.endswith("event: ended\ndata: \n\n")
     assert "80.0" in rest
 
@@ -119,14 +122,14 @@ async def test_hostile_text_of_a_run_is_shown_as_text(home: Path) -> None:
     [
         "runs/nope",
         "runs/nope/report",
-        "runs/..%2F..",
+        "runs/..%2Fruns%2F..",
         "runs/nope/events",
         "plan/cars",
         "compare?run=a&run=b",
     ],
 )
 async def test_what_does_not_exist_is_named_and_not_found(home: Path, path: str) -> None:
-    (home / "run.db").parent.mkdir(parents=True, exist_ok=True)
+    (home / "runs").mkdir(parents=True)
     (home / "run.db").write_text("outside of the folder of runs")
     async with client() as served:
         page = await text(served, path, status=404)
