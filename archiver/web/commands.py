@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tempfile
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 SECONDS_MAX = 300.0  # for one command
 _PAGES_KEPT = 16
@@ -63,6 +65,15 @@ async def carry_out(arguments: Sequence[str]) -> CommandOutcome:
             await process.wait()
     problem = _problem(process.returncode, errors.decode(errors="replace"))
     return CommandOutcome(printed.decode(errors="replace"), problem)
+
+
+async def carry_out_for_page(arguments: Sequence[str], name: str) -> CommandOutcome:
+    """Carry out a command that writes the page ``name`` into its --out, and return the page as what it printed."""
+    with tempfile.TemporaryDirectory(prefix="archiver-web-") as folder:
+        outcome = await carry_out([*arguments, "--out", folder])
+        if outcome.problem:
+            return outcome
+        return CommandOutcome(await asyncio.to_thread((Path(folder) / name).read_text, "utf-8"), "")
 
 
 def _problem(status: int | None, errors: str) -> str:

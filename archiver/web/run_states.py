@@ -63,23 +63,27 @@ class RunList:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = Lock()
+        self._lock = Lock()  # so that several readers of the list read no database twice
         self._read: dict[Path, tuple[_Fingerprint, ListedRun, bool]] = {}
 
     def runs(self) -> Mapping[str, ShownRun]:
         """Return every run by its id, the latest first; runs that cannot be read come last."""
         with self._lock:
-            found = [self._shown(path) for path in self._folder.glob(f"*/{FILE_NAME}")]
+            found = [self._shown(path) for path in self._paths().values()]
         found.sort(key=lambda run: (run.figures is None, -run.figures.started_at if run.figures else 0.0, run.id))
         return {run.id: run for run in found}
 
     def run(self, name: str) -> ShownRun | None:
         """Return one run; None if the folder has no such run."""
-        for path in self._folder.glob(f"*/{FILE_NAME}"):  # a path is never made of a request's text
-            if path.parent.name == name:
-                with self._lock:
-                    return self._shown(path)
-        return None
+        path = self._paths().get(name)  # a path is never made of a request's text
+        return None if path is None else self._shown(path)
+
+    def names(self) -> list[str]:
+        """Return the id of every run, the latest first, without reading it."""
+        return sorted(self._paths(), reverse=True)
+
+    def _paths(self) -> dict[str, Path]:
+        return {path.parent.name: path for path in self._folder.glob(f"*/{FILE_NAME}")}
 
     def _shown(self, path: Path) -> ShownRun:
         # Before the database is read: a process that is gone by now has recorded its end, or never will.
