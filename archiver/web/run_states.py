@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 
+from archiver.engine.resumption import carried_out_whole
 from results.database import FILE_NAME, StoredRun, is_under_way
 from results.doubts import doubts
 from results.opened import opened
@@ -56,6 +57,12 @@ class RunDetails:
     row: StoredRun
     finished: int  # phases
     warnings: tuple[str, ...]
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether `archiver resume` goes on with runs of this kind."""
+        row = self.row
+        return bool(row.phases_planned) and row.comparison is None and carried_out_whole(row.scenario_json) is None
 
 
 class RunList:

@@ -93,6 +93,14 @@ async def test_a_killed_run_is_shown_as_such_with_its_last_figures(home: Path) -
     assert 'id="live"' not in page
 
 
+async def test_a_killed_conformance_run_is_not_to_be_resumed(home: Path) -> None:
+    begun_run(home, "run-1", phases_planned=0).close()
+    async with client() as served:
+        page = await text(served, "runs/run-1")
+    assert "it was killed" in page
+    assert "archiver resume" not in page
+
+
 async def test_the_stream_sends_figures_until_the_run_ends(home: Path) -> None:
     running = begun_run(home, "run-1")
     put_live_state(home, "run-1")
