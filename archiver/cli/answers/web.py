@@ -16,7 +16,6 @@ from archiver.web.forms import CommandForm, FieldKind, FormField
 from archiver.web.guard import is_loopback
 from archiver.web.server import PageSources
 from archiver.web.server import serve as serve_pages
-from results.planning.rate_surface import REFERENCES
 from results.table import Table
 
 _NICENESS = 10  # a run on this machine gets the processors first
@@ -81,7 +80,7 @@ def _field(option: click.Option) -> FormField:
     kind: FieldKind = FieldKind.TEXT
     choices: tuple[str, ...] = ()
     if option.name == _RUN:
-        kind, choices = FieldKind.RUN, ("latest", *REFERENCES)
+        kind, choices = FieldKind.RUN, ("latest", *_references(option))
     elif option.is_flag:
         kind = FieldKind.FLAG
     elif isinstance(option.type, click.Choice):
@@ -98,6 +97,11 @@ def _field(option: click.Option) -> FormField:
         default=_default(option),
         choices=choices,
     )
+
+
+def _references(option: click.Option) -> list[str]:
+    """Return the published rates that an option for a run also takes: RUN|reference:NAME is its metavar."""
+    return (option.metavar or "").split("|")[1:]
 
 
 def _default(option: click.Option) -> str:

@@ -193,6 +193,8 @@ def test_every_option_of_every_plan_is_a_field_but_those_of_output() -> None:
             assert field.help == option.help
             assert "UNSET" not in field.default
             assert (field.kind is FieldKind.FLAG) == option.is_flag
+        assert fields["from"].kind is FieldKind.RUN
+        assert fields["from"].choices[:2] == ("latest", "reference:dr550")
 
 
 async def test_a_plan_is_what_the_command_prints_and_its_inputs_are_in_the_address() -> None:
