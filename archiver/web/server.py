@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,11 +25,12 @@ from aiohttp import web
 
 from archiver.values.errors import ArchiverError, UsageError
 from archiver.web.commands import CommandOutcome, CommandPages, carry_out, carry_out_for_page
-from archiver.web.forms import CommandForm, command_arguments
+from archiver.web.forms import CommandForm, FieldKind, command_arguments
 from archiver.web.guard import DOCUMENT_POLICY, add_headers, guard, new_token
 from archiver.web.live_state import read_live_state
 from archiver.web.run_states import RunList, RunState, ShownRun, run_details
 from archiver.web.templates import STATIC_FILES, live_view, render, static_file
+from results.comparison import page as comparison_page
 from results.report.documents import PAGE_NAME
 from results.report.index import runs_table
 from results.report.page import table_view
@@ -38,6 +40,8 @@ EVENT_SECONDS = 1.0  # the same interval as the live state of a run
 _RECONNECT_MILLISECONDS = 2000
 _SHUTDOWN_SECONDS = 2.0  # for answers under way
 _FIRST_COLUMNS = ("run", "verdict", "doubts")
+_PLAN_PAGE = "plan.html"  # that archiver plan writes
+_CarryOut = Callable[[Sequence[str]], Awaitable[CommandOutcome]]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -86,6 +90,7 @@ class Pages:
                 web.get(f"{root}/compare", self._compare),
                 web.get(f"{root}/plan", self._plans),
                 web.get(f"{root}/plan/{{plan}}", self._plan),
+                web.get(f"{root}/plan/{{plan}}/page", self._plan_page),
                 web.get(f"{root}/ledger", self._ledger),
                 *(web.get(f"{root}/{name}", _static) for name in STATIC_FILES),
             ]
@@ -163,49 +168,61 @@ class Pages:
         if len(found) < len(runs):
             missing = next(name for name, run in zip(names, runs, strict=True) if run is None)
             raise _NotShown(404, "No comparison", f"There is no run {missing} here.")
+        arguments = ["compare", *(str(run.database) for run in found), "--format", "html"]
         key = ("compare", *((run.id, run.fingerprint) for run in found))
-        made = await self._made.page(key, lambda: carry_out(["compare", *(str(run.database) for run in found)]))
+        made = await self._made.page(key, lambda: carry_out_for_page(arguments, comparison_page.PAGE_NAME))
         if made.problem:
             raise _NotShown(400, "No comparison", made.problem)
-        command = shlex.join(["archiver", "compare", *names])
-        return _html("printed.html", up="", title="Comparison", command=command, printed=made.printed)
+        return _document(made.printed)
 
     async def _plans(self, _request: web.Request) -> web.Response:
         return _html("plans.html", up="", forms=self._sources.plans, about=self._sources.plans_about)
 
     async def _plan(self, request: web.Request) -> web.Response:
-        name = request.match_info["plan"]
-        form = next((each for each in self._sources.plans if each.name == name), None)
-        if form is None:
-            plans = ", ".join(each.name for each in self._sources.plans)
-            raise _NotShown(404, "No such plan", f"There is no plan {name}; there are {plans}.")
-        runs = [run.id for run in (await asyncio.to_thread(self._list.runs)).values() if run.figures is not None]
-        names = [*next((field.choices for field in form.fields if field.kind == "run"), ()), *runs]
-        answer, command = CommandOutcome("", ""), ""
+        form, runs = await self._form(request)
+        command, answer = "", CommandOutcome("", "")
         if request.query:
-            command, answer = await self._answer(form, list(request.query.items()), names)
+            command, answer = await self._answer(form, request, runs, carry_out)
         return _html(
             "plan.html",
             up="../",
             form=form,
             given=request.query,
-            run_names=names,
+            query=request.query_string,
+            run_names=runs,
             problem=answer.problem,
             printed=answer.printed,
             command=command,
             status=400 if answer.problem else 200,
         )
 
+    async def _plan_page(self, request: web.Request) -> web.Response:
+        form, runs = await self._form(request)
+        _, answer = await self._answer(form, request, runs, partial(carry_out_for_page, name=_PLAN_PAGE))
+        if answer.problem:
+            raise _NotShown(400, f"No plan of {form.name}", answer.problem)
+        return _document(answer.printed)
+
+    async def _form(self, request: web.Request) -> tuple[CommandForm, list[str]]:
+        """Return the form that a request names, and the sources of rates that it accepts."""
+        name = request.match_info["plan"]
+        form = next((each for each in self._sources.plans if each.name == name), None)
+        if form is None:
+            plans = ", ".join(each.name for each in self._sources.plans)
+            raise _NotShown(404, "No such plan", f"There is no plan {name}; there are {plans}.")
+        runs = [run.id for run in (await asyncio.to_thread(self._list.runs)).values() if run.figures is not None]
+        return form, [*next((field.choices for field in form.fields if field.kind is FieldKind.RUN), ()), *runs]
+
     async def _answer(
-        self, form: CommandForm, given: Sequence[tuple[str, str]], runs: Sequence[str]
+        self, form: CommandForm, request: web.Request, runs: Sequence[str], carried_out: _CarryOut
     ) -> tuple[str, CommandOutcome]:
         """Return the command of a filled form, and its outcome."""
         with tempfile.TemporaryDirectory(prefix="archiver-web-") as folder:
             try:
-                arguments = command_arguments(form, given, runs, Path(folder))
+                arguments = command_arguments(form, list(request.query.items()), runs, Path(folder))
             except UsageError as wrong:
                 return "", CommandOutcome("", str(wrong))
-            outcome = await self._made.page(None, lambda: carry_out(arguments))
+            outcome = await self._made.page(None, lambda: carried_out(arguments))
             printed, problem = (each.replace(f"{folder}/", "") for each in (outcome.printed, outcome.problem))
             return shlex.join(["archiver", *arguments]).replace(f"{folder}/", ""), CommandOutcome(printed, problem)
 

@@ -155,15 +155,16 @@ async def test_report_comparison_and_ledger_are_what_the_commands_make(home: Pat
         done = archiver("run", "dr550", *TINY, "--quiet")
         assert done.returncode == 0, done.stderr
     first, second = sorted(path.name for path in (home / "runs").iterdir())
-    archiver("report", first, "--format", "html", "--out", str(tmp_path))
+    for command in (("report", first), ("compare", first, second)):
+        archiver(*command, "--format", "html", "--out", str(tmp_path))
     before = changed_at(home)
     async with client() as served:
         async with served.get(f"/{TOKEN}/runs/{first}/report") as response:
             assert await response.text() == (tmp_path / "report.html").read_text()
             assert response.headers["Content-Security-Policy"] == DOCUMENT_POLICY
-        compared = await text(served, f"compare?run={first}&run={second}")
-        assert f"archiver compare {first} {second}" in compared
-        assert "archive" in compared
+        async with served.get(f"/{TOKEN}/compare?run={first}&run={second}") as response:
+            assert await response.text() == (tmp_path / "comparison.html").read_text()
+            assert response.headers["Content-Security-Policy"] == DOCUMENT_POLICY
         left = await text(served, "ledger")
         assert f'<a href="runs/{first}">{first}</a>' in left
         assert "none locked beyond" in left
@@ -208,6 +209,20 @@ async def test_a_plan_is_what_the_command_prints_and_its_inputs_are_in_the_addre
         form = await text(served, "plan/mail")
     assert '<h2 id="answer">' not in form
     assert re.search(r'name="years" value="7"', form)
+
+
+async def test_the_page_of_a_plan_is_what_the_command_writes(tmp_path: Path) -> None:
+    done = archiver(
+        *shlex.split("plan mail --users=30000 --messages=30 --mean-size=20KiB --from=reference:dr550"),
+        "--out", str(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    async with client() as served:
+        (link,) = re.findall(r'href="(mail/page[^"]+)"', await text(served, f"plan/mail?{QUESTION}"))
+        async with served.get(f"/{TOKEN}/plan/{html.unescape(link)}") as response:
+            assert await response.text() == (tmp_path / "plan.html").read_text()
+            assert response.headers["Content-Security-Policy"] == DOCUMENT_POLICY
+        assert "there is no such run here" in await text(served, "plan/mail/page?from=/etc/passwd", status=400)
 
 
 async def test_the_text_of_a_file_is_an_input() -> None:

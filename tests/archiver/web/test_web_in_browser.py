@@ -163,6 +163,7 @@ def test_runs_are_ticked_and_compared_by_keyboard(home: Path, opened: Callable[.
     page.keyboard.press("Enter")
     page.wait_for_url("**/compare?run=*&run=*")
     assert "archive" in page.locator("main").inner_text()
+    assert page.evaluate("self.origin") == "null"
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
