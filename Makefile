@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 300
 FUZZ_TIMES ?= 50
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo test test-platforms test-browser test-long platforms browser check format bench docs lock dist fuzz clean
+.PHONY: help demo picture test test-platforms test-browser test-long platforms browser check format bench docs lock dist fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -18,6 +18,11 @@ demo: $(DEMO_VENV)/installed ## measure the quick DR550 matrix on the embedded s
 	rm -rf $(DEMO_HOME)
 	mkdir -p $(DEMO_HOME)
 	ARCHIVER_HOME=$(abspath $(DEMO_HOME)) VENV_BIN=$(abspath $(DEMO_VENV)/bin) sh demo.sh
+
+picture: browser ## take the picture of README.md: the page that the last demo wrote
+	mkdir -p docs/images
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,800 \
+		--screenshot=docs/images/demo.png file://$(abspath $(DEMO_HOME))/page/comparison.html
 
 # Tests wait for other processes a quarter of their time: three at a time keep two cores busy.
 test: $(VENV)/installed ## run the tests (minutes)

@@ -33,6 +33,7 @@ from results.text import render_text
 # Tables of cells that a command prints unless others are asked for. All others are in the report.
 _CELL_TABLES = (CELLS, "lock-cost", "life-cycle", "errors")
 _LONG_TABLES = (*COURSE_TABLES, *REPORT_TABLES)  # of simultaneous workloads, not printed unless asked for
+_WIDTH = 118  # of the summary
 
 
 def document(database: RunDatabase) -> dict[str, Any]:
@@ -158,7 +159,7 @@ def print_run(database: RunDatabase, tables: Sequence[str] = ()) -> None:
     click.echo(f"run {run.id}: {known['scenario']}")
     click.echo(f"on {known['platform']}; lock {known['lock']}")
     click.echo()
-    for line in summary_lines(summary(database, doubts(database))):
+    for line in summary_lines(summary(database, doubts(database)), _WIDTH):
         click.echo(line)
     for table in _chosen(database, results, tables):
         click.echo()

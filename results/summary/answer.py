@@ -21,6 +21,8 @@ from results.summary.numbers import (
 )
 from results.tables.headline import Headline, failed_conditions
 from results.tables.lock_cost import LIFE_CYCLE
+from results.tables.session_fits import session_fits
+from results.tables.session_time import SessionTimeFit
 from results.units import Unit, all_cells
 from results.worm.findings import catalogue_of, checks_sentence
 
@@ -95,6 +97,22 @@ def limits(results: Sequence[Result], search: SearchOutcome | None) -> tuple[str
     if worked:
         found.append(f"workloads: {_limit_words(worked)}")
     return tuple(f"{text}." for text in found)
+
+
+def batching(results: Sequence[Result]) -> str:
+    """Return what batching buys, for archives of the smallest size whose times follow T = a + b n; empty for none."""
+    if any(result.application for result in results):
+        return ""
+    for fitted in session_fits(results):
+        fit = fitted.fit
+        if fitted.operation == "archive" and fitted.is_measured and isinstance(fit, SessionTimeFit) and fit.law_holds:
+            return (
+                f"a session of objects of {format_size(fitted.object_bytes)} takes {fit.setup_ms:.3g} ms to set up and "
+                f"{fit.marginal_ms:.3g} ms for each object (T = a + b n), so sessions of "
+                f"{fit.objects_for_half_the_ceiling_rate:.2g} objects reach half of the "
+                f"{fit.ceiling_objects_per_second:,.0f} objects/s of long ones."
+            )
+    return ""
 
 
 def _listed(conditions: Sequence[str]) -> str:

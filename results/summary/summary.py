@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from results.database import RunDatabase
-from results.summary.answer import answer, caution, limits
+from results.summary.answer import answer, batching, caution, limits
 from results.summary.key_figures import State, verdict, verdict_sentence
 from results.summary.numbers import KeyNumber, key_numbers
 from results.tables.stored_times import stored_times
@@ -27,6 +27,7 @@ class RunSummary:
     answer: str  # one sentence
     caution: str  # the conditions of a headline that the answer's numbers fail, as a sentence; may be empty
     numbers: tuple[KeyNumber, ...]  # at most six
+    batching: str  # what batching buys, as a sentence; may be empty
     limits: tuple[str, ...]  # what limited these numbers, as sentences
     warnings: tuple[str, ...]  # every warning, the most serious first
     state: State  # of the verdict
@@ -57,6 +58,7 @@ def summary(database: RunDatabase, warnings: Sequence[str]) -> RunSummary:
         answer=answer(run, results, checks, criteria, search),
         caution=caution(results, search),
         numbers=key_numbers(results, checks, criteria, search, stored_times(database)),
+        batching=batching(results) if results else "",
         limits=limits(results, search),
         warnings=(*warnings, *shared),
         state=state,
@@ -76,7 +78,8 @@ def summary_lines(found: RunSummary, width: int = 100) -> list[str]:
         head = f"  {each.name:<{names}}  {f'{each.value} {each.unit}':<{values}}  "
         lines += textwrap.wrap(each.basis, width, initial_indent=head, subsequent_indent=" " * len(head)) or [head]
     further = [f"and {found.further:,} more in the report"] if found.further > 0 else []
-    for label, texts in (("limit", found.limits), ("warning", found.serious), ("warning", further)):
+    gain = [found.batching] if found.batching else []
+    for label, texts in (("batching", gain), ("limit", found.limits), ("warning", found.serious), ("warning", further)):
         for text in texts:
             lines += textwrap.wrap(f"{label}: {text}", width, subsequent_indent="  ")
     return [*(line.rstrip() for line in lines), f"verdict: {found.verdict}"]

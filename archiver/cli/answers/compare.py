@@ -221,6 +221,8 @@ def _print(comparison: Comparison, form: Form, names: Sequence[str]) -> None:
         _say(f"{side.label}: run{'s' if len(side.runs) > 1 else ''} {', '.join(run.id for run in side.runs)}")
     for sentence in [*answer_sentences(comparison), *overall_sentences(comparison)]:
         _say(sentence)
+    if "none" in names:
+        return
     if any(side.runs[0].row.shared_host for side in comparison.sides):
         click.echo("client and server share this machine: comparison, not capacity")
     doubts = doubt_sentences(comparison)

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from archiver.cli.completion import run_names
-from archiver.cli.output import document, facts
+from archiver.cli.output import document, facts, print_run
+from archiver.cli.parameters import tables_option
 from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_instant
@@ -27,7 +28,7 @@ from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.tables.watched import watched
 from results.worm.findings import worm_document
 
-FORMATS = ("markdown", "html", "csv", "json", "junit", "hlog", "prometheus")
+FORMATS = ("markdown", "html", "csv", "json", "text", "junit", "hlog", "prometheus")
 _EXPORTS = {"junit": "junit.xml", "hlog": "latencies.hlog", "prometheus": "archiver.prom"}  # files of one text
 SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: a path with one of these is written as a file
 
@@ -41,9 +42,9 @@ SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: a path with one of the
     default=FORMATS[0],
     show_default=True,
     help="markdown: report.md, results.json, tables as CSV, figures as SVG and PNG. html: report.html, one file with "
-    "all of it. csv: the tables. json: the run's document, on standard output unless there is an --out. junit: "
-    "criteria and conformance checks for build servers. hlog: latencies as an HdrHistogram log. prometheus: results "
-    "for node_exporter's textfile collector.",
+    "all of it. csv: the tables. json: the run's document, on standard output unless there is an --out. text: what run "
+    "printed, with --tables. junit: criteria and conformance checks for build servers. hlog: latencies as an "
+    "HdrHistogram log. prometheus: results for node_exporter's textfile collector.",
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder  [default: report/ in the run's]")
 @click.option(
@@ -52,6 +53,7 @@ SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: a path with one of the
     help="TOML of the platform's priced parts, for a section on price; docs/planning.md has the form. html; of a run "
     "that replayed application sets markdown and csv, too.",
 )
+@tables_option
 @click.option("--years", type=click.IntRange(1, 100), default=3, show_default=True, help="Of support to be paid for.")
 @click.option(
     "--reference",
@@ -77,6 +79,7 @@ def report(
     form: str,
     out: Path | None,
     prices: Path | None,
+    tables: tuple[str, ...],
     years: int,
     reference: Path | None,
     save_reference: Path | None,
@@ -105,6 +108,9 @@ def report(
     price_list = read_prices(prices) if prices is not None else None
     over = read_reference(reference) if reference is not None else None
     with opened(find_run(run)) as database:
+        if form == "text":
+            print_run(database, tables)
+            return
         mixed = mixed_run(database, reference=over, drives=drives)
         if mixed is None and (reference or save_reference or drives):
             raise UsageError(f"{run}: measured no tiles, so there is no score and no rate per drive of it")

@@ -71,6 +71,18 @@ def test_a_number_that_fails_conditions_says_so(make_run: MakeRun, make_result: 
     )
 
 
+def test_what_batching_buys_follows_from_the_session_times(make_run: MakeRun, make_result: MakeResult) -> None:
+    """T = 5 ms + n x 1 ms: half of 1,000 objects/s at 5 objects per session."""
+    results = [make_result("archive", 8192, n, 1000 * n / (5 + n), **SOUND) for n in (1, 10, 100)]
+    found = of(run_of(make_run, *results))
+    assert found.batching == (
+        "a session of objects of 8KiB takes 5 ms to set up and 1 ms for each object (T = a + b n), so sessions of 5 "
+        "objects reach half of the 1,000 objects/s of long ones."
+    )
+    assert any(line.startswith("batching: a session of") for line in summary_lines(found))
+    assert of(run_of(make_run, results[0])).batching == "", "one point is no line"
+
+
 def test_there_are_six_numbers_at_most(make_run: MakeRun, make_result: MakeResult) -> None:
     results = [
         make_result(operation, size, count, 1000 * count / (5 + count), **SOUND)

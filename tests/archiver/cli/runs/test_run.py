@@ -428,3 +428,5 @@ def test_only_the_tables_asked_for_are_printed(home: Path) -> None:
     assert titles(some.stdout) == {"What limits", "Service times"}
     assert "--tables latencies: there is no such table here; there are cells, " in some.stderr
     assert some.returncode == 0, "a wrong name loses no measurement"
+    again = archiver("report", "latest", "--format", "text", "--tables", "limits", "--tables", "latency")
+    assert again.stdout == some.stdout, "a report as text is what the run printed"
