@@ -14,11 +14,8 @@ echo "3 of 3: comparing the two, and removing what they archived"
 "$archiver" compare "$s3" "$tsm" --tables none --format html --out page >compared.txt
 "$archiver" cleanup "$tsm" >removed.txt
 "$archiver" cleanup "$s3" --bypass-governance >>removed.txt
-echo
 "$archiver" report "$s3" --format text --tables none
-echo
 cat compared.txt removed.txt
-echo
 echo "The page with both: file://$ARCHIVER_HOME/page/comparison.html"
 echo "Try next (ARCHIVER_HOME=$ARCHIVER_HOME keeps these runs):"
 echo "    $archiver bench --size 8KiB --clients 1,4 --duration 10s"
