@@ -19,7 +19,7 @@ from results.summary.numbers import (
     shown_lock_cost,
     worked_phases,
 )
-from results.tables.headline import Headline, failed_conditions
+from results.tables.headline import Headline, failed_conditions, in_brackets
 from results.tables.lock_cost import LIFE_CYCLE
 from results.tables.session_fits import session_fits
 from results.tables.session_time import SessionTimeFit
@@ -106,11 +106,12 @@ def batching(results: Sequence[Result]) -> str:
     for fitted in session_fits(results):
         fit = fitted.fit
         if fitted.operation == "archive" and fitted.is_measured and isinstance(fit, SessionTimeFit) and fit.law_holds:
+            failed = failed_conditions(result for cell in fitted.cells for result in cell.results)
             return (
                 f"a session of objects of {format_size(fitted.object_bytes)} takes {fit.setup_ms:.3g} ms to set up and "
                 f"{fit.marginal_ms:.3g} ms for each object (T = a + b n), so sessions of "
                 f"{fit.objects_for_half_the_ceiling_rate:.2g} objects reach half of the "
-                f"{fit.ceiling_objects_per_second:,.0f} objects/s of long ones."
+                f"{fit.ceiling_objects_per_second:,.0f} objects/s of long ones{in_brackets(failed)}."
             )
     return ""
 

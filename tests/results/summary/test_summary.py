@@ -80,6 +80,8 @@ def test_what_batching_buys_follows_from_the_session_times(make_run: MakeRun, ma
         "objects reach half of the 1,000 objects/s of long ones."
     )
     assert any(line.startswith("batching: a session of") for line in summary_lines(found))
+    unsettled = of(run_of(make_run, *(replace(each, settled=False) for each in results)))
+    assert unsettled.batching.endswith("of long ones (unsettled).")
     assert of(run_of(make_run, results[0])).batching == "", "one point is no line"
 
 
