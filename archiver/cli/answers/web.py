@@ -119,4 +119,4 @@ def _ledger() -> tuple[Table | None, Sequence[str]]:
 
 
 def _say_ready(address: str) -> None:
-    click.echo(f"Archiver's pages are at {address}; stop them with Ctrl-C.")
+    click.echo(f"Archiver's pages, until Ctrl-C: {address}")
