@@ -76,13 +76,13 @@ def t_975(degrees: int) -> float:
     return _T_975[degrees - 1] if degrees <= len(_T_975) else 1.96 + 2.5 / degrees
 
 
-VALUES_MIN = 6
+VALUES_MIN = 8
 BATCHES_MAX = 10  # of batch means; Schmeiser: few large batches estimate as well as many small ones
 _LAG_1_MAX = 0.9  # a larger autocorrelation of ten batch means cannot be told from 1
 
 
 def relative_half_width(values: Sequence[float], look: int = 0) -> float:
-    """Return the 95% half-width of the mean of a series, relative to the mean; infinite for fewer than six values,
+    """Return the 95% half-width of the mean of a series, relative to the mean; infinite for fewer than eight values,
     which do not show whether they are autocorrelated.
 
     ``values`` are in the order of time, such as session times, and may be autocorrelated. They are divided into at most

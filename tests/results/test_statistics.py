@@ -227,20 +227,20 @@ def test_reading_everything_proves_everything() -> None:
 
 
 def test_the_half_width_of_independent_values_is_students() -> None:
-    values = [10.0, 12.0, 11.0, 9.0, 10.0, 11.0]
-    mean, deviation = 10.5, 1.048809
-    assert relative_half_width(values[:5]) == float("inf")
+    values = [10.0, 12.0, 11.0, 9.0, 10.0, 11.0, 12.0, 9.0]
+    mean, deviation = 10.5, 1.195229
+    assert relative_half_width(values[:7]) == float("inf")
     assert relative_half_width([]) == float("inf")
     assert relative_half_width([5.0] * 30) == 0.0
-    # Their first autocorrelation is 0.25 / 5.5 minus 0.5 / 5.5, plus 1.5 / 6 for the bias: 3 of 5 degrees remain.
-    lag_1 = (-0.75 + 0.75 - 0.75 + 0.75 - 0.25) / 5.5 + 0.25
+    # Their first autocorrelation is -1.75 / 10, plus 1.5 / 8 for the bias: 6 of 7 degrees remain.
+    lag_1 = (-0.75 + 0.75 - 0.75 + 0.75 - 0.25 + 0.75 - 2.25) / 10 + 1.5 / 8
     inflation = (1 + lag_1) / (1 - lag_1)
-    expected = t_quantile(1 - 0.05 * 6 / math.pi**2 / 2, 3) * deviation / math.sqrt(6) * math.sqrt(inflation) / mean
+    expected = t_quantile(1 - 0.05 * 6 / math.pi**2 / 2, 6) * deviation / math.sqrt(8) * math.sqrt(inflation) / mean
     assert relative_half_width(values, look=1) == pytest.approx(expected, rel=1e-6)
 
 
 def test_each_look_has_a_smaller_share_of_the_error() -> None:
-    values = [10.0, 12.0, 11.0, 9.0, 10.5, 11.5]
+    values = [10.0, 12.0, 11.0, 9.0, 10.5, 11.5, 10.0, 11.0]
     widths = [relative_half_width(values, look) for look in (0, 1, 2, 3, 10)]
     assert widths == sorted(widths)
     assert len(set(widths)) == 5

@@ -31,7 +31,7 @@ class MeasuredSpan(NamedTuple):
 class SessionStop:
     """One client: whole sessions after the warm-up, until the mean session time is precise enough.
 
-    The rule looks at the precision when the minimum is reached and there are six sessions, and then whenever the number
+    The rule looks at the precision when the minimum is reached and there are 8 sessions, and then whenever the number
     of sessions has grown by half. ``relative_half_width`` corrects for the number of looks.
     """
 

@@ -133,6 +133,7 @@ def test_a_run_on_another_machines_platform_keeps_what_the_clients_host_was_like
     done = archiver(
         "run", "dr550", "--quick", "--backend", "null", "--set", "object_sizes=8KiB", "--set", "clients=1",
         "--set", "objects_per_session=25", "--set", "stop.seconds_min=300ms", "--set", "stop.seconds_max=300ms",
+        "--tables", "all",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "nothing: the platform is not on this machine" in done.stdout

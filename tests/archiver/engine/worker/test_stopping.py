@@ -41,19 +41,19 @@ def measured(stop: SessionStop) -> float:
 @pytest.mark.parametrize(
     ("rule", "times", "seconds", "settled"),
     [
-        ({}, [9.0, 0.5], 3.0, True),  # one warm-up session, then steady: the minimum of seconds
+        ({}, [9.0, 0.375], 3.0, True),  # one warm-up session, then steady: the minimum of seconds
         ({}, [9.0, 0.25], 3.0, True),
-        ({}, [9.0, 1.0], 6.0, True),  # six sessions, before nothing is known of their autocorrelation
+        ({}, [9.0, 1.0], 8.0, True),  # eight sessions, before nothing is known of their autocorrelation
         ({}, [9.0, 4.0], 12.0, False),  # never fewer than three sessions
         ({}, [9.0, 60.0], 180.0, False),  # not even beyond seconds_max
         ({"sessions_min": 2}, [9.0, 60.0], 120.0, False),
-        ({"warm_up_sessions": 0}, [0.5], 3.0, True),
-        ({"warm_up_sessions": 2}, [9.0, 8.0, 0.5], 3.0, True),
+        ({"warm_up_sessions": 0}, [0.375], 3.0, True),
+        ({"warm_up_sessions": 2}, [9.0, 8.0, 0.375], 3.0, True),
         ({}, [1.0, *[0.5, 1.5] * 20], 10.0, False),  # does not settle: the maximum of seconds
-        ({"precision": 2.0}, [1.0, *[0.5, 1.5] * 20], 6.0, True),
-        ({"precision": 0.66}, [1.0, *[0.5, 1.5] * 20], 8.5, True),  # at the second look, after half as many again
-        ({"warm_up_seconds": 4.0}, [3.0, 2.0, 0.5], 3.0, True),  # two sessions are warm-up
-        ({"warm_up_seconds": 60.0, "bytes_max": 25_000}, [0.5], 3.0, True),  # two, a tenth of the objects
+        ({"precision": 2.0}, [1.0, *[0.5, 1.5] * 20], 8.0, True),
+        ({"precision": 0.5105}, [1.0, *[0.25, 0.75] * 20], 6.0, True),  # at the second look, after half as many again
+        ({"warm_up_seconds": 4.0}, [3.0, 2.0, 0.375], 3.0, True),  # two sessions are warm-up
+        ({"warm_up_seconds": 60.0, "bytes_max": 25_000}, [0.375], 3.0, True),  # two, a tenth of the objects
         ({"bytes_max": 5000}, [1.0, *[0.5, 1.5] * 20], 4.5, False),  # the maximum of bytes
         ({"bytes_max": 1}, [1.0, 2.0], 6.0, False),  # but never before sessions_min
         ({"seconds_max": 3.0}, [1.0, *[0.5, 1.5] * 20], 4.0, False),  # the session that runs is finished
@@ -77,7 +77,7 @@ def test_large_sessions_have_a_minimum_of_their_own(large_session: str, sessions
 
 
 def test_warm_up_sessions_count_for_nothing() -> None:
-    assert measured(sessions_until_stop([60.0, 0.5])) == measured(sessions_until_stop([0.001, 0.5])) == 3.0
+    assert measured(sessions_until_stop([60.0, 0.375])) == measured(sessions_until_stop([0.001, 0.375])) == 3.0
 
 
 def test_the_warm_up_leaves_nine_tenths_of_the_objects() -> None:
