@@ -125,6 +125,6 @@ def test_numbers_of_a_column_end_in_one_place(make_result: Callable[..., Result]
         make_result(objects_per_session=1, settled=False),
         make_result("archive", 16384, 1, position=2),
     ]
-    lines = render_text(build_tables(results)[0]).splitlines()
+    lines = render_text(build_tables(results)[1]).splitlines()
     ends = {line.index("500.00") for line in lines if "500.00" in line}
     assert len(ends) == 1

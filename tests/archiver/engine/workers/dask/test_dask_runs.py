@@ -31,7 +31,7 @@ FAR_SECONDS = 0.05
 
 QUICK = (
     "--quick", "--quiet", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=2",
-    "--set", "stop.seconds_min=300ms",
+    "--set", "stop.seconds_min=600ms",
 )  # fmt: skip
 
 
