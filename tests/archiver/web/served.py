@@ -44,7 +44,7 @@ def started_web(*options: str, stderr: int | None = None) -> Iterator[tuple[subp
     )  # fmt: skip
     assert process.stdout is not None
     try:
-        yield process, process.stdout.readline().partition(" are at ")[2].partition(";")[0]
+        yield process, process.stdout.readline().partition(": ")[2].strip()
     finally:
         process.kill()
         process.wait()
