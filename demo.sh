@@ -14,8 +14,9 @@ echo "3 of 3: comparing the two, and removing what they archived"
 "$archiver" compare "$s3" "$tsm" --tables none --format html --out page >compared.txt
 "$archiver" cleanup "$tsm" >removed.txt
 "$archiver" cleanup "$s3" --bypass-governance >>removed.txt
-"$archiver" report "$s3" --format text --tables none
-cat compared.txt removed.txt
+"$archiver" report "$s3" --format text --tables none | sed '/^$/d; /^report: /d'
+sed '$d' compared.txt # its last line names the page
+cat removed.txt
 echo "The page with both: file://$ARCHIVER_HOME/page/comparison.html"
 echo "Try next (ARCHIVER_HOME=$ARCHIVER_HOME keeps these runs):"
 echo "    $archiver bench --size 8KiB --clients 1,4 --duration 10s"
