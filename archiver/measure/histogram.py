@@ -12,13 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
 from results.model import Latency
 
 HIGHEST_NS = 24 * 3600 * 10**9
-SIGNIFICANT_DIGITS = 3
 # HdrHistogram's layout for three digits: 2048 sub-buckets; each further bucket adds only the upper half.
 _SUB_BUCKETS = 2048
 _HALF = _SUB_BUCKETS // 2
@@ -150,14 +148,6 @@ class Histogram:
         """Return the merged counts as a sparse part."""
         self._merge()
         return HistogramPart(self._indices, self._counts, self.total_ns, self.max_ns)
-
-    def hdr(self) -> HdrHistogram:
-        """Return the same counts as an HdrHistogram, for its log format."""
-        histogram = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
-        part = self.part()
-        for index, count in zip(part.indices.tolist(), part.counts.tolist(), strict=True):
-            histogram.record_value(histogram.get_value_from_index(index), count)
-        return histogram
 
     def latency(self) -> Latency | None:
         """Return mean and percentiles in milliseconds; None for an empty histogram."""

@@ -40,12 +40,12 @@ def hdr_log(database: RunDatabase) -> str:
         text.write(f"Tag={phase.label.replace(',', ';')}{workload}; {quantity},")
         from_seconds = phase.started_at
         log.output_interval_histogram(
-            _histogram(each.indices, each.counts), from_seconds, from_seconds + phase.seconds, _MILLISECOND_NS
+            hdr_histogram(each.indices, each.counts), from_seconds, from_seconds + phase.seconds, _MILLISECOND_NS
         )
     return text.getvalue()
 
 
-def _histogram(indices: bytes, counts: bytes) -> HdrHistogram:
+def hdr_histogram(indices: bytes, counts: bytes) -> HdrHistogram:
     """Return stored counts, little-endian int64, as the library's histogram."""
     histogram = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
     for index, count in zip(np.frombuffer(indices, "<i8").tolist(), np.frombuffer(counts, "<i8").tolist(), strict=True):

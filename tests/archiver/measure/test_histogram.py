@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from archiver.measure.histogram import (
     HIGHEST_NS,
-    SIGNIFICANT_DIGITS,
     Histogram,
     HistogramPart,
     index_of,
     part_of,
     percentiles,
 )
+from results.exports.hdr_log import SIGNIFICANT_DIGITS, hdr_histogram
 from tests.support.examples import share_of
 
 REFERENCE = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
@@ -131,7 +131,8 @@ def test_an_empty_histogram_has_no_latency() -> None:
 def test_percentiles_are_those_that_the_library_takes_of_the_same_counts(lists: list[list[int]]) -> None:
     parts = [part_of(array(values)) for values in lists]
     histogram = merged(parts)
-    library = histogram.hdr()
+    counted = histogram.part()
+    library = hdr_histogram(counted.indices.astype("<i8").tobytes(), counted.counts.astype("<i8").tobytes())
     expected = [
         min(library.get_value_at_percentile(percent), histogram.max_ns) / 1e6 for percent in QUANTITIES.values()
     ]
