@@ -123,29 +123,31 @@ def course_options(command: _Command) -> _Command:
     """Add the options for the course of the load over the years, the limits of a platform, and the costs."""
     for option in (
         click.option("--retrieved", **parsed(parse_share), default="0%", show_default=True,
-                     help="Of the objects kept, retrieved each year; only prices ask for it."),
+                     help="Share of the kept objects that is retrieved each year. Only prices need it."),
         click.option("--prices", type=click.Path(exists=True, dir_okay=False, path_type=Path),
                      help="TOML file of priced parts, or of a cloud's prices."),
-        click.option("--what-if", is_flag=True, help="Also for fewer and more, and where it no longer fits."),
+        click.option("--what-if", is_flag=True, help="Answer for fewer and more, and show where it no longer fits."),
         click.option("--restore", "restore", type=SIZE,
-                     help="What must come back within --restore-within, today  [default: all that is kept; of backups "
-                     "a full one]"),
+                     help="Amount that must be restored within --restore-within, today  [default: everything that is "
+                     "kept; of backups a full one]"),
         click.option("--restore-within", type=DURATION,
-                     help="Time in which all platforms together retrieve --restore."),
+                     help="Time in which all platforms together must restore that amount."),
         click.option("--objects-max", type=POSITIVE, help="Objects that one platform (all its buckets) can hold."),
         click.option("--redundancy", **parsed(parse_redundancy), default="1", show_default=True,
-                     help="Copies, or erasure code, that --usable has to hold. Rates were measured with their cost."),
+                     help="Number of copies, or an erasure code, that the usable capacity must hold. The measured "
+                     "rates already have its cost."),
         click.option("--usable", type=SIZE,
                      help="Usable capacity of one platform  [default: as disclosed with the run]"),
-        click.option("--clients", type=POSITIVE, help="That archive to each platform  [default: the fastest measured]"),
+        click.option("--clients", type=POSITIVE,
+                     help="Clients that archive to each platform  [default: the fastest number that was measured]"),
         click.option("--headroom", **parsed(parse_share), default="20%", show_default=True,
-                     help="Of its time and of its usable capacity, that each platform is to keep free."),
+                     help="Share of its time and of its usable capacity that each platform keeps free."),
         click.option("--growth", **parsed(parse_share), default="0%", show_default=True,
-                     help="Of the load, each year."),
+                     help="Growth of the load each year."),
         click.option("--retention", type=DURATION,
                      help="Lock period, after which objects are removed  [default: nothing is removed]"),
         click.option("--years", type=click.IntRange(1, 100), default=7, show_default=True,
-                     help="For which platforms are bought."),
+                     help="Years for which the platforms are bought."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -163,16 +165,36 @@ def plan() -> None:
 
 
 @plan.command()
-@click.option("--users", type=POSITIVE, required=True, help="Mailboxes.")
-@click.option("--messages", type=POSITIVE, required=True, help="Of each user, each day.")
-@click.option("--mean-size", type=SIZE, required=True, help="Of a message.")
+@click.option("--users", type=POSITIVE, required=True, help="Number of mailboxes.")
+@click.option("--messages", type=POSITIVE, required=True, help="Messages of each user each day.")
+@click.option("--mean-size", type=SIZE, required=True, help="Mean size of a message.")
 @click.option(
-    "--session-per", type=click.Choice(["user", "message"]), default="user", show_default=True, help="Session for each."
+    "--session-per",
+    type=click.Choice(["user", "message"]),
+    default="user",
+    show_default=True,
+    help="What one session archives: the messages of a user, or one message.",
 )
-@click.option("--objects-per-session", type=POSITIVE, help="Messages in a session, whoever they are of.")
-@click.option("--window", type=DURATION, default="8h", show_default=True, help="In which a day's messages go in.")
-@click.option("--discovery-users", type=POSITIVE, default=1, show_default=True, help="Whose messages are retrieved.")
-@click.option("--discovery-messages", type=POSITIVE, help="Of each of them  [default: a day's]")
+@click.option("--objects-per-session", type=POSITIVE, help="Messages in a session, of any users.")
+@click.option(
+    "--window",
+    type=DURATION,
+    default="8h",
+    show_default=True,
+    help="Time in which the messages of a day must be archived.",
+)
+@click.option(
+    "--discovery-users",
+    type=POSITIVE,
+    default=1,
+    show_default=True,
+    help="Users whose messages are retrieved in a discovery.",
+)
+@click.option(
+    "--discovery-messages",
+    type=POSITIVE,
+    help="Messages that are retrieved of each of these users  [default: those of a day]",
+)
 @course_options
 @answer_options
 def mail(**given: Any) -> None:
@@ -186,13 +208,21 @@ def mail(**given: Any) -> None:
 
 
 @plan.command()
-@click.option("--cameras", type=POSITIVE, required=True, help="Streams at the same time.")
-@click.option("--stream-rate", **parsed(parse_stream_rate), help="Of each camera: 0.28MB/s, 2.24Mbit/s.")
-@click.option("--gigabytes-per-hour", type=float, help="The same as GB (10^9 bytes) an hour.")
+@click.option("--cameras", type=POSITIVE, required=True, help="Cameras that record at the same time.")
+@click.option("--stream-rate", **parsed(parse_stream_rate), help="Rate of each camera: 0.28MB/s, 2.24Mbit/s.")
+@click.option("--gigabytes-per-hour", type=float, help="The same rate in GB (10^9 bytes) an hour.")
 @click.option(
-    "--objects-per-session", type=POSITIVE, default=VIDEO_OBJECTS_PER_SESSION, show_default=True, help="When archiving."
+    "--objects-per-session",
+    type=POSITIVE,
+    default=VIDEO_OBJECTS_PER_SESSION,
+    show_default=True,
+    help="Objects in a session that archives.",
 )
-@click.option("--film", type=SIZE, help="Retrieved, one object per session  [default: an hour of one camera]")
+@click.option(
+    "--film",
+    type=SIZE,
+    help="Size of a film that is retrieved, one object per session  [default: an hour of one camera]",
+)
 @course_options
 @answer_options
 def video(**given: Any) -> None:
@@ -208,9 +238,11 @@ def video(**given: Any) -> None:
 
 
 @plan.command()
-@click.option("--size", type=SIZE, required=True, help="Of what is retrieved, all of its objects together.")
+@click.option("--size", type=SIZE, required=True, help="Size of what is retrieved, all of its objects together.")
 @click.option("--parallel", type=POSITIVE, default=1, show_default=True, help="Retrievals of this size at once.")
-@click.option("--objects-per-session", type=POSITIVE, default=1, show_default=True, help="Of a larger stream.")
+@click.option(
+    "--objects-per-session", type=POSITIVE, default=1, show_default=True, help="Objects in a session that retrieves."
+)
 @answer_options
 def retrieve(**given: Any) -> None:
     """Tell how long it takes to get something back.
@@ -226,13 +258,21 @@ def retrieve(**given: Any) -> None:
 
 
 @plan.command()
-@click.option("--objects-per-day", type=POSITIVE, required=True, help="Of all sizes.")
+@click.option("--objects-per-day", type=POSITIVE, required=True, help="Objects of all sizes each day.")
 @click.option(
     "--size-histogram", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True,
-    metavar="FILE", help="Sizes, and the share of the objects that each has.",
+    metavar="FILE", help="CSV file of sizes, and the share of the objects that has each.",
 )  # fmt: skip
-@click.option("--objects-per-session", type=POSITIVE, default=1, show_default=True, help="When archiving.")
-@click.option("--window", type=DURATION, default="8h", show_default=True, help="In which a day's objects go in.")
+@click.option(
+    "--objects-per-session", type=POSITIVE, default=1, show_default=True, help="Objects in a session that archives."
+)
+@click.option(
+    "--window",
+    type=DURATION,
+    default="8h",
+    show_default=True,
+    help="Time in which the objects of a day must be archived.",
+)
 @course_options
 @answer_options
 def size(**given: Any) -> None:
@@ -248,15 +288,23 @@ def size(**given: Any) -> None:
 
 
 @plan.command()
-@click.option("--full", type=SIZE, required=True, help="Bytes of a full backup.")
+@click.option("--full", type=SIZE, required=True, help="Size of a full backup.")
 @click.option("--change", **parsed(parse_share), default="3%", show_default=True,
-              help="Of a full backup, backed up on each other day.")  # fmt: skip
-@click.option("--full-every", type=DURATION, default="7d", show_default=True, help="Days between full backups.")
-@click.option("--object-size", type=SIZE, help="Of the objects that a backup consists of  [default: largest measured]")
+              help="Share of a full backup that is backed up on each day between full backups.")  # fmt: skip
 @click.option(
-    "--objects-per-session", type=POSITIVE, default=1, show_default=True, help="When archiving and restoring."
+    "--full-every", type=DURATION, default="7d", show_default=True, help="Time between full backups, in whole days."
 )
-@click.option("--window", type=DURATION, default="8h", show_default=True, help="In which a full backup goes in.")
+@click.option("--object-size", type=SIZE, help="Size of the objects of a backup  [default: the largest measured]")
+@click.option(
+    "--objects-per-session",
+    type=POSITIVE,
+    default=1,
+    show_default=True,
+    help="Objects in a session, archiving and restoring.",
+)
+@click.option(
+    "--window", type=DURATION, default="8h", show_default=True, help="Time in which a full backup must be archived."
+)
 @course_options
 @answer_options
 def backup(**given: Any) -> None:
