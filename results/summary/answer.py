@@ -21,8 +21,7 @@ from results.summary.numbers import (
 )
 from results.tables.headline import Headline, failed_conditions, in_brackets
 from results.tables.lock_cost import LIFE_CYCLE
-from results.tables.session_fits import session_fits
-from results.tables.session_time import SessionTimeFit
+from results.tables.session_fits import measured_laws
 from results.units import Unit, all_cells
 from results.worm.findings import catalogue_of, checks_sentence
 
@@ -59,10 +58,10 @@ def answer(
         )
     if any(result.application for result in results):
         mark = capacity_mark(results)
-        told = _of_workloads(platform, results, criteria, search)
-        return f"{told}; {mark}." if mark else f"{told}."
-    if run.scenario == "lock-cost" and (told := _of_lock_cost(platform, results)):
-        return told
+        sentence = _of_workloads(platform, results, criteria, search)
+        return f"{sentence}; {mark}." if mark else f"{sentence}."
+    if run.scenario == "lock-cost" and (sentence := _of_lock_cost(platform, results)):
+        return sentence
     return _of_cells(platform, results) or _of_operations(platform, results)
 
 
@@ -75,12 +74,12 @@ def caution(results: Sequence[Result], search: SearchOutcome | None) -> str:
     if worked:
         conditions = failed_conditions(worked)
         return f"Read with care: a workload was {_listed(conditions)}." if conditions else ""
-    told = [
+    failures = [
         f"the {' and the '.join(names)} rate{'s were' if len(names) > 1 else ' was'} {_listed(conditions)}"
         for conditions, names in failed.items()
         if conditions
     ]
-    return f"Read with care: {'; '.join(told)}." if told else ""
+    return f"Read with care: {'; '.join(failures)}." if failures else ""
 
 
 def limits(results: Sequence[Result], search: SearchOutcome | None) -> tuple[str, ...]:
@@ -103,15 +102,14 @@ def batching(results: Sequence[Result]) -> str:
     """Return what batching buys, for archives of the smallest size whose times follow T = a + b n; empty for none."""
     if any(result.application for result in results):
         return ""
-    for fitted in session_fits(results):
-        fit = fitted.fit
-        if fitted.operation == "archive" and fitted.is_measured and isinstance(fit, SessionTimeFit) and fit.law_holds:
-            failed = failed_conditions(result for cell in fitted.cells for result in cell.results)
+    for fitted, fit in measured_laws(results):
+        if fitted.operation == "archive":
             return (
                 f"a session of objects of {format_size(fitted.object_bytes)} takes {fit.setup_ms:.3g} ms to set up and "
                 f"{fit.marginal_ms:.3g} ms for each object (T = a + b n), so sessions of "
                 f"{fit.objects_for_half_the_ceiling_rate:.2g} objects reach half of the "
-                f"{fit.ceiling_objects_per_second:,.0f} objects/s of long ones{in_brackets(failed)}."
+                f"{fit.ceiling_objects_per_second:,.0f} objects/s of long ones"
+                f"{in_brackets(failed_conditions(fitted.results))}."
             )
     return ""
 
@@ -127,9 +125,9 @@ def _of_workloads(
     if search is not None:
         return _of_search(platform, search)
     groups = phase_groups(worked_phases(results, None))
-    told = [_throughput(group, alone=len(groups) == 1) for group in groups[:PHASES_SHOWN_MAX]]
-    more = ", and ran further phases" if len(groups) > len(told) else ""
-    work = f"completed {_listed(told)}{more}" if told else "measured no workload, only phases that make data"
+    rates = [_throughput(group, alone=len(groups) == 1) for group in groups[:PHASES_SHOWN_MAX]]
+    more = ", and ran further phases" if len(groups) > len(rates) else ""
+    work = f"completed {_listed(rates)}{more}" if rates else "measured no workload, only phases that make data"
     if not criteria:
         return f"{platform} {work}"
     missed = sum(not each.passed for each in criteria)
@@ -174,22 +172,22 @@ def _of_cells(platform: str, results: Sequence[Result]) -> str:
     if not best:
         return ""
     cells = all_cells(results)
-    told = " and ".join(_of_peak(peak, cells.values()) for peak in best.values())
+    rates = " and ".join(_of_peak(peak, cells.values()) for peak in best.values())
     first = next(iter(best.values()))
     limit = _limit_of(first.by_objects.cell.results)
     about = limit.replace("limits it", f"limits {'archiving' if first.operation == 'archive' else 'retrieving'}")
-    return f"{platform} {told}; {about}."
+    return f"{platform} {rates}; {about}."
 
 
 def _of_peak(peak: Peak, cells: Iterable[Unit]) -> str:
     """Return ``archives 870 objects/s of 8KiB with 1 client, 1,510 with 4 (100 objects a session)``."""
     headline = peak.by_objects
     key = headline.cell.key
-    alike = sorted(
+    same_objects = sorted(
         (cell for cell in cells if cell.key[:3] == key[:3] and _is_as_reliable(cell, headline)),
         key=lambda cell: cell.key.clients,
     )
-    others = [cell for cell in alike if cell.key.clients != key.clients]
+    others = [cell for cell in same_objects if cell.key.clients != key.clients]
     shown = [headline.cell, *(others[:1] if key.clients > 1 else others[-1:])]
     rates = [
         f"{cell.objects_per_second:,.0f}{' objects/s of ' + format_size(key.object_bytes) if not place else ''} with "
@@ -211,8 +209,8 @@ def _is_as_reliable(cell: Unit, headline: Headline) -> bool:
 def _of_operations(platform: str, results: Sequence[Result]) -> str:
     """Return the rates of a run that neither archived nor retrieved, such as of operations of a lock's life."""
     cells = [cell for cell in all_cells(results).values() if cell.first.operation in LIFE_CYCLE]
-    told = ", ".join(f"{cell.key.operation} {cell.objects_per_second:,.0f}/s" for cell in cells[:3])
-    return f"{platform} performs {told}." if told else f"{platform} completed no operation in the measured time."
+    rates = ", ".join(f"{cell.key.operation} {cell.objects_per_second:,.0f}/s" for cell in cells[:3])
+    return f"{platform} performs {rates}." if rates else f"{platform} completed no operation in the measured time."
 
 
 def _limit_of(results: Sequence[Result]) -> str:

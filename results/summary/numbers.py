@@ -19,8 +19,7 @@ from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.summary.key_figures import peaks, where
 from results.tables.headline import Headline, failed_conditions
 from results.tables.lock_cost import VariantCost, variant_costs
-from results.tables.session_fits import session_fits
-from results.tables.session_time import SessionTimeFit
+from results.tables.session_fits import measured_laws
 from results.tables.stored_times import StoredTimes
 
 NUMBERS_MAX = 6
@@ -158,16 +157,13 @@ def percentile_numbers(
 
 def setup_numbers(results: Sequence[Result], operation: str, object_bytes: int) -> Iterator[KeyNumber]:
     """Yield the set-up time of a session of one client, if its times follow T = a + b n."""
-    for fitted in session_fits(results):
-        fit = fitted.fit
-        same = (fitted.operation, fitted.object_bytes) == (operation, object_bytes)
-        if fitted.is_measured and same and isinstance(fit, SessionTimeFit) and fit.law_holds:
+    for fitted, fit in measured_laws(results):
+        if (fitted.operation, fitted.object_bytes) == (operation, object_bytes):
             bounds = ""
             if fit.low is not None and fit.high is not None:
                 bounds = f"95%: {_number(fit.low.setup_ms)} to {_number(fit.high.setup_ms)}"
-            measured = [result for cell in fitted.cells for result in cell.results]
             conditions = f"{format_size(fitted.object_bytes)}, 1 client"
-            seconds, failed = amounts(measured).seconds_min, failed_conditions(measured)
+            seconds, failed = amounts(fitted.results).seconds_min, failed_conditions(fitted.results)
             name = f"{operation}, set-up of a session"
             yield KeyNumber(name, _number(fit.setup_ms), "ms", bounds, conditions, seconds, failed)
 
@@ -216,8 +212,8 @@ def _of_phases(group: Sequence[WorkedPhase], search: SearchOutcome | None, *, al
     scale = group[0].scale
     at = f", {scale:g} {search.name}" if scale is not None and search is not None else ""
     shown = f"{group[0].subject(alone=alone)}{at}"
-    beside = "" if alone else f"{megabytes} MB/s{f', p99 of a response {slowest} ms' if slowest else ''}"
-    conditions = "; ".join(filter(None, (shown, beside)))
+    further = "" if alone else f"{megabytes} MB/s{f', p99 of a response {slowest} ms' if slowest else ''}"
+    conditions = "; ".join(filter(None, (shown, further)))
     rate = _number(median(phase.objects_per_second for phase in group))
     yield KeyNumber("throughput", rate, "objects/s", "", conditions, seconds, failed)
     if alone:

@@ -42,6 +42,10 @@ class FittedTimes:
         return self.whose != PUBLISHED
 
     @property
+    def results(self) -> list[Result]:
+        return [result for cell in self.cells for result in cell.results]
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """Warnings about the cells, each once."""
         return tuple(dict.fromkeys(doubt for cell in self.cells for doubt in cell.doubts))
@@ -59,6 +63,13 @@ def session_fits(results: Sequence[Result]) -> list[FittedTimes]:
         if published := dr550().rates(operation, size):
             found.append(FittedTimes(operation, size, PUBLISHED, published, {}, (), _fit(published, {})))
     return found
+
+
+def measured_laws(results: Sequence[Result]) -> Iterator[tuple[FittedTimes, SessionTimeFit]]:
+    """Yield the measured session times that follow T = a + b n, with their fits."""
+    for fitted in session_fits(results):
+        if fitted.is_measured and isinstance(fitted.fit, SessionTimeFit) and fitted.fit.law_holds:
+            yield fitted, fitted.fit
 
 
 def session_time_table(results: Sequence[Result]) -> Table:
