@@ -155,11 +155,11 @@ def print_run(database: RunDatabase, tables: Sequence[str] = ()) -> None:
 
     ``tables`` are the names of the tables to print, "all" or "none". Empty: the most important.
     """
-    run, known, results = database.run(), facts(database), database.results()
+    run, known, results, warnings = database.run(), facts(database), database.results(), doubts(database)
     click.echo(f"run {run.id}: {known['scenario']}")
     click.echo(f"on {known['platform']}; lock {known['lock']}")
     click.echo()
-    for line in summary_lines(summary(database, doubts(database)), _WIDTH):
+    for line in summary_lines(summary(database, warnings), _WIDTH):
         click.echo(line)
     for table in _chosen(database, results, tables):
         click.echo()
@@ -168,7 +168,7 @@ def print_run(database: RunDatabase, tables: Sequence[str] = ()) -> None:
         click.echo()
         for label, text in known.items():
             click.echo(f"{label:>13}  {text}")
-        for doubt in doubts(database):
+        for doubt in warnings:
             click.echo(f"doubt: {doubt}")
     click.echo()
     print_left_behind(run.id)

@@ -77,7 +77,7 @@ FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the files  [default: of html, report/ in the last run's]",
+    help="Folder of the files  [default: with html, report/ in the folder of the last run]",
 )
 @tables_option
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as one JSON document.")
@@ -135,7 +135,7 @@ def compare(
             raise UsageError(
                 "--fail-if is about rates, and these runs hold conformance checks; see the exit status of worm"
             )
-        _show_conformance(compare_checks(of_checks), out, file_format, as_json=as_json)
+        _show_conformance(compare_checks(of_checks), out, file_format, as_json=as_json, names=tables)
         return
     comparison = compare_runs([_measured(path) for path in paths], force=force)
     judgements = judge(comparison, wanted)
@@ -160,7 +160,9 @@ def _conformance_runs(paths: Sequence[Path]) -> list[ConformanceRun] | None:
     return found
 
 
-def _show_conformance(compared: ComparedChecks, out: Path | None, file_format: FileFormat, *, as_json: bool) -> None:
+def _show_conformance(
+    compared: ComparedChecks, out: Path | None, file_format: FileFormat, *, as_json: bool, names: Sequence[str]
+) -> None:
     """Print conformance runs side by side, and write their page or Markdown if a folder is given."""
     tables = [table for table in conformance_tables(compared) if table.rows]
     if as_json:
@@ -168,7 +170,7 @@ def _show_conformance(compared: ComparedChecks, out: Path | None, file_format: F
     else:
         for sentence in conformance_sentences(compared):
             _say(sentence)
-        for table in tables:
+        for table in chosen(tables, names or ["all"]):
             click.echo(f"\n{render_text(table, _WIDTH)}", nl=False)
         _say(DISCLAIMER)
     if out is not None:

@@ -105,6 +105,14 @@ def report(
         click.echo(f"{path}: {runs} run{'s' if runs > 1 else ''}")
         return
     assert run is not None
+    if tables and form != "text":
+        raise UsageError("--tables: only --format text prints tables; every other format has all of them")
+    written = {
+        "--out": out, "--prices": prices, "--reference": reference, "--save-reference": save_reference,
+        "--drives": drives,
+    }  # fmt: skip
+    if form == "text" and (given := [name for name, value in written.items() if value is not None]):
+        raise UsageError(f"{', '.join(given)}: --format text prints what run printed; choose another --format")
     price_list = read_prices(prices) if prices is not None else None
     over = read_reference(reference) if reference is not None else None
     with opened(find_run(run)) as database:
@@ -125,8 +133,8 @@ def report(
 def _priced(mixed: WorkloadsShown | None, form: str, prices: PriceList, years: int) -> WorkloadsShown | None:
     """Return the run with its price among the tables of its replays. For any other run, only the page has the price."""
     if mixed is not None and mixed.replay is not None:
-        if form == "json":
-            raise UsageError("--prices: the run's document has what was measured; choose another --format")
+        if form == "json" or form in _EXPORTS:
+            raise UsageError(f"--prices: {form} has what was measured; choose another --format")
         return replace(mixed, replay=priced(mixed.replay, prices, years))
     if form != "html":
         raise UsageError("--prices: only the page has a section on price; add --format html")

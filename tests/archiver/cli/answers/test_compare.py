@@ -61,6 +61,10 @@ def test_conformance_runs_are_compared_and_not_with_rates(home: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     assert f"{runs[0]} refused whatever could lose, alter or unlock a record, in 1 of 170 checks." in done.stdout
     assert "Checks that differ between platforms" in (tmp_path / "comparison.html").read_text()
+    assert "Checks that differ between platforms" in done.stdout
+    without = archiver("compare", *runs, "--tables", "none")
+    assert "in 1 of 170 checks." in without.stdout
+    assert "Checks that differ between platforms" not in without.stdout
     rates = run_id("--backend", "null")
     for arguments, status, words in (
         ((runs[0], rates), 1, "only conformance checks: compare it with other conformance runs"),

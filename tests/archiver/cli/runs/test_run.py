@@ -430,3 +430,10 @@ def test_only_the_tables_asked_for_are_printed(home: Path) -> None:
     assert some.returncode == 0, "a wrong name loses no measurement"
     again = archiver("report", "latest", "--format", "text", "--tables", "limits", "--tables", "latency")
     assert again.stdout == some.stdout, "a report as text is what the run printed"
+    for options, words in (
+        (("--tables", "limits"), "--tables: only --format text prints tables"),
+        (("--format", "text", "--out", "somewhere", "--drives", "4"), "--out, --drives: --format text prints"),
+    ):
+        refused = archiver("report", "latest", *options)
+        assert refused.returncode == 2
+        assert words in refused.stderr
