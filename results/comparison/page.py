@@ -28,6 +28,7 @@ from results.report.contents import Drawing, Section
 from results.report.page import comparison_page
 from results.summary.key_figures import KeyFinding, State
 from results.summary.numbers import KeyNumber, lock_cost_numbers, percentile_numbers, rate_number, setup_numbers
+from results.summary.summary import WARNINGS_MAX
 from results.table import NOT_MEASURED, Column, Table, TableSpec
 from results.tables.headline import Headline, best, failed_conditions
 from results.tables.stored_times import NO_TIMES
@@ -39,7 +40,6 @@ from results.worm.findings import DISCLAIMER, checks_sentence
 PAGE_NAME = "comparison.html"
 _STATES: dict[str, State] = {"better": "good", "worse": "bad", "no difference shown": "plain", "no verdict": "care"}
 _LATENCIES = ("latencies", "responses", "object-times")  # parts of the names of their tables
-_SERIOUS_MAX = 3  # warnings of each platform in the summary
 
 
 def write_comparison_page(folder: Path, comparison: Comparison, judgements: Sequence[Judgement] = ()) -> list[Path]:
@@ -98,10 +98,10 @@ def _findings(comparison: Comparison, judgements: Sequence[Judgement]) -> Iterat
         yield KeyFinding(state, "Condition", sentence)
     for side in comparison.sides:
         doubts = [doubt for run in side.runs for doubt in run.doubts]
-        more = f" (and {len(doubts) - _SERIOUS_MAX} more)" if len(doubts) > _SERIOUS_MAX else ""
+        more = f" (and {len(doubts) - WARNINGS_MAX} more)" if len(doubts) > WARNINGS_MAX else ""
         if doubts:
             yield KeyFinding(
-                "care", f"Warnings: {side.label}", f"{'; '.join(map(_briefly, doubts[:_SERIOUS_MAX]))}{more}"
+                "care", f"Warnings: {side.label}", f"{'; '.join(map(_briefly, doubts[:WARNINGS_MAX]))}{more}"
             )
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from results.figures.log_axes import label_log_axis
-from results.figures.marks import draw_marks, rate_point
+from results.figures.marks import draw_marks, mark_facts, rate_point
 from results.figures.phases import COLOURS, GREY, MARKERS, STYLE
 from results.model import Result
 from results.units import Unit, UnitKey, all_cells, object_sizes, session_lengths
@@ -57,17 +57,8 @@ def overview_figure(results: Sequence[Result]) -> Figure | None:
 
 
 def overview_note(results: Sequence[Result]) -> str:
-    """Return what the marks of the figure mean."""
-    cells = _cells(results).values()
-    return "; ".join(
-        words
-        for words, is_drawn in (
-            ("bars: 95% intervals", any(cell.rate_interval for cell in cells)),
-            ("hollow: unsettled", any(cell.is_unsettled for cell in cells)),
-            ("cross: limited by the client or its host", any(cell.is_limited_by_client for cell in cells)),
-        )
-        if is_drawn
-    )
+    """Return what the marks of the figure mean, in fewer words than below a figure of the full width."""
+    return "; ".join(fact.partition(",")[0] for fact in mark_facts(_cells(results).values()))
 
 
 def _cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
