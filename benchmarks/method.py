@@ -45,7 +45,7 @@ TITLE = "Coverage, bias and the engine's own tail"
 RULE = UntilPrecise(3.0, 10.0, 1 << 60, 0.05, sessions_min=3)
 WINDOW = InWindow(3.0, client_bytes_max=1 << 60, warm_up_seconds=0.5)
 CELLS, CELLS_SMALL = 4_000, 8
-WINDOWS, WINDOWS_SMALL = 1000, 20
+WINDOWS, WINDOWS_SMALL = 4000, 20
 CLIENTS = 4
 VOTES_SECONDS = (0.45, 1.0, 2.5)
 VOTES_SPREAD = 0.3

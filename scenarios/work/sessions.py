@@ -16,7 +16,8 @@ from scenarios.work.base import Archived, MeasuredTime, Work
 from scenarios.work.mix import MAKES_OBJECTS, OperationName
 
 WARM_UP_SHARE = 0.1  # of the sessions for which there are objects, at most
-CLIENT_SESSIONS_MIN = 2  # one ends the warm-up, one is measured
+MEASURED_SESSIONS_MIN = 2  # of each client in a window; a rate from one session of each is too high
+CLIENT_SESSIONS_MIN = 1 + MEASURED_SESSIONS_MIN  # the first one ends the warm-up
 SESSIONS_PER_SECOND_MAX = 5000  # of one client, on any platform: three times what a null S3 responder allows
 
 
@@ -57,8 +58,9 @@ class UntilPrecise:
 class InWindow:
     """Several clients: whole sessions, in a window of ``seconds`` after ``warm_up_seconds``.
 
-    The window ends earlier when the first client has used up its share of ``client_bytes_max``, which is at least two
-    sessions. ``precision``: the 95% half-width of the mean session time, relative, that a settled result has.
+    The window continues until each client has two measured sessions. It ends earlier when the first client has used up
+    its share of ``client_bytes_max``, which is at least three sessions. ``precision``: the 95% half-width of the mean
+    session time, relative, that a settled result has.
     """
 
     seconds: float

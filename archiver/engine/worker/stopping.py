@@ -2,8 +2,8 @@
 
 One idea: every client is measured in whole sessions, because the paper's rate includes the cost of a session. A single
 client continues until its mean session time is precise. Several clients continue for a window of time. Each of them is
-measured from its first session end after the warm-up to its first session end after the window. Such a rate has no bias
-from sessions that the window's edges would cut.
+measured from its first session end after the warm-up to its first session end after the window, for two sessions at
+least. Such a rate has no bias from sessions that the window's edges would cut.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from results.statistics import VALUES_MIN, relative_half_width
-from scenarios.work.sessions import InWindow, UntilPrecise
+from scenarios.work.sessions import MEASURED_SESSIONS_MIN, InWindow, UntilPrecise
 
 NO_END_NS = 2**62
 LOOK_FACTOR = 1.5  # number of sessions at the next look at the precision, relative to this one's
@@ -124,12 +124,13 @@ class SharedWindow:
 
 class WindowStop:
     """One of several clients: whole sessions, from the first session end after the warm-up to the first session end
-    after the window.
+    after the window, and at least ``MEASURED_SESSIONS_MIN``.
     """
 
     def __init__(self, window: SharedWindow) -> None:
         self._window = window
         self._is_measuring = True
+        self._sessions = 0  # measured
         self.measured_from_ns = 0
         self.measured_to_ns = 0  # the last session's end so far
 
@@ -155,7 +156,8 @@ class WindowStop:
                 self.measured_from_ns = self.measured_to_ns = closed_ns
             return
         self.measured_to_ns = closed_ns
-        if closed_ns >= self._window.end_ns:
+        self._sessions += 1
+        if closed_ns >= self._window.end_ns and self._sessions >= MEASURED_SESSIONS_MIN:
             self.client_ended()
 
     def ran_out(self, now_ns: int) -> None:

@@ -165,7 +165,9 @@ def test_each_client_is_measured_between_two_of_its_own_session_ends() -> None:
     assert one.measured == MeasuredSpan(at(0.9), NO_END_NS)
     end_sessions(one, 3.7)
     assert one.measured == MeasuredSpan(at(0.9), at(3.7))
-    end_sessions(other, 2.5, 6.0)
+    end_sessions(other, 2.5, 4.0)
+    assert other.measured == MeasuredSpan(at(2.5), NO_END_NS)  # one session is too few, though the window is over
+    end_sessions(other, 6.0)
     assert other.measured == MeasuredSpan(at(2.5), at(6.0))
     assert one.settled
     assert other.settled
@@ -173,11 +175,11 @@ def test_each_client_is_measured_between_two_of_its_own_session_ends() -> None:
 
 def test_a_client_keeps_up_the_load_until_all_are_measured() -> None:
     one, other = window(2)
-    end_sessions(one, 0.6, 3.6)
+    end_sessions(one, 0.6, 2.6, 3.6)
     assert one.wants_session(at(3.6))
     end_sessions(one, 4.6)
     assert one.measured == MeasuredSpan(at(0.6), at(3.6))  # later sessions are drain
-    end_sessions(other, 0.6, 5.0)
+    end_sessions(other, 0.6, 2.0, 5.0)
     assert not one.wants_session(at(5.0))
     assert not other.wants_session(at(5.0))
 
@@ -186,8 +188,8 @@ def test_sessions_longer_than_the_window_are_measured_whole() -> None:
     (one,) = window(1)
     end_sessions(one, 9.0)
     assert one.wants_session(at(9.0))
-    end_sessions(one, 18.0)
-    assert one.measured == MeasuredSpan(at(9.0), at(18.0))
+    end_sessions(one, 18.0, 27.0)
+    assert one.measured == MeasuredSpan(at(9.0), at(27.0))
 
 
 def test_the_first_client_to_run_out_ends_the_window_for_all() -> None:
@@ -207,10 +209,10 @@ def test_the_first_client_to_run_out_ends_the_window_for_all() -> None:
 
 def test_a_client_that_runs_out_after_its_measured_time_changes_nothing() -> None:
     one, other = window(2)
-    end_sessions(one, 0.6, 3.6)
+    end_sessions(one, 0.6, 2.6, 3.6)
     one.ran_out(at(3.7))
     one.client_ended()
-    end_sessions(other, 0.6, 4.0)
+    end_sessions(other, 0.6, 2.0, 4.0)
     assert one.settled
     assert (one.measured.to_ns, other.measured.to_ns) == (at(3.6), at(4.0))
 
@@ -218,5 +220,5 @@ def test_a_client_that_runs_out_after_its_measured_time_changes_nothing() -> Non
 def test_a_client_that_ends_without_a_measured_session_keeps_no_other_waiting() -> None:
     one, other = window(2)
     one.client_ended()
-    end_sessions(other, 0.6, 3.6)
+    end_sessions(other, 0.6, 2.6, 3.6)
     assert not other.wants_session(at(3.6))
