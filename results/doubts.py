@@ -135,8 +135,8 @@ def _failed(recorded: _Recorded) -> Iterator[str]:
     failed = [result for result in recorded.all_results if result.errors]
     if failed:
         yield (
-            f"{sum(result.errors for result in failed)} operations failed in {len(failed)} {recorded.cells}; they "
-            "count in no rate (see the errors table)"
+            f"{sum(result.errors for result in failed):,} operations failed in {len(failed)} of "
+            f"{len(recorded.all_results)} {recorded.cells}; they count in no rate (see the errors table)"
         )
 
 

@@ -170,6 +170,8 @@ def verdict_sentence(word: str, finished: int, planned: int) -> str:
     """Return a verdict with the number of phases that it is about."""
     if not planned:
         return word
+    if planned == finished == 1:
+        return f"{word}: its one phase is in these numbers"
     return f"{word}: {'all' if finished >= planned else f'{finished:,} of'} {planned:,} phases are in these numbers"
 
 

@@ -1,8 +1,8 @@
 """Headlines: the numbers that represent a run, such as its best rate, and the conditions that they must meet.
 
-A headline is read without its footnotes. It therefore comes from a cell whose rate was settled and steady, that the
-platform limited, and that was measured for at least 3 s. If no cell meets these conditions, the headline is the nearest
-cell's number, and the conditions that it failed are part of the headline.
+A headline is read without its footnotes. It therefore comes from a cell whose rate was settled and steady, in which no
+operation failed, that the platform limited, and that was measured for at least 3 s. If no cell meets these conditions,
+the headline is the nearest cell's number, and the conditions that it failed are part of the headline.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from results.model import TOO_SHORT, Result
 from results.units import Unit
 
 HEADLINE_SECONDS_MIN = 3.0
-NO_CELL = f"no cell is settled, steady, limited by the platform and measured for {HEADLINE_SECONDS_MIN:g} s"
+NO_CELL = (
+    f"no cell is settled, steady, free of errors, limited by the platform and measured for {HEADLINE_SECONDS_MIN:g} s"
+)
 
 _CONDITIONS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
     ("incomplete", lambda result: result.incomplete is not None),
+    ("disturbed by errors", lambda result: result.errors > 0),
     ("unsettled", lambda result: not result.settled),
     ("unsteady", lambda result: result.unsteady is not None),
     ("too short to judge", lambda result: result.steadiness == TOO_SHORT and result.seconds >= HEADLINE_SECONDS_MIN),

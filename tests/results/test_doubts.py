@@ -99,7 +99,7 @@ def test_doubts_about_a_run(
 @pytest.mark.parametrize(
     ("operation", "of_the_result", "doubt"),
     [
-        ("archive", {"errors": 3}, "3 operations failed in 1 cells; they count in no rate"),
+        ("archive", {"errors": 3}, "3 operations failed in 1 of 2 cells; they count in no rate"),
         (
             "archive",
             {"limited_by": "client"},
@@ -182,7 +182,7 @@ def test_cells_are_counted_and_the_first_is_named(doubts_of: Doubts, make_result
         make_result("retrieve", errors=5, limited_by="client", temperature="warm"),
         make_result("retrieve", 65536, temperature="unknown"),
     )
-    assert found[0].startswith("7 operations failed in 2 cells")
+    assert found[0].startswith("7 operations failed in 2 of ")
     assert found[1].startswith("2 of 3 cells were limited by the client (archive 1MiB x 100 first: busiest worker)")
     assert found[2].startswith("not known to be cold (unknown and warm): 2 of ")
     assert len(found) == 3

@@ -104,7 +104,7 @@ def test_the_page_has_its_sections_and_says_the_same(sets: ReplayedSets) -> None
     sections = ["replay", "replay-passed", "replay-connected", "replay-detail", "replay-how", "course"]
     places = [page.index(f'<section id="{name}"') for name in sections]
     assert places == sorted(places)
-    assert f"passed; {MARK}: all 1 phases are in these numbers" in page
+    assert f"passed; {MARK}: its one phase is in these numbers" in page
     assert page.count('id="figure-15-response-share"') == 1
     assert page.count('id="table-replay-summary"') == 1
 

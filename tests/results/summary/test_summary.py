@@ -159,7 +159,7 @@ def test_missed_criteria_are_in_the_answer_and_first_among_the_numbers(
     assert [(each.name, each.value) for each in found.numbers[:3]] == [
         ("throughput", "1,000"), ("throughput", "8.19"), ("p99 of a response", "6"),
     ]  # fmt: skip
-    assert (found.state, found.verdict) == ("bad", "failed: all 1 phases are in these numbers")
+    assert (found.state, found.verdict) == ("bad", "failed: its one phase is in these numbers")
 
 
 def test_phases_of_single_workloads_have_a_number_each(make_run: MakeRun, make_result: MakeResult) -> None:
@@ -221,5 +221,5 @@ def test_the_lines_of_a_terminal_have_everything_within_the_width(make_run: Make
     assert all(each.basis in text for each in found.numbers)
     assert text.count("warning: ") == 4  # three, and the number of the others
     assert f"and {len(found.warnings) - 3} more in the report" in text
-    assert lines[-1] == "verdict: finished with errors: all 1 phases are in these numbers"
+    assert lines[-1] == "verdict: finished with errors: its one phase is in these numbers"
     assert found.warnings[-1] == SHARED_HOST

@@ -38,6 +38,7 @@ def rate(cell: Unit) -> float:
         ({"incomplete": "a worker was lost"}, ("incomplete",)),
         ({"seconds": 3.0}, ()),
         ({"seconds": 2.99}, ("measured for 2.99 s",)),
+        ({"errors": 1}, ("disturbed by errors",)),
         (
             {"seconds": 0.45, "steadiness": "too short to judge", "settled": False},
             ("unsettled", "measured for 0.45 s"),
@@ -71,7 +72,8 @@ def test_the_nearest_cell_fails_the_fewest_conditions_and_was_measured_longest(m
     found = best(cells(several, brief, nearest), rate)
     assert (rate(found.cell), found.failed) == (90.0, ("measured for 2.50 s",))
     assert found.notes == (
-        "no cell is settled, steady, limited by the platform and measured for 3 s; of the nearest: measured for 2.50 s",
+        "no cell is settled, steady, free of errors, limited by the platform and measured for 3 s; of the nearest: "
+        "measured for 2.50 s",
     )
 
 
