@@ -6,7 +6,7 @@ therefore known, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
@@ -302,18 +302,28 @@ class Scenario:
 
 
 def archived_max(phases: Sequence[Phase], there: Mapping[str, int] | None = None) -> Archived:
-    """Upper bound of what these phases archive. ``there``: number of existing objects of each data set.
+    """Upper bound of what these phases archive together; see ``archived_by_phase``."""
+    return _together(archived_by_phase(phases, there))
+
+
+def archived_by_phase(phases: Sequence[Phase], there: Mapping[str, int] | None = None) -> Iterator[Archived]:
+    """Yield the upper bound of what each phase archives. ``there``: number of existing objects of each data set.
 
     Once a phase has filled a data set, its objects exist for all later phases, unless one deletes some of them.
     """
-    objects = size_bytes = 0
     filled = dict(there or {})
-    for workload in (each for phase in phases for each in phase.workloads):
-        data, clients, per_session = workload.data, workload.clients, workload.objects_per_session
-        known = filled.pop(data, None)
-        archived = workload.work.archived_given(known, clients, per_session)
-        left = workload.work.left_there(known, clients, per_session)
-        if data and left is not None:
-            filled[data] = left
-        objects, size_bytes = objects + archived.objects, size_bytes + archived.bytes
-    return Archived(objects, size_bytes)
+    for phase in phases:
+        archived = []
+        for workload in phase.workloads:
+            data, clients, per_session = workload.data, workload.clients, workload.objects_per_session
+            known = filled.pop(data, None)
+            archived.append(workload.work.archived_given(known, clients, per_session))
+            left = workload.work.left_there(known, clients, per_session)
+            if data and left is not None:
+                filled[data] = left
+        yield _together(archived)
+
+
+def _together(several: Iterable[Archived]) -> Archived:
+    amounts = list(several)
+    return Archived(sum(each.objects for each in amounts), sum(each.bytes for each in amounts))

@@ -21,7 +21,7 @@ from archiver.engine.earlier import EarlierObjects, check_first
 from archiver.engine.judging.searching import Search
 from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.offered_rates import OfferedRates
-from archiver.engine.plan import Plan, check_locks, check_space, new_run_id, run_plan
+from archiver.engine.plan import Plan, check_space, new_run_id, run_plan
 from archiver.engine.probing import Prober, probed_max
 from archiver.engine.run import Observer, Run, RunOutcome, SecondPlace
 from archiver.engine.work.replay.library import TraceLibrary
@@ -35,6 +35,7 @@ from archiver.platforms.hosted import HostedStore
 from archiver.values.content import GENERATOR
 from archiver.values.errors import ArchiverError
 from archiver.values.record import Operation
+from archiver.values.retention import check
 from archiver.watch.sampler import ResourceSampler
 from backends.base import HasSecondPlace, Location, RunPlan
 from results.database import FILE_NAME, RunDatabase, RunRecord
@@ -121,8 +122,9 @@ def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | N
     try:
         check_space([run.plan.hosted] if run.plan.hosted is not None else [], size_bytes)
         guards, now = run.plan.options.request.guards, run.plan.backend.server_now
-        check_locks(run.plan.scenario, run.plan.retention, guards, run.archived_bytes + size_bytes, now)
-        rates.check(phases, run.plan.workers_at_once)
+        for each in (run.plan.retention, *run.plan.latest_dates):
+            check(each, guards, run.archived_bytes + size_bytes, now)
+        rates.warnings(phases, run.plan.workers_at_once)
     except ArchiverError as refused:
         return str(refused)
     return None

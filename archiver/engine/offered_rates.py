@@ -38,7 +38,7 @@ class OfferedRates:
     def __init__(self) -> None:
         self._ceilings: dict[Workload, float] = {}
 
-    def check(self, phases: Sequence[Phase], workers: int) -> list[str]:
+    def warnings(self, phases: Sequence[Phase], workers: int) -> list[str]:
         """Return warnings about rates near the ceiling of this many workers. Raises UsageError for rates above it."""
         warnings: dict[str, None] = {}  # ordered, without repetitions
         for phase in phases:

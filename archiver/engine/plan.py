@@ -11,7 +11,7 @@ import secrets
 import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,12 +37,14 @@ from archiver.values.retention import (
     RetentionMode,
     check,
     check_clock,
+    latest_date,
 )
 from archiver.values.sizes import format_bytes, format_duration, format_instant
 from archiver.watch.choosing import WatchedPlatform, WatchOptions, watch_sources
 from archiver.watch.source import Source
 from backends.base import Backend, Capabilities, HasCredentials, RunPlan
-from scenarios.model import Scenario
+from scenarios.model import Scenario, archived_by_phase, archived_max
+from scenarios.work.base import Archived
 from scenarios.work.infrastructure import Infrastructure
 
 SPACE_RESERVE_BYTES = 1 << 30
@@ -76,6 +78,9 @@ class Plan:
     options: RunOptions
     profile: PlatformProfile
     retention: Retention
+    archived_by_phase: tuple[Archived, ...]  # at most; of a search those of its first step
+    last_step_max: Archived  # archived at most by a search's largest step; without a search nothing
+    latest_dates: Mapping[Retention, float | None]  # of every retention of archived objects; None: it sets no date
     probes_max: tuple[int, int]  # (objects, bytes) archived at most before phases, to read their locks back
     run_id: str
     worker_cores: list[int]
@@ -88,8 +93,14 @@ class Plan:
         """Upper bound of (objects, bytes) that the run archives, probe objects included. For a search, the bound of its
         first step.
         """
-        objects, size_bytes = self.scenario.archived_max()
+        objects, size_bytes = self.phases_archive_max
         return objects + self.probes_max[0], size_bytes + self.probes_max[1]
+
+    @property
+    def phases_archive_max(self) -> tuple[int, int]:
+        """Upper bound of (objects, bytes) that the phases archive, without probe objects."""
+        archived = self.archived_by_phase
+        return sum(each.objects for each in archived), sum(each.bytes for each in archived)
 
     @property
     def workers(self) -> int:
@@ -142,11 +153,16 @@ def make_plan(
     check_offered(scenario, backend.name, capabilities, retention)
     check_credentials(scenario, backend, platforms)
     probes = probed_max(scenario.phases, len(profile.endpoints)) if capabilities.stores_content else (0, 0)
+    archived, last_step_max = tuple(archived_by_phase(scenario.phases)), archived_max(scenario.last_step)
+    retentions, guards, server_now = scenario.retentions(retention), options.request.guards, backend.server_now
     if any(scenario.does(each) for each in LOCKING):  # otherwise nothing is locked
         accepted = options.request.accepts_server_clock
         check_clock(profile.server_clock_offset_seconds, now_seconds(), accepted=accepted)
-        locked_bytes = (scenario.archived_max()[1] + probes[1]) * platforms + locked_before_bytes
-        check_locks(scenario, retention, options.request.guards, locked_bytes, backend.server_now)
+        locked_bytes = (sum(each.bytes for each in archived) + probes[1]) * platforms + locked_before_bytes
+        for each in (retention, *retentions):
+            check(each, guards, locked_bytes, server_now)
+        if scenario.uses_lock(Lock.BUCKET_DEFAULT):
+            _check_rule(scenario.name, retention, guards)
     cores = cores_here(shares_host=profile.shares_host and options.cluster is None)
     if options.cluster is None:
         clients = max((phase.clients for phase in scenario.phases), default=0)
@@ -170,6 +186,9 @@ def make_plan(
         options=options,
         profile=profile,
         retention=retention,
+        archived_by_phase=archived,
+        last_step_max=last_step_max,
+        latest_dates={each: latest_date(each, guards, server_now) for each in retentions},
         probes_max=probes,
         run_id=run_id,
         worker_cores=cores.workers,
@@ -220,26 +239,17 @@ def _workers(options: RunOptions, scenario: Scenario, cores: Sequence[int]) -> i
     return min(wanted, max((phase.workers_max for phase in scenario.phases), default=wanted))
 
 
-def check_locks(scenario: Scenario, retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:
-    """Refuse a run that would lock any object too long, too many bytes, or permanently; see ``check``."""
-    check(retention, guards, locked_bytes, server_now)
-    if scenario.uses_lock(Lock.BUCKET_DEFAULT):
-        _check_rule(scenario, retention, guards)
-    for each in scenario.retentions(retention):
-        check(each, guards, locked_bytes, server_now)
-
-
-def _check_rule(scenario: Scenario, retention: Retention, guards: Guards) -> None:
+def _check_rule(scenario: str, retention: Retention, guards: Guards) -> None:
     """Check the bucket's default retention rule. It counts in days, and sets the dates if no consent bounds them."""
     leave_out = "leave lock bucket-default out: --set archive.locks=none,header,separate,header-and-hold"
     if retention.mode is RetentionMode.COMPLIANCE:
         raise SafetyRefused(
-            f"{scenario.name}: a bucket's own rule makes dates that --accept-locked-until cannot bound, so it is not "
+            f"{scenario}: a bucket's own rule makes dates that --accept-locked-until cannot bound, so it is not "
             f"used in mode COMPLIANCE; {leave_out}"
         )
     if guards.max_retain_seconds < BUCKET_DEFAULT_SECONDS:
         raise SafetyRefused(
-            f"{scenario.name}: a bucket's own rule counts in days, so what it locks stays for "
+            f"{scenario}: a bucket's own rule counts in days, so what it locks stays for "
             f"{format_duration(BUCKET_DEFAULT_SECONDS)}, longer than --max-retain "
             f"{format_duration(guards.max_retain_seconds)}; allow it with --max-retain 25h, or {leave_out}"
         )
@@ -302,7 +312,7 @@ def make_plans(
     for plan in plans:
         _check_existing_place(plan)
     check_space([plan.hosted for plan in plans if plan.hosted is not None], max(p.archived_max[1] for p in plans))
-    warnings = OfferedRates().check(scenario.phases, min(plan.workers_at_once for plan in plans))
+    warnings = OfferedRates().warnings(scenario.phases, min(plan.workers_at_once for plan in plans))
     return plans, [*warnings, *(warning for plan in plans for warning in port_warnings(plan))]
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from archiver.engine.plan import Plan
-from archiver.values.retention import BUCKET_DEFAULT_SECONDS, CLOCK_OFFSET_SECONDS_MAX, Lock, RetentionMode, latest_date
+from archiver.values.retention import BUCKET_DEFAULT_SECONDS, CLOCK_OFFSET_SECONDS_MAX, Lock, RetentionMode
 from archiver.values.sizes import format_bytes, format_duration, format_instant
-from scenarios.model import Phase, Scenario, SearchRange, Workload, archived_max
+from scenarios.model import Phase, Scenario, SearchRange, Workload
+from scenarios.work.base import Archived
 from scenarios.work.infrastructure import Infrastructure
 from scenarios.work.mix import Arrivals, Mix
 from scenarios.work.replay import Replay
@@ -20,8 +21,9 @@ SET_UP_SECONDS = 0.5  # of a phase, before its clients begin; 0.2 to 0.6 s on th
 LABELS_SHOWN = 3
 
 
-def plan_lines(scenario: Scenario) -> Iterator[str]:
+def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the phases and the amounts of their work, for phases with a mix also their workloads."""
+    scenario = plan.scenario
     count = len(scenario.phases)
     phases = f"{count} phase{'s' if count > 1 else ''}"
     search = scenario.search
@@ -34,7 +36,7 @@ def plan_lines(scenario: Scenario) -> Iterator[str]:
             f"{scenario.title}: a search of {search.name} from {search.first} to {search.last} by {search.step}, with "
             f"{search.repeat} trials at the edge; the first step has {phases}"
         )
-    yield from _phase_lines(scenario)
+    yield from _phase_lines(scenario.phases, plan.archived_by_phase)
 
 
 def duration_lines(scenario: Scenario, platforms: int) -> Iterator[str]:
@@ -70,9 +72,9 @@ def announcement(plan: Plan, platforms: int = 1) -> list[str]:
     if earlier is not None:
         return [f"archives and locks nothing; reads {earlier.objects:,} objects that {earlier.run} archived"]
     lines: list[str] = []
-    objects, size_bytes = scenario.archived_max()
+    objects, size_bytes = plan.phases_archive_max
     if scenario.search is not None:
-        lines += _step_lines(scenario, scenario.search)
+        lines += _step_lines(scenario.search, (objects, size_bytes), plan.last_step_max)
     else:
         each = f" on each of {platforms} platforms" if platforms > 1 else ""
         lines.append(f"archives at most {objects:,} objects, {format_bytes(size_bytes)}{each}")
@@ -87,14 +89,8 @@ def announcement(plan: Plan, platforms: int = 1) -> list[str]:
 
 def _lock_lines(plan: Plan) -> Iterator[str]:
     """Yield how the objects of a run are locked, and the latest end of the locks by the platform's clock."""
-    scenario, retention, guards, now = (
-        plan.scenario,
-        plan.retention,
-        plan.options.request.guards,
-        plan.backend.server_now,
-    )
-    kinds = scenario.retentions(retention)
-    dates = [date for kind in kinds if (date := latest_date(kind, guards, now)) is not None]
+    scenario, retention, kinds = plan.scenario, plan.retention, plan.latest_dates
+    dates = [date for date in kinds.values() if date is not None]
     if dates:
         which = "them" if len(dates) == len(kinds) else "some of them"
         how = f"in mode {retention.mode.value}"
@@ -115,21 +111,18 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
         yield "locks nothing"
 
 
-def _step_lines(scenario: Scenario, search: SearchRange) -> Iterator[str]:
-    """Yield how much a search's first and its largest step archive."""
-    for scale, phases in {search.first: scenario.phases, search.last: scenario.last_step}.items():
-        objects, size_bytes = archived_max(phases)
+def _step_lines(search: SearchRange, first: tuple[int, int], last: tuple[int, int]) -> Iterator[str]:
+    """Yield how many objects and bytes a search's first and its largest step archive."""
+    for scale, (objects, size_bytes) in {search.first: first, search.last: last}.items():
         yield f"a step at {scale} {search.name} archives at most {objects:,} objects, {format_bytes(size_bytes)}"
     yield "what goes beyond the disk or --max-locked-bytes, all steps together, is not tried"
 
 
-def _phase_lines(scenario: Scenario) -> Iterator[str]:
+def _phase_lines(phases: Sequence[Phase], archived: Sequence[Archived]) -> Iterator[str]:
     """Yield each phase and, if they differ from those of the same phase before, its workloads."""
     rows: list[tuple[str, int, int]] = []
     said: dict[str, list[str]] = {}
-    for index, phase in enumerate(scenario.phases):
-        before, until = (archived_max(scenario.phases[:end]) for end in (index, index + 1))
-        objects, size_bytes = until.objects - before.objects, until.bytes - before.bytes
+    for phase, (objects, size_bytes) in zip(phases, archived, strict=True):
         groups = _groups(phase)
         if not groups:  # the label contains its workloads; reads are limited, too
             objects = sum(workload.objects_max for workload in phase.workloads)

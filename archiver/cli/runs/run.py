@@ -389,7 +389,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
         announced = announcement(plans[0], platforms)
         if dry:
             times = duration_lines(scenario, platforms)
-            for line in (*plan_lines(scenario), *announced, *times, *(f"warning: {each}" for each in warnings)):
+            for line in (*plan_lines(plans[0]), *announced, *times, *(f"warning: {each}" for each in warnings)):
                 click.echo(line)
             sys.exit(0)
         if say:

@@ -72,32 +72,32 @@ def test_a_million_a_second_is_refused_before_anything_is_touched(tmp_path: Path
 
 
 def test_what_is_near_is_warned_of_and_what_is_below_is_not(measured: list[Workload]) -> None:
-    assert OfferedRates().check([phase_of(loop("web", 70))], workers=1) == []
-    assert OfferedRates().check([phase_of(loop("web", 71))], workers=1) == [
+    assert OfferedRates().warnings([phase_of(loop("web", 70))], workers=1) == []
+    assert OfferedRates().warnings([phase_of(loop("web", 71))], workers=1) == [
         "night: workload 'web' (71 sessions/s of 100) asks for 71% of the sessions that 1 worker of this client can "
         "carry out even where nothing has to be done for a session: they may come late"
     ]
     with pytest.raises(UsageError, match=r"'web' \(101 sessions/s of 100\) asks for 1.01 times"):
-        OfferedRates().check([phase_of(loop("web", 101))], workers=1)
+        OfferedRates().warnings([phase_of(loop("web", 101))], workers=1)
 
 
 def test_open_loops_of_one_time_count_together(measured: list[Workload]) -> None:
     web, mail = loop("web", 60), loop("mail", 60)
     with pytest.raises(UsageError, match=r"'web' \(60 .* and workload 'mail' \(60 .* ask for 1.2 times"):
-        OfferedRates().check([phase_of(web, mail)], workers=1)
+        OfferedRates().warnings([phase_of(web, mail)], workers=1)
     later = loop("mail", 60, begins_seconds=10.0)
     after = loop("mail", 60, after="web")
     never_known = loop("mail", 60, after="copy")
     copy = Workload("copy", replace(READ, keys="each-once", seconds=None), clients=8)
     for phase in (phase_of(web, later), phase_of(web, after), phase_of(web, copy, never_known)):
-        assert OfferedRates().check([phase], workers=1) == []
-    assert OfferedRates().check([phase_of(web), phase_of(mail)], workers=1) == []
+        assert OfferedRates().warnings([phase], workers=1) == []
+    assert OfferedRates().warnings([phase_of(web), phase_of(mail)], workers=1) == []
 
 
 def test_a_client_is_in_one_worker(measured: list[Workload]) -> None:
-    assert OfferedRates().check([phase_of(loop("web", 250))], workers=4) == []
+    assert OfferedRates().warnings([phase_of(loop("web", 250))], workers=4) == []
     with pytest.raises(UsageError, match="of 200"):
-        OfferedRates().check([phase_of(loop("web", 250, clients=2))], workers=4)
+        OfferedRates().warnings([phase_of(loop("web", 250, clients=2))], workers=4)
 
 
 @pytest.mark.parametrize(
@@ -110,22 +110,22 @@ def test_a_client_is_in_one_worker(measured: list[Workload]) -> None:
 )
 def test_the_busiest_time_counts(measured: list[Workload], arrivals: Arrivals, rate: int) -> None:
     with pytest.raises(UsageError, match=f"{rate} sessions/s of 100"):
-        OfferedRates().check([phase_of(loop("web", 0, arrivals=arrivals))], workers=1)
+        OfferedRates().warnings([phase_of(loop("web", 0, arrivals=arrivals))], workers=1)
 
 
 def test_every_kind_of_session_is_measured_once(measured: list[Workload]) -> None:
     tiles = [phase_of(*(replace(loop(f"tile {i} web", 5, data=f"tile {i} web"), copy=i) for i in (1, 2, 3)))] * 2
     other = loop("large", 5, sizes=Sizes.constant(1 << 20))
     rates = OfferedRates()
-    rates.check([*tiles, phase_of(other)], workers=1)
-    rates.check(tiles, workers=1)
+    rates.warnings([*tiles, phase_of(other)], workers=1)
+    rates.warnings(tiles, workers=1)
     assert len(measured) == 2
 
 
 def test_a_scenario_without_open_loops_costs_nothing(measured: list[Workload]) -> None:
-    assert OfferedRates().check(read_scenario("dr550").phases, workers=1) == []
+    assert OfferedRates().warnings(read_scenario("dr550").phases, workers=1) == []
     closed = Workload("pages", READ, clients=8)
-    assert OfferedRates().check([phase_of(closed)], workers=1) == []
+    assert OfferedRates().warnings([phase_of(closed)], workers=1) == []
     assert measured == []
 
 
