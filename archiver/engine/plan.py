@@ -145,24 +145,26 @@ def make_plan(
     retention = earlier.retention if earlier is not None else backend.retention_for(options.request.retention)
     if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
+    check_credentials(scenario, backend, platforms)
+    check_offered(scenario, backend.name, capabilities, retention)
     for workload in scenario.workloads:
         if isinstance(workload.work, Infrastructure):
             refused = refusal(workload.work, backend, locks=retention.mode is not RetentionMode.NONE)
             if refused is not None:
                 raise UsageError(f"{scenario.name}: {refused}")
-    check_offered(scenario, backend.name, capabilities, retention)
-    check_credentials(scenario, backend, platforms)
     probes = probed_max(scenario.phases, len(profile.endpoints)) if capabilities.stores_content else (0, 0)
     archived, last_step_max = tuple(archived_by_phase(scenario.phases)), archived_max(scenario.last_step)
-    retentions, guards, server_now = scenario.retentions(retention), options.request.guards, backend.server_now
+    retentions, uses_rule = scenario.retentions(retention), scenario.uses_lock(Lock.BUCKET_DEFAULT)
+    guards, server_now = options.request.guards, backend.server_now
     if any(scenario.does(each) for each in LOCKING):  # otherwise nothing is locked
         accepted = options.request.accepts_server_clock
         check_clock(profile.server_clock_offset_seconds, now_seconds(), accepted=accepted)
         locked_bytes = (sum(each.bytes for each in archived) + probes[1]) * platforms + locked_before_bytes
+        if uses_rule:
+            _check_rule(scenario.name, retention, guards)
         for each in (retention, *retentions):
             check(each, guards, locked_bytes, server_now)
-        if scenario.uses_lock(Lock.BUCKET_DEFAULT):
-            _check_rule(scenario.name, retention, guards)
+    latest_dates = {each: latest_date(each, guards, server_now) for each in retentions}
     cores = cores_here(shares_host=profile.shares_host and options.cluster is None)
     if options.cluster is None:
         clients = max((phase.clients for phase in scenario.phases), default=0)
@@ -188,7 +190,7 @@ def make_plan(
         retention=retention,
         archived_by_phase=archived,
         last_step_max=last_step_max,
-        latest_dates={each: latest_date(each, guards, server_now) for each in retentions},
+        latest_dates=latest_dates,
         probes_max=probes,
         run_id=run_id,
         worker_cores=cores.workers,
