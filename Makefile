@@ -63,7 +63,7 @@ docs: $(VENV)/installed ## write the reference pages anew, and build docs/ as a 
 lock: ## write requirements-dev.lock anew: the newest versions that setup.cfg allows
 	rm -rf build/lock
 	$(PYTHON) -m venv build/lock
-	build/lock/bin/pip install --quiet --disable-pip-version-check '.[dask,docs,test,traces]'
+	build/lock/bin/pip install --quiet --disable-pip-version-check '.[dask,docs,test,timestamps,traces]'
 	sed -n '/^#/p' requirements-dev.lock >build/lock/new
 	build/lock/bin/pip freeze --all --exclude pip --exclude archiver-worm >>build/lock/new
 	mv build/lock/new requirements-dev.lock

@@ -105,6 +105,8 @@ def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("ceph.toml").write_text((ROOT / "archiver/watch/node_exporter.toml").read_text())
     Path("minio.token").write_text("token")
+    for name in ("alice.pub", "id_ed25519", "root.pem"):
+        Path(name).write_text("")
     Path("array.toml").write_text("")
     Path("cloud.toml").write_text("")
     Path("sizes.csv").write_text("")

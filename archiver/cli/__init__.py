@@ -26,7 +26,13 @@ _MODULES = {
 COMMANDS = tuple(_MODULES)
 
 # Packages that are not installed with the rest, and the extra of setup.cfg that has each.
-_EXTRAS = {"pyarrow": "traces", "dask": "dask", "distributed": "dask"}
+_EXTRAS = {
+    "pyarrow": "traces",
+    "dask": "dask",
+    "distributed": "dask",
+    "rfc3161_client": "timestamps",
+    "cryptography": "timestamps",
+}
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

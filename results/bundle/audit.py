@@ -1,7 +1,8 @@
 """The audit bundle: a ZIP of a run's database, the files that follow from it, and a manifest with their hashes.
 
 manifest.json names every other file with its length and SHA-256 in a canonical form. The SHA-256 of manifest.json
-therefore identifies all contents. It is the published value, and any program can compute it again.
+therefore identifies all contents. It is the published value, and any program can compute it again. Only a signature and
+a timestamp of the manifest are next to it without an entry, because they are made from it.
 
 The maker of a bundle may be hostile to its reader. The reader therefore writes no file under a name from it, bounds
 every length before reading, and reads at most that length.
@@ -14,7 +15,7 @@ import re
 import shutil
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -25,9 +26,13 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import msgspec
 
 from archiver.values.errors import ResultsError
+from results.bundle import attestations
+from results.bundle.attestations import Attestations
 
 FORMAT = "archiver-audit-bundle-1"
 MANIFEST = "manifest.json"
+SIGNATURE = f"{MANIFEST}.sig"  # in OpenSSH's armoured form
+TIMESTAMP = f"{MANIFEST}.tsr"  # a TimeStampResp of RFC 3161
 DATABASE = "run.db"
 TRACES = "traces/"
 BEGINS_WITH = b"PK"
@@ -75,10 +80,12 @@ class ReadBundle:
     run: str = ""
     documents: Mapping[str, bytes] = field(default_factory=dict)  # all files except the database and traces
     traces: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256
+    manifest: bytes = b""
+    attested: Attestations = field(default_factory=Attestations)  # not checked
 
     @property
     def files(self) -> int:
-        """The number of files, without the manifest."""
+        """The number of files in the manifest."""
         return len(self.documents) + len(self.traces) + 1
 
 
@@ -88,19 +95,30 @@ def sha256_of(content: bytes | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
-def write_audit_bundle(path: Path, run: str, contents: Mapping[str, bytes | Path]) -> str:
+def write_audit_bundle(
+    path: Path,
+    run: str,
+    contents: Mapping[str, bytes | Path],
+    attest: Callable[[bytes], Attestations] = attestations.attest,
+) -> str:
     """Write the contents by name, never over another file, and return the SHA-256 that identifies them.
 
-    The same contents give the same bytes. Raises ResultsError.
+    ``attest`` makes the attestations of the manifest, none by default. The same contents without attestations give the
+    same bytes. Raises ResultsError.
     """
     entries = []
     for name, content in sorted(contents.items()):
         length = content.stat().st_size if isinstance(content, Path) else len(content)
         entries.append(FileEntry(name=name, bytes=length, sha256=sha256_of(content)))
     manifest = Manifest(format=FORMAT, run=run, files=tuple(entries)).text()
+    attested = attest(manifest)
     try:
         with path.open("xb") as file, ZipFile(file, "w") as bundle:
             _add(bundle, MANIFEST, manifest)
+            if attested.signature is not None:
+                _add(bundle, SIGNATURE, attested.signature)
+            if attested.timestamp is not None:
+                _add(bundle, TIMESTAMP, attested.timestamp)
             for name, content in sorted(contents.items()):
                 _add(bundle, name, content)
     except FileExistsError as there:
@@ -162,6 +180,8 @@ def _misshapen(found: list[ZipInfo]) -> Iterator[str]:
 def _bytes_max(name: str) -> int:
     if name.startswith(TRACES):
         return BYTES_MAX
+    if name in (SIGNATURE, TIMESTAMP):
+        return attestations.BYTES_MAX
     return DATABASE_BYTES_MAX if name == DATABASE else DOCUMENT_BYTES_MAX
 
 
@@ -179,8 +199,9 @@ def _read(bundle: ZipFile, folder: Path) -> ReadBundle:
     listed = [entry.name for entry in manifest.files]
     if manifest.text() != text or listed != sorted(set(listed)):
         return ReadBundle((f"{MANIFEST} was changed: it is not in the form in which it is written",))
-    wrong = [f"{name} is missing" for name in listed if name not in names or name == MANIFEST]
-    wrong += [f"{name} is not in the manifest" for name in sorted(names - set(listed) - {MANIFEST})]
+    unlisted = {MANIFEST, SIGNATURE, TIMESTAMP}
+    wrong = [f"{name} is missing" for name in listed if name not in names or name in unlisted]
+    wrong += [f"{name} is not in the manifest" for name in sorted(names - set(listed) - unlisted)]
     documents, traces = {}, {}
     for entry in manifest.files:
         if entry.name not in names:
@@ -199,7 +220,9 @@ def _read(bundle: ZipFile, folder: Path) -> ReadBundle:
                 traces[entry.name] = entry.sha256
     if DATABASE not in listed:
         wrong.append(f"{DATABASE} is missing")
-    return ReadBundle(tuple(wrong), hashlib.sha256(text).hexdigest(), manifest.run, documents, traces)
+    attested = Attestations(*(bundle.read(name) if name in names else None for name in (SIGNATURE, TIMESTAMP)))
+    sha256 = hashlib.sha256(text).hexdigest()
+    return ReadBundle(tuple(wrong), sha256, manifest.run, documents, traces, text, attested)
 
 
 def _is_as_listed(bundle: ZipFile, entry: FileEntry, copy: IO[bytes] | None) -> bool:

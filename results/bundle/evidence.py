@@ -1,20 +1,22 @@
 """Evidence: one JSON file with every observation of a conformance run, and the hash of each part.
 
 A recipient can check years later, without this project, that nothing in it was changed. The manifest names every part
-with its SHA-256. The evidence's own hash is of the manifest alone.
+with its SHA-256. The evidence's own hash is of the manifest alone, and so are a signature and a timestamp.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from archiver.values.errors import ResultsError
 from archiver.values.platform import PlatformProfile
+from results.bundle.attestations import Attestations
 from results.database import RunDatabase
 from results.worm.findings import DISCLAIMER, worm_document
 
@@ -42,6 +44,34 @@ def make_evidence(database: RunDatabase) -> dict[str, Any]:
         "manifest": manifest,
         "parts": parts,
     }
+
+
+def attested(evidence: Mapping[str, Any], attest: Callable[[bytes], Attestations]) -> dict[str, Any]:
+    """Return the evidence with the attestations that ``attest`` makes of its manifest."""
+    made = attest(manifest_text(evidence))
+    found = dict(evidence)
+    if made.signature is not None:
+        found["signature"] = made.signature.decode()
+    if made.timestamp is not None:
+        found["timestamp"] = base64.b64encode(made.timestamp).decode()
+    return found
+
+
+def attestations_of(evidence: Mapping[str, Any]) -> Attestations:
+    """Return the attestations in an evidence, not checked. Raises ResultsError for unreadable ones."""
+    signature, timestamp = evidence.get("signature"), evidence.get("timestamp")
+    try:
+        return Attestations(
+            None if signature is None else signature.encode(),
+            None if timestamp is None else base64.b64decode(timestamp, validate=True),
+        )
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ResultsError(f"its signature or timestamp is unreadable: {error}") from error
+
+
+def manifest_text(evidence: Mapping[str, Any]) -> bytes:
+    """Return the bytes that the evidence's hash, signature and timestamp cover."""
+    return _canonical(evidence["manifest"])
 
 
 def evidence_text(evidence: Mapping[str, Any]) -> str:
@@ -112,9 +142,9 @@ def _named(name: str, version: str | None) -> str:
 
 
 def _hash_of(value: Any) -> str:
-    """Return the SHA-256 of the value's JSON with sorted keys and no spaces.
+    return hashlib.sha256(_canonical(value)).hexdigest()
 
-    RFC 8785 orders these values in the same way.
-    """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+
+def _canonical(value: Any) -> bytes:
+    """Return the value's JSON with sorted keys and no spaces. RFC 8785 orders these values in the same way."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

@@ -20,6 +20,7 @@ from archiver.cli.output import document, facts
 from archiver.engine.judging.rejudging import Recorded, what_does_not_follow
 from archiver.values import version
 from archiver.values.errors import ResultsError, UsageError
+from results.bundle.attestations import Attestations, Trusted, attest, check_attestations
 from results.bundle.audit import DATABASE, ReadBundle, read_audit_bundle, sha256_of, write_audit_bundle
 from results.bundle.contents import (
     PRICES,
@@ -44,6 +45,7 @@ EVIDENCE = "evidence.json"
 NEVER_CONFIRMED = (
     "that the platform and the machine were what they are said to be",
     "that this was the only run, and not the best of many",
+    "that the measurement was honest: a signature proves who vouches for it, a timestamp when it existed",
 )
 _NAMED_MAX = 10  # of the differing fields of two documents
 _TOLERANCE = 1e-9  # another processor or library may round the last digit differently
@@ -59,6 +61,7 @@ class Verification:
     wrong: tuple[str, ...]
     confirmed: tuple[str, ...]
     left_out: str = ""  # why nothing was made again; empty: everything was
+    not_checked: tuple[str, ...] = ()  # attestations, because the reader trusts nobody for them
 
 
 def make_audit_bundle(
@@ -68,12 +71,14 @@ def make_audit_bundle(
     evidence: bytes | None = None,
     prices: Path | None = None,
     traces: Sequence[Path] = (),
+    attest: Callable[[bytes], Attestations] = attest,
 ) -> Verification:
     """Write the bundle of a run that ended, never over another file.
 
     ``evidence`` is of a conformance run on the same platform. ``prices`` is a price file. ``traces`` are files that the
-    run replayed. Raises UsageError for files that do not belong to this run. Raises ResultsError if the run has nothing
-    to confirm, or if its database contradicts itself.
+    run replayed. ``attest`` makes the attestations of the manifest, none by default. Raises UsageError for files that
+    do not belong to this run. Raises ResultsError if the run has nothing to confirm, or if its database contradicts
+    itself.
     """
     run = database.run()
     if run.verdict is None:
@@ -98,27 +103,34 @@ def make_audit_bundle(
             texts = {name: content for name, content in given.items() if isinstance(content, bytes)}
             hashes = {name: sha256_of(content) for name, content in given.items() if isinstance(content, Path)}
             made = _follows(copied, texts, hashes)
-        write_audit_bundle(out, run.id, {DATABASE: copy, **given, **made})
-    verification = verify_audit_bundle(out)
+        write_audit_bundle(out, run.id, {DATABASE: copy, **given, **made}, attest)
+    verification = verify_audit_bundle(out, Trusted())
     if verification.wrong:
         out.unlink()
         raise ResultsError(f"{run.id}: would not be confirmed, so no bundle was made: {'; '.join(verification.wrong)}")
     return verification
 
 
-def verify_audit_bundle(path: Path) -> Verification:
-    """Compare every file with the manifest, then make everything again that follows from the database."""
+def verify_audit_bundle(path: Path, trusted: Trusted) -> Verification:
+    """Compare every file with the manifest, then make everything again that follows from the database.
+
+    ``trusted`` has what the attestations of the manifest are checked with. Raises UsageError if that is unreadable.
+    """
     with tempfile.TemporaryDirectory() as folder:
         read, database = read_audit_bundle(path, Path(folder)), Path(folder) / DATABASE
         if read.wrong:
             return Verification(read.sha256, read.run, read.files, read.wrong, ())
-        confirmed = ["every file is as the manifest names it, and there is no other"]
+        attested = check_attestations(read.manifest, read.attested, trusted)
+        wrong = [*attested.wrong]
+        confirmed = ["every file is as the manifest names it, and there is no other", *attested.confirmed]
         left_out = _other_version(read, database)
-        wrong: list[str] = []
         if not left_out:
-            wrong, found = _made_again(read, database)
+            contradictions, found = _made_again(read, database)
+            wrong += contradictions
             confirmed += found
-        return Verification(read.sha256, read.run, read.files, tuple(wrong), tuple(confirmed), left_out)
+        return Verification(
+            read.sha256, read.run, read.files, tuple(wrong), tuple(confirmed), left_out, attested.not_checked
+        )
 
 
 def _sha256_of_replayed(trace: Path, replayed: frozenset[str]) -> str:

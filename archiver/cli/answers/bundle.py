@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from archiver.machine.home import find_run
 from archiver.values.errors import ResultsError, UsageError
 from archiver.values.sizes import format_bytes
 from results.bundle import audit, evidence
+from results.bundle.attestations import Attestations, Trusted, attest, check_attestations
 from results.contract import json_text
 from results.database import RunDatabase
 from results.opened import opened
@@ -49,7 +51,28 @@ def bundle() -> None:
     multiple=True,
     help="ZIP: a trace that the run replayed, itself. Repeatable; without it the trace is named by its SHA-256.",
 )
-def make_command(run: str, out: Path, worm: str | None, prices: Path | None, traces: Sequence[Path]) -> None:
+@click.option(
+    "--sign",
+    "key",
+    metavar="KEY",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Sign the manifest with this OpenSSH key. ssh-keygen asks for its passphrase, or uses the agent.",
+)
+@click.option(
+    "--timestamp",
+    "authority_url",
+    metavar="URL",
+    help="Have the manifest's hash time-stamped by the RFC 3161 authority at this URL.",
+)
+def make_command(
+    run: str,
+    out: Path,
+    worm: str | None,
+    prices: Path | None,
+    traces: Sequence[Path],
+    key: Path | None,
+    authority_url: str | None,
+) -> None:
     """Write what confirms RUN into the file OUT.
 
     OUT.zip has the run's database, its results, report, environment and traces, and a manifest of their hashes;
@@ -64,28 +87,46 @@ def make_command(run: str, out: Path, worm: str | None, prices: Path | None, tra
         raise ResultsError(f"{out} is there already; name another file")
     if out.suffix not in (".zip", ".json"):
         raise UsageError(f"{out}: name it .zip for an audit bundle, or .json for the evidence of a conformance run")
+    attesting = partial(attest, key=key, authority_url=authority_url)
     with opened(find_run(run)) as database:
         if out.suffix == ".zip":
-            _make_audit_bundle(database, out, worm, prices, traces)
+            _make_audit_bundle(database, out, worm, prices, traces, attesting)
         elif worm is not None or prices is not None or traces:
             raise UsageError(f"{out}: --worm, --prices and --trace go into a bundle; name it .zip")
         else:
-            made = evidence.make_evidence(database)
+            made = evidence.attested(evidence.make_evidence(database), attesting)
             evidence.write_evidence(made, out)
             click.echo(f"{out}: {len(made['manifest'])} parts, sha256 {made['sha256']}")
 
 
 @bundle.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--signer",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Require a signature by a key in this file: OpenSSH public keys, or allowed signers.",
+)
+@click.option(
+    "--timestamp-certificate",
+    "authority",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Require a timestamp by an authority with this root certificate, in PEM.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON document.")
-def verify(file: Path, as_json: bool) -> None:
+def verify(file: Path, signer: Path | None, authority: Path | None, as_json: bool) -> None:
     """Check that nothing in FILE was changed, and that its results follow from its database.
+
+    A signature proves who vouches for FILE. A timestamp proves that FILE existed at that time. Neither proves that the
+    measurement was honest.
 
     \b
     Example:
         archiver bundle verify audit.zip
 
-    Exit status: 0 confirmed; 1 it is not what was written, and each thing is named; 2 it is no bundle.
+    Exit status: 0 confirmed; 1 it is not what was written, or lacks what an option requires, and each thing is named;
+    2 it is no bundle.
     """
     try:
         with file.open("rb") as opened:
@@ -93,22 +134,27 @@ def verify(file: Path, as_json: bool) -> None:
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
     if begins == audit.BEGINS_WITH:
-        _verify_audit_bundle(file, as_json)
+        _verify_audit_bundle(file, Trusted(signer, authority), as_json)
     elif begins[:1] == b"{":
-        _verify_evidence(file, as_json)
+        _verify_evidence(file, Trusted(signer, authority), as_json)
     else:
         raise UsageError(f"{file}: is no bundle: neither a ZIP file nor the JSON of archiver bundle make")
 
 
 def _make_audit_bundle(
-    database: RunDatabase, out: Path, worm: str | None, prices: Path | None, traces: Sequence[Path]
+    database: RunDatabase,
+    out: Path,
+    worm: str | None,
+    prices: Path | None,
+    traces: Sequence[Path],
+    attesting: Callable[[bytes], Attestations],
 ) -> None:
     from archiver.cli.answers.audit_bundle import make_audit_bundle
 
     content = _evidence_of(worm) if worm is not None else None
     if content is not None:
         evidence.check_same_platform(database.run().platform, evidence.whole_evidence(content, str(worm)))
-    made = make_audit_bundle(database, out, evidence=content, prices=prices, traces=traces)
+    made = make_audit_bundle(database, out, evidence=content, prices=prices, traces=traces, attest=attesting)
     click.echo(
         f"{out}: {made.files} files, {format_bytes(out.stat().st_size)}; confirmed as archiver bundle verify does"
     )
@@ -130,10 +176,10 @@ def _evidence_of(run_or_file: str) -> bytes:
         return evidence.evidence_text(evidence.make_evidence(database)).encode()
 
 
-def _verify_audit_bundle(file: Path, as_json: bool) -> None:
+def _verify_audit_bundle(file: Path, trusted: Trusted, as_json: bool) -> None:
     from archiver.cli.answers.audit_bundle import NEVER_CONFIRMED, verify_audit_bundle
 
-    found = verify_audit_bundle(file)
+    found = verify_audit_bundle(file, trusted)
     if as_json:
         _print_json(
             format=audit.FORMAT,
@@ -141,40 +187,53 @@ def _verify_audit_bundle(file: Path, as_json: bool) -> None:
             run=found.run,
             wrong=list(found.wrong),
             confirmed=list(found.confirmed),
+            not_checked=list(found.not_checked),
             left_out=found.left_out,
             never_confirmed=list(NEVER_CONFIRMED),
         )
         sys.exit(1 if found.wrong else 0)
     if found.wrong:
-        raise ResultsError("\n  ".join((f"{file}: is not what was written, or does not follow:", *found.wrong)))
+        raise ResultsError("\n  ".join((f"{file}: is not confirmed:", *found.wrong)))
     click.echo(f"{file}: {found.files} files of run {found.run}, sha256 {found.sha256}")
-    for each in found.confirmed:
-        click.echo(f"  confirmed: {each}")
+    _print_lists(found.confirmed, found.not_checked)
     if found.left_out:
         click.echo(f"  not made again, so that only the hashes are confirmed: {found.left_out}")
     for each in NEVER_CONFIRMED:
         click.echo(f"  cannot be confirmed by anybody: {each}")
 
 
-def _verify_evidence(file: Path, as_json: bool) -> None:
+def _verify_evidence(file: Path, trusted: Trusted, as_json: bool) -> None:
     try:
         checked = evidence.verify_evidence(file)
+        attested = evidence.attestations_of(checked)
     except ResultsError as error:
         if not as_json:
             raise
-        _print_json(format=evidence.FORMAT, sha256="", run="", wrong=[str(error)], confirmed=[])
+        _print_json(format=evidence.FORMAT, sha256="", run="", wrong=[str(error)], confirmed=[], not_checked=[])
         sys.exit(error.exit_status)
+    found = check_attestations(evidence.manifest_text(checked), attested, trusted)
     summary = checked["parts"]["summary"]
     if as_json:
         parts = "every part is as the manifest names it, and there is no other"
         _print_json(
-            format=evidence.FORMAT, sha256=checked["sha256"], run=summary["run"], wrong=[], confirmed=[parts]
+            format=evidence.FORMAT, sha256=checked["sha256"], run=summary["run"], wrong=list(found.wrong),
+            confirmed=[parts, *found.confirmed], not_checked=list(found.not_checked),
         )  # fmt: skip
-        return
+        sys.exit(1 if found.wrong else 0)
+    if found.wrong:
+        raise ResultsError("\n  ".join((f"{file}: is not confirmed:", *found.wrong)))
     click.echo(
         f"{file}: whole; {len(checked['manifest'])} parts, sha256 {checked['sha256']}; "
         f"{len(summary['checks'])} checks of {summary['platform']['name']}, {summary['violations']} violations"
     )
+    _print_lists(found.confirmed, found.not_checked)
+
+
+def _print_lists(confirmed: Sequence[str], not_checked: Sequence[str]) -> None:
+    for each in confirmed:
+        click.echo(f"  confirmed: {each}")
+    for each in not_checked:
+        click.echo(f"  not checked: {each}")
 
 
 def _print_json(**found: Any) -> None:
