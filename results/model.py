@@ -361,6 +361,7 @@ class SearchOutcome:
 
 
 FIRST_ROUND = "alone"
+VIOLATIONS = ("S1", "S2")  # severities: a record can be lost or altered, or its lock is weak or missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +374,7 @@ class CheckRecord:
     must: str
     answer: str  # answer of the original: Amazon S3 or IBM
     rules: tuple[str, ...]
-    severity: str
+    severity: str  # of the finding if the check failed; else of the worst finding that the check can make
     verdict: str
     reason: str
     started_at: float
@@ -388,7 +389,7 @@ class CheckRecord:
     @property
     def is_violation(self) -> bool:
         """Whether a record can be lost or altered, or a lock is weak or missing."""
-        return self.verdict == "FAIL" and self.severity in ("S1", "S2")
+        return self.verdict == "FAIL" and self.severity in VIOLATIONS
 
 
 @dataclass(frozen=True, slots=True)

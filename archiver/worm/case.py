@@ -348,8 +348,10 @@ class Case:
         bad = [kind for kind in (Failed, Inconclusive) if any(isinstance(end, kind) for _, end in ends)]
         worst = bad[0] if bad else type(ends[0][1]) if ends and len(ends) == len(parts) else None
         self.notes += [f"{name}: {end.verdict}: {end}" for name, end in ends if type(end) is not worst]
-        if worst is not None:
-            raise worst("; ".join(f"{name}: {end}" for name, end in ends if type(end) is worst))
+        if worst is None:
+            return
+        reason = "; ".join(f"{name}: {end}" for name, end in ends if type(end) is worst)
+        raise Failed(reason, _worst_severity(ends)) if worst is Failed else worst(reason)
 
     def must_survive(self, *versions: Version, unlocked: bool = False) -> None:
         """Fail unless each version has its bytes and, unless ``unlocked``, a lock or a hold."""
@@ -392,7 +394,7 @@ class Case:
         try:
             self.must_survive(*versions)
         except Failed as failed:
-            raise Failed(f"{what} was answered {answer}: {failed}") from failed
+            raise Failed(f"{what} was answered {answer}: {failed}", failed.severity) from failed
         self._compare(answer, what, aws)
 
     def must_refuse_delete(self, version: Version, answer: Answer, what: str, client: S3Client | None = None) -> None:
@@ -460,6 +462,13 @@ def lock_headers(lock: ObjectLock | None, hold: str | None) -> Headers:
     """Headers that lock the object of any kind of upload."""
     held = [("x-amz-object-lock-legal-hold", hold)] if hold is not None else []
     return [*(lock.headers if lock else ()), *held]
+
+
+def _worst_severity(ends: Sequence[tuple[str, CheckEnded]]) -> str | None:
+    """Return the worst severity of the failed parts; None, the catalogue's, if a part states none."""
+    severities = [end.severity for _, end in ends if isinstance(end, Failed)]
+    stated = [severity for severity in severities if severity is not None]
+    return min(stated) if len(stated) == len(severities) else None
 
 
 def is_protected(state: VersionState, now: datetime) -> bool:

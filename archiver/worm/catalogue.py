@@ -8,6 +8,8 @@ from importlib.resources import files
 
 import msgspec
 
+from results.model import VIOLATIONS
+
 
 class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One check, whether or not a client can try it."""
@@ -17,14 +19,14 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tries: str
     must: str
     rules: tuple[str, ...]
-    severity: str  # S1 to S4; "-" for a control
+    severity: str  # of the worst finding, S1 to S4; "-" for a control
     needs: tuple[str, ...]
     answer: str = ""  # Amazon's, or IBM's
 
     @property
     def is_violation(self) -> bool:
         """Return whether a failure means that a record can be lost or altered, or has no lock."""
-        return self.severity in ("S1", "S2")
+        return self.severity in VIOLATIONS
 
 
 @cache

@@ -333,7 +333,7 @@ def _check_record(result: CheckResult) -> CheckRecord:
         must=entry.must,
         answer=entry.answer,
         rules=entry.rules,
-        severity=entry.severity,
+        severity=result.severity,
         verdict=result.verdict.value,
         reason=result.reason,
         started_at=result.started_at,

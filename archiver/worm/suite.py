@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from archiver.worm.case import Case
 from archiver.worm.catalogue import CatalogueEntry, catalogue
 from archiver.worm.checks import CHECKS, CheckFunction
 from archiver.worm.requests.exchange import RecordedExchange, S3Client
 from archiver.worm.tsm.calls import ApiCall
-from archiver.worm.verdict import CheckEnded, CheckVerdict
-from results.model import FIRST_ROUND
+from archiver.worm.verdict import CheckEnded, CheckVerdict, Failed
+from results.model import FIRST_ROUND, VIOLATIONS
 
 CHECKS_AT_ONCE = 12  # they spend most of their time waiting
 _NOT_FROM_OUTSIDE = ("declared", "operator", "days", "two sites")
@@ -46,14 +46,20 @@ class CheckResult:
     seconds: float
     exchanges: tuple[RecordedExchange | ApiCall, ...] = ()
     round: Round = Round.ALONE
+    found_severity: str | None = None  # of a finding that is less serious than the check's worst
 
     @property
     def entry(self) -> CatalogueEntry:
         return catalogue()[self.id]
 
     @property
+    def severity(self) -> str:
+        """Of the finding, and never worse than the catalogue's; the catalogue's if the check did not fail."""
+        return max(self.found_severity or "", self.entry.severity)
+
+    @property
     def is_violation(self) -> bool:
-        return self.verdict is CheckVerdict.FAIL and self.entry.is_violation
+        return self.verdict is CheckVerdict.FAIL and self.severity in VIOLATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +92,10 @@ class Suite:
             identifier, client, self.bucket, self.may_use_compliance, self.limited,
             lambda lock: self.make_bucket(client, lock), self.clock_offset_seconds,
         )  # fmt: skip
-        verdict, reason = conclude(function, case)
-        return CheckResult(identifier, verdict, reason, began, time.monotonic() - clock, tuple(record), round_)
+        end = conclude(function, case)
+        return CheckResult(
+            identifier, end.verdict, end.reason, began, time.monotonic() - clock, tuple(record), round_, end.severity
+        )
 
     def _run_one(self, identifier: str, round_: Round) -> CheckResult:
         function = CHECKS.get(identifier)
@@ -107,19 +115,30 @@ class Noticing(Protocol):
 _AnyCase = TypeVar("_AnyCase", bound=Noticing)
 
 
-def conclude(function: Callable[[_AnyCase], None], case: _AnyCase) -> tuple[CheckVerdict, str]:
-    """Run a check; return its verdict and its reason with all deviations and notes."""
+class Conclusion(NamedTuple):
+    """How a check ended."""
+
+    verdict: CheckVerdict
+    reason: str  # with all deviations and notes
+    severity: str | None  # of the finding; None: the catalogue's
+
+
+def conclude(function: Callable[[_AnyCase], None], case: _AnyCase) -> Conclusion:
+    """Run a check and return how it ended."""
+    severity = None
     try:
         function(case)
         verdict, reason = CheckVerdict.PASS, ""
     except CheckEnded as ended:
         verdict, reason = ended.verdict, str(ended)
+        severity = ended.severity if isinstance(ended, Failed) else None
     except Exception:  # noqa: BLE001 - an unforeseen answer must not end the suite
         verdict = CheckVerdict.INCONCLUSIVE
         reason = "the check itself broke off: " + traceback.format_exc(limit=-2).strip().replace("\n", " | ")
     if verdict is CheckVerdict.PASS and case.deviations:
         verdict = CheckVerdict.DEVIATION
-    return verdict, "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
+    reason = "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
+    return Conclusion(verdict, reason, severity)
 
 
 def side_by_side(

@@ -55,7 +55,9 @@ def _run_one(identifier: str, make_case: Callable[[str], TsmCase]) -> CheckResul
         why = _WHY_NOT.get(identifier, "this version has no check for it")
         return CheckResult(identifier, CheckVerdict.NOT_TRIED, why, began, 0.0)
     case = make_case(identifier)
-    verdict, reason = conclude(function, case)
+    end = conclude(function, case)
     seconds = time.monotonic() - clock
     case.tidy()
-    return CheckResult(identifier, verdict, reason, began, seconds, tuple(case.record))
+    return CheckResult(
+        identifier, end.verdict, end.reason, began, seconds, tuple(case.record), found_severity=end.severity
+    )

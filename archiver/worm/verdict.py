@@ -27,9 +27,16 @@ class CheckEnded(Exception):
 
 
 class Failed(CheckEnded):
-    """The platform lost, changed or left unprotected a record, or refused what it must allow."""
+    """The platform lost, changed or left unprotected a record, or refused what it must allow.
+
+    ``severity`` is that of the finding. None: the catalogue's, which is that of the check's worst finding.
+    """
 
     verdict = CheckVerdict.FAIL
+
+    def __init__(self, reason: str, severity: str | None = None) -> None:
+        super().__init__(reason)
+        self.severity = severity
 
 
 class NotOffered(CheckEnded):

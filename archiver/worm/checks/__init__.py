@@ -37,7 +37,7 @@ def _without_loss(function: CheckFunction, case: Case) -> None:
         try:
             case.must_have_lost_nothing()
         except Failed as failed:
-            raise Failed(f"{ended}; and {failed}") from failed
+            raise Failed(f"{ended}; and {failed}", failed.severity) from failed
         except CheckEnded:
             pass  # the versions cannot be read either
         raise

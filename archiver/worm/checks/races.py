@@ -1,7 +1,8 @@
 """RAC: two requests at the same time.
 
 One idea: two concurrent requests must leave what one of the two serial orders would leave. A small model plays both
-orders. If neither explains the answers and the final version, the platform failed to enforce the lock.
+orders. If neither explains the answers and the final version, the platform failed. The final version decides how
+badly: it is gone in spite of an acknowledged lock, it lacks that lock, or an acknowledged deletion did nothing.
 """
 
 from __future__ import annotations
@@ -42,17 +43,32 @@ PAIRS_AT_ONCE = 4
 PAIRS_SECONDS_MAX = 40.0
 LEADS_SECONDS = (0.0, 0.0005, 0.001, 0.002, 0.004)  # by which one request precedes the other, in turn
 RACE_LOCK_SECONDS = 180.0  # longer than the check
-SETTLED_SECONDS = 0.5  # after which an unexplained version is read again
+SETTLED_SECONDS = 2.0  # after the last pair; then the versions of unexplained pairs are read again
 BATCH_FILLERS = 50
 EXPIRY_INSTANTS, EXPIRY_PAIRS = 8, 26
 EXPIRY_LEAD_SECONDS = 6.0  # time to create all versions of the first instant and of those after it
 PAIRS_MET_MIN = 20
 
-GONE = "gone"
+GONE, OTHER_BYTES = "gone", "other bytes"
 EITHER, UNTOLD = "either", "untold"
 ORDERS = ((0, 1), (1, 0))
 Model = Hashable  # state of a version, as far as a pair may change it
 Step = Callable[[Model], Sequence[Model | None]]  # possible effects of a request; None: refused
+
+
+class EndState(NamedTuple):
+    """What an unexplained pair left, and the severity of that."""
+
+    severity: str
+    words: str
+
+
+DESTROYED = EndState("S1", "gone though the lock was acknowledged")
+ALTERED = EndState("S1", "gone or with other bytes")
+UNLOCKED = EndState("S2", "there without the lock that was acknowledged")
+MIXED = EndState("S2", "there, but not with the lock that one of the two orders leaves")
+NOT_DELETED = EndState("S3", "there and locked though the deletion was acknowledged")
+MISREPORTED = EndState("S3", "not as the answers say, and no lock was acknowledged")
 
 
 class Pair(NamedTuple):
@@ -64,20 +80,38 @@ class Pair(NamedTuple):
     words: Callable[[], str]
 
 
+class RacedPair(NamedTuple):
+    """A pair, and the answers to its two requests."""
+
+    pair: Pair
+    answers: tuple[Answer, Answer]
+
+
 @dataclass(slots=True)
 class RaceTally:
     """The results of all pairs of one check."""
 
     names: tuple[str, str]
+    pairs: int = 0
     met: int = 0
     firsts: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
-    unexplained: list[str] = field(default_factory=list)
+    unexplained: list[RacedPair] = field(default_factory=list)
 
-    @property
-    def pairs(self) -> int:
-        return self.firsts.total() + len(self.unexplained)
+
+def end_of_locked(end: Model, _: bool) -> EndState:
+    """Judge what two requests left of which none deletes."""
+    return ALTERED if end in (GONE, OTHER_BYTES) else MIXED
+
+
+def end_of_deleted(end: Model, lock_accepted: bool) -> EndState:
+    """Judge what a deletion and a request that locks left."""
+    if end == OTHER_BYTES:
+        return ALTERED
+    if not lock_accepted:
+        return MISREPORTED
+    return DESTROYED if end == GONE else NOT_DELETED if end == "locked" else UNLOCKED
 
 
 class Race(NamedTuple):
@@ -88,6 +122,7 @@ class Race(NamedTuple):
     steps: tuple[Step, Step]
     done: Callable[[int, Answer], bool] = lambda _, answer: answer.ok  # whether request 0 or 1 was accepted
     shown: Callable[[Model], Model] = lambda model: model  # the part of the state that can be read
+    judge: Callable[[Model, bool], EndState] = end_of_locked  # what was left, and whether request 1 was accepted
 
 
 @check("RAC-01")
@@ -98,7 +133,8 @@ def delete_and_retention(case: Case) -> None:
         version, lock = _put(case), _lock(case)
         return Pair(*_delete_and(case, version, _retention(case, version, lock)), *_retained(case, version, lock))
 
-    _run(case, Race(("delete", "retention"), "free", (_delete_unless_locked, _lock_it)), pair)
+    race = Race(("delete", "retention"), "free", (_delete_unless_locked, _lock_it), judge=end_of_deleted)
+    _run(case, race, pair)
 
 
 @check("RAC-02")
@@ -114,7 +150,8 @@ def delete_and_hold(case: Case) -> None:
 
         return Pair(*_delete_and(case, version, _hold(case, version)), seen, _words(case, version))
 
-    _run(case, Race(("delete", "hold"), "free", (_delete_unless_locked, _lock_it)), pair)
+    race = Race(("delete", "hold"), "free", (_delete_unless_locked, _lock_it), judge=end_of_deleted)
+    _run(case, race, pair)
 
 
 @check("RAC-03")
@@ -137,7 +174,8 @@ def delete_and_extend_at_expiry(case: Case) -> None:
     def delete(model: Model) -> Sequence[Model | None]:
         return (None,) if model in ("locked", GONE) else (GONE, None)
 
-    _run(case, Race(("delete", "extend"), "free", (delete, _lock_it)), pair, pairs=len(versions) - len(ORDERS))
+    race = Race(("delete", "extend"), "free", (delete, _lock_it), judge=end_of_deleted)
+    _run(case, race, pair, pairs=len(versions) - len(ORDERS))
 
 
 @check("RAC-04")
@@ -165,7 +203,8 @@ def batch_delete_and_retention(case: Case) -> None:
             return answer.ok
         return any(version_id not in fillers for _, version_id in batch_answer_of(answer).deleted)
 
-    _run(case, Race(("batch delete", "retention"), "free", (_delete_unless_locked, _lock_it), done), pair)
+    steps = (_delete_unless_locked, _lock_it)
+    _run(case, Race(("batch delete", "retention"), "free", steps, done, judge=end_of_deleted), pair)
 
 
 @check("RAC-05")
@@ -302,10 +341,10 @@ def complete_and_abort(case: Case) -> None:
         def seen() -> Model:
             current = case.client.send("GET", upload.bucket, upload.key)
             if not current.ok:
-                return "none"
+                return GONE
             state = case.state(Version(upload.bucket, upload.key, current.version_id or "null", body))
             if state.body != body:
-                return "other bytes"
+                return OTHER_BYTES
             return "locked" if _has(state, lock) else "there, but not locked"
 
         return Pair(complete, abort, seen, lambda: f"the object: {seen()}")
@@ -318,7 +357,7 @@ def complete_and_abort(case: Case) -> None:
         return ("aborted",) if model == "open" else (model, None)
 
     def shown(model: Model) -> Model:
-        return "none" if model in ("open", "aborted") else model
+        return GONE if model in ("open", "aborted") else model
 
     _run(case, Race(("completion", "abortion"), "open", (complete, abort), _completed, shown), pair)
 
@@ -351,7 +390,7 @@ def clear_default_and_put(case: Case) -> None:
         def seen() -> Model:
             shown = state()
             if shown.body != body:
-                return "none"
+                return GONE if shown.body is None else OTHER_BYTES
             if shown.mode is None and shown.until is None:
                 return "free"
             length = shown.until - began if shown.until is not None else timedelta()
@@ -372,9 +411,9 @@ def clear_default_and_put(case: Case) -> None:
 
 
 def _run(
-    case: Case, race: Race, make: Callable[[int], Pair], *, pairs: int = PAIRS, at_once: int = PAIRS_AT_ONCE
+    case: Case, race: Race, make: Callable[[int], Pair], *, pairs: int | None = None, at_once: int = PAIRS_AT_ONCE
 ) -> None:
-    """Create and race pairs until there are enough or time is over. Raises Failed if one cannot be explained."""
+    """Create and race ``pairs``, or PAIRS, unless time is over before. Raises Failed if one cannot be explained."""
     for number, order in enumerate(ORDERS):
         _control(race, make(number), order)
     tally, end, counting = RaceTally(race.names), time.monotonic() + PAIRS_SECONDS_MAX, threading.Lock()
@@ -384,12 +423,17 @@ def _run(
             _race(race, make(number), number, senders, tally, counting)
 
     with ThreadPoolExecutor(2 * at_once) as senders, ThreadPoolExecutor(at_once) as makers:
-        for _ in makers.map(one, range(len(ORDERS), len(ORDERS) + pairs)):
+        for _ in makers.map(one, range(len(ORDERS), len(ORDERS) + (pairs or PAIRS))):
             pass
+    found = _unexplained(race, tally)
     case.notes.append(_summary(tally))
-    if tally.unexplained:
+    if found:
+        counts = Counter(state for state, _ in found)
+        counted = ", ".join(f"{counts[state]} {state.words} ({state.severity})" for state in sorted(counts))
+        worst, words = min(found)
         raise Failed(
-            f"no order of the two explains {len(tally.unexplained)} of {tally.pairs} pairs: {tally.unexplained[0]}"
+            f"no order of the two explains {len(found)} of {tally.pairs} pairs: {counted}; of the worst {words}",
+            worst.severity,
         )
     for name in race.names:
         if not tally.accepted[name]:
@@ -427,21 +471,32 @@ def _race(
     both = [senders.submit(sent, request, wait) for request, wait in zip((pair.one, pair.other), waits, strict=True)]
     (first, began, ended), (second, other_began, other_ended) = (each.result() for each in both)
     answers = (first, second)
-    end = pair.seen()
-    order = explained(race, answers, end)
-    if order is None:
-        time.sleep(SETTLED_SECONDS)
-        end = pair.seen()
-        order = explained(race, answers, end)
+    order = explained(race, answers, pair.seen())
     with counting:
+        tally.pairs += 1
         tally.met += began < other_ended and other_began < ended
         tally.accepted.update(name for number, name in enumerate(race.names) if race.done(number, answers[number]))
         tally.answers[" and ".join(str(answer.status) for answer in answers)] += 1
         if order is None:
-            said = ", ".join(f"{name} was answered {answer}" for name, answer in zip(race.names, answers, strict=True))
-            tally.unexplained.append(f"{said}, and then: {pair.words()}")
+            tally.unexplained.append(RacedPair(pair, answers))
         else:
             tally.firsts[order] += 1
+
+
+def _unexplained(race: Race, tally: RaceTally) -> list[tuple[EndState, str]]:
+    """Read the versions of unexplained pairs again, and return those that remain so, each with what was seen."""
+    if tally.unexplained:
+        time.sleep(SETTLED_SECONDS)
+    found = []
+    for pair, answers in tally.unexplained:
+        end = pair.seen()
+        order = explained(race, answers, end)
+        if order is not None:
+            tally.firsts[order] += 1
+            continue
+        said = ", ".join(f"{name} was answered {answer}" for name, answer in zip(race.names, answers, strict=True))
+        found.append((race.judge(end, race.done(1, answers[1])), f"{said}, and then: {pair.words()}"))
+    return found
 
 
 def explained(race: Race, answers: tuple[Answer, Answer], end: Model) -> str | None:
@@ -552,7 +607,7 @@ def _retained(case: Case, version: Version, lock: ObjectLock) -> tuple[Callable[
         state = case.state(version)
         if state.body is None:
             return GONE
-        return "other bytes" if state.body != version.body else "locked" if _has(state, lock) else "free"
+        return OTHER_BYTES if state.body != version.body else "locked" if _has(state, lock) else "free"
 
     return seen, _words(case, version)
 
@@ -562,6 +617,8 @@ def _dated(case: Case, version: Version, locks: dict[str, ObjectLock]) -> Callab
 
     def seen() -> Model:
         state = case.state(version)
+        if state.body is None:
+            return GONE
         return next((name for name, lock in locks.items() if _has(state, lock)), words_of(state))
 
     return seen

@@ -105,7 +105,7 @@ def _reads_back(case: Case, order: Order, report: LoadReport, sound: list[int]) 
 
 
 def _worst(tries: Sequence[CheckResult]) -> CheckResult:
-    worst = max(tries, key=lambda result: _GRAVITY.index(result.verdict))
+    worst = min(tries, key=lambda result: (-_GRAVITY.index(result.verdict), result.severity))
     same = sum(result.verdict is worst.verdict for result in tries)
     if same == len(tries):
         return worst

@@ -107,7 +107,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         },
         default_retention: {"APART_SECONDS": 2.2},
         overwrite: {"_DATE_SECONDS": 0.0},
-        races: {"PAIRS_SECONDS_MAX": 0.4, "PAIRS_MET_MIN": 1, "SETTLED_SECONDS": 0.0},
+        races: {"PAIRS": 30, "PAIRS_MET_MIN": 1, "SETTLED_SECONDS": 0.0},
         retrieval: {"PAGE_ENTRIES_MAX": 20, "PUTS": 30, "CLOCK_SECONDS": 1.1},
         side_doors: {"WATCHED_SECONDS": 0.1},
     }  # fmt: skip
@@ -933,6 +933,56 @@ def looks_before_it_deletes(asked: Asked, store: Store) -> Answer:
     return asked.pass_on()
 
 
+def _decides_late(asked: Asked, store: Store, decide: Callable[[], Answer]) -> Answer:
+    """A version that was unlocked when its deletion came, and locked a moment later, is ``decide``'s."""
+    if asked.is_delete and not store.is_locked(asked.version):
+        time.sleep(0.02)
+        if store.is_locked(asked.version):
+            return decide()
+    return asked.pass_on()
+
+
+def destroys_a_version_locked_meanwhile(asked: Asked, store: Store) -> Answer:
+    def decide() -> Answer:
+        store.destroy(asked.version)
+        return GONE
+
+    return _decides_late(asked, store, decide)
+
+
+def unlocks_a_version_locked_meanwhile(asked: Asked, store: Store) -> Answer:
+    def decide() -> Answer:
+        store.unlock(asked.version)
+        return GONE
+
+    return _decides_late(asked, store, decide)
+
+
+def reports_a_deletion_that_it_did_not_make(asked: Asked, store: Store) -> Answer:
+    return _decides_late(asked, store, lambda: GONE)
+
+
+def does_each_in_turn(asked: Asked, store: Store) -> Answer:
+    """Most versions survive, with their locks."""
+    if asked.is_delete:
+        turn = store.told[Version("", "", "", b"")] = store.told.get(Version("", "", "", b""), 0) + 1
+        if turn % 5 == 0:
+            return destroys_a_version_locked_meanwhile(asked, store)
+        if turn % 5 == 1:
+            return unlocks_a_version_locked_meanwhile(asked, store)
+    return reports_a_deletion_that_it_did_not_make(asked, store)
+
+
+def shows_a_version_late(asked: Asked, store: Store) -> Answer:
+    """The first read after a refused deletion finds nothing, but for the first of these deletions."""
+    named, first = asked.version._replace(body=b""), Version("", "", "", b"")
+    answer = asked.pass_on()
+    if asked.is_delete and answer.status == 403:
+        store.told[named] = first in store.told
+        store.told[first] = True
+    return NOT_FOUND if asked.is_read and store.told.pop(named, False) else answer
+
+
 def writes_back_what_it_read(asked: Asked, store: Store) -> Answer:
     """Retention and hold are one record, and whoever changes it writes all of it."""
     if asked.sets("retention"):
@@ -1186,6 +1236,46 @@ def exactly_fails(platform: Platform, lie: Lie, tried: set[str], caught: str) ->
     results = platform.results(lie, *tried)
     assert "broke off" not in reasons(results)
     assert of(CheckVerdict.FAIL, results) == set(caught.split()), reasons(results)
+
+
+@pytest.mark.parametrize(
+    ("lie", "severity", "words"),
+    [
+        (destroys_a_version_locked_meanwhile, "S1", "gone though the lock was acknowledged (S1); of the worst"),
+        (unlocks_a_version_locked_meanwhile, "S2", "there without the lock that was acknowledged (S2); of the worst"),
+        (
+            reports_a_deletion_that_it_did_not_make,
+            "S3",
+            "there and locked though the deletion was acknowledged (S3); of the worst",
+        ),
+    ],
+)
+@pytest.mark.parametrize("identifier", ["RAC-01", "RAC-02"])
+def test_a_race_is_graded_by_the_version_that_it_left(
+    lie: Lie, severity: str, words: str, identifier: str, platform: Platform
+) -> None:
+    [result] = platform.results(lie, identifier)
+    assert result.verdict is CheckVerdict.FAIL, result.reason
+    assert words in result.reason
+    assert (result.severity, result.is_violation) == (severity, severity != "S3")
+
+
+def test_a_race_counts_each_end_state_and_quotes_the_worst(platform: Platform) -> None:
+    [result] = platform.results(does_each_in_turn, "RAC-01")
+    counted = re.search(
+        r"explains (\d+) of \d+ pairs: (\d+) gone .+\(S1\), (\d+) there without .+\(S2\), (\d+) there and locked .+"
+        r"\(S3\); of the worst .*: nothing: it is gone; ",
+        result.reason,
+    )
+    assert counted is not None, result.reason
+    every, *each = map(int, counted.groups())
+    assert every == sum(each)
+    assert result.severity == "S1"
+
+
+def test_a_version_that_is_shown_late_is_not_called_gone(platform: Platform) -> None:
+    [result] = platform.results(shows_a_version_late, "RAC-01")
+    assert result.verdict is CheckVerdict.PASS, result.reason
 
 
 @pytest.mark.parametrize("tried", [LONG, pytest.param(set(CHECKS), marks=pytest.mark.long)], ids=["long", "all"])
