@@ -9,13 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
 from archiver.worm.case import (
+    ANY_REFUSAL,
     COMPLIANCE,
     COMPLIANCE_SECONDS,
     GOVERNANCE,
@@ -53,6 +54,24 @@ class Shown(NamedTuple):
         if self.called is None or self.called == self.state.lock:
             return words_of(self.state)
         return f"{words_of(self.state)} ({self.called.mode} until {iso(self.called.until)} by GetObjectRetention)"
+
+
+class _Amount(NamedTuple):
+    """By how much a lock is shortened."""
+
+    name: str
+    dates: Callable[[Case, datetime], Sequence[datetime]]  # in this order, of the date before; the last one counts
+    severity: str | None  # if it is accepted; None: the catalogue's
+    aws: str = REFUSED
+
+
+_AMOUNTS = (
+    _Amount("to the past", lambda case, _: [case.now() - timedelta(minutes=1)], None, ANY_REFUSAL),
+    _Amount("to now and a little", lambda case, _: [case.lock(GOVERNANCE, SOON_SECONDS).until], None),
+    _Amount("by 1 s, three times", lambda _, until: [until - timedelta(seconds=n) for n in (1, 2, 3)], None),
+    _Amount("by 1 s", lambda _, until: [until - timedelta(seconds=1)], "S2"),
+    _Amount("by 1 ms within the same second", lambda _, until: [until - timedelta(milliseconds=1)], "S3"),
+)
 
 
 # ---- changes that must be allowed
@@ -411,30 +430,28 @@ def _must_stay(case: Case, version: Version, before: Shown, answer: Answer, what
 
 
 def _shorten(case: Case, kind: str, seconds: float, bypasses: tuple[bool, ...]) -> None:
-    """Shorten to a few seconds from now, by a second and by a millisecond; then delete after the earliest date."""
+    """Shorten a lock by ever less, each time of another version, and grade what is accepted by how much that is."""
 
-    def part(bypass: bool, shorter: Callable[[datetime], datetime]) -> None:
+    def part(bypass: bool, amount: _Amount) -> None:
         whole = ObjectLock(kind, case.lock(kind, seconds).until.replace(microsecond=500_000))
         version = case.stored(lock=whole)
-        before = _shown(case, version)
-        until = shorter(whole.until)
         with _while_locked(case, whole):
-            answer = case.set_retention(version, ObjectLock(kind, until), bypass=bypass)
-            _must_stay(case, version, before, answer, f"shortening {kind}", REFUSED)
+            for until in amount.dates(case, whole.until):
+                before = _shown(case, version)
+                answer = case.set_retention(version, ObjectLock(kind, until), bypass=bypass)
+            try:
+                _must_stay(case, version, before, answer, f"shortening {kind}", amount.aws)
+            except Failed as failed:
+                raise Failed(str(failed), amount.severity) from failed
             if until < case.now() + timedelta(seconds=SOON_SECONDS):
                 case.wait_until(until + timedelta(seconds=GRACE_SECONDS))
                 case.must_refuse_delete(version, case.delete(version), "deleting after the date that was refused")
 
-    ways: tuple[tuple[str, Callable[[datetime], datetime]], ...] = (
-        ("to now and a little", lambda _: case.lock(GOVERNANCE, SOON_SECONDS).until),
-        ("by 1 s", lambda until: until - timedelta(seconds=1)),
-        ("by 1 ms", lambda until: until - timedelta(milliseconds=1)),
-    )
     case.try_all(
         *(
-            (f"{name}{' with bypass' if bypass else ''}", partial(part, bypass, shorter))
+            (f"{amount.name}{' with bypass' if bypass else ''}", partial(part, bypass, amount))
             for bypass in bypasses
-            for name, shorter in ways
+            for amount in _AMOUNTS
         )
     )
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
-from archiver.worm.case import BYPASS, ROOT, Case, Version, VersionState, words_of
+from archiver.worm.case import BYPASS, ROOT, Case, Version, VersionState, lock_configuration, words_of
 from archiver.worm.checks import check
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
@@ -21,6 +21,9 @@ from backends.s3.control import Credentials
 
 WATCHED_SECONDS = 20.0  # how long a rule that is due at once has to do damage
 EVENT_HOLD = "x-amz-object-lock-event-hold"
+DEFAULT_EVENT_HOLD = (
+    "<Rule><DefaultRetention><DefaultEventHold><Days>1</Days></DefaultEventHold></DefaultRetention></Rule>"
+)
 
 # Lifecycle rules of some vendors that delete every version or every delete marker.
 VENDOR_RULES = {
@@ -225,9 +228,10 @@ def event_hold(case: Case) -> None:
     key = case.key()
     answer, version = case.put(key, headers=[(EVENT_HOLD, "MAYBE")])
     if answer.ok:
-        shown = case.state(version).headers.get(EVENT_HOLD)
-        seen = f"shown as {shown}" if shown else "shown nowhere"
-        raise Failed(f"{EVENT_HOLD}: MAYBE was answered {answer} and is {seen}: the header is ignored silently")
+        claim = _claim_of_event_holds(case, version)
+        if claim:
+            raise Failed(f"{EVENT_HOLD}: MAYBE was answered {answer} and is not kept, but {claim}")
+        raise NotOffered(f"{EVENT_HOLD}: MAYBE was answered {answer}, and nothing shows that event holds are known")
     plain, _ = case.put(key)
     if not plain.ok:
         raise Inconclusive(f"the control failed: PUT without the header was answered {plain}")
@@ -235,3 +239,19 @@ def event_hold(case: Case) -> None:
         f"{EVENT_HOLD}: MAYBE was answered {answer}, so the header is not ignored; that a hold protects was not tried,"
         " since the shortest lasts a day"
     )
+
+
+def _claim_of_event_holds(case: Case, version: Version) -> str:
+    """Return how the platform shows that it knows event holds; empty if it does not."""
+    shown = case.state(version).headers.get(EVENT_HOLD)
+    if shown:
+        return f"HEAD shows {shown}"
+    query = (("retention", None), ("versionId", version.id))
+    shown = case.client.send("GET", version.bucket, version.key, query=query).text_of("EventHold")
+    if shown:
+        return f"GetObjectRetention shows {shown}"
+    bucket = case.new_bucket()
+    with suppress(NotOffered):
+        case.configure(bucket, "object-lock", lock_configuration(DEFAULT_EVENT_HOLD))
+    configuration = case.client.send("GET", bucket, query=(("object-lock", None),))
+    return "a bucket keeps a default event hold" if configuration.elements("DefaultEventHold") else ""

@@ -237,6 +237,34 @@ def shortens_compliance_with_bypass(asked: Asked, store: Store) -> Answer:
     return answer
 
 
+def _shortens_compliance(asked: Asked, store: Store, accepts: Callable[[timedelta, bool], bool]) -> Answer:
+    """It cannot be done, but it can be shown: ``accepts`` gets by how much, and whether it was shortened before."""
+    named = asked.version._replace(body=b"")
+    if asked.sets("retention") and asked.lock and asked.lock.mode == COMPLIANCE:
+        before = store.told.get(named) or store.owner.state(asked.version).until
+        if before and asked.lock.until < before and accepts(before - asked.lock.until, named in store.told):
+            store.told[named] = asked.lock.until
+            return YES
+    answer = asked.pass_on()
+    return shown_with(answer, until=iso(store.told[named])) if asked.is_read and named in store.told else answer
+
+
+def shortens_compliance_at_will(asked: Asked, store: Store) -> Answer:
+    return _shortens_compliance(asked, store, lambda amount, again: True)
+
+
+def shortens_compliance_again_and_again(asked: Asked, store: Store) -> Answer:
+    return _shortens_compliance(asked, store, lambda amount, again: amount <= timedelta(seconds=1))
+
+
+def shortens_compliance_by_one_second_once(asked: Asked, store: Store) -> Answer:
+    return _shortens_compliance(asked, store, lambda amount, again: amount <= timedelta(seconds=1) and not again)
+
+
+def shortens_compliance_within_a_second(asked: Asked, store: Store) -> Answer:
+    return _shortens_compliance(asked, store, lambda amount, again: amount < timedelta(seconds=0.5))
+
+
 def removes_retention_when_asked(asked: Asked, store: Store) -> Answer:
     answer = asked.pass_on()
     if asked.sets("retention") and BYPASS not in asked.headers and asked.lock is None and b"Retention" in asked.body:
@@ -894,6 +922,25 @@ def ignores_event_holds(asked: Asked, _: Store) -> Answer:
     return asked.without("x-amz-object-lock-event-hold") if asked.is_put else asked.pass_on()
 
 
+def shows_any_event_hold(asked: Asked, store: Store) -> Answer:
+    answer = ignores_event_holds(asked, store)
+    if asked.is_put and answer.ok and "x-amz-object-lock-event-hold" in asked.headers:
+        store.told[asked.version._replace(id=answer.version_id or "", body=b"")] = asked.headers
+    told = store.told.get(asked.version._replace(body=b"")) if asked.is_read else None
+    name = "x-amz-object-lock-event-hold"
+    return replace(answer, headers={**answer.headers, name: told[name]}) if told else answer
+
+
+def keeps_default_event_holds_only(asked: Asked, store: Store) -> Answer:
+    bucket = Version(asked.bucket, "", "", b"")
+    if asked.sets("object-lock") and b"DefaultEventHold" in asked.body:
+        store.told[bucket] = asked.body
+        return YES
+    if asked.method == "GET" and "object-lock" in asked.query and bucket in store.told:
+        return replace(YES, body=store.told[bucket])
+    return ignores_event_holds(asked, store)
+
+
 def lets_strangers_delete(asked: Asked, store: Store) -> Answer:
     answer = asked.pass_on()
     if asked.is_delete and "authorization" not in asked.headers:
@@ -1181,7 +1228,8 @@ LIES: list[tuple[Lie, str, str]] = [
     (tells_a_wrong_checksum, "VER", "VER-02"),
     (lists_no_markers, "VER-04 VER-07 CFG-11", "VER-04"),
     (gives_ids_twice, "VER-05 VER-07", "VER-05"),
-    (ignores_event_holds, "SID", "SID-10"),
+    (shows_any_event_hold, "SID", "SID-10"),
+    (keeps_default_event_holds_only, "SID", "SID-10"),
     (lets_strangers_delete, "SID", "SID-06"),
     (unlocks_by_policy, "SID", "SID-05"),
     (expires_what_is_locked, "SID", "SID-02"),
@@ -1260,6 +1308,24 @@ def test_a_race_is_graded_by_the_version_that_it_left(
     assert (result.severity, result.is_violation) == (severity, severity != "S3")
 
 
+@pytest.mark.parametrize(
+    ("lie", "severity", "first"),
+    [
+        (shortens_compliance_at_will, "S1", "to the past:"),
+        (shortens_compliance_again_and_again, "S1", "by 1 s, three times:"),
+        (shortens_compliance_by_one_second_once, "S2", "by 1 s:"),
+        (shortens_compliance_within_a_second, "S3", "by 1 ms within the same second:"),
+    ],
+)
+def test_a_shortened_date_is_graded_by_how_much_it_was_shortened(
+    lie: Lie, severity: str, first: str, platform: Platform
+) -> None:
+    [result] = platform.results(lie, "RET-05")
+    assert result.verdict is CheckVerdict.FAIL, result.reason
+    assert result.reason.startswith(first), result.reason
+    assert (result.severity, result.is_violation) == (severity, severity != "S3")
+
+
 def test_a_race_counts_each_end_state_and_quotes_the_worst(platform: Platform) -> None:
     [result] = platform.results(does_each_in_turn, "RAC-01")
     counted = re.search(
@@ -1284,6 +1350,12 @@ def test_the_same_checks_fail_nothing_on_the_same_store_without_a_lie(tried: set
     catching = tried & set(" ".join(caught for _, _, caught in LIES).split())
     results = platform.results(lambda asked, _: asked.pass_on(), *catching)
     assert of(CheckVerdict.FAIL, results) == set(), reasons(results)
+
+
+def test_a_platform_that_ignores_event_holds_and_shows_none_does_not_offer_them(platform: Platform) -> None:
+    [result] = platform.results(ignores_event_holds, "SID-10")
+    assert result.verdict is CheckVerdict.NOT_OFFERED, result.reason
+    assert "nothing shows that event holds are known" in result.reason
 
 
 @pytest.mark.parametrize("lie", [fails_at_what_it_may_do, fails_and_does_nothing])
