@@ -93,6 +93,12 @@ route_options = _all_of(
     click.option("--direct", is_flag=True, help="Ignore the proxies that the environment names."),
 )
 
+# How reports name a platform that runs already.
+platform_name_options = _all_of(
+    click.option("--platform-name", metavar="NAME", help="Name of a running platform  [default: its Server header's]"),
+    click.option("--platform-version", metavar="VERSION", help="Its version  [default: its Server header's]"),
+)
+
 # Timeouts of an S3 platform.
 timeout_options = _all_of(
     click.option("--connect-timeout", type=DURATION, default="5s", show_default=True, help="For connecting and TLS."),

@@ -66,6 +66,8 @@ class S3Request:
     keep_sessions_open: bool
     retries: int
     on_close: str
+    platform_name: str | None = None  # of a running platform, as the user calls it
+    platform_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

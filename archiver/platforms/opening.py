@@ -20,6 +20,7 @@ from archiver.platforms import registry, servers
 from archiver.platforms.hosted import HostedStore
 from archiver.platforms.programs import PROGRAMS
 from archiver.values.errors import UsageError
+from archiver.values.version import VERSION
 from backends.base import Backend
 from backends.embedded import process as embedded
 from backends.embedded.core.rules import policy
@@ -136,7 +137,9 @@ def _open_s3(
         ) as store,
     ):
         access = Credentials(store.access_key, store.secret_key, None)
-        hosted = _hosted(options.s3, store.endpoint, access, "embedded", EMBEDDED_DURABILITY)
+        hosted = replace(
+            _hosted(options.s3, store.endpoint, access, "embedded", EMBEDDED_DURABILITY), platform_version=VERSION
+        )
         yield S3Backend(hosted), EmbeddedStore(store)
 
 
@@ -168,6 +171,8 @@ def choose_s3(backend: str, platform: str | None, options: PlatformOptions) -> t
             expand(url, s3.endpoint_origin)
         words = f"endpoint{'s' if len(s3.endpoints) > 1 else ''} {', '.join(s3.endpoints)} from {s3.endpoint_origin}"
         return None, s3, words
+    if s3.platform_name is not None or s3.platform_version is not None:
+        raise UsageError("--platform-name and --platform-version are for a platform that runs already: --endpoint URL")
     platform = platform or ("minio" if backend == "minio" else "embedded")
     if backend == "minio" and platform != "minio":
         raise UsageError(f"--backend minio --platform {platform}: {platform} is not MinIO; leave out --backend minio")

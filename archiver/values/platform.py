@@ -13,7 +13,7 @@ from typing import Any
 class PlatformProfile:
     """What the platform reported of itself, for the record of a run."""
 
-    name: str  # embedded, minio, null, or the Server header of an unknown platform
+    name: str  # embedded, minio, null; of another platform the user's, or else that of its Server header
     backend: str
     endpoints: tuple[str, ...]
     version: str | None
@@ -28,3 +28,8 @@ class PlatformProfile:
     payload_signing: bool = False
     objects_per_transaction_max: int | None = None  # None: there are no transactions
     protocol: str = "none"  # s3, tsm: runs of one protocol have the same options
+
+    @property
+    def title(self) -> str:
+        """The name, followed by the version if it is known."""
+        return f"{self.name} {self.version or ''}".strip()

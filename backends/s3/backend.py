@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import re
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
+from urllib.parse import urlsplit
 
 from archiver.values.clock import now_seconds
 from archiver.values.content import Content
@@ -40,6 +42,12 @@ DAY_SECONDS = 86_400
 SECOND_PLACE = "-second"  # suffix of its bucket's name or its prefix
 
 
+def name_and_version(server: str) -> tuple[str, str | None]:
+    """Split a Server header: ``nginx/1.25.3``, ``SeaweedFS 8000GB 4.48``, ``MinIO``."""
+    found = re.fullmatch(r"(\D.*?)(?:[/ ]v?(\d.*))?", server.strip())
+    return (found[1], found[2]) if found else (server.strip(), None)
+
+
 @dataclass(frozen=True, slots=True)
 class S3Options:
     """The user's options for an S3 platform. Credentials given here (the embedded store's) come first."""
@@ -62,8 +70,8 @@ class S3Options:
     read_timeout_seconds: float = 30.0
     retries: int = 0
     on_close: str = "reconnect"  # if the server ends the connection within a session; or stop
-    platform_name: str | None = None  # known if Archiver started the platform
-    platform_version: str | None = None  # known if Archiver built its program at a pinned version
+    platform_name: str | None = None  # known if Archiver started the platform, or if the user states it
+    platform_version: str | None = None  # also if Archiver built its program at a pinned version
     durability: str = "unknown"
 
 
@@ -131,16 +139,17 @@ class S3Backend:
                 "takes a host name, not an address, and a bucket without dots where there is TLS"
             )
         server, offset = self._control.server_header_and_clock()
+        name, version = self._named(server)
         self._clock_offset_seconds = offset or 0.0
         found = find_addresses(
             self._endpoints, self.options.connect_timeout_seconds, bucket if virtual_hosted else None
         )
         self._addresses = {url: each.answering for url, each in found.items()}
         return PlatformProfile(
-            name=self.options.platform_name or server or "unknown",
+            name=name,
             backend=self.name,
             endpoints=self._endpoints,
-            version=self.options.platform_version or server or None,
+            version=version,
             tls=self._endpoints[0].startswith("https"),
             shares_host=any(is_this_host(each.answering) for each in found.values()),
             durability=self.options.durability,
@@ -160,6 +169,17 @@ class S3Backend:
             payload_signing=self.options.payload_signing,
             protocol="s3",
         )
+
+    def _named(self, server: str) -> tuple[str, str | None]:
+        """Return name and version of the platform: the options', or else those of its Server header.
+
+        A Server header with another name than the options' is that of a proxy, and tells no version. Without any name,
+        the platform is named by its host and port.
+        """
+        shown_name, shown_version = name_and_version(server)
+        name = self.options.platform_name or shown_name or urlsplit(self._endpoints[0]).netloc
+        version = shown_version if name.lower() == shown_name.lower() else None
+        return name, self.options.platform_version or version
 
     def retention_for(self, wish: RetentionWish) -> Retention:
         """Return the wish: every object is locked as requested."""

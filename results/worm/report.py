@@ -44,7 +44,7 @@ def write_worm_report(database: RunDatabase, folder: Path) -> list[Path]:
         evidence_table(checks, exchanges),
     ]
     platform = run.platform
-    title = f"WORM conformance: {platform.name} {platform.version or ''}".strip()
+    title = f"WORM conformance: {platform.title}"
     answer = checks_sentence(platform.name, checks, catalogue_of(run))
     facts = f"{answer} Run {run.id}, {', '.join(platform.endpoints)}. {DISCLAIMER}"
     tables = [table for table in tables if table.rows]

@@ -149,7 +149,7 @@ def _save_reference(database: RunDatabase, mixed: WorkloadsShown | None, path: P
         tile_scales(mixed.results),
         mixed.criteria,
         name=path.stem,
-        platform=f"{run.platform.name} {run.platform.version or ''}".strip(),
+        platform=run.platform.title,
         machine=f"{run.host['processor']}, {run.host['cores']} cores",
         date=format_instant(run.started_at)[:10],
         archiver_version=run.host["archiver"],

@@ -12,7 +12,13 @@ from typing import Any
 
 import click
 
-from archiver.cli.parameters import credential_options, route_options, say_first, server_clock_option
+from archiver.cli.parameters import (
+    credential_options,
+    platform_name_options,
+    route_options,
+    say_first,
+    server_clock_option,
+)
 from archiver.ledger.ledger import Ledger
 from archiver.machine.home import ledger_path, runs_dir
 from archiver.platforms.hosted import HostedStore
@@ -60,6 +66,7 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, 
 )
 @click.option("--endpoint", metavar="URL", help="A running platform.")
 @click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
+@platform_name_options
 @credential_options
 @route_options
 @click.option("--limited-profile", help="AWS profile that may not bypass, nor set retention or holds, nor delete.")
@@ -111,6 +118,8 @@ def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> Wor
         insecure=given["insecure"],
         addressing=given["addressing"],
         direct=given["direct"],
+        platform_name=given["platform_name"],
+        platform_version=given["platform_version"],
     )
     worm_options = WormOptions(
         ids=ids,
@@ -181,7 +190,7 @@ def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) ->
         checks, catalogue = database.checks(), catalogue_of(database.run())
         profile = outcome.profile
         counts = Counter(check.verdict for check in checks)
-        click.echo(f"{profile.name} {profile.version or ''} at {', '.join(profile.endpoints)}, run {outcome.run_id}")
+        click.echo(f"{profile.title} at {', '.join(profile.endpoints)}, run {outcome.run_id}")
         click.echo(
             f"  {checks_tried(checks, catalogue)}: "
             + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())

@@ -98,6 +98,8 @@ def run_request(
             endpoints=given["endpoints"],
             bucket=given["bucket"],
             region=given["region"],
+            platform_name=given["platform_name"],
+            platform_version=given["platform_version"],
             **s3_reach(given),
             checksum=given["checksum"],
             payload_signing=given["payload_signing"],

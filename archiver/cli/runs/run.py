@@ -30,6 +30,7 @@ from archiver.cli.parameters import (
     LINK_SPEED,
     SIZE,
     credential_options,
+    platform_name_options,
     route_options,
     say_first,
     server_clock_option,
@@ -160,6 +161,7 @@ def _instead(option: str, args: Sequence[str]) -> str:
 @click.option("--endpoint", "endpoints", multiple=True, metavar="URL", help="A running platform; repeat for several.")
 @click.option("--bucket", help="Use this bucket  [default: one of the run's own, with Object Lock]")
 @click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
+@platform_name_options
 @credential_options
 @route_options
 @timeout_options
@@ -538,8 +540,9 @@ def _say_nothing(words: str) -> None:
 
 # Options of a single protocol. The command refuses options that the backend would ignore.
 _S3_ONLY = (
-    "endpoints", "bucket", "region", "profile", "ca_bundle", "insecure", "addressing", "direct", "connect_timeout",
-    "read_timeout", "retries", "on_close", "checksum", "payload_signing", "session_open", "keep_sessions_open",
+    "endpoints", "platform_name", "platform_version", "bucket", "region", "profile", "ca_bundle", "insecure",
+    "addressing", "direct", "connect_timeout", "read_timeout", "retries", "on_close", "checksum", "payload_signing",
+    "session_open", "keep_sessions_open",
 )  # fmt: skip
 _TSM_ONLY = (
     "tsm_library", "tsm_server", "tsm_node", "tsm_password_file", "management_class", "filespace",

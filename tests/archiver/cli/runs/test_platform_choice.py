@@ -94,3 +94,28 @@ def test_broken_endpoint_of_a_profile_is_refused_by_its_origin_without_its_secre
     assert refused.returncode == 2
     assert "profile lab (endpoint_url): credentials do not belong in an endpoint" in refused.stderr
     assert "hidden" not in refused.stderr + refused.stdout
+
+
+def test_a_running_platform_has_the_name_that_the_user_gives(home: Path, store: embedded.StoreProcess) -> None:
+    keys = {"AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key}
+    named = ("--endpoint", store.endpoint, "--platform-name", "StorageGRID", "--platform-version", "12.0")
+    checked = archiver("worm", "--check", "CFG-03", *named, **keys)
+    assert checked.stdout.startswith(f"StorageGRID 12.0 at {store.endpoint}, run "), checked.stdout + checked.stderr
+    (page,) = home.glob("runs/*/report/worm.md")
+    assert page.read_text().startswith("# WORM conformance: StorageGRID 12.0\n")
+    ran = archiver("run", "dr550", *TINY, *named, "--json", **keys)
+    assert ran.returncode == 0, ran.stderr
+    platform = json.loads(ran.stdout)["platform"]
+    assert (platform["name"], platform["version"]) == ("StorageGRID", "12.0")
+
+
+@pytest.mark.parametrize("command", [("run", "dr550", *TINY), ("worm",)])
+@pytest.mark.parametrize("option", ["--platform-name", "--platform-version"])
+@pytest.mark.parametrize("platform", [(), ("--platform", "embedded")])
+def test_a_platform_that_archiver_starts_takes_no_other_name(
+    home: Path, command: tuple[str, ...], option: str, platform: tuple[str, ...]
+) -> None:
+    refused = archiver(*command, *platform, option, "other")
+    assert refused.returncode == 2
+    assert "are for a platform that runs already: --endpoint URL" in refused.stderr
+    assert not home.exists()
