@@ -137,11 +137,10 @@ def run_document(
 
 def check_from_document(document: Mapping[str, Any]) -> CheckRecord:
     """Return the record of a check from its document. Raises ResultsError naming a missing key."""
-    names = [field.name for field in fields(CheckRecord)]
-    missing = [name for name in names if name not in document]
+    missing = [each.name for each in fields(CheckRecord) if each.default is MISSING and each.name not in document]
     if missing:
         raise ResultsError(f"a check has no {', '.join(missing)}; the database is damaged or not Archiver's")
-    values = {name: document[name] for name in names}
+    values = {each.name: document[each.name] for each in fields(CheckRecord) if each.name in document}
     return CheckRecord(**{**values, "rules": tuple(document["rules"])})
 
 

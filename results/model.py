@@ -372,7 +372,7 @@ class CheckRecord:
     family: str
     tries: str
     must: str
-    answer: str  # answer of the original: Amazon S3 or IBM
+    answer: str  # expected
     rules: tuple[str, ...]
     severity: str  # of the finding if the check failed; else of the worst finding that the check can make
     verdict: str
@@ -380,6 +380,7 @@ class CheckRecord:
     started_at: float
     seconds: float
     round: str  # state of the platform: alone, under load, after restart
+    source: str = ""  # what Amazon S3 or IBM answers or does, with the sources; empty: only expected
 
     @property
     def name(self) -> str:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape
 
+from archiver.worm.catalogue import expectation
 from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
 
@@ -24,8 +25,9 @@ GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
 LOCK_SECONDS = 90.0  # of locks that only have to outlast their check; the clean-up bypasses them
 COMPLIANCE_SECONDS = 25.0  # no client can bypass these locks: the clean-up waits for them
 WAIT_SECONDS_MAX = 60.0
-FARTHEST_SECONDS = 101 * 366 * 86_400.0  # more than the 100 years that Amazon accepts
+FARTHEST_SECONDS = 101 * 366 * 86_400.0  # more than the 100 years of the longest default rule
 LOCKING_FAR = ("CLK-06", "ING-04")  # checks that lock objects of the shared bucket that long for a moment
+DELETION = "DEL-02"  # the check that has the source of how a deletion of a locked version is refused
 ANY_REFUSAL = "any refusal"  # expected where no code is
 _BYPASS_NAME = "x-amz-bypass-governance-retention"
 BYPASS: Headers = ((_BYPASS_NAME, "true"),)
@@ -390,20 +392,25 @@ class Case:
                 return True
         return False
 
-    def must_refuse(self, answer: Answer, what: str, aws: str, *versions: Version) -> None:
-        """Fail if a version changed. An answer other than Amazon's ("403 AccessDenied") is a deviation."""
+    def must_survive_answer(self, answer: Answer, what: str, *versions: Version) -> None:
+        """Fail with this answer if a version changed."""
         try:
             self.must_survive(*versions)
         except Failed as failed:
             raise Failed(f"{what} was answered {answer}: {failed}", failed.severity) from failed
-        self._compare(answer, what, aws)
+
+    def must_refuse(self, answer: Answer, what: str, aws: str, *versions: Version) -> None:
+        """Fail if a version changed. An answer other than ``aws`` ("403 AccessDenied") is a deviation."""
+        self.must_survive_answer(answer, what, *versions)
+        self._compare(answer, what, aws, self.check_id)
 
     def must_refuse_delete(self, version: Version, answer: Answer, what: str, client: S3Client | None = None) -> None:
         """``must_refuse``, then check that the same credential can delete an unlocked version.
 
         Without that control a refusal proves nothing.
         """
-        self.must_refuse(answer, what, "403 AccessDenied", version)
+        self.must_survive_answer(answer, what, version)
+        self._compare(answer, what, "403 AccessDenied", DELETION)
         self.control(client)
 
     def must_keep(self, version: Version, before: VersionState, answer: Answer, what: str, aws: str) -> None:
@@ -414,7 +421,7 @@ class Case:
         self.must_refuse(answer, what, aws, version)
 
     def must_allow(self, answer: Answer, what: str, aws: str = "200") -> None:
-        """Fail unless the request succeeded. A status of success other than Amazon's is a deviation."""
+        """Fail unless the request succeeded. Another status of success than ``aws`` is a deviation."""
         if not answer.ok:
             raise Failed(f"{what} must be allowed, and was answered {answer}")
         if not aws.startswith(str(answer.status)):
@@ -425,8 +432,12 @@ class Case:
         if self.state(version).body is not None:
             raise Failed(f"{what} was accepted, but version {version.id} is still there")
 
+    def expected(self, answer: str) -> str:
+        """Return in words what is expected; it is Amazon's answer only if this check has a source for that."""
+        return expectation(self.check_id, answer)
+
     def deviate(self, words: str) -> None:
-        """Note a deviation: the state is right, but the answer is not Amazon's."""
+        """Note a deviation: the state is right, but the answer is not the expected one."""
         self.deviations.append(words)
 
     def control(self, client: S3Client | None = None) -> None:
@@ -452,13 +463,14 @@ class Case:
         if self.state(version).body is not None:
             self.notes.append(f"the bypass header does not delete a version under GOVERNANCE either ({answer})")
 
-    def _compare(self, answer: Answer, what: str, aws: str) -> None:
+    def _compare(self, answer: Answer, what: str, aws: str, check_id: str) -> None:
+        """Note a deviation if the answer is not ``aws``, for which the check ``check_id`` may have a source."""
         if answer.ok:
-            self.deviate(f"{what} was answered {answer}, though nothing changed; Amazon answers {aws}")
+            self.deviate(f"{what} was answered {answer}, though nothing changed; {expectation(check_id, aws)}")
         elif aws != ANY_REFUSAL and (
             answer.status != int(aws[:3]) or (answer.code and " " in aws and answer.code not in aws.split()[1:])
         ):
-            self.deviate(f"{what} was answered {answer}; Amazon answers {aws}")
+            self.deviate(f"{what} was answered {answer}; {expectation(check_id, aws)}")
 
 
 def lock_headers(lock: ObjectLock | None, hold: str | None) -> Headers:

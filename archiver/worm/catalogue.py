@@ -21,17 +21,39 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: tuple[str, ...]
     severity: str  # of the worst finding, S1 to S4; "-" for a control
     needs: tuple[str, ...]
-    answer: str = ""  # Amazon's, or IBM's
+    answer: str = ""  # expected
+    sources: dict[str, str] = {}  # what Amazon or IBM answers or does -> name of the source that says so
 
     @property
     def is_violation(self) -> bool:
         """Return whether a failure means that a record can be lost or altered, or has no lock."""
         return self.severity in VIOLATIONS
 
+    @property
+    def source(self) -> str:
+        """What Amazon or IBM answers or does, each with its source; empty if everything is only expected."""
+        return "; ".join(f"{claim}: {_catalogue().sources[name]}" for claim, name in self.sources.items())
+
+
+class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file."""
+
+    sources: dict[str, str]  # by name: title and address
+    check: tuple[CatalogueEntry, ...]
+
+
+@cache
+def _catalogue() -> _Catalogue:
+    text = files("archiver.worm").joinpath("catalogue.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), _Catalogue)
+
 
 @cache
 def catalogue() -> dict[str, CatalogueEntry]:
     """Return every check by its id, in the catalogue's order."""
-    text = files("archiver.worm").joinpath("catalogue.toml").read_text(encoding="utf-8")
-    entries = msgspec.convert(tomllib.loads(text)["check"], list[CatalogueEntry])
-    return {entry.id: entry for entry in entries}
+    return {entry.id: entry for entry in _catalogue().check}
+
+
+def expectation(identifier: str, answer: str) -> str:
+    """Return ``Amazon answers 409 BucketNotEmpty`` if the check has a source for that; else ``expected 409 ...``."""
+    return f"{'Amazon answers' if answer in catalogue()[identifier].sources else 'expected'} {answer}"

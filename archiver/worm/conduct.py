@@ -339,6 +339,7 @@ def _check_record(result: CheckResult) -> CheckRecord:
         started_at=result.started_at,
         seconds=result.seconds,
         round=result.round,
+        source=entry.source,
     )
 
 

@@ -67,7 +67,7 @@ def entries_of(answer: Answer) -> list[ListedVersion]:
 
 
 def must_store_nothing(case: Case, answer: Answer, what: str, aws: str, bucket: str, key: str) -> None:
-    """Fail if a refused write stored a version. An answer other than Amazon's is a deviation."""
+    """Fail if a refused write stored a version. Another answer than ``aws`` is a deviation."""
     for page in versions(case, bucket, key):
         for entry in page:
             state = case.state(Version(bucket, entry.key, entry.id, b""))

@@ -13,7 +13,7 @@ class CheckVerdict(StrEnum):
     """The verdict of one check."""
 
     PASS = "PASS"
-    DEVIATION = "DEVIATION"  # the state is right, but the answer is not Amazon's
+    DEVIATION = "DEVIATION"  # the state is right, but the answer is not the expected one
     FAIL = "FAIL"
     NOT_OFFERED = "NOT OFFERED"  # the platform lacks the feature that the check tests
     NOT_TRIED = "NOT TRIED"  # needs a credential, an operator or days that this run lacks

@@ -150,6 +150,8 @@ def evidence_table(checks: Sequence[CheckRecord], exchanges: Mapping[str, int]) 
             Column("what is tried", of=lambda check: check.tries, words=True),
             Column("must", of=lambda check: check.must, words=True),
             _SEEN,
+            Column("expected", of=lambda check: check.answer or "–", words=True),
+            Column("source", of=lambda check: check.source or "none: only expected", words=True),
             Column("exchanges", of=lambda check: _count(exchanges.get(check.name, 0))),
         ),
     ).table(checks)
@@ -170,19 +172,23 @@ def matrix_table(platforms: Mapping[str, Sequence[CheckRecord]]) -> Table:
     ]
 
     def of(own: Mapping[str, CheckRecord]) -> Callable[[CheckRecord], str]:
-        return lambda check: own[check.name].verdict if check.name in own else "–"
+        return lambda check: _graded(own[check.name]) if check.name in own else "–"
 
     return TableSpec(
         "matrix",
         "Checks by platform",
         (
             _NAME,
-            _SEVERITY,
             Column("what is tried", of=lambda check: check.tries, words=True),
             *(Column(name, of=of(own), words=True) for name, own in by_platform.items()),
         ),
         "Under load and after a restart: where a platform came to something else than alone.",
     ).table(every[name] for name in tried)
+
+
+def _graded(check: CheckRecord) -> str:
+    """Return the verdict, with the severity of a failure: platforms may fail a check in different ways."""
+    return f"{check.verdict} {check.severity}" if check.verdict == "FAIL" else check.verdict
 
 
 class _Asked(NamedTuple):
@@ -219,7 +225,8 @@ _FINDINGS = TableSpec(
     (_VERDICT, _SEVERITY, _NAME, Column("what was tried", of=lambda check: check.tries, words=True), _SEEN),
     "S1: a record can be destroyed or altered inside its period. S2: a lock can be weakened, or is silently missing."
     " S3: wrong reporting, or what must be allowed is refused. S4: a code only. DEVIATION: the state is right, the"
-    " answer is not the original's. Under load and after a restart: where that differs from alone.",
+    " answer is not the expected one. What Amazon answers has a source, which the table Checks names. Under load and"
+    " after a restart: where that differs from alone.",
 )
 _REQUIREMENTS = TableSpec(
     "requirements",

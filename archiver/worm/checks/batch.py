@@ -51,7 +51,7 @@ def half_locked_quiet(case: Case) -> None:
         )
     _compare(case, listed, locked, [])
     if listed.deleted:
-        case.deviate(f"in Quiet mode {len(listed.deleted)} deleted entries are listed; Amazon lists errors only")
+        case.deviate(f"in Quiet mode {len(listed.deleted)} deleted entries are listed; {case.expected('errors only')}")
 
 
 @check("BAT-03")
@@ -199,7 +199,7 @@ def bypass_without_right(case: Case) -> None:
     answer = _delete(case, [locked, unlocked, held], headers=BYPASS, client=client)
     case.must_survive(locked, held)
     if case.state(unlocked).body is not None:
-        # Amazon refuses the whole entry if the header is sent without the right to bypass.
+        # A platform may refuse the whole entry if the header is sent without the right to bypass.
         case.notes.append("this credential's batch with the bypass header deletes no unlocked version either")
         case.control(client)
     if answer.ok:
@@ -266,7 +266,7 @@ def _compare(case: Case, listed: BatchAnswer, kept: Sequence[Version], deleted: 
         elif (version.key, version.id) not in listed.errors:
             case.deviate("a refused entry is listed as an error of its key, without its version id")
         elif code != "AccessDenied":
-            case.deviate(f"a refused entry has the code {code}; Amazon's is AccessDenied")
+            case.deviate(f"a refused entry has the code {code}; {case.expected('AccessDenied')}")
     missing = {(version.key, version.id) for version in deleted} - set(listed.deleted)
     if missing:
         case.deviate(f"{len(missing)} of {len(deleted)} deleted entries are not listed as deleted")

@@ -228,7 +228,7 @@ def bypass_in_plain_bucket(case: Case) -> None:
             if answer.ok or answer.status != 400 or answer.code != "InvalidArgument":
                 case.deviate(
                     f"{what} with the bypass header {value} in a bucket without Object Lock was answered {answer}; "
-                    "Amazon answers 400 InvalidArgument"
+                    f"{case.expected('400 InvalidArgument')}"
                 )
 
 
@@ -262,7 +262,7 @@ def _refused_lock(case: Case, client: S3Client, bucket: str) -> None:
         )
     if answer.ok or answer.status != 403:
         case.deviate(
-            f"a PUT with lock headers and no permission was answered {answer}; Amazon answers 403 AccessDenied"
+            f"a PUT with lock headers and no permission was answered {answer}; {case.expected('403 AccessDenied')}"
         )
 
 

@@ -211,7 +211,7 @@ def _set_malformed(case: Case, bucket: str, inner: str) -> None:
         if after == BucketLockConfiguration(True) and not answer.ok:
             case.must_refuse(answer, "a malformed default rule", "400 MalformedXML")
         elif answer.ok and "governance" in inner and _stamps_governance(case, bucket):
-            case.deviate("a lower-case mode is taken for the same mode; Amazon answers 400 MalformedXML")
+            case.deviate(f"a lower-case mode is taken for the same mode; {case.expected('400 MalformedXML')}")
         else:
             raise Failed(f"was answered {answer}, and the bucket now has {after}")
     finally:
@@ -244,7 +244,7 @@ def _set_out_of_range(case: Case, bucket: str, unit: str, length: int) -> None:
         case.must_refuse(answer, f"a default of {length} {unit}", "400 InvalidArgument")
     elif answer.ok and length > 0 and after.mode == GOVERNANCE and shown == str(length):
         # Retention is not shorter than requested: the platform only lacks this limit.
-        case.deviate(f"a default of {length} {unit} is taken; Amazon answers 400 InvalidArgument")
+        case.deviate(f"a default of {length} {unit} is taken; {case.expected('400 InvalidArgument')}")
     else:
         raise Failed(f"was answered {answer}, and the bucket now has {after}")
 
@@ -276,7 +276,9 @@ def _lock_unversioned(case: Case, bucket: str) -> None:
     if answer.ok and not lock.enabled:
         raise Failed(f"Object Lock was answered {answer}, but the bucket has {lock}")
     if lock.enabled:
-        case.deviate(f"Object Lock was answered {answer} and turned versioning on; Amazon answers 409")
+        case.deviate(
+            f"Object Lock was answered {answer} and turned versioning on; {case.expected('409 InvalidBucketState')}"
+        )
         return
     case.must_refuse(answer, "Object Lock on a bucket without versioning", "409 InvalidBucketState")
 
@@ -325,7 +327,7 @@ def _lock_and_delete(case: Case, version: Version) -> None:
     lock = case.lock()
     answer = case.set_retention(version, lock)
     if answer.refused and version.id == "null":
-        case.deviate(f"locking the version null by that id was answered {answer}; Amazon answers 200")
+        case.deviate(f"locking the version null by that id was answered {answer}; {case.expected('200')}")
         answer = case.set_retention(version._replace(id=""), lock)  # it is the current version
     case.must_allow(answer, "locking a version written before Object Lock was enabled")
     deleting = case.delete(version)
@@ -382,7 +384,9 @@ def _delete_bucket_of_marker(case: Case) -> None:
     listed = case.client.send("GET", bucket, query=(("versions", None),))
     if not listed.elements("DeleteMarker"):
         # The bucket had no record, so nothing was lost.
-        case.deviate(f"deleting a bucket with a marker alone was answered {answer}; Amazon answers 409 BucketNotEmpty")
+        case.deviate(
+            f"deleting a bucket with a marker alone was answered {answer}; {case.expected('409 BucketNotEmpty')}"
+        )
         return
     case.must_refuse(answer, "deleting a bucket with a marker alone", "409 BucketNotEmpty")
 

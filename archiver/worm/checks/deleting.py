@@ -148,7 +148,7 @@ def delete_by_other_spellings(case: Case) -> None:
                 case.deviate(f"{what} was answered {answer}, and the object is no longer current")
             elif answer.ok and len(other) not in (len("null"), len(version.id)):
                 case.deviate(
-                    f"{what} was answered {answer}, though nothing changed; Amazon answers 400 InvalidArgument"
+                    f"{what} was answered {answer}, though nothing changed; {case.expected('400 InvalidArgument')}"
                 )
             elif answer.ok:
                 case.notes.append(f"{what} was answered {answer}, as for any version that is not there")

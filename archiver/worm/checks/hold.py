@@ -259,7 +259,7 @@ def _shown(case: Case, version: Version) -> Answer:
 
 def _expect(case: Case, answer: Answer, what: str, aws: str) -> None:
     if str(answer) != aws:
-        case.deviate(f"{what} was answered {answer}; Amazon answers {aws}")
+        case.deviate(f"{what} was answered {answer}; {case.expected(aws)}")
 
 
 def _stored_plain(case: Case, key: str) -> Version:

@@ -1326,6 +1326,35 @@ def test_a_shortened_date_is_graded_by_how_much_it_was_shortened(
     assert (result.severity, result.is_violation) == (severity, severity != "S3")
 
 
+def refuses_in_other_words(asked: Asked, _: Store) -> Answer:
+    answer = asked.pass_on()
+    is_denied = answer.status == 403 and (asked.is_delete or asked.sets("retention"))
+    return Answer(400, {}, b"<Error><Code>InvalidRequest</Code></Error>") if is_denied else answer
+
+
+def test_a_deviation_names_amazon_only_where_there_is_a_source(platform: Platform) -> None:
+    results = {each.id: each for each in platform.results(refuses_in_other_words, "RET-08", "RET-10", "GOV-01")}
+    assert of(CheckVerdict.DEVIATION, list(results.values())) == set(results)
+    assert results["GOV-01"].reason.endswith("400 InvalidRequest; Amazon answers 403 AccessDenied")
+    assert results["RET-08"].reason.endswith("400 InvalidRequest; expected 403 AccessDenied")
+    retention, deletion = results["RET-10"].reason.split("; deleting")
+    assert "expected 403 AccessDenied" in retention
+    assert "Amazon answers 403 AccessDenied" in deletion  # every deletion has the source of DEL-02
+
+
+def dates_in_utc_without_a_zone(asked: Asked, _: Store) -> Answer:
+    text = asked.headers.get(UNTIL, "")
+    return (
+        asked.changed({**asked.headers, UNTIL: f"{text}Z"}) if text[-3:-2] == ":" and "T" in text else asked.pass_on()
+    )
+
+
+def test_a_date_without_a_zone_may_be_one_in_utc(platform: Platform) -> None:
+    [result] = platform.results(dates_in_utc_without_a_zone, "CLK-07")
+    assert result.verdict is CheckVerdict.PASS, result.reason
+    assert "is taken for UTC" in result.reason
+
+
 def test_a_race_counts_each_end_state_and_quotes_the_worst(platform: Platform) -> None:
     [result] = platform.results(does_each_in_turn, "RAC-01")
     counted = re.search(

@@ -134,7 +134,7 @@ def test_conformance_runs_are_compared_check_by_check(make_run: Callable[..., Ru
     assert conformance_sentences(compared)[1].startswith("loses violates its locks: ")
     verdicts, differences, every = conformance_tables(compared)
     assert [(row[0].text, row[3].text) for row in verdicts.rows] == [("keeps", "0"), ("loses", "1")]
-    assert [[cell.text for cell in row][-2:] for row in differences.rows] == [["PASS", "FAIL"]]
+    assert [[cell.text for cell in row][-2:] for row in differences.rows] == [["PASS", "FAIL S1"]]
     assert len(every.rows) == 2
     assert [each["violations"] for each in conformance_document(compared)["platforms"]] == [0, 1]
     for file_format, name in (("html", PAGE_NAME), ("markdown", "comparison.md")):

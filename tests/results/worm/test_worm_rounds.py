@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from results.bundle.evidence import make_evidence, verify_evidence, write_evidence
+from results.contract import check_from_document
 from results.database import RunDatabase
+from results.exports.junit import junit_xml
 from results.model import CheckRecord, RoundRecord
 from results.table import Table
 from results.worm.findings import findings_table, matrix_table, rounds_table, worm_document
@@ -71,8 +74,38 @@ def test_platforms_stand_side_by_side_in_the_rounds_in_which_they_differ() -> No
     other = [dataclasses.replace(each, verdict="PASS") for each in CHECKS if each.id != "VER-08"]
     table = matrix_table({"one": CHECKS, "other": other})
     assert texts(table) == ["DEL-01", "DEL-02", "DEL-02 under load", "DEL-03", "VER-08 after restart"]
-    assert [cell.text for cell in table.rows[2][3:]] == ["FAIL", "PASS"]
-    assert [cell.text for cell in table.rows[4][3:]] == ["NOT OFFERED", "–"]
+    assert [cell.text for cell in table.rows[2][2:]] == ["FAIL S1", "PASS"]
+    assert [cell.text for cell in table.rows[4][2:]] == ["NOT OFFERED", "–"]
+
+
+def test_a_finding_has_its_own_severity_in_every_document(make_run: Callable[..., RunDatabase]) -> None:
+    found = dataclasses.replace(check("RAC-01", "FAIL"), severity="S3")
+    database = make_run()
+    database.add_check(found, [])
+    assert texts(findings_table([found]), 1) == ["S3"]
+    assert [cell.text for cell in matrix_table({"one": [found]}).rows[0][2:]] == ["FAIL S3"]
+    assert worm_document(PLATFORM, "run", [found], [])["violations"] == 0
+    failure = ElementTree.fromstring(junit_xml(database)).find("*/testcase/failure")
+    assert failure is not None
+    assert failure.get("type") == "S3"
+
+
+def test_reports_name_the_source_of_what_is_expected(make_run: Callable[..., RunDatabase], tmp_path: Path) -> None:
+    sourced = dataclasses.replace(check("DEL-02", "DEVIATION"), source="403 AccessDenied: a page, https://a.example")
+    database = make_run()
+    for each in (sourced, check("CLK-10", "DEVIATION")):
+        database.add_check(each, [])
+    for path in write_worm_report(database, tmp_path / "report"):
+        assert "403 AccessDenied: a page, https://a.example" in path.read_text()
+        assert "none: only expected" in path.read_text()
+    summary = make_evidence(database)["parts"]["checks/DEL-02"]
+    assert summary["check"]["source"] == sourced.source
+
+
+def test_a_check_recorded_without_a_source_can_be_read() -> None:
+    document = dataclasses.asdict(check("DEL-02", "PASS"))
+    del document["source"]
+    assert check_from_document(document) == check("DEL-02", "PASS")
 
 
 def test_a_violation_under_load_counts() -> None:

@@ -1,0 +1,60 @@
+"""The catalogue of checks: what it says of Amazon has a source, and nothing else is said of Amazon."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archiver import worm
+from archiver.worm.catalogue import catalogue, expectation
+
+FOLDER = Path(worm.__file__).parent
+SOURCES: dict[str, str] = tomllib.loads((FOLDER / "catalogue.toml").read_text())["sources"]
+CLAIMS = {(entry.id, claim): name for entry in catalogue().values() for claim, name in entry.sources.items()}
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Every text in the code of the checks that is no docstring, with its file."""
+    for path in FOLDER.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        comments = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in comments:
+                yield path.name, node.value
+
+
+def test_only_the_catalogue_speaks_of_amazon() -> None:
+    assert [found for found in texts() if "Amazon" in found[1]] == [("catalogue.py", "Amazon answers")]
+
+
+def test_every_claim_names_a_source_with_an_address() -> None:
+    assert set(CLAIMS.values()) == set(SOURCES)
+    for text in SOURCES.values():
+        assert re.search(r"[^:]: https://[^ ]+$", text), text
+
+
+def test_every_answer_with_a_source_is_expected_by_the_code() -> None:
+    """A claim of another wording would be read by no check."""
+    expected = {text for _, text in texts()}
+    answers = {claim for check, claim in CLAIMS if re.match(r"[1-5][0-9][0-9]\b", claim) and "TSM" not in check}
+    assert len(answers) > 10
+    assert answers - expected == set()
+
+
+@pytest.mark.parametrize(
+    ("identifier", "answer", "words"),
+    [
+        ("CFG-11", "409 BucketNotEmpty", "Amazon answers 409 BucketNotEmpty"),
+        ("CFG-11", "409", "expected 409"),
+        ("CFG-06", "400 InvalidArgument", "Amazon answers 400 InvalidArgument"),  # of a default rule
+        ("ING-04", "any refusal", "expected any refusal"),  # of a date of one object beyond 100 years
+        ("RET-08", "403 AccessDenied", "expected 403 AccessDenied"),
+    ],
+)
+def test_an_answer_is_amazons_only_with_a_source(identifier: str, answer: str, words: str) -> None:
+    assert expectation(identifier, answer) == words
