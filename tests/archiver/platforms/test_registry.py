@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from archiver.platforms import registry
-from archiver.platforms.servers import Access, Server, TsmAccess
+from archiver.platforms.kinds import Access
+from archiver.platforms.servers import Server, TsmAccess
 from archiver.values.errors import PlatformError, UsageError
 
 SECRET = "not-to-be-shown"

@@ -16,6 +16,7 @@ import pytest
 import trustme
 
 from archiver.platforms import servers
+from archiver.platforms.kinds import KINDS
 from archiver.platforms.programs import PROGRAMS
 from archiver.platforms.servers import Server, running
 from archiver.values.errors import PlatformError
@@ -204,4 +205,4 @@ def test_a_real_server_that_cannot_read_its_certificate_says_why(tmp_path: Path,
 
 
 def test_every_program_has_a_server() -> None:
-    assert servers.KINDS.keys() == PROGRAMS.keys() == set(real.NAMES)
+    assert KINDS.keys() == PROGRAMS.keys() == set(real.NAMES)

@@ -175,6 +175,16 @@ def test_installing_without_go_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
+def test_installing_all_reports_each_that_cannot_be_installed(tmp_path: Path) -> None:
+    done = archiver("platform", "install", PATH=str(tmp_path), PIP_NO_INDEX="1", PIP_FIND_LINKS="")
+    assert done.returncode == 3
+    assert str(PROGRAMS[NAME].path) in done.stdout
+    others = [name for name in sorted(PROGRAMS) if name != NAME]
+    assert [line.split()[1] for line in done.stderr.splitlines()] == [*others, "not"]
+    assert done.stderr.endswith(f"not installed: {', '.join(others)}; the other platforms can be used\n")
+
+
+@pytest.mark.usefixtures("installed")
 def test_installing_what_is_there_only_says_where(tmp_path: Path) -> None:
     done = archiver("platform", "install", NAME, PATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
