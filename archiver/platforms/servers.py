@@ -15,8 +15,8 @@ import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -33,6 +33,7 @@ READY_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 20.0
 _POLL_SECONDS = 0.05
 _LOG_TAIL_BYTES = 2000
+_LEFTOVERS = "leftovers"  # a file with the paths of what a server may leave outside its folder
 _FOLDERS = ("data", "versions", "accounts", "certificates")
 
 
@@ -89,7 +90,7 @@ def running(
     try:
         yield server
     finally:
-        _stop(process)
+        _stop(process, server)
 
 
 def start(name: str, folder: Path, *, port: int = 0) -> Server:
@@ -116,9 +117,15 @@ def _start(
     kind = KINDS[name]
     program = find(name)  # fails before a folder is created
     with _held(name, folder) as hold, _log(name, folder) as log:
-        port = _free_port(port)
+        clear(folder)  # an earlier server may have been killed
+        port, *inner_ports = _free_ports(port, kind.inner_ports)
         access = access or Access("archiver" + secrets.token_hex(6), secrets.token_urlsafe(24))
-        launch = Launch(program, folder, port, access, tls is not None)
+        launch = Launch(program, folder, port, access, tls is not None, tuple(inner_ports))
+        for path, text in kind.files(launch).items():
+            path.unlink(missing_ok=True)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(text)
+        (folder / _LEFTOVERS).write_text("\n".join(map(str, kind.leftovers(launch))))
         command = kind.command(launch)
         if not detached:
             command = [*_end_with_this_process(), *command]
@@ -128,15 +135,16 @@ def _start(
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C reaches only the command, which then stops the server
+            cwd=folder,
             env={**os.environ, **kind.environment(launch)},
             pass_fds=[hold.fileno()],  # the folder stays locked until the server ends
         )
     endpoint = f"http{'s' if tls else ''}://127.0.0.1:{port}"
     server = Server(name, endpoint, process.pid, folder, access)
     try:
-        _wait_until_ready(process, server, kind.health, tls)
+        _wait_until_ready(process, server, [server.endpoint + kind.health, *kind.inner_health(launch)], tls)
     except BaseException:
-        _stop(process)
+        _stop(process, server)
         raise
     return process, server
 
@@ -175,7 +183,7 @@ def _end_with_this_process() -> list[str]:
     return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, health: str, tls: Path | None) -> None:
+def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, urls: Sequence[str], tls: Path | None) -> None:
     # Without proxies from the environment: the server is on this host.
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if tls is not None:
@@ -187,8 +195,9 @@ def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, health: 
         if process.poll() is not None:
             raise PlatformError(f"{server.name} did not start in {server.folder}: {log_tail(server.folder)}")
         try:
-            with opener.open(server.endpoint + health, timeout=5):
-                return
+            for url in urls:
+                opener.open(url, timeout=5).close()
+            return
         except OSError as not_yet:
             if isinstance(not_yet, HTTPError):
                 not_yet.close()  # an error status is an answer too
@@ -200,20 +209,41 @@ def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, health: 
     )
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop_seconds_max(name: str) -> float:
+    """Return the time that a platform has to end before it is killed."""
+    return min(STOP_SECONDS_MAX, KINDS[name].stop_seconds_max) if name in KINDS else STOP_SECONDS_MAX
+
+
+def clear(folder: Path) -> None:
+    """Remove the files that the last server of this folder left elsewhere, after it has ended."""
+    path = folder / _LEFTOVERS
+    if path.exists():
+        for leftover in path.read_text().splitlines():
+            Path(leftover).unlink(missing_ok=True)
+        path.unlink()
+
+
+def _stop(process: subprocess.Popen[bytes], server: Server) -> None:
     process.terminate()
     try:
-        process.wait(STOP_SECONDS_MAX)
+        process.wait(stop_seconds_max(server.name))
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    clear(server.folder)
 
 
-def _free_port(port: int) -> int:
-    """Return the port, or a free one for 0. Raises if it is taken: some servers would share it without an error."""
+def _free_ports(port: int, others: int) -> list[int]:
+    """Return the port, or a free one for 0, and so many other free ones.
+
+    Raises PlatformError if the port is taken: some servers would share it without an error.
+    """
     try:
-        with socket.create_server(("127.0.0.1", port)) as listener:
-            return int(listener.getsockname()[1])
+        with ExitStack() as listeners:
+            opened = [
+                listeners.enter_context(socket.create_server(("127.0.0.1", each))) for each in (port, *[0] * others)
+            ]
+            return [listener.getsockname()[1] for listener in opened]
     except OSError as taken:
         raise PlatformError(
             f"127.0.0.1 port {port}: {os.strerror(taken.errno or 0)}; choose another with --port"

@@ -18,7 +18,7 @@ _NAMES = sorted([servers.EMBEDDED, *PROGRAMS])
 
 @click.group()
 def platform() -> None:
-    """Platforms on this machine: the embedded store, and MinIO and versitygw at pinned versions.
+    """Platforms on this machine: the embedded store, and others at pinned versions, which it installs.
 
     \b
     Example:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from archiver.platforms import registry
+from archiver.platforms import registry, servers
 from archiver.platforms.kinds import Access
 from archiver.platforms.servers import Server, TsmAccess
 from archiver.values.errors import PlatformError, UsageError
@@ -88,7 +88,7 @@ def test_a_server_that_ended_by_itself_is_not_up_and_can_be_stopped(home: Path) 
 
 
 def test_one_that_ignores_the_polite_signal_is_killed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "STOP_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(servers, "STOP_SECONDS_MAX", 0.1)
     script = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stubborn:
         assert stubborn.stdout is not None

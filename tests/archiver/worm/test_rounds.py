@@ -390,7 +390,7 @@ def test_the_embedded_store_is_killed_and_comes_back_with_what_it_had(tmp_path: 
 
 
 @pytest.mark.platforms
-@pytest.mark.parametrize("name", real.NAMES)
+@pytest.mark.parametrize("name", real.STORES)
 def test_real_servers_are_killed_and_come_back_with_what_they_had(name: str, tmp_path: Path) -> None:
     with real.real_server(name, tmp_path) as server:
         restarted_keeps_what_it_acknowledged(server, server.access.access_key, server.access.secret_key)

@@ -107,7 +107,7 @@ class Scene:
 
 @pytest.fixture(
     scope="module",
-    params=["embedded", "moto", *(pytest.param(name, marks=pytest.mark.platforms) for name in real.NAMES)],
+    params=["embedded", "moto", *(pytest.param(name, marks=pytest.mark.platforms) for name in VERSIONS)],
 )
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     name: str = request.param
@@ -401,7 +401,7 @@ def test_every_declared_deviation_is_of_a_row_or_test() -> None:
 
 
 def test_the_declared_versions_are_the_pinned_ones() -> None:
-    assert {name: program.version for name, program in PROGRAMS.items()} == VERSIONS
+    assert {name: PROGRAMS[name].version for name in VERSIONS} == VERSIONS
 
 
 @pytest.mark.parametrize("lock", ["G", "C", "hold", "C hold"])

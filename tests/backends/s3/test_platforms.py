@@ -1,4 +1,4 @@
-"""Runs on MinIO and versitygw, as an architect would do them: counted, cleaned up, over TLS, and cut short."""
+"""Runs on real platforms, as an architect would do them: counted, cleaned up, over TLS, and cut short."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
+import requests
 import trustme
+from prometheus_client.parser import text_string_to_metric_families
 
 from archiver.platforms.servers import Server, running
 from tests.support.commands import archiver
@@ -143,12 +146,46 @@ def test_every_request_that_versitygw_logs_is_one_that_we_count(
             "run", scenario, "--endpoint", server.endpoint, "--order", "paper", **real.environment_of(server)
         )
     assert done.returncode == 0, done.stderr
+    sent, probes = sent_by_us(home)
+    logged = Counter(word for line in log.read_text().splitlines() for word in line.split() if word.startswith("s3_"))
+    assert (logged["s3_PutObject"], logged["s3_GetObject"]) == (sent["archive"] + probes, sent["retrieve"])
+
+
+def counted_by_seaweedfs(server: Server, bucket: str) -> Counter[str]:
+    """The successful requests for this bucket, by method, from its page of metrics."""
+    options = dict(word.partition("=")[::2] for word in psutil.Process(server.pid).cmdline())
+    page = requests.get(f"http://127.0.0.1:{options['-metricsPort']}/metrics", timeout=30).text
+    counted: Counter[str] = Counter()
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            if sample.name == "SeaweedFS_s3_request_total" and sample.labels["bucket"] == bucket:
+                counted[sample.labels["type"]] += int(sample.value) if sample.labels["code"].startswith("2") else 0
+    return counted
+
+
+def test_every_request_that_seaweedfs_counts_is_one_that_we_count(home: Path, tmp_path: Path) -> None:
+    scenario = tmp_path / "short.toml"
+    scenario.write_text(COUNTED.replace(f"sessions_min = {SESSIONS}", "sessions_min = 2"))
+    with real.real_server("seaweedfs", tmp_path / "server") as server:
+        done = archiver(
+            "run", str(scenario), "--endpoint", server.endpoint, "--order", "paper", "--json",
+            **real.environment_of(server),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        counted = counted_by_seaweedfs(server, json.loads(done.stdout)["location"]["bucket"])
+    sent, probes = sent_by_us(home)
+    bucket_made = 1
+    assert counted["PUT"] == sent["archive"] + probes + bucket_made
+    assert counted["GET"] >= sent["retrieve"]  # it counts listings and queries of locks with them
+
+
+def sent_by_us(home: Path) -> tuple[dict[str, int], int]:
+    """The requests of each kind in the only run, and the probes besides."""
     (path,) = home.glob("runs/*/run.db")
     with closing(sqlite3.connect(path)) as database:
         sent = dict(database.execute("SELECT workload, sum(attempts) FROM interval GROUP BY workload"))
         ((probes,),) = database.execute("SELECT sum(tries) FROM probe").fetchall()
-    logged = Counter(word for line in log.read_text().splitlines() for word in line.split() if word.startswith("s3_"))
-    assert (logged["s3_PutObject"], logged["s3_GetObject"]) == (sent["archive"] + probes, sent["retrieve"])
+    return sent, probes
 
 
 def test_minio_counts_every_request_that_we_count(server: Server, scenario: str) -> None:

@@ -1,4 +1,4 @@
-"""MinIO and versitygw for tests: started for a block, or the test is skipped where the program is missing.
+"""Real platforms for tests: started for a block, or the test is skipped where the program is missing.
 
 Where ARCHIVER_NEEDS_PLATFORMS is set a missing program fails the test, so that nothing is skipped unseen.
 """
@@ -19,7 +19,8 @@ from archiver.platforms.programs import find
 from archiver.platforms.servers import Server, running
 from archiver.values.errors import PlatformError
 
-NAMES = ("minio", "versitygw")
+NAMES = ("minio", "versitygw")  # every kind of run is tried on these
+STORES = ("minio", "seaweedfs", "versitygw")  # started, used, killed and checked
 
 
 def need(name: str) -> Path:
