@@ -284,7 +284,13 @@ class Control:
                 )
 
     def _delete_bucket(self, bucket: str, report: RemovalReport) -> None:
-        """Delete the run's own bucket, unless it contains objects of other writers."""
+        """Delete the run's own bucket, unless it contains objects of other writers.
+
+        SeaweedFS deletes a bucket with everything in it, so the bucket is listed first.
+        """
+        listed = self._client.list_object_versions(Bucket=bucket, MaxKeys=1)
+        if listed.get("Versions") or listed.get("DeleteMarkers"):
+            return
         try:
             self._client.delete_bucket(Bucket=bucket)
             report.bucket_removed = True

@@ -83,7 +83,7 @@ def embedded_platform(store: embedded.StoreProcess) -> Platform:
 
 @pytest.fixture(
     scope="module",
-    params=["embedded", "moto", *(pytest.param(name, marks=pytest.mark.platforms) for name in real.NAMES)],
+    params=["embedded", "moto", *(pytest.param(name, marks=pytest.mark.platforms) for name in real.STORES)],
 )
 def platform(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     name: str = request.param
