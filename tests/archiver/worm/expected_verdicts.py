@@ -1,0 +1,115 @@
+"""What the S3 checks find on each platform, as data: a verdict that changes fails a test.
+
+One file for each platform, in expected/, names every check that does not pass. Write the files anew, after a change of
+checks or of a platform's version:
+
+    python -m tests.archiver.worm.expected_verdicts [NAME...]
+
+A race can end in several ways. Its verdicts are added to those that were seen before. On a busy machine requests can
+come too late for a check, so a check whose verdict changed is carried out a second time, and that verdict counts.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from archiver.platforms.programs import PROGRAMS
+from archiver.worm import checks
+from archiver.worm.catalogue import catalogue
+from archiver.worm.requests.exchange import S3Client
+from archiver.worm.requests.limited import limited_clients
+from archiver.worm.suite import Suite
+from archiver.worm.verdict import CheckVerdict
+from backends.s3.control import Credentials
+from tests.support.servers import real
+
+PLATFORMS = (*real.STORES, "moto")
+ALL = tuple(each for each in catalogue() if not each.startswith("TSM-"))
+_RACE = "RAC-"
+_LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # a thousand objects and more
+QUICK = tuple(each for each in ALL if not each.startswith(_RACE) and each not in _LONG)
+_OR = " or "
+
+Verdicts = Mapping[str, str]  # check -> its verdict
+
+
+def found(names: Sequence[str], ids: Sequence[str]) -> dict[str, Verdicts]:
+    """Return what the checks find on each platform; all platforms at the same time."""
+    with ProcessPoolExecutor(len(names), get_context("spawn")) as processes:
+        return dict(zip(names, processes.map(_found, names, [ids] * len(names)), strict=True))
+
+
+def _found(name: str, ids: Sequence[str]) -> Verdicts:
+    checks.load()
+    with tempfile.TemporaryDirectory() as folder, real.real_server(name, Path(folder)) as server:
+        access = Credentials(server.access.access_key, server.access.secret_key, None)
+        client = S3Client(server.endpoint, "us-east-1", access, [])
+        with limited_clients(name, client) as limited:
+
+            def make_bucket(client: S3Client, lock: bool) -> str:
+                bucket = f"bucket-{secrets.token_hex(8)}"
+                client.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")] if lock else [])
+                limited.open_bucket(bucket)
+                return bucket
+
+            suite = Suite(client, make_bucket(client, True), True, limited.clients, make_bucket, 0.0)
+            return {result.id: result.verdict.value for result in suite.run(ids, lambda result: None)}
+
+
+def expected(name: str) -> Mapping[str, Sequence[str]]:
+    """Return check -> the verdicts that it may have on this platform. Without its file no verdict is expected."""
+    path = _path(name)
+    if not path.exists():
+        return {}
+    declared = tomllib.loads(path.read_text())["verdicts"]
+    return {each: declared.get(each, CheckVerdict.PASS.value).split(_OR) for each in ALL}
+
+
+def declared_version(name: str) -> str:
+    """Return the version of the platform for which its file was written."""
+    version: str = tomllib.loads(_path(name).read_text())["version"]
+    return version
+
+
+def changed(name: str, verdicts: Verdicts) -> dict[str, str]:
+    """Return the verdicts that are not expected on this platform."""
+    allowed = expected(name)
+    return {each: verdict for each, verdict in verdicts.items() if verdict not in allowed.get(each, ())}
+
+
+def write(name: str, verdicts: Verdicts) -> None:
+    """Write a platform's file. The verdicts of a race are added to those in the file."""
+    before = expected(name)
+    allowed = {
+        each: sorted({verdict, *(before.get(each, ()) if each.startswith(_RACE) else ())})
+        for each, verdict in verdicts.items()
+    }
+    lines = [
+        f"# Checks that do not pass on {name}. Written by python -m tests.archiver.worm.expected_verdicts",
+        f'version = "{PROGRAMS[name].version}"',
+        "",
+        "[verdicts]",
+        *(
+            f'{each} = "{_OR.join(several)}"'
+            for each, several in allowed.items()
+            if several != [CheckVerdict.PASS.value]
+        ),
+    ]
+    _path(name).parent.mkdir(exist_ok=True)
+    _path(name).write_text("\n".join(lines) + "\n")
+
+
+def _path(name: str) -> Path:
+    return Path(__file__).parent / "expected" / f"{name}.toml"
+
+
+if __name__ == "__main__":
+    for platform, verdicts in found(sys.argv[1:] or PLATFORMS, ALL).items():
+        write(platform, {**verdicts, **found([platform], list(changed(platform, verdicts)))[platform]})

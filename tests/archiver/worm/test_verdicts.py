@@ -1,0 +1,55 @@
+"""The verdicts on real platforms, and on a mock, compared with the expected ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from archiver.platforms.programs import PROGRAMS
+from tests.archiver.worm.expected_verdicts import (
+    ALL,
+    PLATFORMS,
+    QUICK,
+    Verdicts,
+    changed,
+    declared_version,
+    expected,
+    found,
+)
+from tests.support.servers import real
+
+
+def changed_twice(name: str, first: Verdicts) -> dict[str, str]:
+    """Return the verdicts that are not expected, nor in a second try of these checks."""
+    return changed(name, found([name], list(again))[name]) if (again := changed(name, first)) else {}
+
+
+@pytest.fixture(scope="module")
+def quick() -> Mapping[str, Verdicts]:
+    """What the quick checks find on every platform that is installed."""
+    return found([name for name in PLATFORMS if PROGRAMS[name].is_installed()], QUICK)
+
+
+@pytest.mark.platforms
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_verdicts_are_the_expected_ones(name: str, request: pytest.FixtureRequest) -> None:
+    real.need(name)
+    assert changed_twice(name, request.getfixturevalue("quick")[name]) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_verdicts_of_all_checks_are_the_expected_ones(name: str) -> None:
+    real.need(name)
+    assert changed_twice(name, found([name], ALL)[name]) == {}
+
+
+@pytest.mark.parametrize("name", real.STORES)
+def test_verdicts_are_declared_for_the_pinned_version(name: str) -> None:
+    assert declared_version(name) == PROGRAMS[name].version
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_declared_checks_exist(name: str) -> None:
+    assert set(expected(name)) == set(ALL)
