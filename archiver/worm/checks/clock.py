@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from archiver.worm import listing
-from archiver.worm.case import GOVERNANCE, ROOT, Case, ObjectLock, Version, iso, same_instant, words_of
+from archiver.worm.case import ANY_REFUSAL, GOVERNANCE, ROOT, Case, ObjectLock, Version, iso, same_instant, words_of
 from archiver.worm.checks import check
 from archiver.worm.checks.batch import batch_answer_of
 from archiver.worm.prepared import prepare
@@ -261,7 +261,8 @@ def dates_that_are_none(case: Case) -> None:
         what = f"a PUT locked until {text!r}"
         if text == without_zone and is_utc(version, answer, what):
             return
-        listing.must_store_nothing(case, answer, what, "400 InvalidArgument", version.bucket, version.key)
+        aws = ANY_REFUSAL if text == without_zone else "400 InvalidArgument"
+        listing.must_store_nothing(case, answer, what, aws, version.bucket, version.key)
 
     def in_xml(text: str) -> None:
         version = case.stored()
@@ -272,7 +273,8 @@ def dates_that_are_none(case: Case) -> None:
         if state.mode is not None:
             raise Failed(f"a retention until {text!r} was answered {answer} and became {words_of(state)}")
         case.must_survive(version, unlocked=True)
-        case.must_refuse(answer, f"a retention until {text!r}", "400 MalformedXML InvalidArgument")
+        aws = ANY_REFUSAL if text == without_zone else "400 MalformedXML InvalidArgument"
+        case.must_refuse(answer, f"a retention until {text!r}", aws)
 
     case.try_all(
         *((f"{name} in a header", partial(in_header, text)) for name, text in forms.items()),
