@@ -257,14 +257,22 @@ def put_with_wrong_checksum(case: Case) -> None:
 def _wrong_checksum(case: Case, header: str, value: str, aws: str) -> None:
     body = f"{case.check_id} {secrets.token_hex(8)}".encode()
     right = md5_of(body) if header == "Content-MD5" else checksum_of(header.rpartition("-")[2], body)
+    control_key = case.key()
     control = case.client.send(
-        "PUT", case.bucket, case.key(), headers=((header, right), *case.lock().headers), body=body
+        "PUT", case.bucket, control_key, headers=((header, right), *case.lock().headers), body=body
     )
     if not control.ok:
         raise NotOffered(f"a right {header} is refused too: {control}")
     key = case.key()
     answer = case.client.send("PUT", case.bucket, key, headers=((header, value), *case.lock().headers), body=body)
+    if answer.ok and header != "Content-MD5" and not _shows_checksum(case, control_key, header):
+        raise NotOffered(f"{header} is not known: HEAD of an object stored with a right one shows none")
     must_store_nothing(case, answer, f"PUT with a lock and a wrong {header}", aws, case.bucket, key)
+
+
+def _shows_checksum(case: Case, key: str, header: str) -> bool:
+    answer = case.client.send("HEAD", case.bucket, key, headers=(("x-amz-checksum-mode", "ENABLED"),))
+    return header in answer.headers
 
 
 def _wrong_payload_hash(case: Case) -> None:
@@ -611,4 +619,4 @@ def _must_show(
     asked += [f"hold {hold}"] if hold else []
     is_locked = lock is None or (state.mode == lock.mode and same_instant(state.until, lock.until))
     if not is_locked or (hold is not None and state.hold != hold):
-        raise Failed(f"{what}: {', '.join(asked)} was asked for, and the version has {words_of(state)}")
+        raise Failed(f"{what}: {', '.join(asked)} was asked for, and the version has {words_of(state)}", "S2")

@@ -47,10 +47,10 @@ def _must_be_untouched(case: Case, version: Version, before: VersionState) -> No
 
 
 def _must_be_new(case: Case, answer: Answer, what: str, old: Version, new: Version) -> None:
-    """Fail unless the accepted write created a new version that can be read."""
+    """Fail unless the accepted write created a new version that can be read. The old one was seen to be untouched."""
     case.must_allow(answer, what)
     if not new.id or new.id == old.id:
-        raise Failed(f"{what} was accepted, but names no new version ({new.id or 'none'})")
+        raise Failed(f"{what} was accepted, but names no new version ({new.id or 'none'})", "S3")
     if case.state(new).body != new.body:
         raise Failed(f"{what} was accepted, but the new version has other bytes than were sent")
 

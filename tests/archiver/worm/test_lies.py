@@ -30,7 +30,7 @@ from archiver.worm.checks import (
     retrieval,
     side_doors,
 )
-from archiver.worm.requests.checksums import checksum_of
+from archiver.worm.requests.checksums import KINDS, checksum_of
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.requests.limited import limited_clients
 from archiver.worm.suite import CheckResult, Suite
@@ -685,6 +685,20 @@ def drops_the_lock_of_copies(asked: Asked, _: Store) -> Answer:
     return asked.without(MODE, UNTIL, HOLD) if asked.way == "copy" else asked.pass_on()
 
 
+def knows_no_checksum_headers(asked: Asked, _: Store) -> Answer:
+    names = {f"x-amz-checksum-{kind}" for kind in KINDS}
+    kept = {name: value for name, value in asked.headers.items() if name not in names}
+    is_told = asked.is_put and len(kept) < len(asked.headers)
+    answer = asked.changed({**kept, "content-md5": md5_of(asked.body)}) if is_told else asked.pass_on()
+    return replace(answer, headers={name: value for name, value in answer.headers.items() if name not in names})
+
+
+def names_no_copied_version(asked: Asked, _: Store) -> Answer:
+    answer = asked.pass_on()
+    named = {name: value for name, value in answer.headers.items() if name != "x-amz-version-id"}
+    return replace(answer, headers=named) if asked.way == "copy" else answer
+
+
 # ---- a bucket's default
 
 
@@ -1324,6 +1338,27 @@ def test_a_shortened_date_is_graded_by_how_much_it_was_shortened(
     assert result.verdict is CheckVerdict.FAIL, result.reason
     assert result.reason.startswith(first), result.reason
     assert (result.severity, result.is_violation) == (severity, severity != "S3")
+
+
+@pytest.mark.parametrize(
+    ("lie", "identifier", "severity"),
+    [
+        (drops_the_lock, "ING-10", "S2"),
+        (names_no_copied_version, "OVR-03", "S3"),
+        (keeps_nothing_under_a_copy, "OVR-03", "S1"),
+    ],
+)
+def test_a_finding_is_graded_by_what_became_of_the_record(
+    lie: Lie, identifier: str, severity: str, platform: Platform
+) -> None:
+    [result] = platform.results(lie, identifier)
+    assert (result.verdict, result.severity) == (CheckVerdict.FAIL, severity), result.reason
+
+
+def test_a_platform_that_knows_no_checksum_header_does_not_fail_for_ignoring_one(platform: Platform) -> None:
+    [result] = platform.results(knows_no_checksum_headers, "ING-08")
+    assert result.verdict is not CheckVerdict.FAIL, result.reason
+    assert "x-amz-checksum-crc32c is not known" in result.reason
 
 
 def refuses_in_other_words(asked: Asked, _: Store) -> Answer:
