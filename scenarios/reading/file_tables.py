@@ -5,6 +5,7 @@ One idea: all wrong keys of a file are named at once, since a reader who correct
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -99,6 +100,12 @@ def keys_of(table: type[msgspec.Struct]) -> tuple[str, ...]:
     return table.__struct_fields__
 
 
+@functools.cache
+def fields_of(table: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return the fields of a table. msgspec evaluates all of its annotations at each call."""
+    return msgspec.structs.fields(table)
+
+
 def tables_in(value: Any) -> list[dict[str, Any]]:
     """Return the tables of a list in a file; none if it is no list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
@@ -106,7 +113,7 @@ def tables_in(value: Any) -> list[dict[str, Any]]:
 
 def default_words(table: type[msgspec.Struct], key: str) -> str:
     """Return the default of a key in the notation of a file, ``required``, or ``none``."""
-    field = next(each for each in msgspec.structs.fields(table) if each.name == key)
+    field = next(each for each in fields_of(table) if each.name == key)
     if field.required:
         return "required"
     match field.default:
@@ -139,6 +146,6 @@ def wrong_keys(document: dict[str, Any], table: type[msgspec.Struct]) -> Iterato
                 if isinstance(each, dict):
                     for inner, message in wrong_keys(each, TABLES[key]):
                         yield f"{path}.{inner}".removesuffix("."), message
-    for field in msgspec.structs.fields(table):
+    for field in fields_of(table):
         if field.required and field.name not in document:
             yield "", f"Object missing required field `{field.name}`"

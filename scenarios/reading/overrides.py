@@ -14,7 +14,15 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from archiver.values.errors import ScenarioError
-from scenarios.reading.file_tables import INNER, CriterionTable, SweepTable, default_words, keys_of, tables_in
+from scenarios.reading.file_tables import (
+    INNER,
+    CriterionTable,
+    SweepTable,
+    default_words,
+    fields_of,
+    keys_of,
+    tables_in,
+)
 from scenarios.reading.phase_checks import closest, nearest
 from scenarios.reading.phases import PhaseTable, ScaleTable, SearchTable, WorkloadTable
 from scenarios.reading.replay_phases import ReplayTable
@@ -166,7 +174,7 @@ def _paths(kind: type[msgspec.Struct]) -> Iterator[str]:
 def _keys_line(kind: type[msgspec.Struct]) -> str:
     """Return the keys of a table with their defaults. A table that is always there is shown by its own keys."""
     shown: list[str] = []
-    for field in msgspec.structs.fields(kind):
+    for field in fields_of(kind):
         if isinstance(field.default, msgspec.Struct):
             inner = INNER[field.name]
             shown += [f"{field.name}.{key} ({default_words(inner, key)})" for key in keys_of(inner)]
@@ -214,7 +222,7 @@ def _value(text: str, kind: type[msgspec.Struct], key: str) -> Any:
     """Return the TOML value of a text, or the text itself. Commas separate several values if the key accepts a list."""
     if kind is _ChosenSet:  # the name of a set of criteria may be 3.8, which is not a number
         return text.strip("\"'")
-    hint = next(field.type for field in msgspec.structs.fields(kind) if field.name == key)
+    hint = next(field.type for field in fields_of(kind) if field.name == key)
     if _takes_list(hint, text) and not text.startswith("["):
         return [_toml(part.strip()) for part in text.split(",")]
     return _toml(text)
