@@ -20,11 +20,14 @@ from archiver.measure.reports import PhaseReport
 def run_phase(assignment: Assignment, channel: Channel) -> PhaseReport:
     """Carry out one phase's clients. Return when they are done or the run is being stopped."""
     run = run_of(assignment.phase)(assignment, channel)
-    # Freeze all existing objects, so that no collection in the measured time visits them.
+    # Freeze all existing objects, so that no collection in the measured time visits them. What this process froze
+    # before, it wants frozen afterwards, too.
+    was_frozen = gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(run.run())
     finally:
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -117,6 +118,16 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[NullSession]], None]:
 def report_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phase_run, "TICK_SECONDS", 0.0001)
     monkeypatch.setattr(phase_run, "REPORT_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("frozen_before", [False, True])
+def test_a_phase_leaves_objects_frozen_only_if_its_process_froze_some(frozen_before: bool) -> None:
+    (gc.freeze if frozen_before else gc.unfreeze)()
+    try:
+        run_phase(assignment(), Channel())
+        assert (gc.get_freeze_count() > 0) is frozen_before
+    finally:
+        gc.freeze()
 
 
 @pytest.mark.parametrize("objects", [1, 5, 500])
