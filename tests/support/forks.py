@@ -26,9 +26,13 @@ from archiver.worm.repeats import load
 from backends.embedded import process as embedded
 
 _MODULES = (
-    "archiver.cli.answers.compare", "archiver.cli.answers.report", "archiver.cli.locks.audit",
-    "archiver.cli.locks.worm", "archiver.cli.runs.replay", "backends.embedded.server", "backends.s3",
-    "boto3.session", "botocore.config", "pytest", "tests.support.commands",
+    "archiver.cli.answers.bundle", "archiver.cli.answers.compare", "archiver.cli.answers.report",
+    "archiver.cli.locks.audit", "archiver.cli.locks.worm", "archiver.cli.runs.replay", "archiver.cli.runs.resume",
+    "archiver.engine.work.replay.compile.compiling", "archiver.engine.work.replay.shares",
+    "archiver.engine.workers.dask.cluster", "backends.embedded.server", "dask.cli", "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg", "pytest", "results.bundle.contents", "results.comparison.documents",
+    "results.comparison.page", "results.mixed.figures", "results.replay.figures", "results.report.documents",
+    "results.report.index", "results.tables.workers", "tests.support.caches", "tests.support.commands",
 )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from dask.cli import run_cli
 
 from archiver.engine.workers.dask.cluster import open_cluster
 from archiver.ledger.ledger import Ledger
@@ -23,6 +23,7 @@ from archiver.web.live_state import FILE_NAME, read_live_state
 from results.database import RunDatabase
 from results.tables.workers import worker_tables, worker_totals
 from tests.archiver.engine.workers.worker_assignments import SHORT, TIMER_NS, assignments
+from tests.support import forks
 from tests.support.commands import StartedCommand
 from tests.support.servers.fault_proxy import FaultProxy
 from tests.support.waiting import wait_until
@@ -46,7 +47,7 @@ class Cluster:
         self._stack = stack
         self._file = folder / f"{name}.json"
         self.scheduler = self._begin("scheduler", "--scheduler-file", str(self._file), "--port", "0")
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[forks.Forked] = []
         until = time.monotonic() + 60
         while not self._file.exists() or not self._file.read_text():
             assert time.monotonic() < until, "no scheduler"
@@ -74,27 +75,23 @@ class Cluster:
         with Client(self.address, set_as_default=False) as client:
             client.wait_for_workers(count, timeout=60)
 
-    def _begin(self, *arguments: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "dask",
-                *arguments,
-                "--dashboard-address",
-                "127.0.0.1:0",
-                *(() if "--listen-address" in arguments else _LOOPBACK),
-            ],
-            cwd=self._folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[5])},
-        )
-        self._stack.callback(_end, process)
-        return process
+    def _begin(self, *arguments: str) -> forks.Forked:
+        host = () if "--listen-address" in arguments else _LOOPBACK
+        process = forks.ForkedProcess(target=_dask, args=(*arguments, "--dashboard-address", "127.0.0.1:0", *host))
+        with open(os.devnull, "wb") as nothing:
+            process.descriptors = {1: nothing.fileno(), 2: nothing.fileno()}
+            process.start()
+        running = forks.Forked(process)
+        self._stack.callback(_end, running)
+        return running
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _dask(*arguments: str) -> None:
+    sys.argv = ["dask", *arguments]
+    run_cli()
+
+
+def _end(process: forks.Forked) -> None:
     process.kill()
     process.wait()
 
