@@ -221,8 +221,8 @@ class Kills:
     resumed: int = 0
 
     def __post_init__(self) -> None:
-        self._said = self.home.parent / "said"  # by the last command
-        self.scenario = self.home.parent / "kills.toml"
+        self._said = self.home / "said"  # by the last command
+        self.scenario = self.home / "kills.toml"
         self.scenario.write_text(SCENARIO + (EXTEND if self.platform.extends else ""))
 
     def carry_out(self, victims: list[str]) -> None:

@@ -44,7 +44,7 @@ def test_sorting_keeps_every_row_and_the_order_of_one_instant(
     info = sort(tmp_path / "sorted.parquet", path, overwrite=True)
     assert info.rises
     assert read(tmp_path / "sorted.parquet") == sorted(operations, key=lambda row: row.due_ns)
-    assert {each.name for each in tmp_path.iterdir()} <= {"trace.parquet", "sorted.parquet", "archiver-home"}
+    assert {each.name for each in tmp_path.iterdir()} <= {"trace.parquet", "sorted.parquet"}
 
 
 @pytest.mark.usefixtures("little_memory")

@@ -306,8 +306,8 @@ def test_audits_and_checks_begin_with_credentials_that_last(config: Path, comman
         assert len((config / "asked").read_text().split()) > 1
 
 
-def test_run_that_its_credentials_do_not_outlast_is_refused_with_the_time(home: Path) -> None:
-    with embedded.start(home.parent / "store") as store:
+def test_run_that_its_credentials_do_not_outlast_is_refused_with_the_time(home: Path, tmp_path: Path) -> None:
+    with embedded.start(tmp_path / "store") as store:
         end = later(minutes=2)
         keys = {
             "AWS_ACCESS_KEY_ID": store.access_key,

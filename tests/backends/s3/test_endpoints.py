@@ -219,10 +219,10 @@ def test_clients_take_endpoints_in_turn_and_then_their_addresses() -> None:
 
 
 def test_run_skips_a_dead_address_and_says_so(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names(monkeypatch, "127.0.0.2", "127.0.0.1")
-    with embedded.start(home.parent / "store") as store:
+    with embedded.start(tmp_path / "store") as store:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.access_key)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", store.secret_key)
         url = store.endpoint.replace("127.0.0.1", NAME)
