@@ -22,7 +22,7 @@ forks.fork_from_now_on()
 
 # How long an example takes says what else the machine does.
 settings.register_profile("all", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("share", settings.get_profile("all"), max_examples=ALL // 4)
+settings.register_profile("share", settings.get_profile("all"), max_examples=ALL // 8)
 settings.load_profile(os.environ.get("ARCHIVER_EXAMPLES", "share"))
 
 PLATFORM_VARIABLES = (
