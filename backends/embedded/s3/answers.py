@@ -12,7 +12,16 @@ from aiohttp import web
 
 from ..core.changes.objects import ChangeResult
 from ..core.changes.uploads import COMPOSITE, FULL_OBJECT
-from .xml import element
+from ..core.rules.locks import VersionLock
+from .requests.request import (
+    EVENT_HOLD_DAYS_HEADER,
+    EVENT_HOLD_HEADER,
+    EVENT_HOLD_YEARS_HEADER,
+    HOLD_HEADER,
+    MODE_HEADER,
+    UNTIL_HEADER,
+)
+from .xml import element, text_of_instant
 
 Respond = Callable[..., web.Response]  # S3Server's: call, status, body, headers
 
@@ -21,6 +30,25 @@ def stored_headers(stored: ChangeResult) -> dict[str, str]:
     headers = {} if stored.version_id is None else {"x-amz-version-id": stored.version_id}
     if stored.is_marker:
         headers["x-amz-delete-marker"] = "true"
+    return headers
+
+
+def lock_headers(lock: VersionLock, now_ms: int) -> dict[str, str]:
+    """Return the headers of a version's lock at `now_ms`: the date moves while an event hold is on."""
+    headers = {}
+    retention = lock.retention
+    if retention is not None:
+        headers[MODE_HEADER] = retention.mode.value
+        headers[UNTIL_HEADER] = text_of_instant(retention.ends_ms(now_ms))
+        if retention.event_hold is not None:
+            held_for = retention.held_for
+            headers[EVENT_HOLD_HEADER] = "OFF" if held_for is None else "ON"
+            if held_for is not None and held_for.days is not None:
+                headers[EVENT_HOLD_DAYS_HEADER] = str(held_for.days)
+            elif held_for is not None:
+                headers[EVENT_HOLD_YEARS_HEADER] = str(held_for.years)
+    if lock.legal_hold is not None:
+        headers[HOLD_HEADER] = "ON" if lock.legal_hold else "OFF"
     return headers
 
 

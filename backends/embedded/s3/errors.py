@@ -96,6 +96,7 @@ _CODES: dict[type[Refusal], str] = {
     refusals.BucketNotEmpty: "BucketNotEmpty",
     refusals.NotLockBucket: "InvalidRequest",
     refusals.WrongBucketState: "InvalidBucketState",
+    refusals.NoEventHold: "InvalidRequest",
     refusals.NoSuchKey: "NoSuchKey",
     refusals.NoSuchVersion: "NoSuchVersion",
     refusals.IsDeleteMarker: "MethodNotAllowed",

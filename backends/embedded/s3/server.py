@@ -46,7 +46,7 @@ from ..core.rules.refusals import NoSuchKey, NotLockBucket, Refusal
 from ..core.store import Store
 from ..core.tables.catalogue import VersionRow
 from . import errors, xml
-from .answers import checksum_headers, stored_headers
+from .answers import checksum_headers, lock_headers, stored_headers
 from .calls import attributes, conditions, copy, description, listings, settings, tags, uploads
 from .credentials import Credential
 from .errors import S3Error, invalid_argument
@@ -54,9 +54,7 @@ from .requests import post
 from .requests.body import OBJECT_BYTES_MAX, Claims, Received, receive_object, receive_unmeasured
 from .requests.request import (
     BYPASS_HEADER,
-    HOLD_HEADER,
     KEY_BYTES_MAX,
-    MODE_HEADER,
     PUT_OF_A_SOURCE,
     REGION,
     SUBRESOURCES,
@@ -403,11 +401,8 @@ class S3Server:
         headers["Accept-Ranges"] = "bytes"
         if bucket.versioning != "Off":
             headers["x-amz-version-id"] = store.queries.version_id(version)
-        if version.mode is not None and version.until_ms is not None:
-            headers[MODE_HEADER] = version.mode
-            headers[UNTIL_HEADER] = xml.text_of_instant(version.until_ms)
-        if version.legal_hold is not None:
-            headers[HOLD_HEADER] = "ON" if version.legal_hold else "OFF"
+        if version.mode is not None or version.legal_hold is not None:
+            headers.update(lock_headers(version.lock, store.clock.now_ms()))
         headers.update(description.shown(version.metadata, call.query))
         headers.update(tags.count_headers(version.tags))
         unmet = conditions.unmet(call.headers, version)
@@ -523,7 +518,7 @@ class S3Server:
         retention = self._lockable(call).retention
         if retention is None:
             raise _no_lock()
-        return self._respond(call, body=xml.retention_document(retention))
+        return self._respond(call, body=xml.retention_document(retention, self._store.clock.now_ms()))
 
     async def _put_retention(self, call: S3Call) -> web.StreamResponse:
         call.require("retention")

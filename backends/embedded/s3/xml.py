@@ -16,9 +16,16 @@ from xml.sax.saxutils import escape
 
 from ..core.changes.uploads import Listed
 from ..core.files.digests import CHECKSUM_KINDS
-from ..core.rules.locks import LONGEST_RETENTION_DAYS, LONGEST_RETENTION_YEARS, DefaultRetention, Mode, VersionRetention
+from ..core.rules.locks import (
+    LONGEST_RETENTION_DAYS,
+    LONGEST_RETENTION_YEARS,
+    DefaultRetention,
+    Mode,
+    Period,
+    VersionRetention,
+)
 from ..core.tables.uploads import NUMBER_MAX
-from . import bounded_xml
+from . import bounded_xml, event_holds
 from .errors import S3Error, invalid_argument
 
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -78,15 +85,15 @@ def parse_retention(body: bytes) -> VersionRetention | None:
     S3Error.
     """
     root = parse(body, "Retention")
-    if root.find("EventHold") is not None or root.find("EventHoldDuration") is not None:
-        raise S3Error("NotImplemented", "event holds are not offered by the S3 server")
     mode, date = _mode(root), root.findtext("RetainUntilDate")
+    days, years = root.findtext("EventHoldDuration/Days"), root.findtext("EventHoldDuration/Years")
+    hold = event_holds.parse(root.findtext("EventHold"), days, years, has_mode=mode is not None)
     if mode is None and date is None:
         return None
-    if mode is None or date is None:
+    if mode is None or (date is None and hold is None):
         raise malformed()
     try:
-        return VersionRetention(mode, instant_of_text(date))
+        return VersionRetention(mode, 0 if date is None else instant_of_text(date), hold)
     except ValueError:
         raise malformed() from None
 
@@ -119,16 +126,19 @@ def parse_lock_configuration(body: bytes) -> DefaultRetention | None:
     default = rule.find("DefaultRetention")
     if default is None:
         raise malformed()
-    if default.find("DefaultEventHold") is not None or rule.find("DefaultEventHold") is not None:
-        raise S3Error("NotImplemented", "event holds are not offered by the S3 server")
     mode, days, years = _mode(default), default.findtext("Days"), default.findtext("Years")
-    if mode is None or (days is None) == (years is None):
+    hold = default.find("DefaultEventHold")
+    held_for = None if hold is None else event_holds.parse_period(hold.findtext("Days"), hold.findtext("Years"))
+    has_period = days is not None or years is not None
+    if mode is None or (days is not None and years is not None) or not (has_period or held_for):
         raise malformed()
-    return DefaultRetention(
-        mode,
+    if not has_period:
+        return DefaultRetention(mode, None, held_for)
+    period = Period(
         _period(days, "Days", LONGEST_RETENTION_DAYS),
         _period(years, "Years", LONGEST_RETENTION_YEARS),
     )
+    return DefaultRetention(mode, period, held_for)
 
 
 def _period(text: str | None, name: str, longest: int) -> int | None:
@@ -221,18 +231,26 @@ def error_document(code: str, message: str, resource: str, request_id: str, deta
     return (_HEAD + group("Error", parts)).encode("utf-8", "replace")
 
 
-def retention_document(retention: VersionRetention) -> bytes:
-    until = text_of_instant(retention.until_ms)
-    return document("Retention", [element("Mode", retention.mode), element("RetainUntilDate", until)])
+def retention_document(retention: VersionRetention, now_ms: int) -> bytes:
+    parts = [element("Mode", retention.mode), element("RetainUntilDate", text_of_instant(retention.ends_ms(now_ms)))]
+    if retention.event_hold is not None:
+        held_for = retention.held_for
+        parts.append(element("EventHold", "OFF" if held_for is None else "ON"))
+        parts += [] if held_for is None else [group("EventHoldDuration", _period_elements(held_for))]
+    return document("Retention", parts)
+
+
+def _period_elements(period: Period) -> list[str]:
+    return [element("Days", period.days), element("Years", period.years)]
 
 
 def lock_configuration_document(default: DefaultRetention | None) -> bytes:
     parts = [element("ObjectLockEnabled", "Enabled")]
     if default is not None:
-        period = [
-            element("Mode", default.mode),
-            element("Days", default.days),
-            element("Years", default.years),
-        ]
-        parts.append(group("Rule", [group("DefaultRetention", period)]))
+        inside = [element("Mode", default.mode)]
+        if default.period is not None:
+            inside += _period_elements(default.period)
+        if default.held_for is not None:
+            inside.append(group("DefaultEventHold", _period_elements(default.held_for)))
+        parts.append(group("Rule", [group("DefaultRetention", inside)]))
     return document("ObjectLockConfiguration", parts)

@@ -34,7 +34,7 @@ WAITS = {
 }  # fmt: skip
 LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # a thousand objects and more
 LONG_RACES = {each for each in S3_IDS if each.startswith("RAC-")} - {"RAC-07", "RAC-09", "RAC-11"}
-NOT_OFFERED = {"ING-15", "SID-02", "SID-05", "SID-10"}
+NOT_OFFERED = {"ING-15", "SID-02", "SID-05"}
 NOT_TRIED = {"DFT-07", "GOV-09", "GOV-10", "RAC-09"} | {each for each in S3_IDS if each not in CHECKS}
 RIGHTS = (BYPASS, RETENTION, HOLD, DELETE)
 

@@ -32,7 +32,7 @@ from backends.embedded.core.changes.objects import (
 )
 from backends.embedded.core.changes.uploads import AbortUpload, BeginUpload, CompleteUpload, Listed
 from backends.embedded.core.rules import locks
-from backends.embedded.core.rules.locks import DefaultRetention, Mode, VersionLock, VersionRetention
+from backends.embedded.core.rules.locks import DefaultRetention, Mode, Period, VersionLock, VersionRetention
 from backends.embedded.core.rules.refusals import Locked, Refusal
 from backends.embedded.core.store import Store
 from backends.embedded.core.tables.catalogue import VersionRow
@@ -411,7 +411,7 @@ class StoreAndModel(RuleBasedStateMachine):
     @rule(bucket=buckets, default=st.none() | st.tuples(modes, st.integers(1, 3)))
     def set_default(self, bucket: str, default: tuple[Mode, int] | None) -> None:
         """Also turns Object Lock on where there was none."""
-        stored = None if default is None else DefaultRetention(default[0], days=default[1])
+        stored = None if default is None else DefaultRetention(default[0], Period(days=default[1]))
         answer = self._do(self.store.change(SetLockConfiguration(bucket, stored)))
         there = self.model.buckets[bucket]
         if there.versioning != "Enabled":

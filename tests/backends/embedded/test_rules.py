@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from backends.embedded.core.rules import locks
-from backends.embedded.core.rules.locks import DefaultRetention, Mode, VersionLock, VersionRetention
+from backends.embedded.core.rules.locks import DefaultRetention, Mode, Period, VersionLock, VersionRetention
 from backends.embedded.core.rules.refusals import BadRetainUntil, LegallyHeld, Refusal, Retained
 
 NOW = 1_800_000_000_000
@@ -81,10 +81,10 @@ def test_change_of_retention(
 ) -> None:
     for bypass, expected in ((False, without_bypass), (True, with_bypass)):
         if expected == "allowed":
-            locks.check_retention_change(current, wanted, NOW, bypass=bypass)
+            locks.changed_retention(current, wanted, NOW, bypass=bypass)
         else:
             with pytest.raises(Retained):
-                locks.check_retention_change(current, wanted, NOW, bypass=bypass)
+                locks.changed_retention(current, wanted, NOW, bypass=bypass)
 
 
 @pytest.mark.parametrize("until_ms", [NOW, NOW - 1, 0, NOW + 101 * 366 * 86_400_000])
@@ -92,17 +92,17 @@ def test_a_lock_begins_in_the_future_and_ends_within_a_hundred_years(until_ms: i
     with pytest.raises(BadRetainUntil):
         locks.check_new_retention(VersionRetention(G, until_ms), NOW)
     with pytest.raises(BadRetainUntil):
-        locks.check_retention_change(None, VersionRetention(G, until_ms), NOW, bypass=True)
+        locks.changed_retention(None, VersionRetention(G, until_ms), NOW, bypass=True)
 
 
 @pytest.mark.parametrize(
     ("created", "default", "until"),
     [
-        ("2026-11-21T10:00:00.250Z", DefaultRetention(G, days=1), "2026-11-22T10:00:00.250Z"),
-        ("2026-11-21T10:00:00.250Z", DefaultRetention(C, years=1), "2027-11-21T10:00:00.250Z"),
-        ("2028-02-28T10:00:00.000Z", DefaultRetention(C, days=365), "2029-02-27T10:00:00.000Z"),
-        ("2028-02-29T10:00:00.000Z", DefaultRetention(C, years=1), "2029-03-01T10:00:00.000Z"),
-        ("2028-02-29T10:00:00.000Z", DefaultRetention(C, years=4), "2032-02-29T10:00:00.000Z"),
+        ("2026-11-21T10:00:00.250Z", DefaultRetention(G, Period(days=1)), "2026-11-22T10:00:00.250Z"),
+        ("2026-11-21T10:00:00.250Z", DefaultRetention(C, Period(years=1)), "2027-11-21T10:00:00.250Z"),
+        ("2028-02-28T10:00:00.000Z", DefaultRetention(C, Period(days=365)), "2029-02-27T10:00:00.000Z"),
+        ("2028-02-29T10:00:00.000Z", DefaultRetention(C, Period(years=1)), "2029-03-01T10:00:00.000Z"),
+        ("2028-02-29T10:00:00.000Z", DefaultRetention(C, Period(years=4)), "2032-02-29T10:00:00.000Z"),
     ],
 )
 def test_default_retention_counts_from_creation(created: str, default: DefaultRetention, until: str) -> None:

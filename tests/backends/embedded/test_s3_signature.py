@@ -243,11 +243,6 @@ def test_every_answer_names_its_request_and_tells_the_stores_time(send: Callable
     assert len(ids) == 4
 
 
-def test_event_holds_are_refused_and_not_ignored(send: Callable[..., Answer], bucket: str) -> None:
-    answer = send("PUT", f"/{bucket}/k", b"x", x_amz_object_lock_event_hold="ON")
-    assert (answer.status, answer.code) == (501, "NotImplemented")
-
-
 def test_a_name_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(S3Error, match="must be UTF-8") as raised:
         decode_name("%ff")

@@ -250,7 +250,11 @@ def test_a_store_of_the_previous_layout_opens(data_dir: Path) -> None:
     with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
         assert client.archive(client.space(), b"/o", b"archived") == 0
     older = sqlite3.connect(data_dir / "catalogue.db")
-    older.executescript("DROP TABLE access_rules; PRAGMA user_version = 3;")
+    older.executescript(
+        "DROP TABLE access_rules; ALTER TABLE versions DROP COLUMN event_hold;"
+        "ALTER TABLE uploads DROP COLUMN event_hold; ALTER TABLE buckets DROP COLUMN default_event_hold;"
+        "PRAGMA user_version = 3;"
+    )
     older.close()
     with (
         RunningTsmServer(data_dir) as tsm_server,

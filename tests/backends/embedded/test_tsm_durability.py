@@ -306,8 +306,9 @@ async def test_a_store_of_the_first_layout_opens_and_gains_later_tables(data_dir
     for table in ("access_rules", "archives", "spaces", "management_classes", "sqlite_sequence", "parts", "uploads"):
         older.execute(f"DROP TABLE {table}" if table != "sqlite_sequence" else "DELETE FROM sqlite_sequence")
     older.execute("DROP INDEX versions_by_upload")
-    for column in ("upload", "tags"):
+    for column in ("upload", "tags", "event_hold"):
         older.execute(f"ALTER TABLE versions DROP COLUMN {column}")
+    older.execute("ALTER TABLE buckets DROP COLUMN default_event_hold")
     older.execute("PRAGMA user_version = 1")
     older.commit()
     true = layout_1(tmp_path / "true.db")

@@ -26,6 +26,7 @@ from ..rules.refusals import (
     WrongETag,
 )
 from ..tables.catalogue import Bucket, Catalogue, VersionRow
+from ..tables.lock_columns import columns_of
 
 
 class PutContent(Protocol):
@@ -132,11 +133,12 @@ class PutVersion:
         if replaced is not None:
             catalogue.remove_version(bucket, replaced)
         hold = None if self.lock.legal_hold is None else int(self.lock.legal_hold)
-        mode, until_ms = (retention.mode, retention.until_ms) if retention else (None, None)
+        mode, until_ms, event_hold = columns_of(retention)
         version = VersionRow(
             bucket.id, self.key, sequence, bucket.versioning != "Enabled", 0, group.now_ms, self.size,
             *location, self.block_crcs, self.etag, self.checksum,
             self.content_type, self.metadata, mode, until_ms, hold, None, self.tags,
+            event_hold,
         )  # fmt: skip
         return add_version(group, bucket, version)
 
@@ -195,7 +197,7 @@ class Delete:
             return ChangeResult(None)
         marker = VersionRow(
             bucket.id, self.key, catalogue.take_sequence(), bucket.versioning != "Enabled", 1, group.now_ms,
-            0, 0, 0, b"", "", None, None, None, None, None, None, None, None,
+            0, 0, 0, b"", "", None, None, None, None, None, None, None, None, None,
         )  # fmt: skip
         catalogue.add_version(bucket, marker)
         return ChangeResult(catalogue.version_id(marker), is_marker=True)
@@ -241,8 +243,8 @@ class SetRetention:
 
     def apply(self, group: ChangeGroup) -> None:
         version = _lockable(group, self.bucket, self.key, self.version_id)
-        locks.check_retention_change(version.retention, self.retention, group.now_ms, bypass=self.bypass)
-        group.catalogue.set_lock(version, replace(version.lock, retention=self.retention))
+        changed = locks.changed_retention(version.retention, self.retention, group.now_ms, bypass=self.bypass)
+        group.catalogue.set_lock(version, replace(version.lock, retention=changed))
 
 
 @dataclass(slots=True)

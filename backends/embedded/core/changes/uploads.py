@@ -28,6 +28,7 @@ from ..rules.refusals import (
     WrongUploadChecksum,
 )
 from ..tables.catalogue import Bucket, VersionRow
+from ..tables.lock_columns import columns_of
 from ..tables.uploads import Upload, UploadPart
 from .objects import UNCONDITIONAL, ChangeGroup, ChangeResult, WriteCondition, add_version, check_lock, takes_place_of
 
@@ -56,12 +57,13 @@ class BeginUpload:
         bucket = catalogue.bucket(self.bucket)
         check_lock(bucket, self.lock, group.now_ms)
         number = catalogue.take_sequence()
-        retention, hold = self.lock.retention, self.lock.legal_hold
-        mode, until_ms = (retention.mode, retention.until_ms) if retention else (None, None)
+        hold = self.lock.legal_hold
+        mode, until_ms, event_hold = columns_of(self.lock.retention)
         catalogue.uploads.add(
             Upload(
                 number, bucket.id, self.key, group.now_ms, self.checksum_kind, self.checksum_type,
                 self.content_type, self.metadata, self.tags, mode, until_ms, None if hold is None else int(hold),
+                event_hold,
             )
         )  # fmt: skip
         return number
@@ -150,11 +152,12 @@ class CompleteUpload:
         names_bytes = len(bucket.name.encode()) + len(self.key.encode())
         catalogue.uploads.remove_parts([part for part in parts if part.id in left_out], names_bytes)
         catalogue.uploads.remove(upload.id)
-        mode, until_ms = (retention.mode, retention.until_ms) if retention else (None, None)
+        mode, until_ms, event_hold = columns_of(retention)
         version = VersionRow(
             bucket.id, self.key, catalogue.take_sequence(), bucket.versioning != "Enabled", 0, group.now_ms,
             sum(part.size for part in chosen), 0, 0, b"", _etag(chosen), checksum,
             upload.content_type, upload.metadata, mode, until_ms, upload.legal_hold, upload.id, upload.tags,
+            event_hold,
         )  # fmt: skip
         return Completed(add_version(group, bucket, version), version.etag, checksum)
 

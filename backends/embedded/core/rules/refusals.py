@@ -145,6 +145,13 @@ class BadRetainUntil(Refusal):
     """The date of a new lock is in the past, or later than the latest date that a lock may have."""
 
 
+class NoEventHold(Refusal):
+    """A release without a date, of a version that has no event hold whose period could set one."""
+
+    def __init__(self) -> None:
+        super().__init__("the version has no event hold to release; a retain until date would be needed")
+
+
 class StoreFull(Refusal):
     """The store wrote nothing: the device is full, or would have less free space than the store's reserve."""
 

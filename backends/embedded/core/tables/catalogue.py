@@ -22,14 +22,15 @@ from archiver.values.errors import Damaged, StoreError, UsageError
 from ..files.segments import RecordHeader, SegmentLocation
 from ..files.written import LogWatch, Written
 from ..rules import policy
-from ..rules.locks import DefaultRetention, Mode, VersionLock, VersionRetention
+from ..rules.locks import DefaultRetention, VersionLock, VersionRetention
 from ..rules.policy import ManagementClass
 from ..rules.refusals import BadVersionId, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchUpload, NoSuchVersion
 from .archives import Archive, ArchiveQueries, Archives
+from .lock_columns import RetentionColumns, columns_of, default_columns, default_of
 from .uploads import Upload, UploadPart, UploadQueries, Uploads
 
 # The SQL that brings the catalogue from each layout to the next.
-_LAYOUTS = ("catalogue.sql", "archives.sql", "uploads.sql", "access.sql")
+_LAYOUTS = ("catalogue.sql", "archives.sql", "uploads.sql", "access.sql", "event_holds.sql")
 FILE_NAME = "catalogue.db"
 NULL_ID = "null"
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
@@ -62,10 +63,11 @@ class VersionRow(NamedTuple):
     legal_hold: int | None
     upload: int | None
     tags: str | None
+    event_hold: str | None
 
     @property
     def retention(self) -> VersionRetention | None:
-        return None if self.mode is None or self.until_ms is None else VersionRetention(Mode(self.mode), self.until_ms)
+        return RetentionColumns(self.mode, self.until_ms, self.event_hold).retention
 
     @property
     def lock(self) -> VersionLock:
@@ -411,11 +413,10 @@ class Catalogue(Queries):
         self, bucket: Bucket, *, versioning: str, object_lock: bool, default: DefaultRetention | None
     ) -> None:
         changed = replace(bucket, versioning=versioning, object_lock=object_lock, default=default)
-        mode, days, years = (default.mode, default.days, default.years) if default else (None, None, None)
         self._connection.execute(
             "UPDATE buckets SET versioning = ?, object_lock = ?, default_mode = ?, default_days = ?,"
-            " default_years = ? WHERE id = ?",
-            (versioning, object_lock, mode, days, years, bucket.id),
+            " default_years = ?, default_event_hold = ? WHERE id = ?",
+            (versioning, object_lock, *default_columns(default), bucket.id),
         )
         self.buckets = {**self.buckets, bucket.name: changed}
 
@@ -499,10 +500,10 @@ class Catalogue(Queries):
 
     def set_lock(self, version: VersionRow, lock: VersionLock) -> None:
         self._insert_new()
-        mode, until_ms = (lock.retention.mode, lock.retention.until_ms) if lock.retention else (None, None)
         self._connection.execute(
-            "UPDATE versions SET mode = ?, until_ms = ?, legal_hold = ? WHERE bucket = ? AND key = ? AND sequence = ?",
-            (mode, until_ms, lock.legal_hold, version.bucket, version.key, version.sequence),
+            "UPDATE versions SET mode = ?, until_ms = ?, event_hold = ?, legal_hold = ?"
+            " WHERE bucket = ? AND key = ? AND sequence = ?",
+            (*columns_of(lock.retention), lock.legal_hold, version.bucket, version.key, version.sequence),
         )
 
     def set_tags(self, version: VersionRow, tags: str | None) -> None:
@@ -562,13 +563,14 @@ def _names_bytes(bucket: Bucket, key: str) -> int:
     return len(bucket.name.encode()) + len(key.encode())
 
 
-_BUCKET_COLUMNS = "id, name, created_ms, versioning, object_lock, default_mode, default_days, default_years"
+_BUCKET_COLUMNS = (
+    "id, name, created_ms, versioning, object_lock, default_mode, default_days, default_years, default_event_hold"
+)
 
 
-def _bucket(row: tuple[int, str, int, str, int, str | None, int | None, int | None]) -> Bucket:
-    identity, name, created_ms, versioning, object_lock, mode, days, years = row
-    default = None if mode is None else DefaultRetention(Mode(mode), days, years)
-    return Bucket(identity, name, created_ms, versioning, bool(object_lock), default)
+def _bucket(row: tuple[int, str, int, str, int, str | None, int | None, int | None, str | None]) -> Bucket:
+    identity, name, created_ms, versioning, object_lock, mode, days, years, held = row
+    return Bucket(identity, name, created_ms, versioning, bool(object_lock), default_of(mode, days, years, held))
 
 
 def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:

@@ -5,6 +5,7 @@
 --   2  and archives.sql
 --   3  and uploads.sql
 --   4  and access.sql
+--   5  and event_holds.sql
 --
 -- Instants are milliseconds since the epoch by the compliance clock.
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..files.segments import SegmentLocation
-from ..rules.locks import Mode, VersionLock, VersionRetention
+from ..rules.locks import VersionLock
+from .lock_columns import RetentionColumns
 
 NUMBER_MAX = 10_000  # the highest part number; the lowest is 1
 
@@ -31,13 +32,12 @@ class Upload(NamedTuple):
     mode: str | None
     until_ms: int | None
     legal_hold: int | None
+    event_hold: str | None
 
     @property
     def lock(self) -> VersionLock:
         """The lock that the request set when the upload began."""
-        retention = (
-            None if self.mode is None or self.until_ms is None else VersionRetention(Mode(self.mode), self.until_ms)
-        )
+        retention = RetentionColumns(self.mode, self.until_ms, self.event_hold).retention
         return VersionLock(retention, None if self.legal_hold is None else bool(self.legal_hold))
 
 

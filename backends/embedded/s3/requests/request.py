@@ -14,7 +14,7 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from ...core.rules.locks import UNLOCKED, Mode, VersionLock, VersionRetention
-from .. import xml
+from .. import event_holds, xml
 from ..credentials import Credential
 from ..errors import S3Error, invalid_argument
 from .body import Claims, receive_document
@@ -32,6 +32,10 @@ _RANGE = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 MODE_HEADER = "x-amz-object-lock-mode"
 UNTIL_HEADER = "x-amz-object-lock-retain-until-date"
 HOLD_HEADER = "x-amz-object-lock-legal-hold"
+EVENT_HOLD_HEADER = "x-amz-object-lock-event-hold"
+EVENT_HOLD_DAYS_HEADER = "x-amz-object-lock-event-hold-duration-days"
+EVENT_HOLD_YEARS_HEADER = "x-amz-object-lock-event-hold-duration-years"
+_RETENTION_HEADERS = (MODE_HEADER, UNTIL_HEADER, EVENT_HOLD_HEADER, EVENT_HOLD_DAYS_HEADER, EVENT_HOLD_YEARS_HEADER)
 BYPASS_HEADER = "x-amz-bypass-governance-retention"
 PUT_OF_A_SOURCE = "PUT of a source"  # the method of a PUT that names a source object; no client can send it
 UNKNOWN = "Unknown"  # the name of a call before the request is parsed
@@ -145,32 +149,36 @@ def parse_query(raw_query: str) -> dict[str, str]:
 def lock_of_headers(call: S3Call) -> VersionLock:
     """Return the lock that an upload requests. Raises S3Error if it is malformed or the credential may not set it."""
     headers = call.headers
-    if "x-amz-object-lock-event-hold" in headers:
-        raise S3Error("NotImplemented", "event holds are not offered by the S3 server")
-    mode, until, hold = headers.get(MODE_HEADER), headers.get(UNTIL_HEADER), headers.get(HOLD_HEADER)
-    if mode is until is hold is None:
+    hold = headers.get(HOLD_HEADER)
+    if hold is None and headers.keys().isdisjoint(_RETENTION_HEADERS):
         return UNLOCKED
-    retention = None
-    if mode is not None or until is not None:
-        call.require("retention")
-        if mode is None or until is None:
-            raise invalid_argument(
-                "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied",
-                MODE_HEADER if mode is None else UNTIL_HEADER,
-                "",
-            )
-        if mode not in Mode.__members__:
-            raise invalid_argument("Unknown wormMode directive.", MODE_HEADER, mode)
-        try:
-            retention = VersionRetention(Mode(mode), xml.instant_of_text(until))
-        except (ValueError, OverflowError):
-            raise invalid_argument("The retain until date must be an ISO 8601 instant", UNTIL_HEADER, until) from None
+    retention = _retention_of_headers(call)
     if hold is None:
         return VersionLock(retention)
     call.require("hold")
     if hold not in ("ON", "OFF"):
         raise invalid_argument("Legal Hold must be either of 'ON' or 'OFF'", HOLD_HEADER, hold)
     return VersionLock(retention, hold == "ON")
+
+
+def _retention_of_headers(call: S3Call) -> VersionRetention | None:
+    mode, until, status, days, years = map(call.headers.get, _RETENTION_HEADERS)
+    if mode is until is status is days is years is None:
+        return None
+    call.require("retention")
+    event_hold = event_holds.parse(status, days, years, has_mode=mode is not None)
+    if mode is None or (until is None and (event_hold is None or event_hold.period is None)):
+        raise invalid_argument(
+            "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied",
+            MODE_HEADER if mode is None else UNTIL_HEADER,
+            "",
+        )
+    if mode not in Mode.__members__:
+        raise invalid_argument("Unknown wormMode directive.", MODE_HEADER, mode)
+    try:
+        return VersionRetention(Mode(mode), 0 if until is None else xml.instant_of_text(until), event_hold)
+    except (ValueError, OverflowError):
+        raise invalid_argument("The retain until date must be an ISO 8601 instant", UNTIL_HEADER, until or "") from None
 
 
 def byte_range(header: str, size: int) -> tuple[int, int, int]:
