@@ -1,20 +1,34 @@
-"""LH: legal holds.
+"""LH and EVH: legal holds and event holds.
 
-One idea: a hold is independent. No mode, date, bypass or expiry releases it, and it changes none of them. It is on
-exactly the version on which it was set.
+One idea: a legal hold is independent. No mode, date, bypass or expiry releases it, and it changes none of them. It is
+on exactly the version on which it was set. An event hold is a part of the retention: it holds the date of the version
+away, and its release starts a period. The shortest period is a day, so the checks place event holds under GOVERNANCE
+only, and the clean-up bypasses them. What is expected follows botocore's model of S3 and Amazon's user guide ("Object
+Lock considerations"). A platform whose versions show no event hold does not offer them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
-from archiver.worm.case import ROOT, Case, ObjectLock, Version, words_of
+from archiver.worm.case import (
+    GOVERNANCE,
+    ROOT,
+    Case,
+    ObjectLock,
+    Version,
+    VersionState,
+    iso,
+    lock_configuration,
+    words_of,
+)
 from archiver.worm.checks import check
-from archiver.worm.requests.exchange import Answer
-from archiver.worm.verdict import Failed, Inconclusive
+from archiver.worm.multipart import uploaded
+from archiver.worm.requests.exchange import Answer, S3Client
+from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
 SOON_SECONDS = 4.0  # of locks that a check waits for
 GRACE_SECONDS = 1.0
@@ -22,6 +36,15 @@ OBJECTS = 100
 AT_ONCE = 10
 REFUSED = "403 AccessDenied"
 MALFORMED = "400 MalformedXML"
+EVENT_HOLD = "x-amz-object-lock-event-hold"
+EVENT_HOLD_DAYS = f"{EVENT_HOLD}-duration-days"
+_PLACED = "<EventHold>ON</EventHold><EventHoldDuration><Days>1</Days></EventHoldDuration>"
+_PLACED_HEADERS = (("x-amz-object-lock-mode", GOVERNANCE), (EVENT_HOLD, "ON"), (EVENT_HOLD_DAYS, "1"))
+PERIOD = timedelta(days=1)
+LATER = timedelta(days=1, minutes=30)  # a retain-until date after the end of the period
+CLOCK_SECONDS = 5.0  # by which a date may miss: clocks differ, and dates have whole seconds
+HELD_SECONDS = 5.0  # how long a check leaves an event hold on to see its date move ...
+MOVED_SECONDS_MIN = 3.0  # ... by at least this
 
 
 # ---- what a hold forbids
@@ -292,3 +315,233 @@ def _listed(case: Case, prefix: str) -> set[str]:
         for field in element
         if field.tag.rpartition("}")[2] == "VersionId"
     }
+
+
+# ---- event holds
+
+
+@check("EVH-01")
+def place_event_hold(case: Case) -> None:
+    ways: dict[str, Callable[[], tuple[Answer, Version]]] = {
+        "PUT": lambda: case.put(headers=_PLACED_HEADERS),
+        "CopyObject": lambda: case.copy(case.stored(), headers=_PLACED_HEADERS),
+        "CreateMultipartUpload": lambda: uploaded(case, [b"event hold"], headers=_PLACED_HEADERS),
+        "PutObjectRetention": lambda: _retained_held(case, case.stored()),
+    }
+    placed = {name: way() for name, way in ways.items()}
+    states = {name: case.state(version) for name, (answer, version) in placed.items() if answer.ok}
+    if not any(map(_is_on, states.values())):
+        raise NotOffered(f"no version shows an event hold; {', '.join(f'{n}: {a}' for n, (a, _) in placed.items())}")
+    for name, (answer, version) in placed.items():
+        if not answer.ok:
+            case.deviate(f"{name} with an event hold was answered {answer}; {case.expected('200')}")
+            continue
+        state = states[name]
+        if not _is_on(state):
+            raise Failed(f"{name} with an event hold was answered {answer}, and the version shows none")
+        _must_end(case, state, case.now() + PERIOD, f"{name} with an event hold of a day")
+        shown = _retention_of(case, version)
+        if (shown.text_of("EventHold"), shown.text_of("Days")) != ("ON", "1"):
+            raise Failed(f"{name}: HEAD shows the event hold, and GetObjectRetention does not show it with its day")
+
+
+@check("EVH-02")
+def delete_event_held(case: Case) -> None:
+    def by_id() -> None:
+        version = _event_held(case)
+        case.must_refuse_delete(version, case.delete(version), "deleting a version under an event hold")
+
+    def in_a_batch() -> None:
+        version = _event_held(case)
+        case.delete_many(version.bucket, [(version.key, version.id)])
+        case.must_survive(version)
+
+    def without_the_right_to_bypass() -> None:
+        client = case.without_right("bypass")
+        version = _event_held(case)
+        answer = case.delete(version, bypass=True, client=client)
+        case.must_refuse_delete(version, answer, "deleting a version under an event hold without the right", client)
+
+    case.try_all(
+        ("by version id", by_id),
+        ("in a batch", in_a_batch),
+        ("with the bypass header, without the right to it", without_the_right_to_bypass),
+    )
+
+
+@check("EVH-03")
+def release_event_hold(case: Case) -> None:
+    version = _event_held(case)
+    placed = case.state(version)
+    case.wait_until(case.now() + timedelta(seconds=HELD_SECONDS))
+    case.must_allow(_release(case, version), "releasing an event hold")
+    state = case.state(version)
+    if _is_on(state):
+        raise Failed("the release of an event hold was accepted, and it is still ON")
+    if state.mode is None or not _moved(placed, state):
+        raise Failed(
+            f"{words_of(placed)} became {words_of(state)} by a release {HELD_SECONDS:.0f} s later: the period of a day"
+            " does not start at the release"
+        )
+    case.must_refuse_delete(version, case.delete(version), "deleting a version after the release of its event hold")
+
+
+@check("EVH-04")
+def date_of_event_hold(case: Case) -> None:
+    version = _event_held(case)
+    first = case.state(version)
+    case.wait_until(case.now() + timedelta(seconds=HELD_SECONDS))
+    if not _moved(first, case.state(version)):
+        raise Failed(f"under an event hold the date stands still: {words_of(case.state(version))}")
+    case.must_allow(_release(case, version), "releasing an event hold")
+    released = case.state(version)
+    case.wait_until(case.now() + timedelta(seconds=HELD_SECONDS))
+    if case.state(version).until != released.until:
+        raise Failed(f"after its release: {words_of(released)} became {words_of(case.state(version))}")
+
+
+@check("EVH-05")
+def event_hold_with_a_date(case: Case) -> None:
+    until = case.now() + LATER
+    version = _event_held(case, until)
+    _must_end(case, case.state(version), until, "an event hold of a day with a later date")
+    case.must_allow(_release(case, version), "releasing an event hold")
+    _must_end(case, case.state(version), until, "the release of an event hold with a later date")
+
+
+@check("EVH-06")
+def weaken_event_hold(case: Case) -> None:
+    def part(inner: str, what: str) -> None:
+        version = _event_held(case, case.now() + LATER)
+        before = case.state(version)
+        answer = case.put_xml(version, "retention", _retention(inner))
+        after = case.state(version)
+        if not _is_on(after) or before.until is None or after.until is None or after.until < before.until:
+            raise Failed(f"{what} was answered {answer}: {words_of(before)} became {words_of(after)}")
+
+    sooner = f"<Mode>{GOVERNANCE}</Mode><RetainUntilDate>{iso(case.lock().until)}</RetainUntilDate>"
+    case.try_all(
+        ("removing it", partial(part, "", "an empty retention without bypass")),
+        ("an earlier date", partial(part, sooner, "an earlier date without bypass")),
+        ("the hold again, without its date", partial(part, f"<Mode>{GOVERNANCE}</Mode>{_PLACED}", "the hold again")),
+    )
+
+
+@check("EVH-07")
+def malformed_event_hold(case: Case) -> None:
+    _event_held(case)
+    mode, on, day = _PLACED_HEADERS
+    year = (f"{EVENT_HOLD}-duration-years", "1")
+    requests = {
+        "no mode": (on, day),
+        "no duration": (mode, on),
+        "a duration in days and years": (mode, on, day, year),
+        "OFF with a duration": (mode, (EVENT_HOLD, "OFF"), day),
+        "OFF without a date": (mode, (EVENT_HOLD, "OFF")),
+        "a status MAYBE": (mode, (EVENT_HOLD, "MAYBE"), day),
+        "0 days": (mode, on, (EVENT_HOLD_DAYS, "0")),
+        "36,501 days": (mode, on, (EVENT_HOLD_DAYS, "36501")),
+    }
+
+    def part(name: str, headers: tuple[tuple[str, str], ...]) -> None:
+        answer, version = case.put(headers=headers)
+        if answer.ok:
+            shown = case.state(version).headers.get(EVENT_HOLD, "none")
+            raise Failed(f"PUT with {name} was answered {answer}; the version shows the event hold {shown}")
+        case.must_refuse(answer, f"PUT with {name}", "400")
+
+    case.try_all(*((name, partial(part, name, headers)) for name, headers in requests.items()))
+
+
+@check("EVH-08")
+def event_hold_without_the_right(case: Case) -> None:
+    limited = case.without_right("retention")
+    version = _event_held(case)
+    plain = case.stored()
+
+    def release() -> None:
+        answer = _release(case, version, limited)
+        if not _is_on(case.state(version)):
+            raise Failed(f"the release of an event hold without the right to retention was answered {answer}")
+        case.must_refuse(answer, "the release of an event hold without the right to retention", REFUSED, version)
+
+    def place() -> None:
+        answer, _ = _retained_held(case, plain, client=limited)
+        if _is_on(case.state(plain)):
+            raise Failed(f"an event hold without the right to retention was answered {answer}, and it is on")
+        case.must_refuse(answer, "an event hold without the right to retention", REFUSED)
+
+    case.try_all(("release", release), ("place", place))
+
+
+@check("EVH-09")
+def default_event_hold(case: Case) -> None:
+    _event_held(case)
+    bucket = case.new_bucket()
+    hold = "<DefaultEventHold><Days>1</Days></DefaultEventHold>"
+    rule = f"<Rule><DefaultRetention><Mode>{GOVERNANCE}</Mode>{hold}</DefaultRetention></Rule>"
+    answer = case.configure(bucket, "object-lock", lock_configuration(rule))
+    if not answer.ok:
+        raise NotOffered(f"a default event hold was answered {answer}")
+    stored, version = case.put(bucket=bucket)
+    state = case.state(version)
+    if not stored.ok or not _is_on(state):
+        raise Failed(f"a default event hold was answered {answer}; a new object ({stored}) has {words_of(state)}")
+    _must_end(case, state, case.now() + PERIOD, "a default event hold of a day")
+    if not case.client.send("GET", bucket, query=(("object-lock", None),)).elements("DefaultEventHold"):
+        case.deviate("GetObjectLockConfiguration does not show the default event hold, though it acts")
+    own = case.lock()
+    other = case.state(case.put(bucket=bucket, lock=own)[1])
+    if _is_on(other):
+        case.deviate("a default event hold is placed on an object whose request has a lock of its own")
+
+
+def _retention(inner: str) -> str:
+    return f'<Retention xmlns="{ROOT}">{inner}</Retention>'
+
+
+def _retained_held(
+    case: Case, version: Version, until: datetime | None = None, client: S3Client | None = None
+) -> tuple[Answer, Version]:
+    """PutObjectRetention with an event hold of a day, and with a date if there is one."""
+    date = "" if until is None else f"<RetainUntilDate>{iso(until)}</RetainUntilDate>"
+    xml = _retention(f"<Mode>{GOVERNANCE}</Mode>{date}{_PLACED}")
+    return case.put_xml(version, "retention", xml, client=client), version
+
+
+def _event_held(case: Case, until: datetime | None = None) -> Version:
+    """Store a version and place an event hold of a day on it. Raises NotOffered if the platform shows none."""
+    answer, version = _retained_held(case, case.stored(), until)
+    if not _is_on(case.state(version)):
+        raise NotOffered(f"an event hold by PutObjectRetention was answered {answer}, and the version shows none")
+    return version
+
+
+def _release(case: Case, version: Version, client: S3Client | None = None) -> Answer:
+    xml = _retention(f"<Mode>{GOVERNANCE}</Mode><EventHold>OFF</EventHold>")
+    return case.put_xml(version, "retention", xml, client=client)
+
+
+def _is_on(state: VersionState) -> bool:
+    return state.headers.get(EVENT_HOLD) == "ON"
+
+
+def _moved(before: VersionState, after: VersionState) -> bool:
+    if before.until is None or after.until is None:
+        return False
+    return (after.until - before.until).total_seconds() >= MOVED_SECONDS_MIN
+
+
+def _must_end(case: Case, state: VersionState, end: datetime, what: str) -> None:
+    """Fail if the version's date is earlier than ``end``; a later date is a deviation."""
+    misses = None if state.until is None else (state.until - end).total_seconds()
+    if misses is None or misses < -CLOCK_SECONDS:
+        raise Failed(f"{what} gave {words_of(state)}, not a lock until {iso(end)}")
+    if misses > CLOCK_SECONDS:
+        case.deviate(f"{what} gave {words_of(state)}, later than {iso(end)}")
+
+
+def _retention_of(case: Case, version: Version) -> Answer:
+    """GetObjectRetention."""
+    query = (("retention", None), ("versionId", version.id))
+    return case.client.send("GET", version.bucket, version.key, query=query)

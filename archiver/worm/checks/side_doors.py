@@ -15,12 +15,12 @@ from functools import partial
 
 from archiver.worm.case import BYPASS, ROOT, Case, Version, VersionState, lock_configuration, words_of
 from archiver.worm.checks import check
+from archiver.worm.checks.hold import EVENT_HOLD
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 from backends.s3.control import Credentials
 
 WATCHED_SECONDS = 20.0  # how long a rule that is due at once has to do damage
-EVENT_HOLD = "x-amz-object-lock-event-hold"
 DEFAULT_EVENT_HOLD = (
     "<Rule><DefaultRetention><DefaultEventHold><Days>1</Days></DefaultEventHold></DefaultRetention></Rule>"
 )

@@ -29,8 +29,8 @@ checks.load()
 
 S3_IDS = [each for each in catalogue() if not each.startswith("TSM-")]
 WAITS = {
-    "CLK-01", "CLK-02", "CLK-03", "CLK-04", "CLK-10", "DFT-08", "ING-11", "LH-02", "RET-02", "RET-04", "RET-05",
-    "RET-16", "VER-06",
+    "CLK-01", "CLK-02", "CLK-03", "CLK-04", "CLK-10", "DFT-08", "EVH-03", "EVH-04", "ING-11", "LH-02", "RET-02",
+    "RET-04", "RET-05", "RET-16", "VER-06",
 }  # fmt: skip
 LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # a thousand objects and more
 LONG_RACES = {each for each in S3_IDS if each.startswith("RAC-")} - {"RAC-07", "RAC-09", "RAC-11"}
