@@ -31,6 +31,7 @@ class Capabilities:
 
     retention_modes: tuple[str, ...] = ()  # of GOVERNANCE, COMPLIANCE, CLASS; the first is the default
     legal_hold: bool = False  # the archive operation can place a hold
+    event_hold: bool = False  # the archive operation can place an event hold
     operations: tuple[Operation, ...] = (Operation.ARCHIVE, Operation.RETRIEVE)  # on objects
     locks: tuple[Lock, ...] = ()  # ways in which an object can get its lock, for scenarios that compare them
     stores_content: bool = True  # False: archived bytes are discarded, so nothing can be retrieved or verified

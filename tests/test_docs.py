@@ -42,6 +42,7 @@ CONTROL_RIGHTS = {
     "list_object_versions": {"ListBucketVersions"},
     "delete_objects": {"DeleteObject", "DeleteObjectVersion", "BypassGovernanceRetention"},
     "put_object_legal_hold": {"PutObjectLegalHold"},
+    "put_object_retention": {"PutObjectRetention"},
     "list_multipart_uploads": {"ListBucketMultipartUploads"},
     "abort_multipart_upload": {"AbortMultipartUpload"},
     "put_object_lock_configuration": {"PutBucketObjectLockConfiguration"},

@@ -104,6 +104,8 @@ def facts(database: RunDatabase) -> dict[str, str]:
         lock = f"{settings['retention_mode']} {how_long}"
     if settings["legal_hold"] and earlier is None:
         lock += ", legal hold"
+    if settings.get("event_hold_days") and earlier is None:
+        lock += f", event hold and then {settings['event_hold_days']} days"
     if run.lock_verified:
         lock += f" (first lock read back: {run.lock_verified})"
     results = database.results()
@@ -218,7 +220,7 @@ def print_left_behind(run_id: str) -> None:
     open_rows = any(p.objects is None for p in placements)
     dates = [p.locked_until for p in placements if p.locked_until is not None]
     locked = f", none locked beyond {format_instant(max(dates))}" if dates else ", not locked by date"
-    held = ", under legal hold" if any(p.is_held for p in placements) else ""
+    held = ", under hold" if any(p.is_held for p in placements) else ""
     bound = "at most " if open_rows else ""
     click.echo(
         f"left on the platform: {bound}{objects:,} objects, {format_bytes(size_bytes)} in "

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from archiver.values.sizes import parse_duration, parse_instant, parse_link_speed, parse_rate, parse_size
+from archiver.values.sizes import parse_days, parse_duration, parse_instant, parse_link_speed, parse_rate, parse_size
 from backends.base import ADDRESSING_STYLES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -32,6 +32,7 @@ SIZE = _Parsed("size", parse_size)
 RATE = _Parsed("rate", parse_rate)
 LINK_SPEED = _Parsed("speed", parse_link_speed)
 DURATION = _Parsed("duration", parse_duration)
+DAYS = _Parsed("duration", parse_days)
 INSTANT = _Parsed("date", lambda text: parse_instant(text).timestamp())
 
 

@@ -367,7 +367,8 @@ class _Locks:
         """Return the lock that the objects of one range were archived with."""
         row = part.placement
         held = row.legal_hold and self._hold_is_known[row.id]
-        retention = Retention(RetentionMode(row.retention_mode), None, row.latest_retain_until, held)
+        mode = RetentionMode(row.retention_mode)
+        retention = Retention(mode, None, row.latest_retain_until, held, event_hold_days=row.event_hold_days)
         return ExpectedLock(part.first, part.last, retention, row.earliest_retain_until, row.latest_retain_until)
 
     def missing(self, number: int, part: ObjectRange, now: float) -> Kind:
@@ -375,7 +376,7 @@ class _Locks:
         expected = self.expected(part)
         if number in self._deleted:
             return Kind.EXPIRED  # the run deleted it, as the scenario requested
-        if part.placement.legal_hold or expected.latest is None or (expected.earliest or 0.0) > now:
+        if part.placement.is_open_ended or expected.latest is None or (expected.earliest or 0.0) > now:
             return Kind.MISSING
         return Kind.EXPIRED if expected.latest <= now else Kind.MAY_HAVE_EXPIRED
 

@@ -46,7 +46,8 @@ class EarlierObjects:
     def retention(self) -> Retention:
         """Return their lock, as far as the ledger knows it: the mode and the latest retain-until date."""
         place = self.place
-        return Retention(RetentionMode(place.retention_mode), None, place.latest_retain_until, place.legal_hold)
+        mode = RetentionMode(place.retention_mode)
+        return Retention(mode, None, place.latest_retain_until, place.legal_hold, event_hold_days=place.event_hold_days)
 
     @property
     def objects(self) -> int:

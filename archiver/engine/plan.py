@@ -140,6 +140,8 @@ def make_plan(
     capabilities = backend.capabilities
     if options.request.retention.legal_hold and not capabilities.legal_hold:
         raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
+    if options.request.retention.event_hold_days is not None and not capabilities.event_hold:
+        raise UsageError(f"--event-hold: the {backend.name} backend does not offer it")
     profile = backend.profile()
     earlier = options.objects_from
     retention = earlier.retention if earlier is not None else backend.retention_for(options.request.retention)

@@ -27,8 +27,9 @@ from scenarios.model import Phase, Scenario
 
 # Settings that must not change, because a run is one measurement.
 _SAME_SETTINGS = (
-    "retention_mode", "retain_for_seconds", "retain_until", "legal_hold", "management_class", "verify", "session_kind",
-    "session_open", "checksum", "payload_signing", "objects_per_transaction_max", "platform_started",
+    "retention_mode", "retain_for_seconds", "retain_until", "legal_hold", "event_hold_days", "management_class",
+    "verify", "session_kind", "session_open", "checksum", "payload_signing",
+    "objects_per_transaction_max", "platform_started",
 )  # fmt: skip
 _SAME_PLATFORM = ("name", "version", "backend")
 
@@ -156,9 +157,9 @@ def _refuse_another(broken: BrokenRun, plan: Plan) -> None:
         )
     now = settings(plan)
     for name in _SAME_SETTINGS:
-        if broken.row.settings[name] != now[name]:
+        if broken.row.settings.get(name) != now[name]:
             raise UsageError(
-                f"{broken.id}: {name.replace('_', ' ')} was {broken.row.settings[name]} when it began and is "
+                f"{broken.id}: {name.replace('_', ' ')} was {broken.row.settings.get(name)} when it began and is "
                 f"{now[name]} now, so what is measured would not be the same; start another run"
             )
 

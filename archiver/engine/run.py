@@ -255,6 +255,7 @@ class Run:
                 phase=phase.label,
                 retention_mode=retention.mode.value,
                 legal_hold=retention.legal_hold,
+                event_hold_days=retention.event_hold_days,
                 earliest_retain_until=self.dates_between(retention, now_seconds())[0],
                 latest_retain_until=latest_date(retention, guards, server_now),
                 first_number=first_number,

@@ -22,7 +22,7 @@ class HoldingState(StrEnum):
     """What the locks of a holding allow at a given time of our clock."""
 
     LOCKED = "locked"
-    HELD = "held"  # under a legal hold, which has no end
+    HELD = "held"  # under a legal hold or an event hold, which have no end
     UNKNOWN = "unknown"  # a phase is in progress or never ended, so its locks were not counted
     EXPIRED = "expired"  # nothing is locked: it can be removed
 
@@ -78,8 +78,8 @@ class Holding:
         return max((p.locked_until for p in self._filled() if p.locked_until is not None), default=None)
 
     @property
-    def legal_hold(self) -> bool:
-        """Whether the run placed a legal hold, or one was seen on its first objects."""
+    def is_held(self) -> bool:
+        """Whether the run placed a hold, or one was seen on its first objects."""
         return any(each.is_held for each in self._filled())
 
     def state(self, now: float) -> HoldingState:
@@ -97,7 +97,7 @@ class Holding:
         return self.state(now) is not HoldingState.EXPIRED
 
     def has_expired(self, now: float) -> bool:
-        """Return whether every retain-until date has passed; a legal hold has none."""
+        """Return whether every retain-until date has passed; a hold has none."""
         return not any(_dated_after(each, now) for each in self._filled())
 
     def can_be_bypassed(self) -> bool:
@@ -106,7 +106,7 @@ class Holding:
 
     def gb_months(self, now: float) -> float | None:
         """Return GB-months from ``now`` until the locks end, by the latest date of each phase; None under a hold."""
-        if self.legal_hold:
+        if self.is_held:
             return None
         return sum(
             _bytes(each) / GB_BYTES * max(0.0, (each.locked_until or 0.0) - now) / MONTH_SECONDS

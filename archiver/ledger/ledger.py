@@ -17,7 +17,7 @@ from typing import Any
 
 from archiver.values.errors import ResultsError, RunFailed
 
-_VERSION = 3
+_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Placement:
     seen_mode: str | None = None
     seen_until: float | None = None
     seen_hold: bool = False
+    event_hold_days: int | None = None  # what the release of its objects' event holds starts; None: no event hold
 
     @property
     def mode(self) -> str:
@@ -63,8 +64,13 @@ class Placement:
 
     @property
     def is_held(self) -> bool:
-        """Whether the run placed a legal hold or the platform reported one."""
-        return self.legal_hold or self.seen_hold
+        """Whether the run placed a hold or the platform reported one."""
+        return self.is_open_ended or self.seen_hold
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether the run placed a legal hold or an event hold, which have no end."""
+        return self.legal_hold or self.event_hold_days is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +194,16 @@ class Ledger:
                     (until, mode, on_hold, row_id),
                 )
 
+    def record_release(self, row_ids: Sequence[int], until: float | None) -> None:
+        """Record that all holds on the objects of these rows were released; their latest date is now ``until``."""
+        with self._transaction():
+            for row_id in row_ids:
+                self._write(
+                    "UPDATE placement SET legal_hold = 0, event_hold_days = NULL, seen_hold = 0, latest_retain_until = "
+                    "max(coalesce(latest_retain_until, ?1), coalesce(?1, latest_retain_until)) WHERE id = ?2",
+                    (until, row_id),
+                )
+
     def latest_run(self) -> str | None:
         """Return the latest run with data that was not removed."""
         rows = self._read("SELECT run FROM placement WHERE removed_at IS NULL ORDER BY id DESC LIMIT 1")
@@ -276,6 +292,9 @@ ALTER TABLE placement ADD COLUMN earliest_retain_until REAL;
 ALTER TABLE placement ADD COLUMN seen_mode TEXT;
 ALTER TABLE placement ADD COLUMN seen_until REAL;
 ALTER TABLE placement ADD COLUMN seen_hold INTEGER NOT NULL DEFAULT 0;
+""",
+    3: """
+ALTER TABLE placement ADD COLUMN event_hold_days INTEGER;
 """,
 }
 

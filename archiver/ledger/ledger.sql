@@ -1,7 +1,7 @@
 -- The ledger: what this tester has put where, and until when it cannot be deleted. One file over all runs, so that
 -- losing a run's folder never loses the record of what is locked.
 -- Versions (PRAGMA user_version): 1 first form; 2 the numbers of objects, the seed of their content, the earliest date;
---   3 locks that were seen on the platform.
+--   3 locks that were seen on the platform; 4 event holds.
 
 CREATE TABLE IF NOT EXISTS placement (
     id                INTEGER PRIMARY KEY,
@@ -28,7 +28,8 @@ CREATE TABLE IF NOT EXISTS placement (
     earliest_retain_until REAL,          -- epoch seconds: no object's lock ends before; NULL: no date
     seen_mode         TEXT,              -- strongest mode that the platform reported beyond the above; NULL: none
     seen_until        REAL,              -- epoch seconds: latest date that it reported; NULL: none
-    seen_hold         INTEGER NOT NULL DEFAULT 0 -- 1: it reported a legal hold
+    seen_hold         INTEGER NOT NULL DEFAULT 0, -- 1: it reported a hold
+    event_hold_days   INTEGER            -- objects stay that long after the release of their event holds; NULL: none
 );
 CREATE INDEX IF NOT EXISTS placement_run ON placement (run);
 

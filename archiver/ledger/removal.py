@@ -96,6 +96,8 @@ def _remove_on(
                     continue
                 if not report.objects_left:
                     ledger.mark_rows_removed(waiting[0].rows)
+                elif consent.release_holds and waiting[0].is_held and not report.on_hold:
+                    ledger.record_release(waiting[0].rows, report.locked_until)
                 elif report.locked_until is not None and report.locked_until > (waiting[0].locked_until or 0.0):
                     ledger.observe(waiting[0].rows, None, report.locked_until)
                 yield RemovalResult(waiting.pop(0), report)
@@ -112,7 +114,7 @@ def _remove_one(holding: Holding, backend: Backend, consent: Consent, now: float
         location,
         # The bypass header is sent only for GOVERNANCE: a bucket without Object Lock refuses it (400).
         bypass_governance=consent.bypass_governance and holding.can_be_bypassed(),
-        release_holds=consent.release_holds and holding.legal_hold,
+        release_holds=consent.release_holds and holding.is_held,
     )
     if not holding.may_be_locked(now):
         return report

@@ -14,7 +14,8 @@ from archiver.values.sizes import format_bytes, format_duration, format_instant
 
 RETAIN_FOR_SECONDS = 300.0  # the default
 SHORTEST_SECONDS = 2.0  # dates are whole seconds, and a request takes time
-BUCKET_DEFAULT_SECONDS = 86_400.0  # a bucket's rule counts in days
+DAY_SECONDS = 86_400.0
+BUCKET_DEFAULT_SECONDS = DAY_SECONDS  # a bucket's rule counts in days
 # By how much a phase's latest date can exceed its first: an hour's trace, its allowed overrun, and the shifts of its
 # sets.
 PHASE_SECONDS_MAX = 7200.0
@@ -42,7 +43,11 @@ class Lock(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The lock of archived objects. Exactly one of the two dates is set unless the mode is none."""
+    """The lock of archived objects. Exactly one of the two dates is set unless the mode is none.
+
+    With an event hold the dates are the earliest: the platform retains an object until its event hold is released, and
+    then for ``event_hold_days``.
+    """
 
     mode: RetentionMode = RetentionMode.GOVERNANCE
     retain_for_seconds: float | None = RETAIN_FOR_SECONDS
@@ -50,6 +55,7 @@ class Retention:
     legal_hold: bool = False
     management_class: str | None = None  # in mode CLASS
     late_seconds: float = 0.0  # the class may end that much later than ``retain_for_seconds``
+    event_hold_days: int | None = None  # None: no event hold
 
     @property
     def locks(self) -> bool:
@@ -67,11 +73,11 @@ class Retention:
         if lock is None:
             return self
         if lock is Lock.NONE:
-            return replace(self, mode=RetentionMode.NONE, retain_for_seconds=None, retain_until=None, legal_hold=False)
+            return Retention(RetentionMode.NONE, None)
         held = replace(self, legal_hold=lock is Lock.HEADER_AND_HOLD)
         if lock is Lock.BUCKET_DEFAULT:
-            return replace(held, retain_for_seconds=BUCKET_DEFAULT_SECONDS, retain_until=None)
-        return held
+            return replace(held, retain_for_seconds=BUCKET_DEFAULT_SECONDS, retain_until=None, event_hold_days=None)
+        return replace(held, event_hold_days=None) if lock is Lock.SEPARATE else held
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +88,15 @@ class RetentionWish:
     retain_for_seconds: float | None = None
     retain_until: float | None = None  # epoch seconds
     legal_hold: bool = False
+    event_hold_days: int | None = None
 
     def resolved(self, default: RetentionMode) -> Retention:
         """Return the retention on a platform that locks every object as requested."""
-        mode = self.mode or default
-        if mode is RetentionMode.NONE:
-            return Retention(mode, None, None, self.legal_hold)
-        if self.retain_until is not None:
-            return Retention(mode, None, self.retain_until, self.legal_hold)
-        seconds = self.retain_for_seconds if self.retain_for_seconds is not None else RETAIN_FOR_SECONDS
-        return Retention(mode, seconds, None, self.legal_hold)
+        mode, seconds = self.mode or default, None
+        if mode is not RetentionMode.NONE and self.retain_until is None:
+            seconds = self.retain_for_seconds if self.retain_for_seconds is not None else RETAIN_FOR_SECONDS
+        until = None if mode is RetentionMode.NONE else self.retain_until
+        return Retention(mode, seconds, until, self.legal_hold, event_hold_days=self.event_hold_days)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +140,15 @@ def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: f
 
     ``locked_bytes`` is the upper bound of what the run archives. Raises SafetyRefused with the limit and its option.
     """
-    if not retention.locks:
+    if not retention.locks and retention.event_hold_days is None:
         return
     if locked_bytes > guards.max_locked_bytes:
         raise SafetyRefused(
             f"this run would lock up to {format_bytes(locked_bytes)}, more than --max-locked-bytes "
             f"{format_bytes(guards.max_locked_bytes)}; choose fewer or smaller cells, or raise the limit"
         )
+    if retention.event_hold_days is not None:
+        _check_event_hold(retention.mode, retention.event_hold_days, guards)
     if retention.mode is RetentionMode.NONE:
         return
     asked_seconds = (
@@ -199,5 +206,20 @@ def _check_class(retention: Retention, guards: Guards, seconds: float) -> None:
         raise SafetyRefused(
             f"management class {retention.management_class} locks objects for {format_duration(seconds)}, longer than "
             f"--max-retain {format_duration(guards.max_retain_seconds)}; choose another with --management-class, or "
+            "raise the limit deliberately"
+        )
+
+
+def _check_event_hold(mode: RetentionMode, days: int, guards: Guards) -> None:
+    """Check an event hold, which ends when it is released, and then still retains an object for a period."""
+    if mode is not RetentionMode.GOVERNANCE:
+        raise SafetyRefused(
+            f"--event-hold in mode {mode.value}: an event hold needs a mode, and under COMPLIANCE there is no date "
+            "from which its objects can be removed; use --retention-mode GOVERNANCE"
+        )
+    if days * DAY_SECONDS > guards.max_retain_seconds:
+        raise SafetyRefused(
+            f"objects would stay locked for {format_duration(days * DAY_SECONDS)} after the release of their event "
+            f"holds, longer than --max-retain {format_duration(guards.max_retain_seconds)}; shorten --event-hold, or "
             "raise the limit deliberately"
         )

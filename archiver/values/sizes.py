@@ -61,6 +61,14 @@ def parse_duration(text: str) -> float:
     return float(number) * _DURATION_UNITS[unit.lower()]
 
 
+def parse_days(text: str) -> int:
+    """Return the days of a duration of whole days, ``30d`` or ``7y`` (365 days each). Raises ValueError."""
+    days = parse_duration(text) / _DURATION_UNITS["d"]
+    if not (days.is_integer() and 1 <= days <= 36_500):
+        raise ValueError(f"{text!r}: write whole days, from 1d to 36500d")
+    return int(days)
+
+
 def parse_rate(text: str) -> float:
     """Return the events per second of ``500/s``, ``500`` or ``30/m``. Raises ValueError with the remedy."""
     number, slash, unit = text.strip().partition("/")

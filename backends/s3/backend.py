@@ -93,6 +93,7 @@ class S3Backend:
     capabilities = Capabilities(
         retention_modes=("GOVERNANCE", "COMPLIANCE"),
         legal_hold=True,
+        event_hold=True,
         stores_content=True,
         operations=tuple(operation for operation in Operation if operation >= Operation.ARCHIVE),
         locks=tuple(Lock),
@@ -282,7 +283,8 @@ class S3Backend:
             words = words or "it is under a legal hold that nobody requested"
         asked = f"with mode {retention.mode.value}" if retention.locks else "without a lock"
         whole = f"{location.bucket}/{key} was archived {asked}, but {words}" if words is not None else None
-        return LockReading(found.mode, found.until, found.on_hold, whole)
+        held = found.on_hold or found.event_hold_days is not None
+        return LockReading(found.mode, found.until, held, whole)
 
     def _located(self) -> Location:
         assert self._location is not None, "locate() comes first"

@@ -7,7 +7,7 @@ data_plane.py). This module translates foreign errors.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,7 @@ from archiver.values.clock import now_seconds
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import RetentionMode
 from backends.base import CredentialsTerm, Location, RemovalReport
-from backends.s3.reported_lock import ReportedLock
+from backends.s3.reported_lock import ReportedLock, event_hold_days
 
 _HOLD_OFF = {"Status": "OFF"}
 _Version: TypeAlias = tuple[str, str]  # key, version id
@@ -167,10 +167,10 @@ class Control:
                 raise
         configuration = reply.get("ObjectLockConfiguration", {})
         default = configuration.get("Rule", {}).get("DefaultRetention", {})
-        length = f"{default['Years']} years" if "Years" in default else f"{default.get('Days')} days"
-        return BucketLock(
-            configuration.get("ObjectLockEnabled") == "Enabled", f"{default['Mode']}, {length}" if default else None
-        )
+        rule = [default.get("Mode", "no mode")]
+        rule += [_length(default)] if "Days" in default or "Years" in default else []
+        rule += [f"event hold of {_length(default['DefaultEventHold'])}"] if "DefaultEventHold" in default else []
+        return BucketLock(configuration.get("ObjectLockEnabled") == "Enabled", ", ".join(rule) if default else None)
 
     def lock_of(self, bucket: str, key: str) -> ReportedLock:
         """Return the lock that the platform reports for an object."""
@@ -344,8 +344,11 @@ class Control:
         """Delete the versions of a page; return those that the platform reports as deleted."""
         sizes = {(row["Key"], row["VersionId"]): row.get("Size", 0) for row in rows}
         left = self._delete(bucket, list(sizes), bypass_governance)
-        if release_holds and left and self._release_holds(bucket, left, report):
-            left = self._delete(bucket, list(left), bypass_governance)
+        if release_holds:
+            # An event hold goes last: under GOVERNANCE a bypass removes its object at once.
+            for name, release in (("legal hold", self._release_hold), ("event hold", self._release_event_hold)):
+                if left and self._release(name, release, bucket, left, report):
+                    left = self._delete(bucket, list(left), bypass_governance)
         gone = set(sizes) - set(left)
         report.objects_left += len(left)
         report.objects_removed += len(gone)
@@ -354,17 +357,33 @@ class Control:
         self._ask_why(bucket, list(left), report)
         return gone
 
-    def _release_holds(self, bucket: str, versions: Iterable[_Version], report: RemovalReport) -> bool:
+    def _release(
+        self,
+        name: str,
+        release: Callable[[dict[str, str]], None],
+        bucket: str,
+        versions: Iterable[_Version],
+        report: RemovalReport,
+    ) -> bool:
         """Release holds; return False if the platform refuses, because a credential may lack the right."""
         try:
             for key, version in versions:
-                self._client.put_object_legal_hold(Bucket=bucket, Key=key, VersionId=version, LegalHold=_HOLD_OFF)
+                release({"Bucket": bucket, "Key": key, "VersionId": version})
         except botocore.exceptions.ClientError as error:
-            words = f"release the legal hold: {_quoted(error)}"
+            words = f"release the {name}: {_quoted(error)}"
             if words not in report.refusals:
                 report.refusals.append(words)
             return False
         return True
+
+    def _release_hold(self, which: dict[str, str]) -> None:
+        self._client.put_object_legal_hold(**which, LegalHold=_HOLD_OFF)
+
+    def _release_event_hold(self, which: dict[str, str]) -> None:
+        head = self._client.head_object(**which)
+        if head.get("ObjectLockEventHold") == "ON":
+            released = {"Mode": head["ObjectLockMode"], "EventHold": "OFF"}
+            self._client.put_object_retention(**which, Retention=released)
 
     def _ask_why(self, bucket: str, left: list[_Version], report: RemovalReport) -> None:
         """Read the locks of the few versions archived last: a run may leave a hundred thousand."""
@@ -373,7 +392,7 @@ class Control:
                 head = self._client.head_object(Bucket=bucket, Key=key, VersionId=version)
             except botocore.exceptions.ClientError:  # the report says that they stay, and the ledger until when
                 return
-            report.on_hold = report.on_hold or head.get("ObjectLockLegalHoldStatus") == "ON"
+            report.on_hold |= "ON" in (head.get("ObjectLockLegalHoldStatus"), head.get("ObjectLockEventHold"))
             report.governance = report.governance or head.get("ObjectLockMode") == RetentionMode.GOVERNANCE.value
             until: datetime | None = head.get("ObjectLockRetainUntilDate")
             if until is not None:
@@ -430,6 +449,10 @@ def _stay_at_the_endpoint(context: dict[str, Any], **_: object) -> None:
     context.get("s3_redirect", {})["redirected"] = True
 
 
+def _length(period: dict[str, int]) -> str:
+    return f"{period['Years']} years" if "Years" in period else f"{period.get('Days')} days"
+
+
 def _lock_in(reply: dict[str, Any]) -> ReportedLock:
     """Return the lock in an answer to HEAD."""
     until = reply.get("ObjectLockRetainUntilDate")
@@ -437,6 +460,11 @@ def _lock_in(reply: dict[str, Any]) -> ReportedLock:
         reply.get("ObjectLockMode"),
         until.timestamp() if until else None,
         reply.get("ObjectLockLegalHoldStatus") == "ON",
+        event_hold_days(
+            reply.get("ObjectLockEventHold", ""),
+            str(reply.get("ObjectLockEventHoldDurationDays", "")),
+            str(reply.get("ObjectLockEventHoldDurationYears", "")),
+        ),
     )
 
 

@@ -14,11 +14,12 @@ MODE_HEADER = b"x-amz-object-lock-mode"
 
 
 class ReportedLock(NamedTuple):
-    """Mode, retain-until date (epoch seconds) and legal hold."""
+    """Mode, retain-until date (epoch seconds), legal hold, and the period of an event hold that is on."""
 
     mode: str | None
     until: float | None
     on_hold: bool
+    event_hold_days: int | None = None
 
     @classmethod
     def of_headers(cls, headers: Mapping[bytes, bytes]) -> ReportedLock:
@@ -26,7 +27,22 @@ class ReportedLock(NamedTuple):
         mode = headers.get(MODE_HEADER)
         date = headers.get(b"x-amz-object-lock-retain-until-date")
         hold = headers.get(b"x-amz-object-lock-legal-hold", b"")
-        return cls(mode.decode("latin-1") if mode else None, _instant(date), hold.strip().upper() == b"ON")
+        return cls(
+            mode.decode("latin-1") if mode else None,
+            _instant(date),
+            hold.strip().upper() == b"ON",
+            event_hold_days(
+                *(headers.get(f"x-amz-object-lock-event-hold{end}".encode(), b"").decode("latin-1")
+                  for end in ("", "-duration-days", "-duration-years"))
+            ),
+        )  # fmt: skip
+
+
+def event_hold_days(status: str, days: str, years: str) -> int | None:
+    """Return the period of an event hold in days, a year being 365; None if none is on, 0 if it has no period."""
+    if status.strip().upper() != "ON":
+        return None
+    return int(days) if days.isdecimal() else 365 * int(years) if years.isdecimal() else 0
 
 
 class S3LockProblem(NamedTuple):
@@ -41,7 +57,8 @@ def lock_problem(
 ) -> S3LockProblem | None:
     """Compare the lock that a platform reports with ``retention``; return None if it is right.
 
-    Its date must lie between ``earliest`` and ``latest`` (epoch seconds).
+    Its date must lie between ``earliest`` and ``latest`` (epoch seconds). The date of an event hold moves with the time
+    and has no latest.
     """
     if retention.legal_hold and not lock.on_hold:
         missing = "the legal hold asked for is not there, or this credential may not see it (s3:GetObjectLegalHold)"
@@ -65,10 +82,21 @@ def lock_problem(
     if earliest is not None and lock.until < earliest:
         until, asked = format_instant(lock.until), format_instant(earliest)
         return S3LockProblem(Status.WEAKER, f"it is locked until {until} only, not until {asked} as asked for")
-    if latest is not None and lock.until > latest:
+    if lock.event_hold_days != retention.event_hold_days:
+        return _event_hold_problem(lock.event_hold_days, retention.event_hold_days)
+    if latest is not None and lock.event_hold_days is None and lock.until > latest:
         until, asked = format_instant(lock.until), format_instant(latest)
         return S3LockProblem(Status.LONGER, f"it is locked until {until}, later than the {asked} asked for")
     return None
+
+
+def _event_hold_problem(found: int | None, wanted: int | None) -> S3LockProblem:
+    if found is None:
+        return S3LockProblem(Status.UNLOCKED, "the event hold asked for is not there")
+    if wanted is None:
+        return S3LockProblem(Status.LONGER, "it is under an event hold that nobody requested")
+    status = Status.WEAKER if found < wanted else Status.LONGER
+    return S3LockProblem(status, f"the period of its event hold is {found} days, not {wanted} days")
 
 
 def _instant(date: bytes | None) -> float | None:

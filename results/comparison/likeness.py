@@ -97,6 +97,8 @@ RULES = (
          "the sessions of one of them ask for more", "--session-open"),
     Rule("legal hold", _setting("legal_hold"), "refuse",
          "a hold is work that only one of them was asked for", "--legal-hold"),
+    Rule("event hold", _setting("event_hold_days"), "refuse",
+         "a hold is work that only one of them was asked for", "--event-hold"),
     Rule("verification of retrieved objects", _setting("verify"), "refuse",
          "the client spends more time on one of them", "--verify"),
     Rule("platform version", lambda row: row.platform.version, "mark on one platform", "it is another program"),

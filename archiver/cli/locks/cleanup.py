@@ -37,7 +37,7 @@ _NOTHING_LEFT = "nothing is left on any platform"
 @click.argument("run", required=False, shell_complete=run_names)
 @click.option("--all-expired", is_flag=True, help="Clean up after all runs whose locks have ended.")
 @click.option("--bypass-governance", is_flag=True, help="Remove GOVERNANCE objects before their date.")
-@click.option("--release-holds", is_flag=True, help="Release the legal holds that the run placed.")
+@click.option("--release-holds", is_flag=True, help="Release the holds that the run placed.")
 @credential_options
 @route_options
 @timeout_options
@@ -55,8 +55,11 @@ def cleanup(
     else is touched. Says what remains, and until when. `archiver ledger` lists what there is.
 
     --all-expired is for all runs of which the ledger says that every lock has ended; runs that may be under way are
-    left alone, and so are those under legal hold, unless --release-holds is given. A platform that cannot be reached
+    left alone, and so are those under hold, unless --release-holds is given. A platform that cannot be reached
     keeps no other from being cleaned up.
+
+    The release of an event hold starts its period, at least a day. Its objects stay until then, unless
+    --bypass-governance is given too.
 
     \b
     Example:
@@ -103,7 +106,7 @@ def _of_run(ledger: Ledger, run: str) -> list[Holding]:
 def _all_expired(ledger: Ledger, now: float, release_holds: bool) -> list[Holding]:
     """Return everything that can be removed, over all runs. If there is nothing, print that."""
     everything = gather(ledger.placements())
-    due = [each for each in everything if each.has_expired(now) and (release_holds or not each.legal_hold)]
+    due = [each for each in everything if each.has_expired(now) and (release_holds or not each.is_held)]
     under_way = [run for run in sorted({each.first.run for each in due}) if may_be_under_way(run, everything, now)]
     for run in under_way:
         click.echo(f"{run}: may be under way, and is left alone; if it was killed: archiver cleanup {run}")
@@ -155,6 +158,6 @@ def _why(report: RemovalReport, holding: Holding) -> str:
         remedy = " (GOVERNANCE: --bypass-governance)" if report.governance else ""
         reasons.append(f"locked until {format_instant(report.locked_until)}{remedy}")
     if report.on_hold:
-        ours = "--release-holds" if holding.legal_hold else "which the run did not place"
-        reasons.append(f"under legal hold ({ours})")
+        ours = "--release-holds" if holding.is_held else "which the run did not place"
+        reasons.append(f"under hold ({ours})")
     return ": " + ", ".join(reasons) if reasons else ""

@@ -217,7 +217,7 @@ def _entry(holding: Holding, now: float, price: float | None) -> dict[str, Any]:
         "exact": holding.exact,
         "retention_modes": list(holding.modes),
         "locked_until_epoch_seconds": holding.locked_until,
-        "legal_hold": holding.legal_hold,
+        "legal_hold": holding.is_held,
         "state": holding.state(now).value,
         "gb_months_until_unlocked": months,
         "cost_until_unlocked": None if price is None or months is None else months * price,

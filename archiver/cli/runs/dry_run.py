@@ -107,6 +107,11 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
         yield "places a legal hold on every object; cleanup --release-holds removes it"
     elif any(kind.legal_hold for kind in kinds) or scenario.does("hold"):
         yield "places a legal hold on some objects; cleanup --release-holds removes it"
+    if any(kind.event_hold_days is not None for kind in kinds):
+        yield (
+            "places event holds; after cleanup --release-holds their objects stay for "
+            f"{retention.event_hold_days} days, unless cleanup --bypass-governance removes them"
+        )
     if not any(kind.locks for kind in kinds):
         yield "locks nothing"
 

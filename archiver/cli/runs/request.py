@@ -120,6 +120,7 @@ def run_request(
             retain_for_seconds=given["retain_for"],
             retain_until=given["retain_until"],
             legal_hold=given["legal_hold"],
+            event_hold_days=given["event_hold"],
         ),
         guards=Guards(
             max_retain_seconds=given["max_retain"],

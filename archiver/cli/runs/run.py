@@ -25,6 +25,7 @@ from archiver.cli.live.metrics_page import metrics_page
 from archiver.cli.live.progress import Progress
 from archiver.cli.output import print_left_behind, print_run, run_json
 from archiver.cli.parameters import (
+    DAYS,
     DURATION,
     INSTANT,
     LINK_SPEED,
@@ -189,6 +190,11 @@ def _instead(option: str, args: Sequence[str]) -> str:
 @click.option("--retain-for", type=DURATION, help="Lock each object this long  [default: 5m]")
 @click.option("--retain-until", type=INSTANT, help="Lock all objects until this date, with a time zone.")
 @click.option("--legal-hold", is_flag=True, help="Place a legal hold on every archived object.")
+@click.option(
+    "--event-hold",
+    type=DAYS,
+    help="Place an event hold (S3) on every archived object; its release starts a period of this length, as 30d.",
+)
 @click.option("--max-retain", type=DURATION, default="1h", show_default=True, help="Refuse to lock longer.")
 @click.option("--max-locked-bytes", type=SIZE, default="40GB", show_default=True, help="Refuse to lock more.")
 @click.option("--accept-locked-until", type=INSTANT, help="Consent that COMPLIANCE objects stay until this date.")
@@ -551,8 +557,8 @@ _TSM_ONLY = (
 _RETENTION = ("retention_mode", "retain_for", "retain_until", "accept_locked_until")
 # Options for archived objects.
 _OF_ARCHIVING = (
-    *_RETENTION, "legal_hold", "bucket", "filespace", "management_class", "objects_per_transaction", "max_retain",
-    "max_locked_bytes", "accept_server_clock",
+    *_RETENTION, "legal_hold", "event_hold", "bucket", "filespace", "management_class", "objects_per_transaction",
+    "max_retain", "max_locked_bytes", "accept_server_clock",
 )  # fmt: skip
 
 

@@ -220,6 +220,9 @@ class EndpointRequests:
                 fixed["x-amz-object-lock-legal-hold"] = "ON"
             if retention.mode is not RetentionMode.NONE:
                 fixed["x-amz-object-lock-mode"] = retention.mode.value
+            if retention.event_hold_days is not None:
+                fixed["x-amz-object-lock-event-hold"] = "ON"
+                fixed["x-amz-object-lock-event-hold-duration-days"] = str(retention.event_hold_days)
         return fixed
 
 

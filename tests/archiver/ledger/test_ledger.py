@@ -99,10 +99,10 @@ def test_what_was_removed_is_listed_no_more_but_still_known(path: Path) -> None:
 def test_a_newer_ledger_is_refused_and_left_alone(path: Path) -> None:
     ledger = Ledger(path)
     ledger.open_placement(PLACEMENT)
-    ledger._db.execute("PRAGMA user_version = 4")
+    ledger._db.execute("PRAGMA user_version = 5")
     ledger.close()
     before = path.read_bytes()
-    with pytest.raises(ResultsError, match=r"newer Archiver \(ledger version 4\); upgrade") as refused:
+    with pytest.raises(ResultsError, match=r"newer Archiver \(ledger version 5\); upgrade") as refused:
         Ledger(path)
     assert str(path) in str(refused.value)
     assert path.read_bytes() == before
@@ -127,6 +127,22 @@ def test_what_is_written_while_something_is_removed_stays_known(path: Path) -> N
     ledger.close_placement(under_way, 5, 40_960)  # that phase went on after the removal
     ledger.close()
     assert [(each.phase, each.objects) for each in placements(path)] == [("under way", 5), ("since then", None)]
+
+
+def test_an_event_hold_has_no_end_until_its_release_is_recorded(path: Path) -> None:
+    ledger = Ledger(path)
+    row = ledger.open_placement(replace(PLACEMENT, event_hold_days=30))
+    other = ledger.open_placement(replace(PLACEMENT, legal_hold=True))
+    assert [each.is_open_ended for each in ledger.placements()] == [True, True]
+    assert PLACEMENT.latest_retain_until is not None
+    until = PLACEMENT.latest_retain_until + 30 * 86_400
+    ledger.record_release([row], until)
+    released, held = ledger.placements()
+    assert (released.is_held, released.locked_until) == (False, until)
+    assert held.is_held
+    ledger.record_release([other], None)  # the date of a released legal hold stays as it was
+    assert ledger.placements()[1].locked_until == PLACEMENT.latest_retain_until
+    ledger.close()
 
 
 # What version 1 had, and no more.

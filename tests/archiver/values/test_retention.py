@@ -56,6 +56,16 @@ def retain(mode: RetentionMode, seconds: float | None = 300.0, until: float | No
         (retain(NONE, None), {}, 10**15, None),  # nothing is locked
         (Retention(NONE, None, legal_hold=True), {}, 10**9, None),
         (Retention(NONE, None, legal_hold=True), {}, 41 * 10**9, "--max-locked-bytes"),  # a hold locks too
+        (Retention(G, 300.0, event_hold_days=1), {}, 10**9, "--max-retain"),  # a day after the release
+        (Retention(G, 300.0, event_hold_days=2), {"max_retain_seconds": 86400}, 10**9, "for 2d after the release"),
+        (Retention(G, 300.0, event_hold_days=1), {"max_retain_seconds": 86400}, 10**9, None),
+        (
+            Retention(C, 300.0, event_hold_days=1),
+            {"max_retain_seconds": 86400, "accept_locked_until": NOW + 10**9},
+            10**9,
+            "mode COMPLIANCE",
+        ),
+        (Retention(NONE, None, event_hold_days=1), {"max_retain_seconds": 86400}, 10**9, "needs a mode"),
         (retain(CLASS, 3600), {}, 10**9, None),
         (retain(CLASS, 0), {}, 10**9, None),  # a class may lock for no time at all
         (retain(CLASS, 86400), {}, 10**9, "--max-retain"),
@@ -77,6 +87,7 @@ def test_the_guards(retention: Retention, guards: dict[str, Any], locked_bytes: 
     [
         (RetentionWish(), Retention(G, 300.0)),
         (RetentionWish(C), Retention(C, 300.0)),
+        (RetentionWish(G, 60.0, event_hold_days=3), Retention(G, 60.0, event_hold_days=3)),
         (RetentionWish(C, 60.0), Retention(C, 60.0)),
         (RetentionWish(retain_until=NOW), Retention(G, None, NOW)),
         (RetentionWish(NONE, 60.0, legal_hold=True), Retention(NONE, None, legal_hold=True)),

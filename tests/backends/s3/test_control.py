@@ -10,6 +10,7 @@ import botocore.exceptions
 import pytest
 
 from archiver.values.errors import PlatformError, UsageError
+from archiver.values.record import Status
 from archiver.values.retention import Retention, RetentionMode
 from backends.s3 import control
 from backends.s3.aws_settings import aws_settings
@@ -24,6 +25,7 @@ GOVERNANCE = Retention(RetentionMode.GOVERNANCE, 300.0)
 COMPLIANCE = Retention(RetentionMode.COMPLIANCE, 300.0)
 NONE = Retention(RetentionMode.NONE, None)
 HELD = Retention(RetentionMode.NONE, None, legal_hold=True)
+EVENT_HELD = Retention(RetentionMode.GOVERNANCE, 300.0, event_hold_days=3)
 GOVERNANCE_HELD = Retention(RetentionMode.GOVERNANCE, 300.0, legal_hold=True)
 
 
@@ -60,6 +62,38 @@ def test_what_is_wrong_with_a_lock(
 ) -> None:
     found = lock_problem(ReportedLock(mode, until, on_hold), asked, NOW, NOW + 400)
     assert found is None if problem is None else found is not None and problem in found.words
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "status"),
+    [
+        (EVENT_HELD, ReportedLock("GOVERNANCE", NOW + 86400, False, 3), None),  # the date moves, and has no latest
+        (EVENT_HELD, ReportedLock("GOVERNANCE", NOW + 300, False), Status.UNLOCKED),
+        (EVENT_HELD, ReportedLock("GOVERNANCE", NOW - 60, False, 3), Status.WEAKER),
+        (EVENT_HELD, ReportedLock("GOVERNANCE", NOW + 300, False, 2), Status.WEAKER),
+        (EVENT_HELD, ReportedLock("GOVERNANCE", NOW + 300, False, 4), Status.LONGER),
+        (EVENT_HELD, ReportedLock(None, None, False, 3), Status.UNLOCKED),
+        (GOVERNANCE, ReportedLock("GOVERNANCE", NOW + 300, False, 1), Status.LONGER),
+    ],
+)
+def test_what_is_wrong_with_an_event_hold(asked: Retention, found: ReportedLock, status: Status | None) -> None:
+    problem = lock_problem(found, asked, NOW, NOW + 400)
+    assert (None if problem is None else problem.status) == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "days"),
+    [
+        ({}, None),
+        ({"": "OFF"}, None),
+        ({"": "ON", "-duration-days": "30"}, 30),
+        ({"": "ON", "-duration-years": "7"}, 7 * 365),
+        ({"": "ON"}, 0),
+    ],
+)
+def test_the_period_of_an_event_hold_is_read_from_headers(headers: dict[str, str], days: int | None) -> None:
+    named = {f"x-amz-object-lock-event-hold{end}".encode(): text.encode() for end, text in headers.items()}
+    assert ReportedLock.of_headers(named).event_hold_days == days
 
 
 def test_a_date_without_an_upper_bound_is_never_too_late() -> None:

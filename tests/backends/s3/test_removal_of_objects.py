@@ -155,6 +155,22 @@ def test_a_hold_stays_until_it_is_released(platform: Platform) -> None:
     assert platform.remove(bucket, holds=True).bucket_removed is True
 
 
+def test_an_event_hold_is_released_and_its_period_is_told(embedded_platform: Platform) -> None:
+    bucket = embedded_platform.make_bucket("event-held")
+    event_hold = {"ObjectLockMode": "GOVERNANCE", "ObjectLockEventHold": "ON", "ObjectLockEventHoldDurationDays": 2}
+    embedded_platform.put(bucket, "run-1/0", ChecksumAlgorithm="CRC32C", **event_hold)
+    embedded_platform.put(bucket, "run-1/1", ObjectLockLegalHoldStatus="ON")
+    report = embedded_platform.remove(bucket)
+    assert (report.objects_removed, report.objects_left, report.on_hold) == (0, 2, True)
+    report = embedded_platform.remove(bucket, holds=True)
+    assert (report.objects_removed, report.objects_left, report.on_hold) == (1, 1, False)
+    assert report.governance
+    in_two_days = datetime.now(UTC) + timedelta(days=2)
+    assert report.locked_until == pytest.approx(in_two_days.timestamp(), abs=60)
+    report = embedded_platform.remove(bucket, bypass=True)
+    assert (report.objects_left, report.bucket_removed) == (0, True)
+
+
 def test_the_latest_date_among_many_is_told(embedded_platform: Platform) -> None:
     bucket = embedded_platform.make_bucket("many-dates")
     last = governed(30)

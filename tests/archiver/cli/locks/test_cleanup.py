@@ -261,7 +261,7 @@ def test_a_hold_that_the_run_did_not_place_is_not_released(home: Path, runs: Run
     runs.s3.put_object_legal_hold(Bucket=bucket, Key="run-1/1", LegalHold={"Status": "ON"})
     done = cleanup("run-1", "--release-holds")
     assert done.exit_code == 1
-    assert "run-1: 1 objects remain: under legal hold (which the run did not place)" in done.stdout
+    assert "run-1: 1 objects remain: under hold (which the run did not place)" in done.stdout
     assert runs.keys_in(bucket) == 1
     assert left(home) == {"run-1"}
 

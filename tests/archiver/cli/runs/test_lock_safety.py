@@ -124,7 +124,17 @@ def test_a_wrong_lock_ends_the_run_after_one_object(home: Path, name: str) -> No
     far = datetime.fromtimestamp(until, UTC) > datetime.now(UTC) + TEN_YEARS - timedelta(1)
     assert far == (name == "longer"), "the ledger does not say what the platform said"
     assert ("COMPLIANCE" in holding.modes) == (name == "stronger")
-    assert holding.legal_hold == (name == "held")
+    assert holding.is_held == (name == "held")
+
+
+def test_a_forgotten_event_hold_ends_the_run_after_one_object(home: Path) -> None:
+    with pretending() as (endpoint, archived):  # it keeps mode, date and legal hold only
+        done = archiver(
+            "run", "dr550", *TINY, "--endpoint", endpoint, "--event-hold", "1d", "--max-retain", "1d", **KEYS
+        )
+    assert done.returncode == 1, done.stderr
+    assert "the event hold asked for is not there" in done.stderr
+    assert len(archived) == 1
 
 
 def test_each_endpoint_is_probed(home: Path) -> None:
@@ -193,6 +203,13 @@ def test_the_bucket_of_a_run_is_on_record_before_it_is_made(home: Path) -> None:
 REFUSED_ALIKE = {
     "address": (["--endpoint", "localhost:9000"], 2),
     "hold on tsm": (["--backend", "tsm", "--legal-hold"], 2),
+    "event hold on tsm": (["--backend", "tsm", "--event-hold", "1d", "--max-retain", "1d"], 2),
+    "event hold under COMPLIANCE": (
+        [
+            "--event-hold", "1d", "--max-retain", "1d", "--retention-mode", "COMPLIANCE", "--accept-locked-until",
+            "2099-01-01T00:00:00Z",
+        ], 2
+    ),
     "class": (["--backend", "tsm", "--management-class", "NOSUCH"], 2),
     "event class": (["--backend", "tsm", "--management-class", "EVENT"], 2),
     "node": (["--backend", "tsm", "--tsm-server", "127.0.0.1:1"], 2),

@@ -8,6 +8,7 @@ import signal
 import socket
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -143,8 +144,42 @@ def test_legal_holds_stay_until_they_are_released(home: Path, store: embedded.St
     run = json.loads(done.stdout)["run"]
     held = archiver("cleanup", run, "--bypass-governance", **keys_of(store))
     assert held.returncode == 1
-    assert "under legal hold (--release-holds)" in held.stdout
+    assert "under hold (--release-holds)" in held.stdout
     assert archiver("cleanup", run, "--bypass-governance", "--release-holds", **keys_of(store)).returncode == 0
+
+
+def test_event_holds_stay_until_they_are_released_and_then_for_their_period(
+    home: Path, store: embedded.StoreProcess
+) -> None:
+    run_it = ("run", "dr550", *TINY, "--endpoint", store.endpoint, "--event-hold", "1d", "--json")
+    refused = archiver(*run_it, **keys_of(store))
+    assert refused.returncode == 2
+    assert "would stay locked for 24h after the release" in refused.stderr
+    done = archiver(*run_it, "--max-retain", "1d", **keys_of(store))
+    assert done.returncode == 0, done.stderr
+    assert "places event holds" in done.stderr
+    document = json.loads(done.stdout)
+    assert document["lock_verified"] == "verified"
+    run, bucket = document["run"], document["location"]["bucket"]
+    key = s3(store).list_objects_v2(Bucket=bucket)["Contents"][0]["Key"]
+    shown = s3(store).head_object(Bucket=bucket, Key=key)
+    assert (shown["ObjectLockEventHold"], shown["ObjectLockEventHoldDurationDays"]) == ("ON", 1)
+    audited = archiver("audit", run, **keys_of(store))
+    assert audited.returncode == 0, audited.stdout + audited.stderr
+    (holding,) = json.loads(archiver("ledger", "--json").stdout)["holdings"]
+    assert holding["state"] == "held"
+    held = archiver("cleanup", run, **keys_of(store))
+    assert "under hold (--release-holds)" in held.stdout
+    released = archiver("cleanup", run, "--release-holds", **keys_of(store))
+    assert released.returncode == 1  # the period of a day has begun
+    assert "(GOVERNANCE: --bypass-governance)" in released.stdout
+    assert s3(store).head_object(Bucket=bucket, Key=key)["ObjectLockEventHold"] == "OFF"
+    (holding,) = json.loads(archiver("ledger", "--json").stdout)["holdings"]
+    assert holding["state"] == "locked"
+    assert 86_000 < holding["locked_until_epoch_seconds"] - time.time() < 87_000
+    audited = archiver("audit", run, **keys_of(store))
+    assert audited.returncode == 0, audited.stdout + audited.stderr
+    assert archiver("cleanup", run, "--bypass-governance", **keys_of(store)).returncode == 0
 
 
 def test_f1_every_put_denied_is_no_throughput_quotes_the_error_and_fails(
