@@ -64,12 +64,14 @@ class Retention:
     def locked_by(self, lock: Lock | None, retain_for_seconds: float | None = None) -> Retention:
         """Return the lock of an object that gets it in this way; None: as the run says.
 
-        ``retain_for_seconds`` replaces the run's, for objects that are to expire during the run.
+        ``retain_for_seconds`` replaces the run's, for objects that are to expire during the run. These get no event
+        hold.
         """
         if self.mode is RetentionMode.CLASS:
             return self  # the class alone decides
         if retain_for_seconds is not None and self.mode is not RetentionMode.NONE:
-            return replace(self, retain_for_seconds=retain_for_seconds, retain_until=None).locked_by(lock)
+            expiring = replace(self, retain_for_seconds=retain_for_seconds, retain_until=None, event_hold_days=None)
+            return expiring.locked_by(lock)
         if lock is None:
             return self
         if lock is Lock.NONE:

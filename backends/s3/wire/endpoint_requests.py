@@ -162,7 +162,7 @@ class EndpointRequests:
         return template
 
     def _make(self, kind: RequestKind) -> RequestTemplate:
-        host, locks = self._host, self._lock_headers(kind.lock)
+        host, locks = self._host, self._lock_headers(kind)
         signs_payload = ("x-amz-content-sha256",) if self._setting.payload_signing else ()
         checksum = (HEADER[kind.checksum],) if kind.checksum != "none" else ()
         match kind.what:
@@ -211,11 +211,11 @@ class EndpointRequests:
             case "delete":
                 return RequestTemplate("DELETE", host, _EMPTY)
 
-    def _lock_headers(self, lock: Lock | None) -> dict[str, str]:
+    def _lock_headers(self, kind: RequestKind) -> dict[str, str]:
         """Return the lock's headers without the date, which changes with the time."""
         fixed: dict[str, str] = {}
-        if lock not in WITHOUT_HEADERS:
-            retention = self._setting.retention.locked_by(lock)
+        if kind.lock not in WITHOUT_HEADERS:
+            retention = self._setting.retention.locked_by(kind.lock, kind.retain_for_seconds)
             if retention.legal_hold:
                 fixed["x-amz-object-lock-legal-hold"] = "ON"
             if retention.mode is not RetentionMode.NONE:

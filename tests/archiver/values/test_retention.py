@@ -14,6 +14,7 @@ from archiver.values.retention import (
     PHASE_SECONDS_MAX,
     DateMaker,
     Guards,
+    Lock,
     Retention,
     RetentionMode,
     RetentionWish,
@@ -96,6 +97,25 @@ def test_the_guards(retention: Retention, guards: dict[str, Any], locked_bytes: 
 )
 def test_what_is_not_wished_for_is_the_default(wish: RetentionWish, retention: Retention) -> None:
     assert wish.resolved(G) == retention
+
+
+@pytest.mark.parametrize(
+    ("lock", "retain_for_seconds", "days"),
+    [
+        (None, None, 3),
+        (Lock.HEADER, None, 3),
+        (Lock.HEADER_AND_HOLD, None, 3),
+        (Lock.SEPARATE, None, None),  # the lock is not in the headers of the request that archives
+        (Lock.BUCKET_DEFAULT, None, None),
+        (Lock.NONE, None, None),
+        (None, 10.0, None),  # the object is to expire during the run
+    ],
+)
+def test_event_holds_are_placed_by_headers_on_objects_that_stay(
+    lock: Lock | None, retain_for_seconds: float | None, days: int | None
+) -> None:
+    held = Retention(G, 300.0, event_hold_days=3)
+    assert held.locked_by(lock, retain_for_seconds).event_hold_days == days
 
 
 def test_a_guards_refusal_is_a_wrong_command() -> None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -249,6 +250,16 @@ def test_f8_every_lock_is_a_signed_header_of_its_own_with_a_whole_second(
     signed_at = datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
     assert before <= signed_at <= after  # the server's clock too
     assert "x-amz-bypass-governance-retention" not in headers
+
+
+def test_an_event_hold_is_sent_with_every_object_that_is_not_to_expire(scripted: Scripted) -> None:
+    server = scripted(then=[serve(honest)])
+    retention = Retention(RetentionMode.GOVERNANCE, 300.0, event_hold_days=30)
+    expiring = replace(archives(2), retain_for_seconds=10.0)
+    record_of_sessions(data_plane(server.url, retention=retention), archives(1), expiring)
+    held, other = ({n: v for n, v in each.headers.items() if "event-hold" in n} for each in server.requests)
+    assert held == {"x-amz-object-lock-event-hold": "ON", "x-amz-object-lock-event-hold-duration-days": "30"}
+    assert other == {}
 
 
 def test_a_given_retain_until_is_sent_as_given(scripted: Scripted) -> None:
