@@ -60,6 +60,7 @@ from results.worm.findings import (
     requirement_table,
     rounds_table,
 )
+from results.worm.regimes import regime_table
 
 ROWS_SHOWN_MAX = 100  # of the long tables: more rows are for programs
 LONG_TABLES = (SERVER_RESOURCES, SETS)
@@ -233,6 +234,7 @@ def worm_tables(database: RunDatabase) -> list[Table]:
             findings_table(checks),
             rounds_table(checks, database.rounds()),
             requirement_table(checks, catalogue_of(database.run())),
+            regime_table(checks),
             evidence_table(checks, exchanges),
         ]
     )

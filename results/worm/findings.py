@@ -191,6 +191,12 @@ def _graded(check: CheckRecord) -> str:
     return f"{check.verdict} {check.severity}" if check.verdict == "FAIL" else check.verdict
 
 
+def failed_checks(checks: Sequence[CheckRecord], absent: str) -> str:
+    """Return the names of the checks that failed, a dash for none; ``absent`` if there are no checks."""
+    names = ", ".join(check.name for check in checks if check.verdict == "FAIL")
+    return names or ("–" if checks else absent)
+
+
 class _Asked(NamedTuple):
     """A requirement, and its checks."""
 
@@ -198,11 +204,6 @@ class _Asked(NamedTuple):
     words: str
     checks: Sequence[CheckRecord]
     absent: str  # why there are no checks
-
-    @property
-    def failed(self) -> str:
-        names = ", ".join(check.name for check in self.checks if check.verdict == "FAIL")
-        return names or ("–" if self.checks else self.absent)
 
 
 def _count(number: int) -> Cell:
@@ -218,7 +219,7 @@ _NAME = Column("check", of=lambda check: check.name, label=True)
 _VERDICT = Column("verdict", of=lambda check: check.verdict, label=True)
 _SEVERITY = Column("severity", of=lambda check: check.severity, label=True)
 _SEEN = Column("what was seen", of=lambda check: check.reason, words=True)
-_COUNTS = tuple(map(_verdict_column, VERDICTS))
+VERDICT_COUNTS = tuple(map(_verdict_column, VERDICTS))
 _FINDINGS = TableSpec(
     "findings",
     "Findings",
@@ -234,8 +235,8 @@ _REQUIREMENTS = TableSpec(
     (
         Column("requirement", of=lambda asked: asked.paragraph, label=True),
         Column("asks for", of=lambda asked: asked.words, words=True),
-        *columns_of(lambda asked: asked.checks, _COUNTS),
-        Column("failed", of=lambda asked: asked.failed, words=True),
+        *columns_of(lambda asked: asked.checks, VERDICT_COUNTS),
+        Column("failed", of=lambda asked: failed_checks(asked.checks, asked.absent), words=True),
     ),
     "SEC 17a-4(f), to which FINRA 4511(c) adds no test of its own, and CFTC 1.31. " + DISCLAIMER,
 )
@@ -244,7 +245,7 @@ _ROUNDS = TableSpec(
     "Rounds",
     (
         Column("round", of=lambda row: row[0].round, label=True),
-        *columns_of(lambda row: row[1], _COUNTS),
+        *columns_of(lambda row: row[1], VERDICT_COUNTS),
         Column("meanwhile", of=lambda row: _meanwhile(row[0]), words=True),
     ),
     "What held alone is tried again while clients archive and retrieve, and after the server was killed.",

@@ -21,6 +21,7 @@ from results.worm.findings import (
     requirement_table,
     rounds_table,
 )
+from results.worm.regimes import regime_table
 
 _STYLE = (
     "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#1b1b1b}"
@@ -41,6 +42,7 @@ def write_worm_report(database: RunDatabase, folder: Path) -> list[Path]:
         findings_table(checks),
         rounds_table(checks, database.rounds()),
         requirement_table(checks, catalogue_of(run)),
+        regime_table(checks),
         evidence_table(checks, exchanges),
     ]
     platform = run.platform
