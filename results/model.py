@@ -361,6 +361,7 @@ class SearchOutcome:
 
 
 FIRST_ROUND = "alone"
+RESTARTED_ROUND = "after restart"  # the round after the server was killed
 VIOLATIONS = ("S1", "S2")  # severities: a record can be lost or altered, or its lock is weak or missing
 
 

@@ -181,7 +181,10 @@ def conduct(
     backend.refresh_credentials(LASTING_SECONDS)
     access = backend.access
     run_id = new_run_id()
-    database = RunDatabase.create(options.out_dir / run_id / FILE_NAME, _record(run_id, backend, profile, options))
+    database = RunDatabase.create(
+        options.out_dir / run_id / FILE_NAME,
+        _record(run_id, backend, profile, options, is_started_here=hosted is not None),
+    )
     client = S3Client(
         access.endpoint, access.region, access.credentials, [], tls=access.tls, virtual_hosted=access.virtual_hosted
     )
@@ -292,7 +295,9 @@ def locked_seconds_max(ids: Sequence[str]) -> float:
     return FARTHEST_SECONDS + LOCKED_SECONDS_MAX if far else LOCKED_SECONDS_MAX
 
 
-def _record(run_id: str, backend: S3Backend, profile: PlatformProfile, options: WormOptions) -> RunRecord:
+def _record(
+    run_id: str, backend: S3Backend, profile: PlatformProfile, options: WormOptions, *, is_started_here: bool
+) -> RunRecord:
     return RunRecord(
         id=run_id,
         started_at=time.time(),
@@ -306,7 +311,11 @@ def _record(run_id: str, backend: S3Backend, profile: PlatformProfile, options: 
         phases_planned=0,
         backend=backend.name,
         platform=profile,
-        settings={"compliance": options.compliance, "catalogue": _catalogue()},
+        settings={
+            "compliance": options.compliance,
+            "catalogue": _catalogue(),
+            "platform_started": is_started_here,
+        },
         host=machine.describe(),
         workers=0,
         worker_cores=[],

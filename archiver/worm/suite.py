@@ -21,7 +21,7 @@ from archiver.worm.checks import CHECKS, CheckFunction
 from archiver.worm.requests.exchange import RecordedExchange, S3Client
 from archiver.worm.tsm.calls import ApiCall
 from archiver.worm.verdict import CheckEnded, CheckVerdict, Failed
-from results.model import FIRST_ROUND, VIOLATIONS
+from results.model import FIRST_ROUND, RESTARTED_ROUND, VIOLATIONS
 
 CHECKS_AT_ONCE = 12  # they spend most of their time waiting
 _NOT_FROM_OUTSIDE = ("declared", "operator", "days", "two sites")
@@ -32,7 +32,7 @@ class Round(StrEnum):
 
     ALONE = FIRST_ROUND  # nothing but other checks
     UNDER_LOAD = "under load"
-    AFTER_RESTART = "after restart"
+    AFTER_RESTART = RESTARTED_ROUND
 
 
 @dataclass(frozen=True, slots=True)

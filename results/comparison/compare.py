@@ -80,13 +80,7 @@ class MeasuredRun:
 
     @property
     def platform(self) -> tuple[str, str, str]:
-        """Return name, protocol and address.
-
-        The address is empty if Archiver started the platform, because its port changes.
-        """
-        platform = self.row.platform
-        started = self.row.settings.get("platform_started")
-        return platform.name, platform.protocol, "" if started else ", ".join(platform.endpoints)
+        return platform_of(self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +203,16 @@ class Comparison:
         return next(filter(None, names), "")
 
 
+def platform_of(row: StoredRun) -> tuple[str, str, str]:
+    """Return name, protocol and address of a run's platform.
+
+    The address is empty if Archiver started the platform, because its port changes.
+    """
+    platform = row.platform
+    started = row.settings.get("platform_started")
+    return platform.name, platform.protocol, "" if started else ", ".join(platform.endpoints)
+
+
 def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Comparison:
     """Compare platforms; the first run's platform is the base.
 
@@ -224,7 +228,7 @@ def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Compari
         raise UsageError("one run alone compares with nothing; name two runs or more")
     sides = _sides(runs)
     first = sides[0]
-    interleaved = _interleaved(sides)
+    interleaved = is_interleaved(sides)
     unlike = [_unlike(first, other) for other in sides[1:]]
     if not force:
         _refuse([alike for each in unlike for alike in each])
@@ -295,8 +299,8 @@ def _sides(runs: Sequence[MeasuredRun]) -> tuple[Side, ...]:
     for run in runs:
         groups.setdefault(run.platform, []).append(run)
     if len(groups) == 1:
-        return tuple(_side(run.id, [run], weights) for run in runs)
-    return tuple(_side(_label(platform, list(groups)), group, weights) for platform, group in groups.items())
+        return tuple(side_of(run.id, [run], weights) for run in runs)
+    return tuple(side_of(_label(platform, list(groups)), group, weights) for platform, group in groups.items())
 
 
 def _label(platform: tuple[str, str, str], others: Sequence[tuple[str, str, str]]) -> str:
@@ -319,7 +323,8 @@ def _paths(platform: tuple[str, str, str]) -> int:
     return len(address.split(", ")) if address else 0
 
 
-def _side(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float] | None) -> Side:
+def side_of(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float] | None = None) -> Side:
+    """Return these runs of one platform as a side. Raises ResultsError for a run without results."""
     in_order = sorted(runs, key=lambda run: (run.row.started_at, run.id))
     swept: list[Unit] = []
     side_by_side: list[Unit] = []
@@ -385,7 +390,7 @@ def _nothing_in_common(first: Side, other: Side) -> str:
     return f"{first.label} and {other.label} have {what}; measure the same scenario on both"
 
 
-def _interleaved(sides: Sequence[Side]) -> bool:
+def is_interleaved(sides: Sequence[Side]) -> bool:
     """Return whether every pair was interleaved: run by run, the sides share their comparison's id."""
     ids = {tuple(run.row.comparison for run in side.runs) for side in sides}
     return len(ids) == 1 and None not in ids.pop()

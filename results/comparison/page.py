@@ -181,7 +181,7 @@ def _side_rows(sides: Sequence[Side]) -> Iterator[_SideRow]:
             ("written on the device", "write_amplification", "bytes per byte archived"),
         ):
             yield _SideRow(name, [_of_cell(side.units[fastest], attribute, unit) for side in sides])
-    yield _SideRow("list price, as disclosed", [_price(side, fastest) for side in sides])
+    yield _SideRow("list price, as disclosed", [price_words(side, fastest) for side in sides])
     yield _SideRow("WORM checks", [_of_checks(side) for side in sides])
     yield _SideRow("warnings", [f"{sum(len(run.doubts) for run in side.runs):,}" for side in sides])
     yield _SideRow("verdict of the run", [run.summary.verdict if run.summary else NOT_MEASURED for run in runs])
@@ -231,7 +231,7 @@ def _number_text(number: KeyNumber | None) -> str:
     return f"{number.value} ({number.basis})" if number.basis else number.value
 
 
-def _price(side: Side, fastest: UnitKey | None) -> str:
+def price_words(side: Side, fastest: UnitKey | None) -> str:
     """Return the disclosed price of the tested configuration, and that of an archived object/s of the common cell."""
     found = side.disclosure
     if found is None or found.list_price is None:

@@ -350,7 +350,7 @@ _LIMITS = TableSpec(
 )
 
 
-def _syncs(server: ServerUsage) -> float | None:
+def syncs(server: ServerUsage) -> float | None:
     return sum(server.store_syncs.values()) if server.store_syncs else None
 
 
@@ -384,7 +384,7 @@ _PER_OBJECT = TableSpec(
         _per_byte("network", "bytes/byte", lambda server: server.network_bytes_per_byte, _of_loopback),
         _total("catalogue", "bytes/object", lambda server: server.store_written_bytes.get("catalogue"), _objects),
         _total("segments", "bytes/byte", lambda server: server.store_written_bytes.get("segments"), _bytes),
-        _total("syncs", "per object", _syncs, _objects),
+        _total("syncs", "per object", syncs, _objects),
     ),
     "During the measured time. Server CPU: of the store's processes, or of its host where only that was watched. Device"
     " written: by all disks that hold the store's data, whatever else writes there included. From cache: what no device"

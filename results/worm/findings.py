@@ -88,15 +88,19 @@ def worm_document(
     }
 
 
-def findings_table(checks: Sequence[CheckRecord]) -> Table:
+def findings_of(checks: Sequence[CheckRecord]) -> list[CheckRecord]:
     """Return every check that did not simply pass, the most serious first.
 
     Checks that could not be tried are excluded. So are later rounds with the same result as the first.
     """
     order = {verdict: place for place, verdict in enumerate(("FAIL", "INCONCLUSIVE", "DEVIATION", "NOT OFFERED"))}
     found = [check for check in checks if check.verdict in order and _is_news(check, checks)]
-    found.sort(key=lambda check: (order[check.verdict], check.severity.replace("-", "S9")))
-    return _FINDINGS.table(found)
+    return sorted(found, key=lambda check: (order[check.verdict], check.severity.replace("-", "S9")))
+
+
+def findings_table(checks: Sequence[CheckRecord]) -> Table:
+    """Return the table of ``findings_of``."""
+    return _FINDINGS.table(findings_of(checks))
 
 
 def _is_news(check: CheckRecord, checks: Sequence[CheckRecord]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,22 @@ from archiver.engine.doctor import MeasuredCeiling
 from results.comparison.compare import compare_runs
 from results.comparison.contract import comparison_document
 from results.comparison.gate import judge, parse_condition
+from results.model import CheckRecord
+from results.scorecard.cards import read_run, scorecard_of
+from results.scorecard.document import scorecard_document
 from tests.archiver.traces.made import write_example_files
 from tests.docs.json_page import Met, compare, printed, tables
+from tests.results.comparison.compared_runs import measured_run
 from tests.results.comparison.workloads_together import together
-from tests.results.conftest import MakeResult
+from tests.results.conftest import MakeResult, MakeRun
 from tests.results.conftest import make_result as make_result
+from tests.results.conftest import make_run as make_run
 from tests.results.tile_run import TileRun
+from tests.results.watched_run import PLATFORM
+
+FAILED = CheckRecord(
+    "DEL-02", "Deletion", "delete a locked version", "refuse", "403", ("R1",), "S1", "FAIL", "gone", 1.0, 0.1, "alone"
+)
 
 PRICES = """
 currency = "EUR"
@@ -78,3 +89,18 @@ def test_comparisons_of_workloads(make_result: MakeResult) -> None:
     assert all_of(met, "ComparedWorkload", "Ratio", "Overall", "Side", "SideRun")
     assert met >= {("Judgement", field) for field in ("phase", "scale", "workload", "value", "fails")}
     assert met >= {("Measured", field) for field in ("platform", "objects_per_second", "errors", "repetitions")}
+
+
+def test_scorecards(make_result: MakeResult, make_run: MakeRun) -> None:
+    checked = make_run(id="checked", platform=replace(PLATFORM, version="1"), settings={"platform_started": True})
+    checked.add_check(FAILED, [])
+    variants = [
+        make_result(phase="lock", variant=f"lock {lock}", lock=lock, position=place)
+        for place, lock in enumerate(("none", "header"), 2)
+    ]
+    measured = measured_run(make_result, settings={"platform_started": True})
+    measured = replace(measured, results=[*measured.results, *variants])
+    document = scorecard_document(scorecard_of([measured, read_run(checked)]))
+    met = compare(json.loads(json.dumps(document)), "A scorecard")
+    headings = ("A scorecard", "Card", "CardConformance", "CardPoint", "CardLockCost", "MissingPart")
+    assert all_of(met, *headings)
