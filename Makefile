@@ -5,11 +5,12 @@ VENV := .venv
 DEMO_VENV := .venv-demo
 DEMO_HOME := build/demo
 BIN := $(VENV)/bin
+SCORECARD_PLATFORMS ?= embedded minio versitygw
 FUZZ_SECONDS ?= 300
 FUZZ_TIMES ?= 50
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo picture test test-platforms test-browser test-long platforms browser check format bench docs lock dist fuzz clean
+.PHONY: help demo picture test test-platforms test-browser test-long platforms browser check format bench scorecard docs lock dist fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,6 +56,9 @@ format: $(VENV)/installed ## format the code
 
 bench: $(VENV)/installed ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour)
 	$(BIN)/python -m benchmarks all --out docs/benchmarks.md
+
+scorecard: $(VENV)/installed ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (a quarter of an hour)
+	$(BIN)/archiver scorecard $(addprefix --platform ,$(SCORECARD_PLATFORMS)) --out docs
 
 docs: $(VENV)/installed ## write the reference pages anew, and build docs/ as a site, build/site/index.html
 	$(BIN)/python -m docs.generate

@@ -20,8 +20,8 @@ from archiver.values.errors import ArchiverError
 _MODULES = {
     "audit": "locks", "bench": "runs", "bundle": "answers", "capture": "runs", "cleanup": "locks", "compare": "answers",
     "doctor": "platforms", "ledger": "locks", "plan": "answers", "platform": "platforms", "replay": "runs",
-    "report": "answers", "resume": "runs", "run": "runs", "scenarios": "runs", "serve": "platforms", "trace": "runs",
-    "tsm-library": "platforms", "web": "answers", "worm": "locks",
+    "report": "answers", "resume": "runs", "run": "runs", "scenarios": "runs", "scorecard": "runs",
+    "serve": "platforms", "trace": "runs", "tsm-library": "platforms", "web": "answers", "worm": "locks",
 }  # fmt: skip
 COMMANDS = tuple(_MODULES)
 

@@ -98,7 +98,7 @@ def worm(**given: Any) -> None:
     ids = _chosen(given["ids"])
     if given["platforms"] and given["endpoint"]:
         raise UsageError("--platform starts a platform; --endpoint names one that runs already; choose one of them")
-    outcomes = [_one(given, name, ids) for name in given["platforms"] or (None,)]
+    outcomes = [check_platform(given, name, ids) for name in given["platforms"] or (None,)]
     with ExitStack() as stack:
         databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
         documents = [worm_document(db.run().platform, db.run().id, db.checks(), db.rounds()) for db in databases]
@@ -109,7 +109,8 @@ def worm(**given: Any) -> None:
         sys.exit(1 if any(document["violations"] for document in documents) else 0)
 
 
-def _one(given: dict[str, Any], platform: str | None, ids: Sequence[str]) -> WormOutcome:
+def check_platform(given: Mapping[str, Any], platform: str | None, ids: Sequence[str]) -> WormOutcome:
+    """Carry out these checks on one platform, with the options of ``archiver worm``."""
     options = S3Options(
         endpoints=(given["endpoint"],) if given["endpoint"] else (),
         region=given["region"],

@@ -325,6 +325,11 @@ def shared_params(*without: str) -> list[click.Parameter]:
 
 def run_scenario(given: Mapping[str, Any], asked: ScenarioRequest) -> NoReturn:
     """Read a scenario and carry it out as the command line says."""
+    carry_out(*requested(given, asked))
+
+
+def requested(given: Mapping[str, Any], asked: ScenarioRequest) -> tuple[RunRequest, Scenario]:
+    """Return the request of a command line, and the scenario that it reads."""
     request = run_request(given, scenario=asked)
     scenario = read_scenario(
         asked.source,
@@ -339,7 +344,7 @@ def run_scenario(given: Mapping[str, Any], asked: ScenarioRequest) -> NoReturn:
         searches=asked.searches,
         criteria=asked.criteria,
     )
-    carry_out(request, scenario)
+    return request, scenario
 
 
 def carry_out(request: RunRequest, scenario: Scenario) -> NoReturn:
@@ -347,10 +352,17 @@ def carry_out(request: RunRequest, scenario: Scenario) -> NoReturn:
 
     It exits with the status that ``run`` documents.
     """
+    outcomes = measure(request, scenario)
+    if request.dry_run:
+        sys.exit(0)
+    conclude(outcomes, as_json=request.as_json, say=not request.quiet, tables=request.tables)
+
+
+def measure(request: RunRequest, scenario: Scenario) -> list[RunOutcome]:
+    """Carry out a scenario and return the outcome on each platform; none for a dry run, whose plan is printed."""
     commits = backends.load(request.backend).capabilities.transactions
     with TraceLibrary(archiver_home(), commits=commits) as traces:
-        outcomes = _measure(request, traces.complete(scenario), traces)
-    conclude(outcomes, as_json=request.as_json, say=not request.quiet, tables=request.tables)
+        return _measure(request, traces.complete(scenario), traces)
 
 
 def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> list[RunOutcome]:
@@ -399,7 +411,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
             times = duration_lines(scenario, platforms)
             for line in (*plan_lines(plans[0]), *announced, *times, *(f"warning: {each}" for each in warnings)):
                 click.echo(line)
-            sys.exit(0)
+            return []
         if say:
             for line in announced:
                 click.echo(line, err=True)

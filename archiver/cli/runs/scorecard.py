@@ -1,0 +1,182 @@
+"""``archiver scorecard``: one page over several platforms; it measures what the named runs do not have."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+import click
+
+from archiver.cli.completion import run_names
+from archiver.cli.locks.worm import check_platform, worm
+from archiver.cli.runs.dry_run import duration_lines
+from archiver.cli.runs.request import scenario_request
+from archiver.cli.runs.run import measure, requested, run
+from archiver.machine import interruption
+from archiver.machine.home import find_run
+from archiver.platforms.opening import PLATFORMS
+from archiver.values.errors import PlatformError
+from archiver.values.sizes import format_duration
+from archiver.worm.case import COMPLIANCE_SECONDS
+from archiver.worm.catalogue import catalogue
+from results.contract import json_text
+from results.opened import opened
+from results.scorecard.cards import POINTS, Card, Scorecard, ScoredRun, read_run, scorecard_of
+from results.scorecard.document import scorecard_document
+from results.scorecard.tables import main_tables
+from results.scorecard.verdicts import answers, conditions, findings
+from results.text import render_text
+from results.worm.findings import DISCLAIMER
+
+_WIDTH = 120
+PageFormat = Literal["markdown", "html"]
+PAGE_FORMATS: tuple[PageFormat, ...] = get_args(PageFormat)
+_SCENARIO = "scorecard"
+_CONFORMANCE_SECONDS = 240.0  # about what the checks of one platform take
+
+
+@click.command()
+@click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=run_names)
+@click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    type=click.Choice(PLATFORMS),
+    help="Also show this platform, and start it to measure what no RUN has of it; repeat for several.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="Repetitions of every cell, interleaved; from 2 on with 95% intervals.",
+)
+@click.option("--quick", is_flag=True, help="Measure each cell for a second only: to try the command.")
+@click.option("--dry-run", is_flag=True, help="Print what would be measured and locked, and stop.")
+@click.option(
+    "--format",
+    "page_format",
+    type=click.Choice(PAGE_FORMATS),
+    default=PAGE_FORMATS[0],
+    show_default=True,
+    help="Of the page that --out writes: scorecard.md or scorecard.html.",
+)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the page into this folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print the scorecard as one JSON document.")
+def scorecard(
+    runs: Sequence[str],
+    platforms: Sequence[str],
+    repeat: int,
+    quick: bool,
+    dry_run: bool,
+    page_format: PageFormat,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Show conformance, rates, lock cost, durability and resources of several platforms on one page.
+
+    RUN is a conformance run (`archiver worm`) or a run that measured (`archiver run scorecard`, or any with the same
+    sizes and clients): its id, its folder, its database, or `latest`. Runs belong to the platform and version that they
+    recorded. What no run has is listed as not measured, with the command that measures it.
+
+    With --platform the command first carries out what is missing: one run that measures these platforms in turn, cell
+    by cell, then the conformance checks of each. It says beforehand what it locks and for how long.
+
+    \b
+    Example:
+        archiver scorecard --platform embedded --platform minio --dry-run
+
+    Exit status: 0 the scorecard was made, whatever it says; 2 usage; 3 a platform could not be started.
+    """
+    found = [_read(find_run(name)) for name in runs]
+    known = scorecard_of(found).cards if found else ()
+    unmeasured = [name for name in platforms if not any(_has_points(card, name) for card in known)]
+    unchecked = [name for name in platforms if not any(_has_checks(card, name) for card in known)]
+    if unchecked:
+        click.echo(_conformance_words(unchecked), err=not dry_run)
+    if unmeasured:
+        found += _measured(unmeasured, repeat, quick=quick, dry_run=dry_run)
+    if dry_run:
+        return
+    for name in unchecked:
+        found += _checked(name)
+    made = scorecard_of(found)
+    _show(made, as_json=as_json)
+    if out is not None:
+        from results.scorecard.page import write_scorecard  # import Jinja and matplotlib only for writing
+
+        click.echo(f"{write_scorecard(out, made, page_format)}: 1 file", err=as_json)
+
+
+def _read(path: Path) -> ScoredRun:
+    with opened(path) as database:
+        return read_run(database)
+
+
+def _has_points(card: Card, platform: str) -> bool:
+    is_whole = len(card.points) == len(POINTS) and bool(card.lock_costs)
+    return card.is_started_here and card.profile.name == platform and is_whole
+
+
+def _has_checks(card: Card, platform: str) -> bool:
+    return card.is_started_here and card.profile.name == platform and card.conformance is not None
+
+
+def _conformance_words(platforms: Sequence[str]) -> str:
+    """Return what the conformance checks will do, before they do it."""
+    seconds = len(platforms) * _CONFORMANCE_SECONDS
+    return (
+        f"conformance checks of {', '.join(platforms)}: about {format_duration(seconds)}; they lock records in buckets "
+        f"of their own, in mode GOVERNANCE, and in mode COMPLIANCE for at most {format_duration(COMPLIANCE_SECONDS)}; "
+        "the buckets are removed at the end"
+    )
+
+
+def _measured(platforms: Sequence[str], repeat: int, *, quick: bool, dry_run: bool) -> list[ScoredRun]:
+    """Measure platforms in turn, as ``archiver run scorecard`` does, and return the runs that have results."""
+    words = [_SCENARIO, f"--repeat={repeat}", *(f"--platform={name}" for name in platforms)]
+    words += ["--quick"] if quick else []
+    words += ["--dry-run"] if dry_run else []
+    with run.make_context("run", words) as context:
+        request, scenario = requested(context.params, scenario_request(context.params))
+        for line in () if dry_run else duration_lines(scenario, len(platforms)):
+            click.echo(line, err=True)
+        outcomes = measure(request, scenario)
+    for outcome in outcomes:
+        if outcome.interrupted:
+            click.echo(f"archiver: {interruption.words(outcome.interrupted)}; see {outcome.database}", err=True)
+            sys.exit(interruption.exit_status(outcome.interrupted))
+        if outcome.failure:
+            click.echo(f"archiver: {outcome.failure}", err=True)
+    return [_read(outcome.database) for outcome in outcomes if outcome.results]
+
+
+def _checked(platform: str) -> list[ScoredRun]:
+    """Carry out the conformance checks; without a run if the platform does not let them begin, with a message."""
+    with worm.make_context("worm", [f"--platform={platform}"]) as context:
+        try:
+            outcome = check_platform(context.params, platform, list(catalogue()))
+        except PlatformError as failed:
+            click.echo(f"archiver: no conformance checks of {platform}: {failed}", err=True)
+            return []
+    return [_read(outcome.database)]
+
+
+def _show(scorecard: Scorecard, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json_text(scorecard_document(scorecard)), nl=False)
+        return
+    for sentence in (*answers(scorecard), *conditions(scorecard)):
+        _say(sentence)
+    for finding in findings(scorecard):
+        _say(f"{finding.about}: {finding.text}")
+    for table in main_tables(scorecard):
+        click.echo(f"\n{render_text(table, _WIDTH)}", nl=False)
+    _say(DISCLAIMER)
+
+
+def _say(sentence: str) -> None:
+    click.echo(textwrap.fill(sentence, _WIDTH, subsequent_indent="  ", break_on_hyphens=False))
