@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from archiver.engine.coordinator import Coordinator, RunSetting
 from archiver.engine.earlier import EarlierObjects, check_first
 from archiver.engine.judging.searching import Search
@@ -332,14 +334,18 @@ def _record(plan: Plan, location: Location, content_seed: int, comparison: str |
 
 
 def pin(hosted: HostedStore, cores: Sequence[int]) -> None:
-    """Pin the store and all its current threads to these cores, if there are any."""
+    """Pin all current threads of the store and of its child processes to these cores, if there are any."""
     if not cores:
         return
-    for task in Path(f"/proc/{hosted.pid}/task").iterdir():
-        try:
-            os.sched_setaffinity(int(task.name), cores)
-        except OSError:  # no permission: the run continues unpinned
-            return
+    store = psutil.Process(hosted.pid)
+    for process in (store, *store.children(recursive=True)):
+        for thread in process.threads():
+            try:
+                os.sched_setaffinity(thread.id, cores)
+            except ProcessLookupError:  # the thread has ended
+                continue
+            except OSError:  # no permission: the run continues unpinned
+                return
 
 
 def settings(plan: Plan) -> dict[str, Any]:

@@ -6,10 +6,13 @@ One idea: Archiver kills only servers that it started. The restarted server must
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from urllib.parse import urlsplit
+
+import psutil
 
 from archiver.platforms import servers
 from archiver.platforms.hosted import HostedStore
@@ -40,10 +43,27 @@ def _embedded(store: embedded.StoreProcess) -> Iterator[None]:
 
 @contextmanager
 def _server(server: servers.Server) -> Iterator[None]:
-    os.kill(server.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)  # its owner collects the exit status
+    kill(server.pid)
     with servers.running(server.name, server.folder, port=_port(server.endpoint), access=server.access):
         yield
+
+
+def kill(pid: int) -> None:
+    """Kill a process with all its descendants, and wait until they have ended; their parents collect the statuses."""
+    server = psutil.Process(pid)
+    with ExitStack() as opened:
+        handles = []
+        for process in (server, *server.children(recursive=True)):
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                handles.append(os.pidfd_open(process.pid))
+                opened.callback(os.close, handles[-1])
+        for handle in handles:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        for handle in handles:
+            end = select.poll()
+            end.register(handle, select.POLLIN)
+            end.poll()
 
 
 def _port(endpoint: str) -> int:

@@ -7,11 +7,15 @@ as a load to the lie is what the load's clients make, and no more.
 from __future__ import annotations
 
 import itertools
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock
 
+import psutil
 import pytest
 
 from archiver.ledger.ledger import Ledger
@@ -24,7 +28,7 @@ from archiver.worm.checks import CHECKS
 from archiver.worm.conduct import WormOptions, conduct
 from archiver.worm.listing import versions
 from archiver.worm.repeats import load, rounds
-from archiver.worm.repeats.restart import restart_of
+from archiver.worm.repeats.restart import kill, restart_of
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.requests.limited import Limited
 from archiver.worm.suite import CheckResult, Round, Suite
@@ -408,6 +412,24 @@ def restarted_keeps_what_it_acknowledged(hosted: EmbeddedStore | Server, access_
         assert client.send("GET", "bucket", "key").body == b"acknowledged"
     with pytest.raises(Inconclusive, match="no answer"):
         client.send("GET", "bucket", "key")
+
+
+_PARENT_AND_CHILD = """
+import subprocess, sys
+with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE) as child:
+    child.wait()
+"""
+
+
+def test_a_killed_server_takes_its_child_processes_with_it() -> None:
+    command = [sys.executable, "-c", _PARENT_AND_CHILD]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()  # the child runs
+        (child,) = psutil.Process(server.pid).children()
+        kill(server.pid)
+        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+        assert server.wait() == -signal.SIGKILL
 
 
 def test_a_server_of_somebody_else_has_no_restart() -> None:
