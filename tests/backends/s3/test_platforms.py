@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -188,9 +189,24 @@ def sent_by_us(home: Path) -> tuple[dict[str, int], int]:
     return sent, probes
 
 
+def test_every_request_that_ceph_rgw_logs_is_one_that_we_count(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str
+) -> None:
+    monkeypatch.setenv("CEPH_ARGS", "--debug-rgw=1")  # a line for each request
+    with real.real_server("ceph-rgw", tmp_path / "server") as server:
+        done = archiver(
+            "run", scenario, "--endpoint", server.endpoint, "--order", "paper", **real.environment_of(server)
+        )
+    assert done.returncode == 0, done.stderr
+    sent, probes = sent_by_us(home)
+    log = (tmp_path / "server" / "client.rgw.log").read_text()
+    logged = Counter(re.findall(r'"(PUT|GET) /[^/ ]+/[^? ]+ HTTP', log))  # of objects, not of a bucket or a lock
+    assert (logged["PUT"], logged["GET"]) == (sent["archive"] + probes, sent["retrieve"])
+
+
 def test_minio_counts_every_request_that_we_count(server: Server, scenario: str) -> None:
     if server.name != "minio":
-        pytest.skip("versitygw has no counters to read; its access log is compared above")
+        pytest.skip(f"no counters of {server.name} are read; its log is compared above")
     keys = real.environment_of(server)
     done = archiver(
         "run", scenario, "--backend", "minio", "--endpoint", server.endpoint, "--order", "paper", "--json", **keys

@@ -20,7 +20,7 @@ from archiver.platforms.servers import Server, running
 from archiver.values.errors import PlatformError
 
 NAMES = ("minio", "versitygw")  # every kind of run is tried on these
-STORES = ("minio", "seaweedfs", "versitygw")  # started, used, killed and checked
+STORES = ("ceph-rgw", "minio", "seaweedfs", "versitygw")  # started, used, killed and checked
 
 
 def need(name: str) -> Path:
