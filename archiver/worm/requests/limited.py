@@ -20,6 +20,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotoCredentials
 
+from archiver.platforms.ceph import USER
 from archiver.values.errors import PlatformError
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.verdict import CheckEnded
@@ -28,6 +29,7 @@ from backends.s3.control import Credentials
 BYPASS, RETENTION, HOLD, DELETE = "bypass", "retention", "hold", "delete"
 BYPASS_DENIED = "bypass denied"  # allows every action and denies the bypass explicitly
 SEE_RETENTION = "see retention"
+NOTHING = "nothing"
 
 _ACTIONS_OF: Mapping[str, tuple[str, ...]] = {
     BYPASS: ("s3:BypassGovernanceRetention",),
@@ -63,8 +65,8 @@ def limited_clients(
     """Yield clients that lack a right each, for the length of the block.
 
     ``given`` has credentials by the right that they lack, such as those of the embedded store. ``role`` is the ARN of a
-    role that ``client`` may assume. Without either, MinIO, SeaweedFS and versitygw create credentials; other platforms
-    have none.
+    role that ``client`` may assume. Without either, Ceph RGW, MinIO, SeaweedFS and versitygw create credentials; other
+    platforms have none.
 
     Raises PlatformError if the platform refuses to create them.
     """
@@ -78,8 +80,11 @@ def limited_clients(
         with _users(client) as users:
             yield Limited(_clients(client, users))
     elif platform == "versitygw":
-        with _accounts(client) as accounts:
-            yield Limited(_clients(client, accounts), lambda bucket: _let_in(client, bucket, accounts))
+        with _accounts(client) as (accounts, principals):
+            yield Limited(_clients(client, accounts), lambda bucket: _let_in(client, bucket, principals))
+    elif platform == "ceph-rgw":
+        with _gateway_users(client) as (gateway_users, principals):
+            yield Limited(_clients(client, gateway_users), lambda bucket: _let_in(client, bucket, principals))
     else:
         yield Limited({})
 
@@ -111,6 +116,20 @@ def _statements(right: str, bucket: str, **principal: Any) -> list[dict[str, Any
 
 def _policy(statements: list[dict[str, Any]]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+
+
+def _new_name(right: str) -> str:
+    return f"archiver-{right.replace(' ', '-')}-{secrets.token_hex(4)}"
+
+
+def _let_in(client: S3Client, bucket: str, principals: Mapping[str, str]) -> None:
+    """Set the bucket's policy, which grants each principal everything except the right that it lacks."""
+    statements = [
+        statement
+        for right, principal in principals.items()
+        for statement in _statements(right, bucket, Principal={"AWS": [principal]})
+    ]
+    _ask(client, "s3", "PUT", f"/{bucket}?policy=", _policy(statements).encode(), f"set the policy of bucket {bucket}")
 
 
 # ---- temporary credentials with their own policy: AssumeRole
@@ -155,7 +174,7 @@ def _users(client: S3Client) -> Iterator[dict[str, Credentials]]:
     made: dict[str, Credentials] = {}
     with ExitStack() as removals:
         for right in _ACTIONS_OF:
-            name = f"archiver-{right.replace(' ', '-')}-{secrets.token_hex(4)}"
+            name = _new_name(right)
             user, policy = {"UserName": name}, {"UserName": name, "PolicyName": name}
             statements = _statements(right, "*")
             for statement in statements:
@@ -179,15 +198,16 @@ def _ask_iam(client: S3Client, action: str, parameters: Mapping[str, str]) -> An
 
 
 @contextmanager
-def _accounts(client: S3Client) -> Iterator[dict[str, Credentials]]:
+def _accounts(client: S3Client) -> Iterator[tuple[Mapping[str, Credentials], Mapping[str, str]]]:
+    """Yield, by the right that it lacks, each account's credentials and its principal."""
     made: dict[str, Credentials] = {}
     with ExitStack() as removals:
         for right in (*_ACTIONS_OF, BYPASS_DENIED):
-            name = f"archiver-{right.replace(' ', '-')}-{secrets.token_hex(4)}"
+            name = _new_name(right)
             made[right] = Credentials(name, secrets.token_hex(16), None)
             _ask(client, "s3", "PATCH", "/create-user", _account(made[right]), "make an account")
             removals.callback(_ask, client, "s3", "PATCH", f"/delete-user?access={name}", b"", f"remove account {name}")
-        yield made
+        yield made, {right: credentials.access_key for right, credentials in made.items()}
 
 
 def _account(credentials: Credentials) -> bytes:
@@ -200,13 +220,24 @@ def _account(credentials: Credentials) -> bytes:
     return ET.tostring(account)
 
 
-def _let_in(client: S3Client, bucket: str, accounts: Mapping[str, Credentials]) -> None:
-    statements = [
-        statement
-        for right, account in accounts.items()
-        for statement in _statements(right, bucket, Principal={"AWS": [account.access_key]})
-    ]
-    _ask(client, "s3", "PUT", f"/{bucket}?policy=", _policy(statements).encode(), f"set the policy of bucket {bucket}")
+# ---- Ceph RGW: users of its own, to which the policy of each bucket grants access
+
+
+@contextmanager
+def _gateway_users(client: S3Client) -> Iterator[tuple[Mapping[str, Credentials], Mapping[str, str]]]:
+    """Yield, by the right that it lacks, each user's credentials and its principal."""
+    made: dict[str, Credentials] = {}
+    principals: dict[str, str] = {}
+    with ExitStack() as removals:
+        for right in (*_ACTIONS_OF, BYPASS_DENIED):
+            name = _new_name(right)
+            answer = _ask(client, "s3", "PUT", f"/admin/user?display-name={name}&uid={name}", b"", "make a user")
+            removals.callback(_ask, client, "s3", "DELETE", f"/admin/user?uid={name}", b"", f"remove user {name}")
+            (key,) = json.loads(answer.body)["keys"]
+            made[right] = Credentials(key["access_key"], key["secret_key"], None)
+            principals[right] = f"arn:aws:iam:::user/{name}"
+        # A user owns the objects that it writes, and without this the bucket's owner could not read them.
+        yield made, {**principals, NOTHING: f"arn:aws:iam:::user/{USER}"}
 
 
 # ---- requests outside the checks: their bodies hold secrets, so they are not recorded
