@@ -15,6 +15,7 @@ from archiver.values.errors import ResultsError
 from results.measures import amounts
 from results.model import (
     Ceiling,
+    CheckFinding,
     CheckRecord,
     ClientUsage,
     CriterionResult,
@@ -141,7 +142,8 @@ def check_from_document(document: Mapping[str, Any]) -> CheckRecord:
     if missing:
         raise ResultsError(f"a check has no {', '.join(missing)}; the database is damaged or not Archiver's")
     values = {each.name: document[each.name] for each in fields(CheckRecord) if each.name in document}
-    return CheckRecord(**{**values, "rules": tuple(document["rules"])})
+    findings = tuple(CheckFinding(each["words"], each["exchanges"]) for each in document.get("findings", ()))
+    return CheckRecord(**{**values, "rules": tuple(document["rules"]), "findings": findings})
 
 
 def json_text(document: Mapping[str, Any]) -> str:

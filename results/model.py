@@ -366,6 +366,14 @@ VIOLATIONS = ("S1", "S2")  # severities: a record can be lost or altered, or its
 
 
 @dataclass(frozen=True, slots=True)
+class CheckFinding:
+    """One thing that a check found, and the part of its evidence that shows it."""
+
+    words: str
+    exchanges: int  # how many exchanges the check had made: the last of them show it
+
+
+@dataclass(frozen=True, slots=True)
 class CheckRecord:
     """One check of the catalogue on one platform, in one round."""
 
@@ -382,11 +390,17 @@ class CheckRecord:
     seconds: float
     round: str  # state of the platform: alone, under load, after restart
     source: str = ""  # what Amazon S3 or IBM answers or does, with the sources; empty: only expected
+    findings: tuple[CheckFinding, ...] = ()  # of a FAIL or DEVIATION, the most serious first
 
     @property
     def name(self) -> str:
         """The id, followed by the round unless it is the first."""
         return self.id if self.round == FIRST_ROUND else f"{self.id} {self.round}"
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether the platform did something else than it must."""
+        return self.verdict in ("FAIL", "DEVIATION")
 
     @property
     def is_violation(self) -> bool:

@@ -19,7 +19,8 @@ from xml.sax.saxutils import escape
 
 from archiver.worm.catalogue import expectation
 from archiver.worm.requests.exchange import Answer, Headers, S3Client
-from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
+from archiver.worm.verdict import CheckEnded, CheckVerdict, Failed, Inconclusive, NotOffered, NotTried
+from results.model import CheckFinding
 
 GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
 LOCK_SECONDS = 90.0  # of locks that only have to outlast their check; the clean-up bypasses them
@@ -58,6 +59,14 @@ class Version(NamedTuple):
     body: bytes
 
 
+class Noticed(NamedTuple):
+    """A finding of a check, and how serious it is."""
+
+    verdict: CheckVerdict
+    severity: str  # empty: the catalogue's, which sorts before any other
+    finding: CheckFinding
+
+
 @dataclass(frozen=True, slots=True)
 class VersionState:
     """A version as the platform shows it. A lock field is None if the platform shows none."""
@@ -90,6 +99,7 @@ class Case:
     make_bucket: Callable[[bool], str]  # with Object Lock or without; enters it into the ledger first
     clock_offset_seconds: float  # server minus client
     deviations: list[str] = field(default_factory=list)
+    noticed: list[Noticed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     _known: dict[tuple[str, str], VersionState] = field(default_factory=dict)  # as stored
     _prepared: dict[tuple[str, str], Version] = field(default_factory=dict)
@@ -348,6 +358,7 @@ class Case:
                 part()
             except CheckEnded as ended:
                 ends.append((name, ended))
+                self.mark(ended.verdict, f"{name}: {ended}", ended.severity if isinstance(ended, Failed) else None)
         bad = [kind for kind in (Failed, Inconclusive) if any(isinstance(end, kind) for _, end in ends)]
         worst = bad[0] if bad else type(ends[0][1]) if ends and len(ends) == len(parts) else None
         self.notes += [f"{name}: {end.verdict}: {end}" for name, end in ends if type(end) is not worst]
@@ -439,6 +450,11 @@ class Case:
     def deviate(self, words: str) -> None:
         """Note a deviation: the state is right, but the answer is not the expected one."""
         self.deviations.append(words)
+        self.mark(CheckVerdict.DEVIATION, words)
+
+    def mark(self, verdict: CheckVerdict, words: str, severity: str | None = None) -> None:
+        """Note that the exchanges so far show something; without a severity, the worst that the check can find."""
+        self.noticed.append(Noticed(verdict, severity or "", CheckFinding(words, len(self.client.record))))
 
     def control(self, client: S3Client | None = None) -> None:
         """Check that this credential can delete an unlocked version. Raises Inconclusive.

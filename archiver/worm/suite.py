@@ -21,7 +21,7 @@ from archiver.worm.checks import CHECKS, CheckFunction
 from archiver.worm.requests.exchange import RecordedExchange, S3Client
 from archiver.worm.tsm.calls import ApiCall
 from archiver.worm.verdict import CheckEnded, CheckVerdict, Failed
-from results.model import FIRST_ROUND, RESTARTED_ROUND, VIOLATIONS
+from results.model import FIRST_ROUND, RESTARTED_ROUND, VIOLATIONS, CheckFinding
 
 CHECKS_AT_ONCE = 12  # they spend most of their time waiting
 _NOT_FROM_OUTSIDE = ("declared", "operator", "days", "two sites")
@@ -47,6 +47,7 @@ class CheckResult:
     exchanges: tuple[RecordedExchange | ApiCall, ...] = ()
     round: Round = Round.ALONE
     found_severity: str | None = None  # of a finding that is less serious than the check's worst
+    findings: tuple[CheckFinding, ...] = ()  # of a FAIL or DEVIATION
 
     @property
     def entry(self) -> CatalogueEntry:
@@ -93,8 +94,13 @@ class Suite:
             lambda lock: self.make_bucket(client, lock), self.clock_offset_seconds,
         )  # fmt: skip
         end = conclude(function, case)
+        seconds = time.monotonic() - clock
+        if end.verdict is CheckVerdict.FAIL and not any(each.verdict is end.verdict for each in case.noticed):
+            case.mark(end.verdict, end.reason)
+        noticed = sorted((each for each in case.noticed if each.verdict is end.verdict), key=lambda each: each.severity)
+        findings = tuple(each.finding for each in noticed)
         return CheckResult(
-            identifier, end.verdict, end.reason, began, time.monotonic() - clock, tuple(record), round_, end.severity
+            identifier, end.verdict, end.reason, began, seconds, tuple(record), round_, end.severity, findings
         )
 
     def _run_one(self, identifier: str, round_: Round) -> CheckResult:

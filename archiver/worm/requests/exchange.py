@@ -32,7 +32,7 @@ Headers = Sequence[tuple[str, str]]
 TIMEOUT_SECONDS = 20.0  # without a byte in either direction
 EXCHANGE_SECONDS_MAX = 60.0  # of a whole exchange, also if its bytes come slowly
 ANSWER_BYTES_MAX = 64 << 20  # checks request a few MiB at most
-KEPT_BYTES = 4096  # of each body; its hash and length are of the whole
+KEPT_BYTES = 8192  # of each body; its hash and length are of the whole
 REDACTED = "(left out)"
 _SECRET_HEADERS = {"authorization", "x-amz-security-token"}
 _SECRET_QUERY = ("X-Amz-Signature=", "X-Amz-Security-Token=", "X-Amz-Credential=")
