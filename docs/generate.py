@@ -49,10 +49,10 @@ def all_commands(group: click.Group = main, prefix: str = "archiver") -> Iterato
         command = group.get_command(context, name)
         assert command is not None
         full = f"{prefix} {name}"
+        if not isinstance(command, click.Group) or command.invoke_without_command:
+            yield full, command
         if isinstance(command, click.Group):
             yield from all_commands(command, full)
-        else:
-            yield full, command
 
 
 def _commands() -> Iterator[str]:

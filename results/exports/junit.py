@@ -1,7 +1,8 @@
 """The criteria and conformance checks of a run as JUnit XML, which every build server shows.
 
 A criterion that was missed, a check that failed, and operations that failed are failures. A void phase is an error,
-because it says nothing about the platform. What was not tried, not offered or inconclusive is skipped.
+because it says nothing about the platform. What was not tried, not offered or inconclusive is skipped, and so is an
+expected failure, with its reason.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 
 from results.database import RunDatabase
 from results.model import CheckRecord, CriterionResult, Result
+from results.worm.expected import ExpectedFailure, expected_of
 
 _SKIPPED = ("NOT TRIED", "NOT OFFERED", "INCONCLUSIVE")
 
@@ -20,10 +22,14 @@ def junit_xml(database: RunDatabase) -> str:
     run = database.run()
     suites = [_suite("phases", map(_phase, database.results()))]
     suites.append(_suite("criteria", map(_criterion, database.criteria())))
+    expected = expected_of(run)
     families: dict[str, list[CheckRecord]] = {}
     for check in database.checks():
         families.setdefault(check.family, []).append(check)
-    suites += [_suite(f"worm.{family}", map(_check, checks)) for family, checks in families.items()]
+    suites += [
+        _suite(f"worm.{family}", (_check(each, expected.get(each.id)) for each in checks))
+        for family, checks in families.items()
+    ]
     root = ElementTree.Element("testsuites", name=f"{run.scenario} on {run.platform.name}, run {run.id}")
     root.extend(suite for suite in suites if len(suite))
     ElementTree.indent(root)
@@ -69,9 +75,12 @@ def _criterion(criterion: CriterionResult) -> ElementTree.Element:
     return case
 
 
-def _check(check: CheckRecord) -> ElementTree.Element:
+def _check(check: CheckRecord, expected: ExpectedFailure | None) -> ElementTree.Element:
     case = _case(f"{check.name}: {check.must}", check.seconds)
-    if check.verdict == "FAIL":
+    if expected is not None and check.is_finding:
+        words = f"expected: {expected.reason} ({expected.link}): {check.verdict}: {check.reason}"
+        ElementTree.SubElement(case, "skipped", message=words)
+    elif check.verdict == "FAIL":
         ElementTree.SubElement(case, "failure", type=check.severity, message=check.reason)
     elif check.verdict in _SKIPPED:
         ElementTree.SubElement(case, "skipped", message=f"{check.verdict}: {check.reason}")

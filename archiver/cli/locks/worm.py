@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
+from click.core import ParameterSource
 
+from archiver.cli.locks.reproduce import reproduce
 from archiver.cli.parameters import (
     credential_options,
     platform_name_options,
@@ -20,7 +23,7 @@ from archiver.cli.parameters import (
     server_clock_option,
 )
 from archiver.ledger.ledger import Ledger
-from archiver.machine.home import ledger_path, runs_dir
+from archiver.machine.home import find_run, ledger_path, runs_dir
 from archiver.platforms.hosted import HostedStore
 from archiver.platforms.opening import PLATFORMS, EmbeddedStore, PlatformOptions, open_backend
 from archiver.values.errors import UsageError
@@ -40,6 +43,8 @@ from backends.tsm import TsmOptions
 from results.contract import json_text
 from results.database import RunDatabase
 from results.text import render_text
+from results.worm.baseline import read_baselines
+from results.worm.expected import ExpectedFailure, read_expected
 from results.worm.findings import (
     DISCLAIMER,
     catalogue_of,
@@ -50,13 +55,14 @@ from results.worm.findings import (
     rounds_table,
     worm_document,
 )
+from results.worm.judgement import ConformanceJudgement, judge
 from results.worm.report import write_worm_report
 
 # Credentials that the embedded store makes, by the right that each lacks.
 _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, RETENTION, HOLD, DELETE)}
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--platform",
     "platforms",
@@ -82,7 +88,19 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, 
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
-def worm(**given: Any) -> None:
+@click.option(
+    "--against",
+    metavar="RUN|FILE",
+    help="An earlier run, or a JSON document of one: exit status 1 only for findings that are new since.",
+)
+@click.option(
+    "--expected",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="TOML of checks that are expected to fail, each with a reason and a link: they do not fail the run.",
+)
+@click.pass_context
+def worm(context: click.Context, /, **given: Any) -> None:
     """Try whatever could lose, alter or unlock a record on a platform, and say what became of it.
 
     The checks make buckets of their own, lock for seconds, and remove all that may be removed. Every answer is judged
@@ -95,21 +113,39 @@ def worm(**given: Any) -> None:
     Example:
         archiver worm --check DEL-02 --check LH-01
     """
+    if context.invoked_subcommand is not None:
+        if any(context.get_parameter_source(name) is not ParameterSource.DEFAULT for name in given):
+            raise UsageError(f"write the options of {context.invoked_subcommand} after its name")
+        return
     ids = _chosen(given["ids"])
+    expected = read_expected(given["expected"], catalogue()) if given["expected"] is not None else {}
+    baselines = read_baselines(find_run(given["against"])) if given["against"] is not None else None
     if given["platforms"] and given["endpoint"]:
         raise UsageError("--platform starts a platform; --endpoint names one that runs already; choose one of them")
-    outcomes = [check_platform(given, name, ids) for name in given["platforms"] or (None,)]
+    outcomes = [check_platform(given, name, ids, list(expected.values())) for name in given["platforms"] or (None,)]
     with ExitStack() as stack:
         databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
-        documents = [worm_document(db.run().platform, db.run().id, db.checks(), db.rounds()) for db in databases]
+        judged = [judge(database.run(), database.checks(), len(databases), baselines) for database in databases]
         if given["as_json"]:
+            documents = [
+                worm_document(db.run().platform, db.run().id, db.checks(), db.rounds()) | judgement.document
+                for db, judgement in zip(databases, judged, strict=True)
+            ]
             click.echo(json_text(documents[0] if len(documents) == 1 else {"platforms": documents}), nl=False)
         else:
-            _print(databases, outcomes)
-        sys.exit(1 if any(document["violations"] for document in documents) else 0)
+            _print(databases, outcomes, judged)
+        sys.exit(1 if any(judgement.fails for judgement in judged) else 0)
 
 
-def check_platform(given: Mapping[str, Any], platform: str | None, ids: Sequence[str]) -> WormOutcome:
+worm.add_command(reproduce)
+
+
+def check_platform(
+    given: Mapping[str, Any],
+    platform: str | None,
+    ids: Sequence[str],
+    expected: Sequence[ExpectedFailure] = (),
+) -> WormOutcome:
     """Carry out these checks on one platform, with the options of ``archiver worm``."""
     options = S3Options(
         endpoints=(given["endpoint"],) if given["endpoint"] else (),
@@ -128,6 +164,7 @@ def check_platform(given: Mapping[str, Any], platform: str | None, ids: Sequence
         accepts_server_clock=given["accept_server_clock"],
         out_dir=given["out"] if given["out"] is not None else runs_dir(),
         command_line=["archiver", *sys.argv[1:]],
+        expected=[msgspec.structs.asdict(each) for each in expected],
     )
     platform_options = PlatformOptions(
         options,
@@ -186,8 +223,10 @@ def cleanup_command(run: str, buckets_left: Sequence[RemovalReport]) -> str:
     return " ".join(words)
 
 
-def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) -> None:
-    for database, outcome in zip(databases, outcomes, strict=True):
+def _print(
+    databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome], judged: Sequence[ConformanceJudgement]
+) -> None:
+    for database, outcome, judgement in zip(databases, outcomes, judged, strict=True):
         checks, catalogue = database.checks(), catalogue_of(database.run())
         profile = outcome.profile
         counts = Counter(check.verdict for check in checks)
@@ -197,7 +236,7 @@ def _print(databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome]) ->
             + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
         )
         of_rounds, of_requirements = rounds_table(checks, database.rounds()), requirement_table(checks, catalogue)
-        for table in (findings_table(checks), of_rounds, of_requirements):
+        for table in (findings_table(checks), of_rounds, of_requirements, *judgement.tables):
             if table.rows:
                 click.echo("\n" + render_text(table, 120), nl=False)
         paths = write_worm_report(database, database.path.parent / "report")

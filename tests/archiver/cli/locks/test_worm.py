@@ -140,6 +140,24 @@ def test_a_wrong_command_is_refused_before_anything_is_touched(home: Path, argum
     assert not (home / "ledger.db").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "text", "status"),
+    [
+        ("--expected", '[[expected]]\ncheck = "DEL-99"\nreason = "a"\nlink = "b"\n', 2),
+        ("--expected", '[[expected]]\ncheck = "DEL-02"\nlink = "b"\n', 2),
+        ("--against", "{}", 1),
+    ],
+)
+def test_a_wrong_file_is_refused_before_anything_is_touched(
+    home: Path, tmp_path: Path, option: str, text: str, status: int
+) -> None:
+    path = tmp_path / "given.json"
+    path.write_text(text)
+    done = archiver("worm", option, str(path))
+    assert (done.returncode, "given.json" in done.stderr) == (status, True)
+    assert not (home / "ledger.db").exists()
+
+
 def test_a_run_that_checked_nothing_makes_no_bundle(home: Path) -> None:
     assert archiver("run", "dr550", "--quick", "--backend", "null", "--quiet", "--set", "clients=1",
                     "--set", "object_sizes=8KiB", "--set", "objects_per_session=2").returncode == 0  # fmt: skip

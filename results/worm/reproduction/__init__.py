@@ -1,0 +1,1 @@
+"""Scripts that show a finding of a conformance run again, made of its evidence."""

@@ -1,0 +1,277 @@
+"""The requests that show a finding, chosen from the evidence of its check.
+
+One idea: a check tries much, and a finding needs few of its requests: those that name the same keys and buckets. The
+last request that changes something is the attempt. What came before it prepares; what came after it shows the state.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import unescape
+from typing import Any
+from urllib.parse import unquote
+
+from archiver.values.errors import ResultsError
+from results.model import FIRST_ROUND, CheckFinding, CheckRecord
+
+LEFT_OUT = "(left out)"  # in evidence, instead of a secret
+_SIGNING = {"authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-security-token", "host"}
+_READS = ("GET", "HEAD")
+_VALUE_HEADERS = ("x-amz-version-id", "etag")
+_VALUE_ELEMENTS = ("UploadId", "VersionId", "ETag")
+_VALUE_CHARACTERS_MIN = 8  # shorter ones, such as null, are no names that a server made
+_SHOWN_HEADERS = ("x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date", "x-amz-object-lock-legal-hold")
+_SHOWN_ELEMENTS = ("Mode", "RetainUntilDate", "Status", "Days", "Years", "ObjectLockEnabled", "Key", "DeleteMarker")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One recorded request and its answer. Bodies are as far as the evidence has them."""
+
+    at: float  # epoch seconds
+    seconds: float
+    method: str
+    target: str  # path with the bucket, and query
+    headers: tuple[tuple[str, str], ...]  # without those of the signature
+    body: bytes
+    body_is_text: bool
+    body_bytes: int
+    body_sha256: str
+    is_signed: bool
+    sender: str  # which rights its credential lacks; empty: none
+    status: int
+    answer_headers: Mapping[str, str]
+    answer_body: bytes
+    answer_sha256: str
+
+    @property
+    def bucket(self) -> str:
+        return unquote(self.target.partition("?")[0].split("/")[1])
+
+    @property
+    def key(self) -> str:
+        return unquote(self.target.partition("?")[0].partition("/")[2].partition("/")[2])
+
+    @property
+    def reads(self) -> bool:
+        return self.method in _READS
+
+    @property
+    def presigned_headers(self) -> list[str]:
+        """Return the headers besides Host that the signature of a presigned URL covers."""
+        signed = re.search(r"X-Amz-SignedHeaders=([^&]+)", self.target)
+        return [name for name in unquote(signed[1]).split(";") if name != "host"] if signed is not None else []
+
+    @property
+    def makes_bucket(self) -> bool:
+        return self.method == "PUT" and not self.key and "?" not in self.target
+
+    @property
+    def values(self) -> dict[str, tuple[str, int | None]]:
+        """Return values that the server made, each with its header (None), or its element and which of those it is."""
+        found: dict[str, tuple[str, int | None]] = {}
+        for name in _VALUE_HEADERS:
+            found.setdefault(self.answer_headers.get(name, "").strip('"'), (name, None))
+        for name in _VALUE_ELEMENTS:
+            for number, text in enumerate(self.elements(name)):
+                found.setdefault(text, (name, number))
+        return {value: place for value, place in found.items() if len(value) >= _VALUE_CHARACTERS_MIN}
+
+    @property
+    def shown(self) -> dict[str, str | None]:
+        """Return what matters of the answer: status, code, lock, and what is in a list."""
+        shown: dict[str, str | None] = {"status": str(self.status)}
+        names = ["Code"] if self.status >= 300 else _SHOWN_ELEMENTS
+        shown |= {name: ",".join(texts) for name in names if (texts := self.elements(name))}
+        shown |= {name: value for name, value in self.answer_headers.items() if name.startswith("x-amz-meta-")}
+        if self.reads and self.key and "?" not in self.target.replace("?versionId=", "") and self.status < 300:
+            shown |= {name: self.answer_headers.get(name) for name in _SHOWN_HEADERS}
+        return shown
+
+    def elements(self, name: str) -> list[str]:
+        """Return the texts of the elements of that name in the answer, without quotation marks around them."""
+        texts = re.findall(rf"<{name}>([^<]+)</", self.answer_body.decode("latin-1"))
+        return [unescape(text).strip('"') for text in texts]
+
+    def names(self, words: Iterable[str]) -> bool:
+        """Return whether target, headers or body contain one of these words."""
+        text = " ".join([unquote(self.target), *(unquote(value) for _, value in self.headers)])
+        return any(word in text or word.encode() in self.body for word in words)
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """The requests that show one finding of a check."""
+
+    check: CheckRecord
+    finding: CheckFinding
+    before: Sequence[Request]  # prepare; reads are left out unless a later request needs a value of their answer
+    attempt: Sequence[Request]  # several: sent at the same time
+    after: Sequence[Request]  # read the state
+    state_changed: bool  # the state alone shows the finding
+
+    @property
+    def requests(self) -> list[Request]:
+        return [*self.before, *self.attempt, *self.after]
+
+
+def reproducible_check(checks: Sequence[CheckRecord], identifier: str) -> CheckRecord:
+    """Return the finding of a check as it was tried alone. Raises ResultsError if a script cannot show it."""
+    of_check = [check for check in checks if check.id == identifier]
+    found = [check for check in of_check if check.is_finding]
+    if not of_check:
+        raise ResultsError(f"{identifier}: this run did not try that check")
+    if not found:
+        raise ResultsError(f"{identifier}: {of_check[0].verdict}; only a FAIL or a DEVIATION can be reproduced")
+    if identifier.startswith("TSM-"):
+        raise ResultsError(f"{identifier}: it used the API of TSM, and a reproduction sends S3 requests")
+    if found[0].round != FIRST_ROUND:
+        raise ResultsError(
+            f"{identifier}: it was found only {found[0].round}, and a script neither loads nor kills a server"
+        )
+    return found[0]
+
+
+def reproduction_of(check: CheckRecord, exchanges: Sequence[Mapping[str, Any]]) -> Reproduction:
+    """Return the requests for the first finding of a check. Raises ResultsError if none can be made, and says why."""
+    if not check.findings or "not in the evidence" in check.reason:
+        raise ResultsError(f"{check.id}: the evidence does not say which requests show it")
+    finding, identifier = check.findings[0], check.id
+    requests = [_request(each) for each in exchanges[: finding.exchanges] if each["status"]]
+    chosen = _chosen(requests, finding)
+    for request in chosen:
+        _refuse_incomplete(request, identifier)
+    changes = [number for number, request in enumerate(chosen) if not request.reads]
+    if not changes:
+        raise ResultsError(f"{identifier}: the requests that made what it read are not in the evidence")
+    first = last = _attempt(chosen, changes, finding)
+    while first > 0 and not chosen[first - 1].reads and _overlap(chosen[first - 1], chosen[last]):
+        first -= 1
+    while last + 1 < len(chosen) and not chosen[last + 1].reads and _overlap(chosen[first], chosen[last + 1]):
+        last += 1
+    if identifier.startswith("RAC-") and first == last:
+        raise ResultsError(f"{identifier}: the evidence does not say which two requests met")
+    before, attempt, after = chosen[:first], chosen[first : last + 1], _states(chosen[last + 1 :])
+    states = {(each.method, each.target): each.shown for each in before if each.reads}
+    changed = any(states.get((each.method, each.target), each.shown) != each.shown for each in after)
+    return Reproduction(check, finding, _needed(before, [*attempt, *after]), attempt, after, changed)
+
+
+def _attempt(chosen: Sequence[Request], changes: Sequence[int], finding: CheckFinding) -> int:
+    """Return the position of the attempt: the last change with the answer that the finding quotes, or the last one."""
+    quoted = re.search(r"answered (\d{3})(?: (\w+))?", finding.words)
+    if quoted is not None:
+        for position in reversed(changes):
+            request = chosen[position]
+            code = next(iter(request.elements("Code")), None)
+            if str(request.status) == quoted[1] and quoted[2] in (code, None):
+                return position
+    return changes[-1]
+
+
+def _states(after: Sequence[Request]) -> list[Request]:
+    """Return the reads of what was read last, without repetitions."""
+    if not after:
+        return []
+    last = after[-1]
+    reads = [each for each in after if each.reads and (each.bucket, each.key) == (last.bucket, last.key)]
+    return [
+        each
+        for number, each in enumerate(reads)
+        if not any((each.target, each.method, each.shown) == (b.target, b.method, b.shown) for b in reads[number + 1 :])
+    ]
+
+
+def _request(document: Mapping[str, Any]) -> Request:
+    headers = [(name, value) for name, value in document["request_headers"]]
+    signing = {name.lower(): value for name, value in headers}
+    target, host = document["target"], signing.get("host")
+    if host is not None:  # the evidence of a platform whose buckets are in the name of the host
+        target = f"/{host.partition('.')[0]}{target}"
+    return Request(
+        at=document["at"],
+        seconds=document["seconds"],
+        method=document["method"],
+        target=target,
+        headers=tuple((name, value) for name, value in headers if name.lower() not in _SIGNING),
+        body=_body(document, "request"),
+        body_is_text="request_body" in document,
+        body_bytes=document["request_bytes"],
+        body_sha256=document["request_sha256"],
+        is_signed="authorization" in signing,
+        sender=document["sender"],
+        status=document["status"],
+        answer_headers=dict(document["response_headers"]),
+        answer_body=_body(document, "response"),
+        answer_sha256=document["response_sha256"],
+    )
+
+
+def _body(document: Mapping[str, Any], whose: str) -> bytes:
+    text = document.get(f"{whose}_body")
+    return text.encode() if text is not None else base64.b64decode(document[f"{whose}_body_base64"])
+
+
+def _chosen(requests: Sequence[Request], finding: CheckFinding) -> list[Request]:
+    """Return the requests that the finding needs, in the order in which they were sent."""
+    named = [request for request in requests if request.key and request.key in finding.words]
+    last_change = [request for request in requests if not request.reads][-1:]
+    chosen = named[-1:] or [*requests[-1:], *last_change]
+    shared = _shared_bucket(requests)
+    size = 0
+    while len(chosen) != size:
+        size = len(chosen)
+        keys = {request.key for request in chosen if request.key}
+        buckets = {request.bucket for request in chosen} - {shared}
+        values = [value for request in chosen for value in _needed_values(request)]
+        chosen = [
+            request
+            for request in requests
+            if request in chosen
+            or request.names(keys)
+            or (request.bucket in buckets and not request.key)
+            or any(value in request.values for value in values)
+        ]
+    return sorted(chosen, key=lambda request: request.at)
+
+
+def _needed_values(request: Request) -> list[str]:
+    """Return the version and upload ids that a request names."""
+    text = " ".join([request.target, *(value for _, value in request.headers)])
+    return [unquote(value) for value in re.findall(r"(?:versionId|uploadId)=([^& ]+)", text)]
+
+
+def _shared_bucket(requests: Sequence[Request]) -> str | None:
+    """Return the bucket that the check did not make."""
+    made = {request.bucket for request in requests if request.makes_bucket}
+    return next((request.bucket for request in requests if request.bucket not in made), None)
+
+
+def _refuse_incomplete(request: Request, identifier: str) -> None:
+    cut = request.body_bytes > len(request.body)
+    if LEFT_OUT.encode() in request.body or any(name.lower() == "content-encoding" for name, _ in request.headers):
+        raise ResultsError(f"{identifier}: a signature is part of a body, and evidence has no signatures")
+    names = {name.lower() for name, _ in request.headers}
+    if missing := [name for name in request.presigned_headers if name not in names]:
+        raise ResultsError(f"{identifier}: evidence lacks the value of {missing[0]}, which was signed and not sent")
+    if cut and (request.body_is_text or any("checksum" in name for name in names)):
+        raise ResultsError(f"{identifier}: evidence has only the first {len(request.body)} bytes of a body")
+
+
+def _needed(before: Sequence[Request], later: Sequence[Request]) -> list[Request]:
+    """Leave out reads, except of the state that the attempt changes, and of values that a later request needs."""
+    kept: list[Request] = []
+    states = {(each.method, each.target): number for number, each in enumerate(before) if each.reads}
+    changed = [states.get((each.method, each.target)) for each in later]
+    for number, request in enumerate(before):
+        new = [value for value in request.values if not any(value in each.values for each in before[:number])]
+        if not request.reads or number in changed or any(each.names(new) for each in [*before[number + 1 :], *later]):
+            kept.append(request)
+    return kept
+
+
+def _overlap(one: Request, other: Request) -> bool:
+    return one.at < other.at + other.seconds and other.at < one.at + one.seconds

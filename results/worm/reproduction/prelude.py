@@ -1,0 +1,101 @@
+"""The functions of every script: this text comes before its requests, so it uses only botocore and Python."""
+
+import base64
+import hashlib
+import html
+import http.client
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote, urlsplit
+
+import botocore.session
+from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+
+OWN = botocore.session.Session()
+ENDPOINT = (os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ["AWS_ENDPOINT_URL"]).rstrip("/")
+REGION = OWN.get_config_variable("region") or "us-east-1"
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def date(start: datetime, seconds: float, digits: int = 3) -> str:
+    text = (start + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    return text[: 20 + digits] if digits else text[:19]
+
+
+def q(value: str) -> str:
+    return quote(value, safe="")
+
+
+def md5(body: str) -> str:
+    return base64.b64encode(hashlib.md5(body.encode("latin-1"), usedforsecurity=False).digest()).decode()
+
+
+def send(
+    method: str,
+    target: str,
+    headers: tuple[tuple[str, str], ...] = (),
+    body: str = "",
+    by: botocore.session.Session | None = OWN,
+    need: str = "",
+) -> dict[str, str]:
+    """Send a request, signed by a session, and return the answer. Exit with 125 unless its status begins like need."""
+    request = AWSRequest(method, ENDPOINT + target, data=body.encode("latin-1"))
+    for name, value in headers:
+        request.headers.add_header(name, value)
+    if by is not None:
+        S3SigV4Auth(by.get_credentials(), "s3", REGION).add_auth(request)
+    url = urlsplit(ENDPOINT)
+    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+    connection = kind(url.netloc, timeout=60)
+    connection.request(method, target, body.encode("latin-1") or None, request.headers)
+    reply = connection.getresponse()
+    answer = {"status": str(reply.status), "body": reply.read().decode("latin-1")}
+    connection.close()
+    answer |= {name.lower(): value.strip('"') for name, value in reply.getheaders()}
+    for name, text in re.findall(r"<(\w+)>([^<]+)</", answer["body"]):
+        answer[name] = (answer[name] + "," if name in answer else "") + html.unescape(text).strip('"')
+    print(method, target.partition("X-Amz-")[0], "->", answer["status"], answer.get("Code", ""))
+    if need and answer["status"][0] != need[0]:
+        print(f"CANNOT TELL: this request must be answered {need}")
+        sys.exit(125)
+    return answer
+
+
+def near(found: str | None, seen: str | None) -> bool:
+    try:
+        return abs(datetime.fromisoformat(str(found)) - datetime.fromisoformat(str(seen))) < timedelta(seconds=2)
+    except (TypeError, ValueError):
+        return False
+
+
+def shows(answer: dict[str, str], seen: dict[str, str | None]) -> bool:
+    """Return whether an answer has the values that were seen. Dates may differ by two seconds."""
+    return all(answer.get(name) == value or near(answer.get(name), value) for name, value in seen.items())
+
+
+def presigned(method: str, target: str, headers: tuple[tuple[str, str], ...] = ()) -> str:
+    """Return the target with a signature that covers these headers."""
+    request = AWSRequest(method, ENDPOINT + target, headers=dict(headers))
+    S3SigV4QueryAuth(OWN.get_credentials(), "s3", REGION, expires=300).add_auth(request)
+    return target.partition("?")[0] + "?" + str(request.url).partition("?")[2]
+
+
+def together(*requests: Callable[[], dict[str, str]]) -> list[dict[str, str]]:
+    """Send requests at the same time, or one some milliseconds after another."""
+
+    def later(request: Callable[[], dict[str, str]]) -> dict[str, str]:
+        time.sleep(secrets.randbelow(5) / 1000)
+        return request()
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(later, requests))

@@ -1,0 +1,301 @@
+"""Scripts that show a finding again: run on the platform where it was seen, and on one that has no such fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiver.values.errors import ResultsError
+from archiver.values.platform import PlatformProfile
+from archiver.worm import checks
+from archiver.worm.checks import races, retention
+from archiver.worm.conduct import _check_record, _exchange_document
+from archiver.worm.requests.exchange import Answer, S3Client
+from archiver.worm.suite import Suite
+from backends.embedded import process
+from backends.s3.control import Credentials
+from results.database import RunDatabase
+from results.model import CheckRecord
+from results.worm.reproduction.evidence import Reproduction, reproducible_check, reproduction_of
+from results.worm.reproduction.script import script_text
+from results.worm.reproduction.tracker import tracker_text
+from tests.support.commands import archiver
+from tests.support.servers import real
+from tests.support.servers.lying_client import GONE, Asked, Lie, Store, lying
+from tests.support.servers.lying_server import lying_server, tell
+
+checks.load()
+SEEN, NOT_SEEN, CANNOT_TELL = 1, 0, 125
+RIGHTS = ("bypass", "delete")
+
+
+class Platform:
+    """A store that keeps its word, and checks of it before which a lie is put."""
+
+    def __init__(self, store: process.StoreProcess) -> None:
+        self.client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
+        self.limited = {
+            right: Credentials(
+                store.credentials[f"no-{right}"].access_key, store.credentials[f"no-{right}"].secret_key, None
+            )
+            for right in RIGHTS
+        }
+        self.bucket = self.make_bucket(self.client, True)
+
+    def make_bucket(self, client: S3Client, lock: bool) -> str:
+        bucket = f"archiver-run-{secrets.token_hex(8)}"
+        assert client.send("PUT", bucket, headers=[("x-amz-bucket-object-lock-enabled", "true")] if lock else []).ok
+        return bucket
+
+    def found(self, lie: Lie, identifier: str) -> tuple[CheckRecord, list[dict[str, Any]]]:
+        """The record of a check of the platform that lies, and its evidence."""
+        client = lying(self.client, lie, self.bucket)
+        limited = {right: client.recording([]) for right in RIGHTS}
+        for right, lacking in limited.items():
+            lacking.credentials = self.limited[right]
+        suite = Suite(client, self.bucket, True, limited, self.make_bucket, 0.0)
+        [result] = suite.run([identifier], lambda _: None)
+        return _check_record(result), [_exchange_document(each) for each in result.exchanges]
+
+    def reproduction(self, lie: Lie, identifier: str) -> Reproduction:
+        record, exchanges = self.found(lie, identifier)
+        return reproduction_of(reproducible_check([record], identifier), exchanges)
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    credentials = [f"no-{right}:without={right}" for right in RIGHTS]
+    with process.start(tmp_path_factory.mktemp("reproductions") / "store", credentials=credentials) as store:
+        yield Platform(store)
+
+
+def run(text: str, folder: Path, endpoint: str, credentials: Credentials, **variables: str) -> tuple[int, str]:
+    """The exit status and the output of a script, in a process that can import nothing of Archiver."""
+    script = folder / "script.py"
+    script.write_text(text)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHON"))}
+    environment |= {"AWS_ENDPOINT_URL": endpoint, "AWS_CONFIG_FILE": str(folder / "config")}
+    environment |= {"AWS_ACCESS_KEY_ID": credentials.access_key, "AWS_SECRET_ACCESS_KEY": credentials.secret_key}
+    done = subprocess.run(
+        [sys.executable, "-I", str(script)],
+        env=environment | variables, cwd=folder, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def deletes_under_governance(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    return store.owner.delete(asked.version, bypass=True) if asked.is_delete and answer.status == 403 else answer
+
+
+def refuses_with_400(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    body = answer.body.replace(b"AccessDenied", b"InvalidRequest")
+    return Answer(400, answer.headers, body) if asked.is_delete and answer.status == 403 else answer
+
+
+def forgets_the_lock_of_a_put(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    if asked.is_put and asked.lock is not None and answer.version_id is not None:
+        store.unlock(asked.version._replace(id=answer.version_id))
+    return answer
+
+
+def shortens_for_anybody(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    if asked.sets("retention") and answer.status == 403 and asked.lock is not None:
+        return store.relock(store.current(asked), asked.lock)
+    return answer
+
+
+def looks_before_it_deletes(asked: Asked, store: Store) -> Answer:
+    if asked.is_delete and not store.is_locked(asked.version):
+        time.sleep(0.02)
+        store.destroy(asked.version)
+        return GONE
+    return asked.pass_on()
+
+
+@pytest.mark.parametrize(
+    ("lie", "identifier", "verdict"),
+    [
+        (deletes_under_governance, "DEL-02", "FAIL"),
+        (refuses_with_400, "DEL-02", "DEVIATION"),
+        (forgets_the_lock_of_a_put, "ING-01", "FAIL"),
+        (shortens_for_anybody, "RET-04", "FAIL"),
+        (looks_before_it_deletes, "RAC-01", "FAIL"),
+    ],
+)
+def test_a_script_sees_the_finding_only_where_it_is(
+    lie: Lie, identifier: str, verdict: str, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(races, "PAIRS", 12)
+    monkeypatch.setattr(retention, "SOON_SECONDS", 1.0)
+    reproduction = platform.reproduction(lie, identifier)
+    assert reproduction.check.verdict == verdict
+    text = script_text(reproduction, "a finding").replace("range(300)", "range(12)")
+    assert not re.search(r"import archiver|from (archiver|backends|results|scenarios)", text)
+    own = platform.client.credentials
+    assert own is not None
+    with lying_server(platform.client, "") as server:
+        status, output = run(text, tmp_path, server.endpoint, own)
+        assert status == NOT_SEEN, output
+        tell(server, platform.client, lie, "")
+        status, output = run(text, tmp_path, server.endpoint, own)
+        assert status == SEEN, output
+
+
+def test_a_finding_of_limited_credentials_takes_the_second_profile(platform: Platform, tmp_path: Path) -> None:
+    text = script_text(platform.reproduction(deletes_under_governance, "GOV-02"), "a finding")
+    assert "LIMITED_PROFILE names a profile without the right to bypass" in text
+    own, limited = platform.client.credentials, platform.limited["bypass"]
+    assert own is not None
+    (tmp_path / "config").write_text(
+        f"[profile limited]\naws_access_key_id = {limited.access_key}\naws_secret_access_key = {limited.secret_key}\n"
+    )
+    status, output = run(text, tmp_path, platform.client.endpoint, own, LIMITED_PROFILE="limited")
+    assert status == NOT_SEEN, output
+    with lying_server(platform.client, "") as server:
+        tell(server, platform.client, deletes_under_governance, "")
+        status, output = run(text, tmp_path, server.endpoint, own, LIMITED_PROFILE="limited")
+    assert status == SEEN, output
+    assert run(text, tmp_path, platform.client.endpoint, own)[0] == CANNOT_TELL  # names no profile
+
+
+def test_a_script_that_reaches_no_server_or_may_not_prepare_cannot_tell(platform: Platform, tmp_path: Path) -> None:
+    text = script_text(platform.reproduction(deletes_under_governance, "DEL-02"), "a finding")
+    own = platform.client.credentials
+    assert own is not None
+    status, output = run(text, tmp_path, "http://127.0.0.1:1", own)
+    assert (status, "CANNOT TELL" in output) == (CANNOT_TELL, True), output
+    status, output = run(text, tmp_path, platform.client.endpoint, replace(own, secret_key="wrong"))
+    assert (status, "CANNOT TELL" in output) == (CANNOT_TELL, True), output
+
+
+def test_script_and_text_have_steps_and_no_secret(platform: Platform) -> None:
+    reproduction = platform.reproduction(deletes_under_governance, "DEL-02")
+    profile = PlatformProfile("Store", "s3", ("http://127.0.0.1:9",), "1.2", False, True, "unknown", 0.0)
+    text = tracker_text(reproduction, profile, "run-1", "DEL-02.py")
+    assert "# DEL-02 on Store 1.2: " in text
+    assert f"- Expected: {reproduction.check.must}" in text
+    assert f"- Seen: {reproduction.finding.words}" in text
+    steps = [line for line in text.splitlines() if re.match(r"\d\. ", line)]
+    assert [step.split()[1].strip("`") for step in steps] == ["PUT", "GET", "DELETE", "GET"]
+    assert [step.rpartition(": ")[2].split()[0] for step in steps] == ["200", "200", "204", "404"]
+    assert f"- Source: {reproduction.check.source}" in text
+    own = platform.client.credentials
+    assert own is not None
+    secrets_ = [own.secret_key, own.access_key, *(each.secret_key for each in platform.limited.values())]
+    both = text + script_text(reproduction, "a finding")
+    assert not [secret for secret in secrets_ if secret in both]
+
+
+def test_what_a_script_cannot_show_is_refused(platform: Platform) -> None:
+    record, exchanges = platform.found(deletes_under_governance, "DEL-02")
+
+    def refused(*records: CheckRecord) -> str:
+        with pytest.raises(ResultsError) as refusal:
+            reproduction_of(reproducible_check(records, records[0].id), exchanges)
+        return str(refusal.value)
+
+    assert "only a FAIL or a DEVIATION" in refused(replace(record, verdict="PASS"))
+    assert "API of TSM" in refused(replace(record, id="TSM-01"))
+    assert "only under load" in refused(replace(record, round="under load"))
+    assert "does not say which requests" in refused(replace(record, findings=()))
+    assert "which two requests met" in refused(replace(record, id="RAC-01"))
+    with pytest.raises(ResultsError, match="did not try"):
+        reproducible_check([record], "DEL-03")
+    for exchange in exchanges:
+        exchange["request_bytes"] += 1
+    assert "only the first" in refused(record)
+
+
+def test_the_command_writes_script_and_text_of_a_run(
+    platform: Platform, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = platform.client.credentials
+    assert own is not None
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", own.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", own.secret_key)
+    with lying_server(platform.client, "") as server:
+        tell(server, platform.client, deletes_under_governance, "")
+        assert archiver("worm", "--endpoint", server.endpoint, "--check", "DEL-02").returncode == 1
+        done = archiver("worm", "reproduce", "latest", "DEL-02", "--out", str(tmp_path / "out"))
+        assert done.returncode == 0, done.stderr
+        assert {path.name for path in (tmp_path / "out").iterdir()} == {"DEL-02.py", "DEL-02.md"}
+        status, output = run((tmp_path / "out" / "DEL-02.py").read_text(), tmp_path, server.endpoint, own)
+    assert status == SEEN, output
+    assert "DEL-99: this run did not try" in archiver("worm", "reproduce", "latest", "DEL-99").stderr
+    assert "after its name" in archiver("worm", "--check", "DEL-02", "reproduce", "latest", "DEL-02").stderr
+
+
+def test_a_known_finding_fails_no_run_against_an_earlier_one_or_with_its_entry(
+    platform: Platform, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = platform.client.credentials
+    assert own is not None
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", own.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", own.secret_key)
+    expected, earlier = tmp_path / "expected.toml", tmp_path / "earlier.json"
+    expected.write_text('[[expected]]\ncheck = "DEL-02"\nreason = "known"\nlink = "https://tracker.example/1"\n')
+    with lying_server(platform.client, "") as server:
+        worm = ("worm", "--endpoint", server.endpoint, "--check", "DEL-02")
+        honest = archiver(*worm, "--json")
+        assert honest.returncode == 0, honest.stderr
+        earlier.write_text(honest.stdout)
+        tell(server, platform.client, deletes_under_governance, "")
+        new = archiver(*worm, "--json", "--against", str(earlier))
+        assert new.returncode == 1
+        assert [each["check"] for each in json.loads(new.stdout)["against"]["new"]] == ["DEL-02"]
+        known = archiver(*worm, "--against", "latest")
+        assert known.returncode == 0, known.stdout
+        with_entry = archiver(*worm, "--expected", str(expected))
+        assert with_entry.returncode == 0, with_entry.stdout
+        assert "https://tracker.example/1" in with_entry.stdout
+    done = archiver("report", "latest", "--format", "junit", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "expected: known" in (tmp_path / "junit.xml").read_text()
+
+
+# Findings of the pinned versions that do not depend on chance.
+FINDINGS = {
+    "minio": ("OVR-04", "BAT-06", "ING-09", "ING-14", "GOV-05", "GOV-06", "DEL-02", "LH-08"),
+    "versitygw": ("LH-02", "DFT-05", "ING-06", "ING-14", "OVR-03", "RET-11", "GOV-05", "CFG-02"),
+}
+
+
+@pytest.mark.platforms
+@pytest.mark.parametrize("name", real.NAMES)
+def test_scripts_see_findings_of_real_platforms_again(
+    name: str, platform: Platform, home: Path, tmp_path: Path
+) -> None:
+    real.need(name)
+    ids = FINDINGS[name]
+    done = archiver("worm", "--platform", name, *(word for each in ids for word in ("--check", each)))
+    assert done.returncode == 1, done.stderr
+    own = platform.client.credentials
+    assert own is not None
+    [path] = home.glob("runs/*/run.db")
+    with closing(RunDatabase.open(path)) as database:
+        records = [reproducible_check(database.checks(), each) for each in ids]
+        found = {record.id: reproduction_of(record, database.exchanges(record)) for record in records}
+    with real.real_server(name, tmp_path / "server") as server:
+        access = Credentials(server.access.access_key, server.access.secret_key, None)
+        for identifier, reproduction in found.items():
+            text = script_text(reproduction, identifier)
+            status, output = run(text, tmp_path, server.endpoint, access)
+            assert status == SEEN, f"{identifier}: {output}"
+            status, output = run(text, tmp_path, platform.client.endpoint, own)
+            assert status != SEEN, f"{identifier}: {output}"
