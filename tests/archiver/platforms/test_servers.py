@@ -154,6 +154,16 @@ def test_one_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monkeypatc
     assert not psutil.pid_exists(server.pid)
 
 
+def test_what_an_earlier_server_left_outside_its_folder_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / "elsewhere.sock"
+    left.touch()
+    with running(NAME, tmp_path / "one"):
+        pass
+    (tmp_path / "one" / "leftovers").write_text(f"{left}\n{tmp_path / 'gone.sock'}")
+    with running(NAME, tmp_path / "one"):
+        assert not left.exists()
+
+
 STARTER = f"""
 import pathlib, sys, time
 from archiver.platforms.servers import running
