@@ -84,7 +84,7 @@ class Request:
     def shown(self) -> dict[str, str | None]:
         """Return what matters of the answer: status, code, lock, and what is in a list."""
         shown: dict[str, str | None] = {"status": str(self.status)}
-        names = ["Code"] if self.status >= 300 else _SHOWN_ELEMENTS
+        names = ["Code"] if self.status >= 300 else ("Code", *_SHOWN_ELEMENTS)
         shown |= {name: ",".join(texts) for name in names if (texts := self.elements(name))}
         shown |= {name: value for name, value in self.answer_headers.items() if name.startswith("x-amz-meta-")}
         if self.reads and self.key and "?" not in self.target.replace("?versionId=", "") and self.status < 300:
@@ -156,7 +156,8 @@ def reproduction_of(check: CheckRecord, exchanges: Sequence[Mapping[str, Any]]) 
         raise ResultsError(f"{identifier}: the evidence does not say which two requests met")
     before, attempt, after = chosen[:first], chosen[first : last + 1], _states(chosen[last + 1 :])
     states = {(each.method, each.target): each.shown for each in before if each.reads}
-    changed = any(states.get((each.method, each.target), each.shown) != each.shown for each in after)
+    changes_state = any(states.get((each.method, each.target), each.shown) != each.shown for each in after)
+    changed = check.verdict == "FAIL" and changes_state  # a deviation is in the answer
     return Reproduction(check, finding, _needed(before, [*attempt, *after]), attempt, after, changed)
 
 
