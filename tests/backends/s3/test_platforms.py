@@ -195,12 +195,13 @@ def test_every_request_that_ceph_rgw_logs_is_one_that_we_count(
     monkeypatch.setenv("CEPH_ARGS", "--debug-rgw=1")  # a line for each request
     with real.real_server("ceph-rgw", tmp_path / "server") as server:
         done = archiver(
-            "run", scenario, "--endpoint", server.endpoint, "--order", "paper", **real.environment_of(server)
-        )
+            "run", scenario, "--set", "archive.stop.sessions_min=2", "--endpoint", server.endpoint, "--order", "paper",
+            **real.environment_of(server),
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
     sent, probes = sent_by_us(home)
     log = (tmp_path / "server" / "client.rgw.log").read_text()
-    logged = Counter(re.findall(r'"(PUT|GET) /[^/ ]+/[^? ]+ HTTP', log))  # of objects, not of a bucket or a lock
+    logged = Counter(re.findall(r'"(PUT|GET) /archiver-[^/ ]+/[^? ]+ HTTP', log))  # not of a bucket or a lock
     assert (logged["PUT"], logged["GET"]) == (sent["archive"] + probes, sent["retrieve"])
 
 
