@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -114,19 +114,6 @@ def say_first(words: str) -> None:
     click.echo(words, err=True)
 
 
-def s3_reach(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the options above, by the names of S3Options."""
-    return {
-        "profile": given["profile"],
-        "ca_bundle": given["ca_bundle"],
-        "insecure": given["insecure"],
-        "addressing": given["addressing"],
-        "direct": given["direct"],
-        "connect_timeout_seconds": given["connect_timeout"],
-        "read_timeout_seconds": given["read_timeout"],
-    }
-
-
 # The connection to a TSM server.
 tsm_options = _all_of(
     click.option("--tsm-library", metavar="PATH", help="TSM: client library, for example IBM's  [default: ours]"),
@@ -140,13 +127,3 @@ tsm_options = _all_of(
         help="TSM: file with the node's password, readable by its owner only.",
     ),
 )
-
-
-def tsm_reach(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of these options, by the names of TsmOptions."""
-    return {
-        "library": given["tsm_library"],
-        "server": given["tsm_server"],
-        "node": given["tsm_node"],
-        "password_file": given["tsm_password_file"],
-    }

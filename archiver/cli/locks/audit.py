@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 import click
 from rich.console import Console
@@ -15,15 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as RichProgress
 
 from archiver.cli.completion import run_names
-from archiver.cli.parameters import (
-    credential_options,
-    route_options,
-    s3_reach,
-    say_first,
-    timeout_options,
-    tsm_options,
-    tsm_reach,
-)
+from archiver.cli.locks.recorded_platform import recorded_platform_options
 from archiver.engine.audit import AuditOptions, AuditRecord, audit_run, subject
 from archiver.engine.workers.processes import WorkerProcesses
 from archiver.ledger.holdings import Holding
@@ -34,8 +26,6 @@ from archiver.machine.home import find_run, ledger_path
 from archiver.platforms.opening import PlatformOptions, open_backend
 from archiver.values.errors import ResultsError, UsageError
 from archiver.values.sizes import format_bytes
-from backends.s3 import S3Options
-from backends.tsm import TsmOptions
 from results.contract import json_text
 from results.database import ObjectChange, RunDatabase
 
@@ -54,11 +44,8 @@ NAMED_MAX = 20  # of each kind of finding; the JSON document and the run's datab
     "--clients", type=click.IntRange(1, 256), default=4, show_default=True, help="How many read at the same time."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every finding by name.")
-@credential_options
-@route_options
-@timeout_options
-@tsm_options
-def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: Any) -> None:
+@recorded_platform_options
+def audit(run: str, sample: int | None, clients: int, as_json: bool, platform: PlatformOptions) -> None:
     """Read again what RUN archived, compare every byte and every lock with what was asked for, and name what differs.
 
     RUN is a run's id, or `latest`: the last one that left something. What ought to be there comes from the ledger, so
@@ -72,8 +59,7 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, **given: An
     Exit status: 0 all is as it ought to be; 1 something is not, and is named; 3 the platform could not be reached; 130,
     143 or 129 interrupted by Ctrl-C, SIGTERM or SIGHUP, and then nothing is recorded.
     """
-    s3 = S3Options(endpoints=(), **s3_reach(given), session_open="connect", keep_sessions_open=True)
-    options = PlatformOptions(s3, TsmOptions(**tsm_reach(given)), say=say_first)
+    options = replace(platform, s3=replace(platform.s3, session_open="connect", keep_sessions_open=True))
     with closing(Ledger(ledger_path())) as ledger:
         if run == "latest":
             run = ledger.latest_run() or run

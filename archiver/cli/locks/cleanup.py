@@ -5,20 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from archiver.cli.completion import run_names
-from archiver.cli.parameters import (
-    credential_options,
-    route_options,
-    s3_reach,
-    say_first,
-    timeout_options,
-    tsm_options,
-    tsm_reach,
-)
+from archiver.cli.locks.recorded_platform import recorded_platform_options
 from archiver.ledger.holdings import Holding, gather, total
 from archiver.ledger.ledger import Ledger
 from archiver.ledger.removal import Consent, RemovalResult, is_under_way, may_be_under_way, remove
@@ -27,8 +18,6 @@ from archiver.platforms.opening import PlatformOptions
 from archiver.values.errors import ArchiverError, UsageError
 from archiver.values.sizes import format_bytes, format_instant
 from backends.base import RemovalReport
-from backends.s3 import S3Options
-from backends.tsm import TsmOptions
 
 _NOTHING_LEFT = "nothing is left on any platform"
 
@@ -38,16 +27,13 @@ _NOTHING_LEFT = "nothing is left on any platform"
 @click.option("--all-expired", is_flag=True, help="Clean up after all runs whose locks have ended.")
 @click.option("--bypass-governance", is_flag=True, help="Remove GOVERNANCE objects before their date.")
 @click.option("--release-holds", is_flag=True, help="Release the holds that the run placed.")
-@credential_options
-@route_options
-@timeout_options
-@tsm_options
+@recorded_platform_options
 def cleanup(
     run: str | None,
     all_expired: bool,
     bypass_governance: bool,
     release_holds: bool,
-    **given: Any,
+    platform: PlatformOptions,
 ) -> None:
     """Remove the objects of RUN that are no longer locked, and the bucket or file space where the run made it.
 
@@ -71,12 +57,11 @@ def cleanup(
         raise UsageError("name a run (its id, or `latest`), or give --all-expired: one of the two")
     if all_expired and bypass_governance:
         raise UsageError("--bypass-governance removes what has not expired; name the run, instead of --all-expired")
-    options = PlatformOptions(S3Options(endpoints=(), **s3_reach(given)), TsmOptions(**tsm_reach(given)), say=say_first)
     ledger, now = Ledger(ledger_path()), time.time()
     outcomes = []
     try:
         holdings = _all_expired(ledger, now, release_holds) if run is None else _of_run(ledger, run)
-        for outcome in remove(holdings, options, ledger, Consent(bypass_governance, release_holds), now):
+        for outcome in remove(holdings, platform, ledger, Consent(bypass_governance, release_holds), now):
             _tell(outcome)
             outcomes.append(outcome)
     finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from archiver.cli.parameters import s3_reach, tsm_reach
 from archiver.engine.request import (
     Devices,
     ReplayRequest,
@@ -100,7 +99,13 @@ def run_request(
             region=given["region"],
             platform_name=given["platform_name"],
             platform_version=given["platform_version"],
-            **s3_reach(given),
+            profile=given["profile"],
+            ca_bundle=given["ca_bundle"],
+            insecure=given["insecure"],
+            addressing=given["addressing"],
+            direct=given["direct"],
+            connect_timeout_seconds=given["connect_timeout"],
+            read_timeout_seconds=given["read_timeout"],
             checksum=given["checksum"],
             payload_signing=given["payload_signing"],
             session_open=given["session_open"],
@@ -109,7 +114,10 @@ def run_request(
             on_close=given["on_close"],
         ),
         tsm=TsmRequest(
-            **tsm_reach(given),
+            library=given["tsm_library"],
+            server=given["tsm_server"],
+            node=given["tsm_node"],
+            password_file=given["tsm_password_file"],
             management_class=given["management_class"],
             space=given["filespace"],
             objects_per_transaction=given["objects_per_transaction"],
