@@ -1,6 +1,6 @@
 """A worker's part of a phase in this process, for work that is too small for worker processes.
 
-One idea: function and channel are the same, but no coordinator is at the other end to stop it.
+The function is the one that worker processes run. Nothing at the other end of its channel stops it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from archiver.measure.reports import IntervalReport, PhaseReport
 from archiver.values.record import ErrorKind
 
 
-class Alone:
+class InProcessChannel:
     """The channel of a phase in this process, and the reports that passed through it."""
 
     def __init__(self) -> None:
@@ -42,13 +42,13 @@ class Alone:
         return False
 
 
-def carry_out(assignment: Assignment) -> tuple[Alone, PhaseReport]:
+def carry_out(assignment: Assignment) -> tuple[InProcessChannel, PhaseReport]:
     """Return the counts, and how the phase ended.
 
     SIGINT, SIGTERM and SIGHUP take effect at its end. An event loop treats an exception that a signal raises within a
     connection as a failure of that connection, and continues; and an interrupt that comes as its last task ends is
     lost.
     """
-    alone = Alone()
+    channel = InProcessChannel()
     with interruption.put_off():
-        return alone, run_phase(assignment, alone)
+        return channel, run_phase(assignment, channel)

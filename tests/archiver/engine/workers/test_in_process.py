@@ -7,7 +7,7 @@ import time
 from archiver.engine.numbers import ANY_TIME, Kept, ObjectNumbers
 from archiver.engine.work.mixed.shares import share_mixes
 from archiver.engine.worker.assignment import Assignment
-from archiver.engine.workers.in_process import Alone, carry_out
+from archiver.engine.workers.in_process import InProcessChannel, carry_out
 from archiver.measure.reports import PhaseReport
 from archiver.values.retention import DateMaker, Retention
 from scenarios.model import Phase, Workload
@@ -17,7 +17,7 @@ from scenarios.work.mix import Mix, Transaction
 EACH_ONCE = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), keys="each-once")
 
 
-def read_all(objects: int, clients: int) -> tuple[Alone, PhaseReport]:
+def read_all(objects: int, clients: int) -> tuple[InProcessChannel, PhaseReport]:
     numbers = ObjectNumbers(seed=1)
     first, end = numbers.fresh(objects)
     if objects:
