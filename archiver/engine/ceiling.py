@@ -40,22 +40,22 @@ SECONDS_MAX = 3.0  # measured time of each workload that only the clock ends; lo
 OBJECTS_PER_SECOND_MAX = 400_000  # of one worker; more than any worker reaches; bounds the object numbers to prepare
 
 
-class Nobody(NamedTuple):
+class NullPlatform(NamedTuple):
     """A platform that does nothing: its description, and the setting that workers get for it."""
 
     platform: str
     setting: RunSetting
 
 
-def engine_alone(setting: RunSetting) -> Nobody:
+def null_sessions(setting: RunSetting) -> NullPlatform:
     """Return null sessions, which do nothing: the ceiling of the engine."""
-    return Nobody(SESSIONS, replace(_nowhere(setting), backend="null", backend_setting=None))
+    return NullPlatform(SESSIONS, replace(_nowhere(setting), backend="null", backend_setting=None))
 
 
 @contextmanager
 def answered_at_once(
     setting: RunSetting, sizes: int | Sequence[tuple[int, int]], cores: Sequence[int], processes: int = 1
-) -> Iterator[Nobody]:
+) -> Iterator[NullPlatform]:
     """Return the null S3 responder in place of a run's S3 platform: the ceiling of client and wire.
 
     ``sizes``: sizes of its objects, in the responder's notation.
@@ -83,7 +83,7 @@ def answered_at_once(
             *(["without TLS"] if s3.endpoints[0].startswith("https") else []),
             *([] if setting.server.shares_host else ["on the client's own cores"]),
         ]
-        yield Nobody(", ".join(words), replace(_nowhere(setting), backend="s3", backend_setting=instead))
+        yield NullPlatform(", ".join(words), replace(_nowhere(setting), backend="s3", backend_setting=instead))
 
 
 def carry_out(
@@ -118,18 +118,18 @@ def measure_ceilings(
     phase = at_full_speed(phase, len(workers))
     shares = share_mixes(phase, deepcopy(numbers), ANY_TIME, len(workers))
     with ExitStack() as stack:
-        nobody = engine_alone(setting)
+        null_platform = null_sessions(setting)
         is_near = workers.is_local  # workers of other machines cannot reach a responder of this one
         if is_near and isinstance(setting.backend_setting, S3WorkerSetting) and _can_be_answered(phase, shares):
             processes = min(len(workers), len(server_cores) or len(workers))
-            nobody = stack.enter_context(answered_at_once(setting, _sizes(shares), server_cores, processes))
-        reached = carry_out(phase, numbers, dates, nobody.setting, workers, server_now)
+            null_platform = stack.enter_context(answered_at_once(setting, _sizes(shares), server_cores, processes))
+        reached = carry_out(phase, numbers, dates, null_platform.setting, workers, server_now)
     problem = reached.gave_up or reached.incomplete
     if reached.errors:
         problem = f"{reached.errors[0].operation}: {reached.errors[0].reason}: {reached.errors[0].message}"
     if problem is not None:
-        raise RunFailed(f"{planned.label}: its ceiling could not be measured ({nobody.platform}): {problem}")
-    return {each.workload: ClientCeiling(nobody.platform, each.objects_per_second) for each in reached.results}
+        raise RunFailed(f"{planned.label}: its ceiling could not be measured ({null_platform.platform}): {problem}")
+    return {each.workload: ClientCeiling(null_platform.platform, each.objects_per_second) for each in reached.results}
 
 
 def at_full_speed(phase: Phase, workers: int) -> Phase:

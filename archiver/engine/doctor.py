@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from archiver.engine.ceiling import answered_at_once, carry_out, engine_alone
+from archiver.engine.ceiling import answered_at_once, carry_out, null_sessions
 from archiver.engine.coordinator import RunSetting
 from archiver.engine.numbers import Kept, ObjectNumbers
 from archiver.engine.workers.contract import Workers
@@ -51,10 +51,12 @@ def ceilings(seconds: float) -> Iterator[MeasuredCeiling]:
             for size_bytes in OBJECT_SIZES_BYTES:
                 for operation in OPERATIONS:
                     with ExitStack() as stack:
-                        nobody = engine_alone(setting)
+                        null_platform = null_sessions(setting)
                         if limit == "wire":
-                            nobody = stack.enter_context(answered_at_once(setting, size_bytes, cores.server[:1]))
-                        yield MeasuredCeiling(limit, _measure(nobody.setting, workers, operation, size_bytes, seconds))
+                            null_platform = stack.enter_context(answered_at_once(setting, size_bytes, cores.server[:1]))
+                        yield MeasuredCeiling(
+                            limit, _measure(null_platform.setting, workers, operation, size_bytes, seconds)
+                        )
     finally:
         workers.close()
 
