@@ -1,4 +1,4 @@
-"""What a plan says it archives at most is never less than what the dealer deals, whatever the file asks for."""
+"""The most that a plan says it archives is never less than what the batches archive, for any file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from archiver.engine.numbers import Kept, LockedTimes, ObjectNumbers
 from archiver.engine.work.mixed.arrivals import due_times
+from archiver.engine.work.mixed.batches import BatchSource
 from archiver.engine.work.mixed.data_set import DataSet
-from archiver.engine.work.mixed.dealing import Dealer
 from archiver.engine.work.mixed.shares import mix_of, share_mixes
 from archiver.values.record import Operation, Recorder
 from backends.base import Batch
@@ -45,21 +45,21 @@ class Platform:
             for mine in share.mixes:
                 workload = phase.workloads[mine.workload]
                 grows = phase.reads(workload.data)
-                dealer = Dealer(workload, mine, data[workload.data], has_markers=True, grows=grows)
-                for batch in self._batches(workload, dealer, mine.clients, _sessions(workload, mine)):
+                batch_source = BatchSource(workload, mine, data[workload.data], has_markers=True, grows=grows)
+                for batch in self._batches(workload, batch_source, mine.clients, _sessions(workload, mine)):
                     kept += self._write(workload, batch, set(mine.beside.numbers.tolist()))
         for each in kept:
             self.numbers.keep(each)
 
-    def _batches(self, workload: Workload, dealer: Dealer, clients: tuple[int, ...], sessions: int) -> Any:
-        record = Recorder(dealer.batch_max * 2)
+    def _batches(self, workload: Workload, batch_source: BatchSource, clients: tuple[int, ...], sessions: int) -> Any:
+        record = Recorder(batch_source.batch_max * 2)
         for session in range(sessions):
-            batch = dealer.batch(clients[session % len(clients)], None)
+            batch = batch_source.batch(clients[session % len(clients)], None)
             if batch is None:
                 return
             for operation, number, size_bytes in zip(batch.operation, batch.number, batch.size_bytes, strict=True):
                 record.row(operation, number, 0, 0, 0, 1, size_bytes)
-            dealer.settle(batch, record, 0)
+            batch_source.settle(batch, record, 0)
             record.folded = record.used
             record.clear()
             yield batch

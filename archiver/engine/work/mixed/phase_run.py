@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from archiver.engine.work.mixed.batches import BatchSource
 from archiver.engine.work.mixed.data_set import DataSet
-from archiver.engine.work.mixed.dealing import Dealer
 from archiver.engine.work.mixed.pacer import Pacer
 from archiver.engine.work.mixed.shares import mix_of
 from archiver.engine.work.mixed.stage import Stage, StageClient
@@ -29,7 +29,7 @@ class MixedRun(PhaseRun):
         super().__init__(assignment, channel)
         self._pacer: Pacer | None = None
         self._stages: dict[str, Stage] = {}
-        self._dealers: list[tuple[Dealer, Population]] = []  # by mix
+        self._sources: list[tuple[BatchSource, Population]] = []  # by mix
 
     def _sizes(self) -> set[int]:
         assignment = self._assignment
@@ -60,7 +60,7 @@ class MixedRun(PhaseRun):
         for mine in assignment.mixes:
             workload = phase.workloads[mine.workload]
             data = data_sets[workload.data]
-            dealer = Dealer(
+            batch_source = BatchSource(
                 workload,
                 mine,
                 data,
@@ -68,17 +68,17 @@ class MixedRun(PhaseRun):
                 grows=phase.reads(workload.data),
                 is_shared=not phase.changes(workload.data),
             )
-            self._dealers.append((dealer, _population(mine, assignment)))
+            self._sources.append((batch_source, _population(mine, assignment)))
 
     def _begin(self) -> list[Coroutine[Any, Any, None]]:
         phase = self._assignment.phase
         self._pacer = pacer = Pacer(asyncio.get_running_loop())
         begins = phase.beginnings()
         rows = rows_each(sum(len(mine.clients) for mine in self._assignment.mixes))
-        for mine, (dealer, population) in zip(self._assignment.mixes, self._dealers, strict=True):
+        for mine, (batch_source, population) in zip(self._assignment.mixes, self._sources, strict=True):
             workload = phase.workloads[mine.workload]
             mix = mix_of(workload)
-            stage = Stage(self, pacer, workload, begins[workload.name], mine, dealer)
+            stage = Stage(self, pacer, workload, begins[workload.name], mine, batch_source)
             deadline = mix.deadline_seconds
             folding = Folding(
                 mine.workload,

@@ -15,7 +15,7 @@ from contextlib import suppress
 import numpy as np
 
 from archiver.engine.work.mixed.arrivals import due_times
-from archiver.engine.work.mixed.dealing import Dealer
+from archiver.engine.work.mixed.batches import BatchSource
 from archiver.engine.work.mixed.pacer import Pacer
 from archiver.engine.work.mixed.shares import mix_of
 from archiver.engine.worker.assignment import MixAssignment
@@ -39,7 +39,7 @@ class Stage:
         workload: Workload,
         begins_seconds: float | None,
         assignment: MixAssignment,
-        dealer: Dealer,
+        batch_source: BatchSource,
     ) -> None:
         """Make the stage of one workload.
 
@@ -50,7 +50,7 @@ class Stage:
         self._mix = mix_of(workload)
         self._assignment = assignment
         self._planned_seconds = begins_seconds
-        self.dealer = dealer
+        self.batch_source = batch_source
         self.over = asyncio.Event()
         self._finished = asyncio.Event()
         self.clients: list[StageClient] = []
@@ -164,7 +164,7 @@ class Stage:
             self.measured_to_ns,
             self._ended_ns,
             self._ended_early,
-            self.dealer.steps_left_out,
+            self.batch_source.steps_left_out,
             self._due,
             self._started,
             self._waited,
@@ -226,12 +226,12 @@ class Stage:
 
 
 class StageClient(Client):
-    """Client whose sessions are timed by its stage and filled by its dealer."""
+    """Client whose sessions are timed by its stage and filled by its source of batches."""
 
     def __init__(
         self, host: Host, stage: Stage, number: int, folding: Folding, workload: Workload, rows: int = RECORDER_ROWS
     ) -> None:
-        super().__init__(host, number, folding, stage.dealer.batch_max, rows)
+        super().__init__(host, number, folding, stage.batch_source.batch_max, rows)
         self._stage = stage
         mix = mix_of(workload)
         self._is_open_loop = mix.arrivals is not None
@@ -239,14 +239,14 @@ class StageClient(Client):
         self._makes_data = mix.objects is not None or mix.fill is not None
 
     async def run(self) -> None:
-        stage, dealer = self._stage, self._stage.dealer
+        stage, batch_source = self._stage, self._stage.batch_source
         failed_sessions = 0
         any_object = False
         while (due_ns := await stage.next_due()) is not None:
             if self._host.is_finishing:
                 stage.never_begun(due_ns)
                 return
-            batch = dealer.batch(self.number, due_ns if self._is_open_loop else None)
+            batch = batch_source.batch(self.number, due_ns if self._is_open_loop else None)
             if batch is None:
                 stage.never_begun(due_ns)
                 if not stage.has_begun and not self._makes_data:
@@ -257,7 +257,7 @@ class StageClient(Client):
             self.make_room()
             first_row = self.record.used
             objects = await self.session(batch, due_ns)
-            dealer.settle(batch, self.record, first_row)
+            batch_source.settle(batch, self.record, first_row)
             any_object = any_object or objects > 0
             failed_sessions = 0 if objects else failed_sessions + 1
             if failed_sessions >= FAILED_SESSIONS_MAX and not any_object:

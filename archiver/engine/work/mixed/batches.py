@@ -25,7 +25,7 @@ _READS = frozenset(
 )
 
 
-class Dealer:
+class BatchSource:
     """The batches of one workload in one worker. All its clients in that worker take from it."""
 
     def __init__(
@@ -75,8 +75,8 @@ class Dealer:
             steps = self._next_transaction()
             if steps is None:
                 break
-            self._deal_beside(len(steps), making)  # first, as a log is written before the data that it describes
-            if not self._deal(steps, client, making):
+            self._add_aside(len(steps), making)  # first, as a log is written before the data that it describes
+            if not self._add_transaction(steps, client, making):
                 break
             transactions += bool(making.operations)  # a session needs at least one step that was not left out
         if not making.operations:
@@ -126,7 +126,7 @@ class Dealer:
             return None
         return self._transactions[self._cards.pop()]
 
-    def _deal(self, steps: tuple[OperationName, ...], client: int, making: _Making) -> bool:
+    def _add_transaction(self, steps: tuple[OperationName, ...], client: int, making: _Making) -> bool:
         """Add a transaction to a batch; return False if there is no object to read."""
         for step in steps:
             if step in MAKES_OBJECTS and not self._new.left:  # a larger new version may have used more than its share
@@ -141,7 +141,7 @@ class Dealer:
                 return False
         return True
 
-    def _deal_beside(self, operations: int, making: _Making) -> None:
+    def _add_aside(self, operations: int, making: _Making) -> None:
         aside = self._mix.aside
         if aside is None:
             return

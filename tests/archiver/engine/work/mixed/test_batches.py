@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archiver.engine.numbers import ObjectNumbers
+from archiver.engine.work.mixed.batches import BatchSource
 from archiver.engine.work.mixed.data_set import DataSet
-from archiver.engine.work.mixed.dealing import Dealer
 from archiver.engine.work.mixed.shares import mix_of
 from archiver.engine.worker.assignment import MixAssignment, NewObjects
 from archiver.values.record import Operation, Recorder, Status
@@ -52,7 +52,7 @@ def only(operation: OperationName) -> Transaction:
 
 @dataclass
 class Table:
-    """A dealer, its data set, and a platform that does what it is told."""
+    """A source of batches, its data set, and a platform that does what it is asked to."""
 
     one: Workload
     new: int = 0
@@ -68,10 +68,10 @@ class Table:
         own = NewObjects(*numbers.deal(mix.sizes, self.new, 1, 0))
         aside = NewObjects(*numbers.deal(mix.aside.sizes if mix.aside else mix.sizes, self.beside, 1, 1))
         assignment = MixAssignment(0, tuple(range(5, 5 + self.one.clients)), own, aside, self.seed, self.seed, 0, 1)
-        self.dealer = Dealer(self.one, assignment, self.data, has_markers=self.has_markers, grows=True)
+        self.batch_source = BatchSource(self.one, assignment, self.data, has_markers=self.has_markers, grows=True)
 
     def batch(self, client: int = 5) -> Batch | None:
-        return self.dealer.batch(client, None)
+        return self.batch_source.batch(client, None)
 
     def settle(self, batch: Batch, *failed: int) -> None:
         """All were done but those at these places of the batch."""
@@ -80,7 +80,7 @@ class Table:
         record.clear()
         for place, (operation, number) in enumerate(zip(batch.operation, batch.number, strict=True)):
             record.row(operation, number, 0, 0, 0, 0, 0, Status.CONNECTION_LOST if place in failed else Status.OK)
-        self.dealer.settle(batch, record, 0)
+        self.batch_source.settle(batch, record, 0)
 
     def deal(self, count: int = 10**6) -> list[Batch]:
         """So many sessions, one after another; fewer where they run out."""
@@ -153,7 +153,7 @@ def test_what_is_beside_is_never_read_as_the_workloads_own() -> None:
 def test_a_batch_is_never_longer_than_its_record_was_made_for() -> None:
     aside = Aside("log", "log", Sizes.constant(5667), 0.8)
     table = Table(workload(*EMAIL, objects_per_session=13, aside=aside), new=5000, beside=5000)
-    assert max(len(batch) for batch in table.deal(400)) <= table.dealer.batch_max
+    assert max(len(batch) for batch in table.deal(400)) <= table.batch_source.batch_max
 
 
 # ---- what it may write
@@ -279,7 +279,7 @@ def test_where_there_are_no_markers_a_deletion_without_an_expired_object_is_left
     done = operations(batches)
     assert len(batches) == 50  # a step that is left out does not end the workload
     assert done == {"delete": 3, "retrieve": 47}
-    assert table.dealer.steps_left_out in (43, 44, 45)  # decks of one of each
+    assert table.batch_source.steps_left_out in (43, 44, 45)  # decks of one of each
 
 
 def test_a_workload_that_can_only_delete_ends_with_what_has_expired() -> None:
@@ -300,7 +300,7 @@ def test_a_refused_delete_is_tried_only_on_what_stays_locked() -> None:
 def test_what_makes_sense_on_no_object_is_left_out_and_counted(operation: OperationName) -> None:
     table = Table(workload(only(operation), only("retrieve")))
     assert operations(table.deal(20)) == {"retrieve": 20}
-    assert table.dealer.steps_left_out > 0
+    assert table.batch_source.steps_left_out > 0
 
 
 def test_a_copy_is_of_an_object_of_its_size_that_nobody_changes() -> None:
@@ -318,7 +318,7 @@ def test_a_copy_is_of_an_object_of_its_size_that_nobody_changes() -> None:
             assert (batch.version[0] if batch.version else 1) == before.get(batch.source[0], 1)
         table.settle(batch)
         batch = table.batch()
-    assert copies + table.dealer.steps_left_out >= 90
+    assert copies + table.batch_source.steps_left_out >= 90
     assert copies > 50
     assert not set(table.data.numbers) - set(sizes)  # what was copied is not read by its name
 
@@ -358,10 +358,10 @@ def test_workers_that_share_a_data_set_share_out_where_they_read(keys: Keys, par
     for part in range(parts):
         mine = MixAssignment(0, (2 * part, 2 * part + 1), none, none, part, 1, part, parts)
         data = DataSet(members(120), is_changed=False)
-        dealer = Dealer(one, mine, data, has_markers=True, grows=False, is_shared=True)
+        batch_source = BatchSource(one, mine, data, has_markers=True, grows=False, is_shared=True)
         for client in mine.clients:
             for _ in range(120 // (2 * parts)):
-                batch = dealer.batch(client, None)
+                batch = batch_source.batch(client, None)
                 assert batch is not None
                 first += batch.number
     assert sorted(first) == list(range(100, 220))
@@ -378,7 +378,7 @@ def test_the_same_seed_deals_the_same() -> None:
 def test_what_the_workload_says_of_its_objects_goes_with_every_batch() -> None:
     one = workload(only("archive"))
     one = replace(one, retain_for_seconds=2.0, work=replace(mix_of(one), part_bytes=5 << 20))
-    batch = Table(one, new=1).dealer.batch(5, 77)
+    batch = Table(one, new=1).batch_source.batch(5, 77)
     assert batch is not None
     assert (batch.retain_for_seconds, batch.part_bytes, batch.due_ns) == (2.0, 5 << 20, 77)
     assert (batch.version, batch.range, batch.source) == (None, None, None)
