@@ -150,22 +150,22 @@ class ObjectNumbers:
         names = {kept.data for each in self._kept.values() for kept in each} - {""}
         return {name: len(self.members(name).numbers) for name in names}
 
-    def deal(self, sizes: Sizes, count: int, position: int, workload: int) -> tuple[NDArray[np.int64], ...]:
+    def new_objects(self, sizes: Sizes, count: int, position: int, workload: int) -> tuple[NDArray[np.int64], ...]:
         """Return numbers and sizes of ``count`` new objects, in the order of archiving.
 
         A weighted shuffle orders the sizes by their shares; the seed and the phase's position determine it. Objects of
         one size have adjacent numbers.
         """
-        cards = np.array(sizes.deck(), dtype=np.int64)
+        items = np.array(sizes.shuffle_items(), dtype=np.int64)
         generator = np.random.Generator(np.random.PCG64([self._seed, position, workload]))
-        decks = np.tile(cards, (-(-count // len(cards)), 1))
-        dealt = generator.permuted(decks, axis=1).ravel()[:count]
+        rounds = np.tile(items, (-(-count // len(items)), 1))
+        shuffled = generator.permuted(rounds, axis=1).ravel()[:count]
         numbers = np.empty(count, dtype=np.int64)
         for size, _ in sizes.classes:
-            here = np.flatnonzero(dealt == size)
+            here = np.flatnonzero(shuffled == size)
             first, last = self.fresh(len(here))
             numbers[here] = np.arange(first, last)
-        return numbers, dealt
+        return numbers, shuffled
 
     @staticmethod
     def _union(by_size: Mapping[int, _Numbers]) -> NDArray[np.int64]:

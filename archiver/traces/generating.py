@@ -87,7 +87,7 @@ class Stock:
 
     def __init__(self, sizes: Sizes, bytes_max: int) -> None:
         """Raises UsageError if no object fits."""
-        items = np.sort(np.array(sizes.deck(), dtype=np.int64))
+        items = np.sort(np.array(sizes.shuffle_items(), dtype=np.int64))
         places = np.argsort(np.argsort(np.arange(len(items)) * _GOLDEN % 1.0, kind="stable"), kind="stable")
         self._cycle: Numbers = items[places]
         repeats, rest = divmod(bytes_max, int(self._cycle.sum()))

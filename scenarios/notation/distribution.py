@@ -15,7 +15,7 @@ from statistics import NormalDist
 SIZE_CLASSES = 32  # number of classes of a continuous distribution
 
 
-CARDS_MAX = 1000
+SHUFFLE_ITEMS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +67,26 @@ class Sizes:
     def largest(self) -> int:
         return self.classes[-1][0]
 
-    def deck(self) -> list[int]:
+    def shuffle_items(self) -> list[int]:
         """Return the items of the weighted shuffle, unshuffled: sizes in their shares."""
-        return deck(self.classes)
+        return shuffle_items(self.classes)
 
     def bytes_max(self, objects: int) -> int:
         """Upper bound of the bytes of this many objects, drawn by the weighted shuffle."""
-        cards = self.deck()
-        decks, rest = divmod(objects, len(cards))
-        return decks * sum(cards) + sum(sorted(cards)[len(cards) - rest :])
+        items = self.shuffle_items()
+        rounds, rest = divmod(objects, len(items))
+        return rounds * sum(items) + sum(sorted(items)[len(items) - rest :])
 
 
-def deck(shares: Sequence[tuple[int, float]]) -> list[int]:
+def shuffle_items(shares: Sequence[tuple[int, float]]) -> list[int]:
     """Return the shortest list of items with exact shares, or with shares within a thousandth if that list is too
     long.
     """
     total = sum(share for _, share in shares)
-    for cards in range(1, CARDS_MAX):
-        counts = [share / total * cards for _, share in shares]
-        if all(abs(count - round(count)) < 1e-6 * cards and round(count) for count in counts):
+    for length in range(1, SHUFFLE_ITEMS_MAX):
+        counts = [share / total * length for _, share in shares]
+        if all(abs(count - round(count)) < 1e-6 * length and round(count) for count in counts):
             break
     else:
-        counts = [max(1.0, share / total * CARDS_MAX) for _, share in shares]
+        counts = [max(1.0, share / total * SHUFFLE_ITEMS_MAX) for _, share in shares]
     return [kind for (kind, _), count in zip(shares, counts, strict=True) for _ in range(round(count))]

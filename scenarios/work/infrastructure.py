@@ -60,7 +60,7 @@ class Infrastructure(Work):
     minimum_per_hour: float
     seconds: float  # time in which instances begin, one after another
     objects: int  # of one set
-    cards: tuple[int, ...]  # sizes of its objects, in cyclic order
+    size_cycle: tuple[int, ...]  # bytes of its objects; the last is followed by the first
     capacity_bytes: int  # full size of a set
     capacity_scale: float
     upgrade_share: float
@@ -96,11 +96,11 @@ class Infrastructure(Work):
     @property
     def object_sizes(self) -> tuple[int, ...]:
         """Return the object sizes of a set, ascending."""
-        return tuple(sorted(set(self.cards[: self.objects])))
+        return tuple(sorted(set(self.size_cycle[: self.objects])))
 
     def size_of(self, index: int) -> int:
         """Return the size in bytes of an object, by its position in the set."""
-        return self.cards[index % len(self.cards)]
+        return self.size_cycle[index % len(self.size_cycle)]
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -211,8 +211,8 @@ class Infrastructure(Work):
         return len(places), self._first_bytes(places.stop) - self._first_bytes(places.start)
 
     def _first_bytes(self, objects: int) -> int:
-        rounds, rest = divmod(objects, len(self.cards))
-        return rounds * sum(self.cards) + sum(self.cards[:rest])
+        rounds, rest = divmod(objects, len(self.size_cycle))
+        return rounds * sum(self.size_cycle) + sum(self.size_cycle[:rest])
 
     def _times(self, *each: tuple[int, int]) -> tuple[int, int]:
         """Return the sum of all these, multiplied by the maximum number of instances."""
@@ -244,7 +244,7 @@ def infrastructure(table: InfrastructureTable, key: str, capacity_scale: float, 
         raise ScenarioError(f"{key}: instances_max: {table.instances_max} is not from 1 to {INSTANCES_MAX}")
     if table.capacity < 1:
         raise ScenarioError(f"{key}: capacity: at least 1 byte")
-    objects, cards = _set_of(sizes, math.ceil(table.capacity * capacity_scale), _FEWEST[table.kind])
+    objects, size_cycle = _set_of(sizes, math.ceil(table.capacity * capacity_scale), _FEWEST[table.kind])
     if objects > OBJECTS_MAX:
         raise ScenarioError(f"{key}: {objects:,} objects are too many for one set; larger sizes, or a lower capacity")
     asked = float(table.seconds) if table.seconds is not None else seconds
@@ -253,7 +253,7 @@ def infrastructure(table: InfrastructureTable, key: str, capacity_scale: float, 
     if asked <= 0:
         raise ScenarioError(f"{key}: seconds: above 0")
     made = Infrastructure(
-        table.kind, table.minimum_per_hour, asked, objects, cards, int(table.capacity), capacity_scale,
+        table.kind, table.minimum_per_hour, asked, objects, size_cycle, int(table.capacity), capacity_scale,
         table.upgrade_share, table.clients, table.instances_max or 1,
         every_seconds=float(table.every or 0.0), has_own_seconds=table.seconds is not None,
         has_own_instances=table.instances_max is not None,
@@ -265,14 +265,14 @@ def _set_of(sizes: Sizes, size_bytes: int, fewest: int) -> tuple[int, tuple[int,
     """Return the number of objects with this total size, and their sizes in cyclic order. The sizes are shuffled, so
     that any part has some of each.
     """
-    cards = sizes.deck()
-    random.Random(0).shuffle(cards)
-    rounds, rest = divmod(size_bytes, sum(cards))
-    objects = rounds * len(cards)
+    size_cycle = sizes.shuffle_items()
+    random.Random(0).shuffle(size_cycle)
+    rounds, rest = divmod(size_bytes, sum(size_cycle))
+    objects = rounds * len(size_cycle)
     while rest > 0:
-        rest -= cards[objects % len(cards)]
+        rest -= size_cycle[objects % len(size_cycle)]
         objects += 1
-    return max(objects, fewest), tuple(cards)
+    return max(objects, fewest), tuple(size_cycle)
 
 
 def _instances(one: Infrastructure) -> int:

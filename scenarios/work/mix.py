@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from scenarios.notation.distribution import Sizes, deck
+from scenarios.notation.distribution import Sizes, shuffle_items
 from scenarios.work.base import Archived, MeasuredTime, Trait, Work
 
 OperationName = Literal[
@@ -208,9 +208,9 @@ class Mix(Work):
         done = sum(t.share * len(t.steps) for t in self.transactions)
         return done / sum(transaction.share for transaction in self.transactions)
 
-    def transaction_deck(self) -> list[int]:
+    def transaction_items(self) -> list[int]:
         """Return the items of the weighted shuffle, unshuffled: transactions by position, in their shares."""
-        return deck([(index, transaction.share) for index, transaction in enumerate(self.transactions)])
+        return shuffle_items([(index, transaction.share) for index, transaction in enumerate(self.transactions)])
 
     def written_max(self, objects_per_session: int) -> tuple[int, int]:
         """Upper bound of the objects that are written: of the workload's own data set, and of its aside."""
@@ -222,7 +222,7 @@ class Mix(Work):
             transactions = math.ceil(count / per_transaction)
         elif self.arrivals is not None and self.seconds is not None:
             transactions = self.arrivals.sessions_max(self.seconds) * objects_per_session
-            transactions += len(self.transaction_deck()) if len(self.transactions) > 1 else 0
+            transactions += len(self.transaction_items()) if len(self.transactions) > 1 else 0
         elif self.bytes_max is not None and aside is not None:
             transactions = int(self.bytes_max / (per_transaction * self.sizes.mean + beside * aside.sizes.mean))
         elif self.bytes_max is not None:

@@ -54,8 +54,8 @@ class BatchSource:
         self._generator = np.random.Generator(np.random.PCG64(assignment.seed))
         self._transactions = [transaction.steps for transaction in self._mix.transactions]
         self._needs_new = [sum(step in WRITES_CONTENT for step in steps) for steps in self._transactions]
-        self._deck = self._mix.transaction_deck()
-        self._cards: list[int] = []
+        self._items = self._mix.transaction_items()
+        self._shuffled: list[int] = []
         self._credit = 0.0  # of the objects of the aside
         self._choices: dict[int, Choice] = {}
         self._clients = assignment.clients
@@ -69,7 +69,7 @@ class BatchSource:
     def batch(self, client: int, due_ns: int | None) -> Batch | None:
         """Return the next session's batch; None if no object is left to archive, or to read."""
         making = _Making(self._mix)
-        transactions, tries = 0, len(self._deck) + self._workload.objects_per_session
+        transactions, tries = 0, len(self._items) + self._workload.objects_per_session
         while transactions < self._workload.objects_per_session and tries:
             tries -= 1
             steps = self._next_transaction()
@@ -119,12 +119,13 @@ class BatchSource:
 
     def _next_transaction(self) -> tuple[OperationName, ...] | None:
         """Return the steps of the next transaction; None if no number is left for an object that it would archive."""
-        if not self._cards:
+        if not self._shuffled:
             # Shuffling a single item would take 15 us, once a session.
-            self._cards = self._generator.permutation(self._deck).tolist() if len(self._deck) > 1 else [*self._deck]
-        if self._needs_new[self._cards[-1]] > self._new.left:
+            items = self._items
+            self._shuffled = self._generator.permutation(items).tolist() if len(items) > 1 else [*items]
+        if self._needs_new[self._shuffled[-1]] > self._new.left:
             return None
-        return self._transactions[self._cards.pop()]
+        return self._transactions[self._shuffled.pop()]
 
     def _add_transaction(self, steps: tuple[OperationName, ...], client: int, making: _Making) -> bool:
         """Add a transaction to a batch; return False if there is no object to read."""

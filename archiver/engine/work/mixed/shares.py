@@ -81,7 +81,7 @@ def _new(phase: Phase, numbers: ObjectNumbers, workload: Workload, count: int, i
             sizes = mix.aside.sizes
     if not workload.archives:
         count = 0
-    return NewObjects(*numbers.deal(sizes, count, phase.position, index))
+    return NewObjects(*numbers.new_objects(sizes, count, phase.position, index))
 
 
 def _slice(new: NewObjects, since: float, until: float) -> NewObjects:

@@ -1,4 +1,4 @@
-"""What the clients of a mix are dealt: shares that are met exactly, bounds that are kept, and no absence of our own."""
+"""What the clients of a mix are drawn: shares that are met exactly, bounds that are kept, and no absence of our own."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Table:
     def __post_init__(self) -> None:
         numbers = ObjectNumbers(self.seed, FIRST_NEW)
         mix = mix_of(self.one)
-        own = NewObjects(*numbers.deal(mix.sizes, self.new, 1, 0))
-        aside = NewObjects(*numbers.deal(mix.aside.sizes if mix.aside else mix.sizes, self.beside, 1, 1))
+        own = NewObjects(*numbers.new_objects(mix.sizes, self.new, 1, 0))
+        aside = NewObjects(*numbers.new_objects(mix.aside.sizes if mix.aside else mix.sizes, self.beside, 1, 1))
         assignment = MixAssignment(0, tuple(range(5, 5 + self.one.clients)), own, aside, self.seed, self.seed, 0, 1)
         self.batch_source = BatchSource(self.one, assignment, self.data, has_markers=self.has_markers, grows=True)
 
@@ -82,7 +82,7 @@ class Table:
             record.row(operation, number, 0, 0, 0, 0, 0, Status.CONNECTION_LOST if place in failed else Status.OK)
         self.batch_source.settle(batch, record, 0)
 
-    def deal(self, count: int = 10**6) -> list[Batch]:
+    def sessions(self, count: int = 10**6) -> list[Batch]:
         """So many sessions, one after another; fewer where they run out."""
         batches = list[Batch]()
         while len(batches) < count and (batch := self.batch()) is not None:
@@ -100,30 +100,30 @@ def operations(batches: list[Batch]) -> Counter[str]:
 
 @pytest.mark.parametrize("objects_per_session", [1, 7, 20])
 def test_transactions_come_in_their_shares_exactly(objects_per_session: int) -> None:
-    decks = 7  # of 20 cards
+    rounds = 7  # of 20 items
     table = Table(workload(*EMAIL, objects_per_session=objects_per_session), new=1000)
-    batches = table.deal(decks * 20 // objects_per_session)
+    batches = table.sessions(rounds * 20 // objects_per_session)
     assert operations(batches) == {
-        "retrieve": decks * 20, "archive": decks * 8, "delete-marker": decks * 6, "new-version": decks * 1,
+        "retrieve": rounds * 20, "archive": rounds * 8, "delete-marker": rounds * 6, "new-version": rounds * 1,
     }  # fmt: skip
     assert all(sum(op is Operation.RETRIEVE for op in batch.operation) == objects_per_session for batch in batches)
 
 
 def test_transactions_are_shuffled_and_their_steps_stay_together() -> None:
     table = Table(workload(*EMAIL), new=1000)
-    kinds = [tuple(Operation(op).label for op in batch.operation) for batch in table.deal(100)]
+    kinds = [tuple(Operation(op).label for op in batch.operation) for batch in table.sessions(100)]
     assert {kind[0] for kind in kinds} == {"retrieve"}
-    decks = [kinds[at : at + 20] for at in range(0, 100, 20)]
-    assert all(Counter(deck) == Counter(decks[0]) for deck in decks)
-    assert len({tuple(deck) for deck in decks}) == 5
+    rounds = [kinds[at : at + 20] for at in range(0, 100, 20)]
+    assert all(Counter(round_items) == Counter(rounds[0]) for round_items in rounds)
+    assert len({tuple(round_items) for round_items in rounds}) == 5
 
 
 def test_sizes_come_in_their_shares_exactly_and_those_of_one_size_are_neighbours() -> None:
     table = Table(workload(only("archive")), new=400)
-    batches = table.deal()
+    batches = table.sessions()
     assert Counter(batch.size_bytes[0] for batch in batches) == {1000: 100, 2000: 200, 5000: 100}
-    for deck in range(100):
-        assert sorted(batch.size_bytes[0] for batch in batches[4 * deck : 4 * deck + 4]) == [1000, 2000, 2000, 5000]
+    for place in range(0, 400, 4):
+        assert sorted(batch.size_bytes[0] for batch in batches[place : place + 4]) == [1000, 2000, 2000, 5000]
     for size in (1000, 2000, 5000):
         numbers = [batch.number[0] for batch in batches if batch.size_bytes[0] == size]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))  # so that a few ranges stand for all
@@ -134,7 +134,7 @@ def test_sizes_come_in_their_shares_exactly_and_those_of_one_size_are_neighbours
 def test_objects_beside_are_so_many_for_each_operation(per_operation: float, beside: int) -> None:
     aside = Aside("log", "log", Sizes.constant(5667), per_operation)
     table = Table(workload(only("retrieve"), aside=aside), beside=10**4)
-    done = operations(table.deal(2000))
+    done = operations(table.sessions(2000))
     assert done["retrieve"] == 2000
     assert abs(done["archive"] - beside) <= 1
 
@@ -142,7 +142,7 @@ def test_objects_beside_are_so_many_for_each_operation(per_operation: float, bes
 def test_what_is_beside_is_never_read_as_the_workloads_own() -> None:
     aside = Aside("log", "log", Sizes.constant(5667), 1.0)
     table = Table(workload(Transaction(("archive", "retrieve"), 1), aside=aside), new=300, beside=600)
-    batches = table.deal()
+    batches = table.sessions()
     assert operations(batches)["archive"] == 900
     assert 5667 not in table.data.sizes
     read = [n for b in batches for op, n in zip(b.operation, b.number, strict=True) if op is Operation.RETRIEVE]
@@ -153,7 +153,7 @@ def test_what_is_beside_is_never_read_as_the_workloads_own() -> None:
 def test_a_batch_is_never_longer_than_its_record_was_made_for() -> None:
     aside = Aside("log", "log", Sizes.constant(5667), 0.8)
     table = Table(workload(*EMAIL, objects_per_session=13, aside=aside), new=5000, beside=5000)
-    assert max(len(batch) for batch in table.deal(400)) <= table.batch_source.batch_max
+    assert max(len(batch) for batch in table.sessions(400)) <= table.batch_source.batch_max
 
 
 # ---- what it may write
@@ -162,7 +162,7 @@ def test_a_batch_is_never_longer_than_its_record_was_made_for() -> None:
 @pytest.mark.parametrize("new", [0, 1, 9, 100])
 def test_it_ends_when_nothing_is_left_that_may_be_archived(new: int) -> None:
     table = Table(workload(only("archive"), objects_per_session=4), new=new)
-    batches = table.deal()
+    batches = table.sessions()
     assert operations(batches) == ({"archive": new} if new else {})
     assert [len(batch) for batch in batches[:-1]] == [4] * (len(batches) - 1)
     assert table.batch() is None
@@ -183,7 +183,7 @@ def test_no_more_is_written_than_was_promised_whatever_is_replaced(
     table = Table(one, new=new, data=DataSet(members(len(there), sizes=tuple(there)), is_changed=True))
     written = [
         size
-        for batch in table.deal(2000)
+        for batch in table.sessions(2000)
         for operation, size in zip(batch.operation, batch.size_bytes, strict=True)
         if operation is not Operation.RETRIEVE
     ]
@@ -194,7 +194,7 @@ def test_no_more_is_written_than_was_promised_whatever_is_replaced(
 def test_new_versions_of_the_mixs_own_size_use_up_exactly_what_was_promised() -> None:
     data = DataSet(members(50, sizes=(8192,)), is_changed=True)
     table = Table(workload(only("new-version"), only("archive"), sizes=Sizes.constant(8192)), new=60, data=data)
-    assert operations(table.deal()) == {"new-version": 30, "archive": 30}
+    assert operations(table.sessions()) == {"new-version": 30, "archive": 30}
 
 
 # ---- what it may ask for
@@ -265,7 +265,7 @@ def test_within_one_session_nothing_is_read_that_it_changes() -> None:
 
 def test_expired_objects_are_deleted_first_and_then_others_are_hidden() -> None:
     table = Table(workload(only("delete")), data=DataSet(members(20, expired=6), is_changed=True))
-    batches = table.deal(12)
+    batches = table.sessions(12)
     assert operations(batches[:6]) == {"delete": 6}
     assert operations(batches[6:]) == {"delete-marker": 6}
     assert sorted(batch.number[0] for batch in batches[:6]) == list(range(100, 106))
@@ -275,23 +275,23 @@ def test_expired_objects_are_deleted_first_and_then_others_are_hidden() -> None:
 def test_where_there_are_no_markers_a_deletion_without_an_expired_object_is_left_out() -> None:
     data = DataSet(members(20, expired=3), is_changed=True)
     table = Table(workload(only("delete"), only("retrieve")), data=data, has_markers=False)
-    batches = table.deal(50)
+    batches = table.sessions(50)
     done = operations(batches)
     assert len(batches) == 50  # a step that is left out does not end the workload
     assert done == {"delete": 3, "retrieve": 47}
-    assert table.batch_source.steps_left_out in (43, 44, 45)  # decks of one of each
+    assert table.batch_source.steps_left_out in (43, 44, 45)  # rounds of one of each
 
 
 def test_a_workload_that_can_only_delete_ends_with_what_has_expired() -> None:
     table = Table(workload(only("delete")), data=DataSet(members(20, expired=3), is_changed=True), has_markers=False)
-    assert operations(table.deal(50)) == {"delete": 3}
+    assert operations(table.sessions(50)) == {"delete": 3}
     assert table.batch() is None
 
 
 def test_a_refused_delete_is_tried_only_on_what_stays_locked() -> None:
     data = DataSet(members(40, expired=10, locked=10), is_changed=True)
     table = Table(workload(only("refused-delete"), only("retrieve")), data=data)
-    batches = table.deal(400)
+    batches = table.sessions(400)
     tried = {b.number[0] for b in batches if b.operation[0] is Operation.REFUSED_DELETE}
     assert tried == set(range(130, 140))
 
@@ -299,7 +299,7 @@ def test_a_refused_delete_is_tried_only_on_what_stays_locked() -> None:
 @pytest.mark.parametrize("operation", ["hold", "release", "refused-delete", "extend"])
 def test_what_makes_sense_on_no_object_is_left_out_and_counted(operation: OperationName) -> None:
     table = Table(workload(only(operation), only("retrieve")))
-    assert operations(table.deal(20)) == {"retrieve": 20}
+    assert operations(table.sessions(20)) == {"retrieve": 20}
     assert table.batch_source.steps_left_out > 0
 
 
@@ -327,7 +327,7 @@ def test_ranges_lie_within_their_objects_and_cover_them() -> None:
     data = DataSet(members(3, sizes=(1000, 4096, 10_000)), is_changed=False)
     table = Table(workload(only("range-retrieve"), range_bytes=4096), data=data)
     seen: dict[int, set[tuple[int, int]]] = {}
-    for batch in table.deal(400):
+    for batch in table.sessions(400):
         assert batch.range is not None
         seen.setdefault(batch.size_bytes[0], set()).add(batch.range[0])
     assert seen == {1000: {(0, 1000)}, 4096: {(0, 4096)}, 10_000: {(0, 4096), (4096, 4096), (8192, 1808)}}
@@ -367,12 +367,12 @@ def test_workers_that_share_a_data_set_share_out_where_they_read(keys: Keys, par
     assert sorted(first) == list(range(100, 220))
 
 
-def test_the_same_seed_deals_the_same() -> None:
-    dealt = [
-        [(b.operation, b.number, b.version) for b in Table(workload(*EMAIL), new=500, seed=seed).deal(200)]
+def test_the_same_seed_gives_the_same_batches() -> None:
+    drawn = [
+        [(b.operation, b.number, b.version) for b in Table(workload(*EMAIL), new=500, seed=seed).sessions(200)]
         for seed in (1, 1, 2)
     ]
-    assert dealt[0] == dealt[1] != dealt[2]
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_what_the_workload_says_of_its_objects_goes_with_every_batch() -> None:
