@@ -38,7 +38,7 @@ test-browser: $(VENV)/installed ## look at the reports in Chromium
 test-long: $(VENV)/installed ## run the tests that take longer, and the properties with all of their examples
 	ARCHIVER_EXAMPLES=all $(BIN)/python -m pytest -q -m "long or hypothesis"
 
-platforms: $(VENV)/installed ## install MinIO, SeaweedFS and versitygw into the cache folder (minutes, once; needs Go)
+platforms: $(VENV)/installed ## install Ceph RGW, MinIO, SeaweedFS and versitygw into the cache folder (minutes, once; needs Go and apt-get)
 	$(BIN)/archiver platform install
 
 browser: ## install Chromium from the system's packages, where it is missing (once; needs apt-get)
