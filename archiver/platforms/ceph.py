@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from typing import Any
 ACCESS_KEY, SECRET_KEY = "ARCHIVER_CEPH_ACCESS_KEY", "ARCHIVER_CEPH_SECRET_KEY"
 USER = "archiver"
 _STOP_SECONDS_MAX = 6.0  # of each daemon
+_LOOK_SECONDS = 0.1
 _BLOCK_BYTES = 65536
 _CONFIGURATION = "ceph.conf"
 # After a kill a client first knows the previous OSD, and the OSD still knows the previous gateway. With the defaults
@@ -116,9 +118,13 @@ def serve(cluster: CephCluster, access_key: str, secret_key: str) -> None:
 
 
 def _wait_for_any() -> int:
-    """Wait until a started program has ended, and return its process id."""
-    ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-    assert ended is not None
+    """Wait until a started program has ended, and return its process id.
+
+    It looks again and again, because a signal that comes just before a wait without an end would be handled only after
+    it.
+    """
+    while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)) is None:
+        time.sleep(_LOOK_SECONDS)
     return ended.si_pid
 
 
