@@ -240,9 +240,11 @@ def _chosen(requests: Sequence[Request], finding: CheckFinding) -> list[Request]
 
 
 def _needed_values(request: Request) -> list[str]:
-    """Return the version and upload ids that a request names."""
+    """Return the version and upload ids that a request names, in its address, its headers or its body."""
     text = " ".join([request.target, *(value for _, value in request.headers)])
-    return [unquote(value) for value in re.findall(r"(?:versionId|uploadId)=([^& ]+)", text)]
+    in_body = re.findall(rb"<VersionId>([^<]+)</VersionId>", request.body)
+    named = re.findall(r"(?:versionId|uploadId)=([^& ]+)", text)
+    return [unquote(value) for value in named] + [value.decode() for value in in_body]
 
 
 def _shared_bucket(requests: Sequence[Request]) -> str | None:
