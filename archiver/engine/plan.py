@@ -64,8 +64,10 @@ class RunOptions:
 
 
 def new_run_id() -> str:
-    """Return a unique id that sorts by time and is valid in a bucket name."""
-    return time.strftime("%Y%m%dt%H%M%S", time.gmtime()) + "-" + secrets.token_hex(3)
+    """Return a unique id that sorts by time, to a quarter of a millisecond, and is valid in a bucket name."""
+    seconds, fraction_ns = divmod(time.time_ns(), 10**9)
+    fraction = fraction_ns * 4096 // 10**9
+    return f"{time.strftime('%Y%m%dt%H%M%S', time.gmtime(seconds))}-{fraction:03x}{secrets.randbelow(4096):03x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +149,13 @@ def make_plan(
     retention = earlier.retention if earlier is not None else backend.retention_for(options.request.retention)
     if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
-    check_credentials(scenario, backend, platforms)
-    check_offered(scenario, backend.name, capabilities, retention)
     for workload in scenario.workloads:
         if isinstance(workload.work, Infrastructure):
             refused = refusal(workload.work, backend, locks=retention.mode is not RetentionMode.NONE)
             if refused is not None:
                 raise UsageError(f"{scenario.name}: {refused}")
+    check_credentials(scenario, backend, platforms)
+    check_offered(scenario, backend.name, capabilities, retention)
     probes = probed_max(scenario.phases, len(profile.endpoints)) if capabilities.stores_content else (0, 0)
     archived, last_step_max = tuple(archived_by_phase(scenario.phases)), archived_max(scenario.last_step)
     retentions, uses_rule = scenario.retentions(retention), scenario.uses_lock(Lock.BUCKET_DEFAULT)

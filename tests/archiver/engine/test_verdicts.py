@@ -79,7 +79,9 @@ def test_the_verdict_names_what_is_known_to_limit(
     with stand_in_store(**weakness) as (endpoint, pid):
         for _ in range(TRIES):
             result = measure(endpoint, pid, object_bytes, clients, link_speed)
-            is_spoilt = result.limited_by in ("client", "host cpu") or "stolen" in (result.confidence or "")
+            is_spoilt = result.limited_by in ("client", "host cpu") or any(
+                word in (result.confidence or "") for word in ("stolen", "between the samples")
+            )
             if not is_spoilt and (result.limited_by is not None or limit is None):
                 break
         if is_spoilt:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from archiver.worm.catalogue import catalogue
 from results.database import FILE_NAME, RunDatabase, RunRecord
 from tests.results.watched_run import RECORD
 from tests.support.commands import archiver
@@ -81,7 +82,7 @@ def test_a_conformance_run_has_a_report_in_every_format(home: Path, tmp_path: Pa
         made = archiver("report", "latest", "--format", form, "--out", str(tmp_path))
         assert made.returncode == 0, made.stderr
         assert "17a-4(f)(2)(i)(B)" in (tmp_path / name).read_text()
-    assert "a record, in 1 of 170 checks." in (tmp_path / "report.html").read_text()
+    assert f"a record, in 1 of {len(catalogue())} checks." in (tmp_path / "report.html").read_text()
     document = json.loads(archiver("report", "latest", "--format", "json").stdout)
     assert document["checks"][0]["id"] == "DEL-02"
     assert document["violations"] == 0
