@@ -60,8 +60,8 @@ def test_conformance_runs_are_compared_and_not_with_rates(home: Path, tmp_path: 
         runs.append(max((home / "runs").iterdir(), key=lambda path: path.stat().st_mtime).name)
     done = archiver("compare", *runs, "--format", "html", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    refused = f"{runs[0]} refused whatever could lose, alter or unlock a record, in 1 of {len(catalogue())} checks."
-    assert refused in done.stdout
+    sentence = f"{runs[0]} refused whatever could lose, alter or unlock a record, in 1 of {len(catalogue())} checks."
+    assert sentence in done.stdout
     assert "Checks that differ between platforms" in (tmp_path / "comparison.html").read_text()
     assert "Checks that differ between platforms" in done.stdout
     without = archiver("compare", *runs, "--tables", "none")
