@@ -27,17 +27,20 @@ from tests.support.documented import ALL, example
 
 # Examples that need a platform's program run in tests/archiver/cli/platforms/test_platform.py, with a program in its
 # place. A comparison needs two runs, by their names; the tutorial has one. Only a run that broke off can be resumed:
-# tests/archiver/cli/runs/test_resume.py.
+# tests/archiver/cli/runs/test_resume.py. Only a finding can be reproduced: tests/archiver/worm/test_reproductions.py.
 ELSEWHERE = ["archiver serve", "archiver web", "archiver compare", "archiver resume", "archiver capture"]
+ELSEWHERE += ["archiver worm reproduce"]
 ELSEWHERE += [name for name in ALL if name.startswith("archiver platform")]
 # Documents that need no run, or two of another kind: tests/docs/test_json_page.py. Objects of another run, and workers
 # on a cluster, are no part of the tutorial.
 NOT_HERE = {
     "A plan", "Range", "Fits", "Load", "Year", "Trial", "Retrieval", "SizeShare", "Price", "Line", "Basis", "BasisCell",
     "Need", "Sensitivity", "Outcome", "Traces", "Kind", "This machine", "Limit", "ComparedWorkload", "Measured",
-    "ObjectsFrom", "Cluster", "ClusterWorker",
+    "ObjectsFrom", "Cluster", "ClusterWorker", "A scorecard", "Card", "CardConformance", "CardPoint", "CardLockCost",
+    "MissingPart", "CheckFinding",
 }  # fmt: skip
 OF_A_WORKLOAD = {("Judgement", field) for field in ("phase", "scale", "workload")}
+OF_OPTIONS = {("A conformance run", field) for field in ("against", "expected")}  # what archiver worm adds by options
 
 
 def run(line: str) -> subprocess.CompletedProcess[str]:
@@ -111,7 +114,7 @@ def test_the_tutorial_and_then_the_help_examples_run_as_written() -> None:
     met |= compare(printed("report", "latest", "--format", "json"), "A run")
     met |= compare(printed("bundle", "verify", "audit.zip", "--json"), "A bundle")
     everything = {(heading, field) for heading, fields in tables().items() for field in fields}
-    missing = {each for each in everything - met - OF_A_WORKLOAD if each[0] not in NOT_HERE | generated()}
+    missing = {each for each in everything - met - OF_A_WORKLOAD - OF_OPTIONS if each[0] not in NOT_HERE | generated()}
     assert not missing, f"docs/reference/json.md has what no document has: {sorted(missing)}"
 
 
