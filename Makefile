@@ -5,7 +5,7 @@ VENV := .venv
 DEMO_VENV := .venv-demo
 DEMO_HOME := build/demo
 BIN := $(VENV)/bin
-SCORECARD_PLATFORMS ?= embedded minio versitygw
+SCORECARD_PLATFORMS ?= embedded ceph-rgw minio seaweedfs versitygw
 FUZZ_SECONDS ?= 300
 FUZZ_TIMES ?= 50
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -57,7 +57,7 @@ format: $(VENV)/installed ## format the code
 bench: $(VENV)/installed ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour)
 	$(BIN)/python -m benchmarks all --out docs/benchmarks.md
 
-scorecard: $(VENV)/installed ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (a quarter of an hour)
+scorecard: $(VENV)/installed ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (half an hour)
 	$(BIN)/archiver scorecard $(addprefix --platform ,$(SCORECARD_PLATFORMS)) --out docs
 
 docs: $(VENV)/installed ## write the reference pages anew, and build docs/ as a site, build/site/index.html
