@@ -45,7 +45,7 @@ def test_every_source_is_asked_at_once_then_each_second_and_last_at_the_end() ->
     source = Scripted("one", counting)
     sampler = ResourceSampler([source], QUICKLY)
     sampler.start()
-    assert source.asked == 1
+    assert source.asked >= 1  # start() has asked; on a busy machine the second time is past already
     assert source.enough.wait(30)
     sampler.stop()
     asked = source.asked
