@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -34,6 +35,7 @@ from results.text import render_text
 _CELL_TABLES = (CELLS, "lock-cost", "life-cycle", "errors")
 _LONG_TABLES = (*COURSE_TABLES, *REPORT_TABLES)  # of simultaneous workloads, not printed unless asked for
 _WIDTH = 118  # of the summary
+_COMPARED_WIDTH = 120  # of what is said about several platforms
 
 
 def document(database: RunDatabase) -> dict[str, Any]:
@@ -150,6 +152,16 @@ def _on_cluster(settings: dict[str, Any]) -> str:
 def _transactions(settings: dict[str, Any]) -> str:
     limit = settings.get("objects_per_transaction_max")
     return "" if limit is None else f"; up to {limit:,} objects commit together"
+
+
+def print_sentence(sentence: str, *, err: bool = False) -> None:
+    """Print a sentence about several platforms, on as many lines as it needs."""
+    click.echo(textwrap.fill(sentence, _COMPARED_WIDTH, subsequent_indent="  ", break_on_hyphens=False), err=err)
+
+
+def print_compared(table: Table) -> None:
+    """Print a table about several platforms, after an empty line."""
+    click.echo(f"\n{render_text(table, _COMPARED_WIDTH)}", nl=False)
 
 
 def print_run(database: RunDatabase, tables: Sequence[str] = ()) -> None:

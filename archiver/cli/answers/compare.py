@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -11,7 +10,7 @@ from typing import Literal, get_args
 import click
 
 from archiver.cli.completion import run_names
-from archiver.cli.output import chosen
+from archiver.cli.output import chosen, print_compared, print_sentence
 from archiver.cli.parameters import tables_option
 from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
@@ -37,10 +36,8 @@ from results.comparison.tables import (
 from results.contract import json_text
 from results.database import RunDatabase
 from results.opened import opened
-from results.text import render_text
 from results.worm.findings import DISCLAIMER
 
-_WIDTH = 120
 _DOUBTS_MAX = 6  # printed unless all tables are
 _NOT_RATES = ("platforms", "differences", "latencies", "responses", "object-times", "disclosure")  # names of tables
 FileFormat = Literal["markdown", "html"]
@@ -169,10 +166,10 @@ def _show_conformance(
         click.echo(json_text(conformance_document(compared)), nl=False)
     else:
         for sentence in conformance_sentences(compared):
-            _say(sentence)
+            print_sentence(sentence)
         for table in chosen(tables, names or ["all"]):
-            click.echo(f"\n{render_text(table, _WIDTH)}", nl=False)
-        _say(DISCLAIMER)
+            print_compared(table)
+        print_sentence(DISCLAIMER)
     if out is not None:
         from results.comparison.page import write_conformance_documents  # import Jinja only for writing
 
@@ -213,30 +210,26 @@ def show(
     else:
         _print(comparison, form, tables)
     for sentence in gate_sentences(judgements):
-        _say(sentence, err=as_json)
+        print_sentence(sentence, err=as_json)
     if paths:
         click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}", err=as_json)
 
 
 def _print(comparison: Comparison, form: Form, names: Sequence[str]) -> None:
     for side in comparison.sides:
-        _say(f"{side.label}: run{'s' if len(side.runs) > 1 else ''} {', '.join(run.id for run in side.runs)}")
+        print_sentence(f"{side.label}: run{'s' if len(side.runs) > 1 else ''} {', '.join(run.id for run in side.runs)}")
     for sentence in [*answer_sentences(comparison), *overall_sentences(comparison)]:
-        _say(sentence)
+        print_sentence(sentence)
     if "none" in names:
         return
     if any(side.runs[0].row.shared_host for side in comparison.sides):
         click.echo("client and server share this machine: comparison, not capacity")
     doubts = doubt_sentences(comparison)
     for sentence in doubts if "all" in names else doubts[:_DOUBTS_MAX]:
-        _say(f"doubt: {sentence}")
+        print_sentence(f"doubt: {sentence}")
     if len(doubts) > _DOUBTS_MAX and "all" not in names:
         click.echo(f"{len(doubts) - _DOUBTS_MAX} more doubts are in the page: --format html")
     every = comparison_tables(comparison, (form,))
     in_form = [table.name for table in every if not table.name.removeprefix("workload-").startswith(_NOT_RATES)]
     for table in chosen(every, names or in_form):
-        click.echo(f"\n{render_text(table, _WIDTH)}", nl=False)
-
-
-def _say(sentence: str, *, err: bool = False) -> None:
-    click.echo(textwrap.fill(sentence, _WIDTH, subsequent_indent="  ", break_on_hyphens=False), err=err)
+        print_compared(table)

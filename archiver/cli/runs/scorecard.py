@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -12,6 +11,7 @@ import click
 
 from archiver.cli.completion import run_names
 from archiver.cli.locks.worm import check_platform, worm
+from archiver.cli.output import print_compared, print_sentence
 from archiver.cli.runs.dry_run import duration_lines
 from archiver.cli.runs.request import scenario_request
 from archiver.cli.runs.run import measure, requested, run
@@ -28,10 +28,8 @@ from results.scorecard.cards import POINTS, Card, Scorecard, ScoredRun, read_run
 from results.scorecard.document import scorecard_document
 from results.scorecard.tables import main_tables
 from results.scorecard.verdicts import answers, conditions, findings
-from results.text import render_text
 from results.worm.findings import DISCLAIMER
 
-_WIDTH = 120
 PageFormat = Literal["markdown", "html"]
 PAGE_FORMATS: tuple[PageFormat, ...] = get_args(PageFormat)
 _SCENARIO = "scorecard"
@@ -170,13 +168,9 @@ def _show(scorecard: Scorecard, *, as_json: bool) -> None:
         click.echo(json_text(scorecard_document(scorecard)), nl=False)
         return
     for sentence in (*answers(scorecard), *conditions(scorecard)):
-        _say(sentence)
+        print_sentence(sentence)
     for finding in findings(scorecard):
-        _say(f"{finding.about}: {finding.text}")
+        print_sentence(f"{finding.about}: {finding.text}")
     for table in main_tables(scorecard):
-        click.echo(f"\n{render_text(table, _WIDTH)}", nl=False)
-    _say(DISCLAIMER)
-
-
-def _say(sentence: str) -> None:
-    click.echo(textwrap.fill(sentence, _WIDTH, subsequent_indent="  ", break_on_hyphens=False))
+        print_compared(table)
+    print_sentence(DISCLAIMER)
