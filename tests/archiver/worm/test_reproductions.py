@@ -222,13 +222,19 @@ def test_what_a_script_cannot_show_is_refused(platform: Platform) -> None:
     assert "only the first" in refused(record)
 
 
+@pytest.fixture
+def own(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Credentials:
+    """The platform's credentials, which are in AWS's variables, too."""
+    credentials = platform.client.credentials
+    assert credentials is not None
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", credentials.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", credentials.secret_key)
+    return credentials
+
+
 def test_the_command_writes_script_and_text_of_a_run(
-    platform: Platform, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    platform: Platform, own: Credentials, home: Path, tmp_path: Path
 ) -> None:
-    own = platform.client.credentials
-    assert own is not None
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", own.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", own.secret_key)
     with lying_server(platform.client, "") as server:
         tell(server, platform.client, deletes_under_governance, "")
         assert archiver("worm", "--endpoint", server.endpoint, "--check", "DEL-02").returncode == 1
@@ -241,13 +247,10 @@ def test_the_command_writes_script_and_text_of_a_run(
     assert "after its name" in archiver("worm", "--check", "DEL-02", "reproduce", "latest", "DEL-02").stderr
 
 
+@pytest.mark.usefixtures("own")
 def test_a_known_finding_fails_no_run_against_an_earlier_one_or_with_its_entry(
-    platform: Platform, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    platform: Platform, home: Path, tmp_path: Path
 ) -> None:
-    own = platform.client.credentials
-    assert own is not None
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", own.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", own.secret_key)
     expected, earlier = tmp_path / "expected.toml", tmp_path / "earlier.json"
     expected.write_text('[[expected]]\ncheck = "DEL-02"\nreason = "known"\nlink = "https://tracker.example/1"\n')
     with lying_server(platform.client, "") as server:
