@@ -398,6 +398,11 @@ class CheckRecord:
         return self.id if self.round == FIRST_ROUND else f"{self.id} {self.round}"
 
     @property
+    def graded_verdict(self) -> str:
+        """The verdict, with the severity of a failure: platforms may fail a check in different ways."""
+        return f"{self.verdict} {self.severity}" if self.verdict == "FAIL" else self.verdict
+
+    @property
     def is_finding(self) -> bool:
         """Whether the platform did something else than it must."""
         return self.verdict in ("FAIL", "DEVIATION")

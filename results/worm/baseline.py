@@ -36,7 +36,7 @@ class ChangedCheck(NamedTuple):
 
     @property
     def was(self) -> str:
-        return _words(self.before) if self.before is not None else "not in that run"
+        return self.before.graded_verdict if self.before is not None else "not in that run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +115,13 @@ def _rank(check: CheckRecord | None) -> int:
     return 1 if check.verdict == "DEVIATION" else _FAIL_RANKS.get(check.severity, 2)
 
 
-def _words(check: CheckRecord) -> str:
-    return f"{check.verdict} {check.severity}" if check.verdict == "FAIL" else check.verdict
-
-
 def _documents(changes: Sequence[ChangedCheck]) -> list[dict[str, Any]]:
     return [
         {
             "check": each.now.id,
             "round": each.now.round,
             "was": each.was,
-            "is": _words(each.now),
+            "is": each.now.graded_verdict,
             "reason": each.now.reason,
         }
         for each in changes
@@ -139,7 +135,7 @@ def _changes(name: str, title: str) -> TableSpec:
         (
             Column("check", of=lambda each: each.now.name, label=True),
             Column("was", of=lambda each: each.was, label=True),
-            Column("is", of=lambda each: _words(each.now), label=True),
+            Column("is", of=lambda each: each.now.graded_verdict, label=True),
             Column("what was seen", of=lambda each: each.now.reason, words=True),
         ),
     )

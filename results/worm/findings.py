@@ -176,7 +176,7 @@ def matrix_table(platforms: Mapping[str, Sequence[CheckRecord]]) -> Table:
     ]
 
     def of(own: Mapping[str, CheckRecord]) -> Callable[[CheckRecord], str]:
-        return lambda check: _graded(own[check.name]) if check.name in own else "–"
+        return lambda check: own[check.name].graded_verdict if check.name in own else "–"
 
     return TableSpec(
         "matrix",
@@ -188,11 +188,6 @@ def matrix_table(platforms: Mapping[str, Sequence[CheckRecord]]) -> Table:
         ),
         "Under load and after a restart: where a platform came to something else than alone.",
     ).table(every[name] for name in tried)
-
-
-def _graded(check: CheckRecord) -> str:
-    """Return the verdict, with the severity of a failure: platforms may fail a check in different ways."""
-    return f"{check.verdict} {check.severity}" if check.verdict == "FAIL" else check.verdict
 
 
 def failed_checks(checks: Sequence[CheckRecord], absent: str) -> str:
