@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from archiver.values.errors import ResultsError, UsageError
-from results.comparison.likeness import Likeness, likeness
+from results.comparison.likeness import Likeness, likeness, refuse_named_twice
 from results.comparison.ratios import Evidence, Ratio, Verdict, judged_as_a_whole, judged_together, paired
 from results.comparison.whole_phase import whole_phase_units
 from results.database import RunDatabase, StoredRun
@@ -221,9 +221,7 @@ def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Compari
     UsageError for fewer than two runs, or a run named twice. Raises ResultsError if the runs have nothing in common,
     or, naming every reason, if they are too different for a meaningful ratio.
     """
-    twice = [name for name, count in Counter(run.id for run in runs).items() if count > 1]
-    if twice:
-        raise UsageError(f"run {twice[0]} is named twice; name each run once")
+    refuse_named_twice(run.id for run in runs)
     if len(runs) < 2:
         raise UsageError("one run alone compares with nothing; name two runs or more")
     sides = _sides(runs)

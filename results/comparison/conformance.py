@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from archiver.values.errors import ResultsError, UsageError
+from results.comparison.likeness import refuse_named_twice
 from results.database import RunDatabase, StoredRun
 from results.model import CheckRecord, RoundRecord
 from results.summary.key_figures import KeyFinding
@@ -70,9 +71,7 @@ def compare_checks(runs: Sequence[ConformanceRun]) -> ComparedChecks:
 
     Raises UsageError for fewer than two runs, or a run named twice. Raises ResultsError if a run has no checks.
     """
-    twice = [name for name, count in Counter(run.id for run in runs).items() if count > 1]
-    if twice:
-        raise UsageError(f"run {twice[0]} is named twice; name each run once")
+    refuse_named_twice(run.id for run in runs)
     if len(runs) < 2:
         raise UsageError("one run alone compares with nothing; name two runs or more")
     for run in runs:

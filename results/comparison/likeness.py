@@ -9,10 +9,12 @@ the same time must always be the same, because each of their rates also depends 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from archiver.values.errors import UsageError
 from results.database import StoredRun
 
 Action = Literal["refuse everywhere", "refuse", "refuse within a protocol", "mark", "mark on one platform"]
@@ -31,6 +33,13 @@ class Rule:
     action: Action
     why: str
     option: str = ""  # of `archiver run`, which makes two runs alike
+
+
+def refuse_named_twice(runs: Iterable[str]) -> None:
+    """Raise UsageError if a run's id is there twice: a run compared with itself would agree."""
+    twice = [name for name, count in Counter(runs).items() if count > 1]
+    if twice:
+        raise UsageError(f"run {twice[0]} is named twice; name each run once")
 
 
 def _setting(name: str) -> Callable[[StoredRun], Any]:

@@ -6,7 +6,6 @@ run. Runs belong together if they recorded the same platform, version, protocol 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from archiver.values.platform import PlatformProfile
 from archiver.values.sizes import format_size
 from results.comparison.compare import MeasuredRun, Side, is_interleaved, platform_of, side_of
 from results.comparison.conformance import ConformanceRun
-from results.comparison.likeness import likeness
+from results.comparison.likeness import likeness, refuse_named_twice
 from results.database import RunDatabase, StoredRun
 from results.tables.headline import best
 from results.tables.lock_cost import VariantCost, variant_costs
@@ -96,9 +95,7 @@ def read_run(database: RunDatabase) -> ScoredRun:
 
 def scorecard_of(runs: Sequence[ScoredRun]) -> Scorecard:
     """Return the scorecard of these runs. Raises UsageError for a run named twice, or for none."""
-    twice = [name for name, count in Counter(run.id for run in runs).items() if count > 1]
-    if twice:
-        raise UsageError(f"run {twice[0]} is named twice; name each run once")
+    refuse_named_twice(run.id for run in runs)
     if not runs:
         raise UsageError("a scorecard needs a run; name one, or a platform to measure with --platform")
     groups: dict[tuple[str, ...], list[ScoredRun]] = {}
