@@ -57,7 +57,7 @@ format: $(VENV)/installed ## format the code
 bench: $(VENV)/installed ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour)
 	$(BIN)/python -m benchmarks all --out docs/benchmarks.md
 
-scorecard: $(VENV)/installed ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (half an hour)
+scorecard: platforms ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (half an hour)
 	$(BIN)/archiver scorecard $(addprefix --platform ,$(SCORECARD_PLATFORMS)) --out docs
 
 docs: $(VENV)/installed ## write the reference pages anew, and build docs/ as a site, build/site/index.html
