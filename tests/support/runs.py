@@ -78,6 +78,17 @@ def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
         return []
 
 
+def shorten(home: Path, phases: str = "1h") -> None:
+    """Let the phases of the only run that were to take this long take 0.2 s when the run is resumed.
+
+    A run that is to be interrupted has such a phase, so that it is under way however slow the machine is.
+    """
+    (path,) = home.glob("runs/*/run.db")
+    with closing(sqlite3.connect(path)) as db, db:
+        statement = "UPDATE run SET scenario_json = replace(scenario_json, json_quote(?), json_quote(?))"
+        db.execute(statement, (phases, "200ms"))
+
+
 def verdict_of_missed(document: dict[str, Any]) -> str:
     """The verdict on a run that missed a criterion: void if the client was the limit wherever one was missed."""
     missed = {each["position"] for each in document["criteria"] if not each["passed"]}
