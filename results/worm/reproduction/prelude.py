@@ -21,6 +21,8 @@ from botocore.awsrequest import AWSRequest
 OWN = botocore.session.Session()
 ENDPOINT = (os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ["AWS_ENDPOINT_URL"]).rstrip("/")
 REGION = OWN.get_config_variable("region") or "us-east-1"
+LOCATION = f"""<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+<LocationConstraint>{REGION}</LocationConstraint></CreateBucketConfiguration>"""
 
 
 def now() -> datetime:
@@ -49,6 +51,8 @@ def send(
     need: str = "",
 ) -> dict[str, str]:
     """Send a request, signed by a session, and return the answer. Exit with 125 unless its status begins like need."""
+    if method == "PUT" and target.count("/") == 1 and "?" not in target and REGION != "us-east-1":
+        body = body or LOCATION  # where the new bucket is to be
     request = AWSRequest(method, ENDPOINT + target, data=body.encode("latin-1"))
     for name, value in headers:
         request.headers.add_header(name, value)

@@ -157,6 +157,25 @@ def test_a_script_sees_the_finding_only_where_it_is(
         assert status == SEEN, output
 
 
+def test_a_script_makes_its_bucket_in_the_region_of_the_profile(platform: Platform, tmp_path: Path) -> None:
+    text = script_text(platform.reproduction(deletes_under_governance, "DEL-02"), "a finding")
+    own = platform.client.credentials
+    assert own is not None
+    places: list[bytes] = []
+
+    def looks_at_new_buckets(asked: Asked, store: Store) -> Answer:
+        if asked.method == "PUT" and not asked.key and not asked.query:
+            places.append(b"".join(re.findall(b"<LocationConstraint>(.*?)</", asked.body)))
+        return asked.pass_on()
+
+    with lying_server(platform.client, "") as server:
+        tell(server, platform.client, looks_at_new_buckets, "")
+        for region in ("us-east-1", "eu-central-1"):
+            status, output = run(text, tmp_path, server.endpoint, own, AWS_DEFAULT_REGION=region)
+            assert status == NOT_SEEN, output
+    assert places == [b"", b"eu-central-1"]
+
+
 def test_a_finding_of_limited_credentials_takes_the_second_profile(platform: Platform, tmp_path: Path) -> None:
     text = script_text(platform.reproduction(deletes_under_governance, "GOV-02"), "a finding")
     assert "LIMITED_PROFILE names a profile without the right to bypass" in text
