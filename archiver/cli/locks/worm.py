@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -44,7 +43,7 @@ from results.contract import json_text
 from results.database import RunDatabase
 from results.text import render_text
 from results.worm.baseline import read_baselines
-from results.worm.expected import ExpectedFailure, read_expected
+from results.worm.expected import read_expected
 from results.worm.findings import (
     DISCLAIMER,
     catalogue_of,
@@ -100,7 +99,27 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, 
     help="TOML of checks that are expected to fail, each with a reason and a link: they do not fail the run.",
 )
 @click.pass_context
-def worm(context: click.Context, /, **given: Any) -> None:
+def worm(
+    context: click.Context,
+    platforms: Sequence[str],
+    endpoint: str | None,
+    region: str | None,
+    platform_name: str | None,
+    platform_version: str | None,
+    profile: str | None,
+    ca_bundle: str | None,
+    insecure: bool,
+    addressing: str,
+    direct: bool,
+    limited_profile: str | None,
+    compliance: bool,
+    accept_server_clock: bool,
+    ids: Sequence[str],
+    out: Path | None,
+    as_json: bool,
+    against: str | None,
+    expected: Path | None,
+) -> None:
     """Try whatever could lose, alter or unlock a record on a platform, and say what became of it.
 
     The checks make buckets of their own, lock for seconds, and remove all that may be removed. Every answer is judged
@@ -114,19 +133,38 @@ def worm(context: click.Context, /, **given: Any) -> None:
         archiver worm --check DEL-02 --check LH-01
     """
     if context.invoked_subcommand is not None:
-        if any(context.get_parameter_source(name) is not ParameterSource.DEFAULT for name in given):
+        if any(context.get_parameter_source(name) is not ParameterSource.DEFAULT for name in context.params):
             raise UsageError(f"write the options of {context.invoked_subcommand} after its name")
         return
-    ids = _chosen(given["ids"])
-    expected = read_expected(given["expected"], catalogue()) if given["expected"] is not None else {}
-    baselines = read_baselines(find_run(given["against"])) if given["against"] is not None else None
-    if given["platforms"] and given["endpoint"]:
+    chosen = _chosen(ids)
+    excused = read_expected(expected, catalogue()) if expected is not None else {}
+    baselines = read_baselines(find_run(against)) if against is not None else None
+    if platforms and endpoint:
         raise UsageError("--platform starts a platform; --endpoint names one that runs already; choose one of them")
-    outcomes = [check_platform(given, name, ids, list(expected.values())) for name in given["platforms"] or (None,)]
+    s3 = S3Options(
+        endpoints=(endpoint,) if endpoint else (),
+        region=region,
+        profile=profile,
+        ca_bundle=ca_bundle,
+        insecure=insecure,
+        addressing=addressing,
+        direct=direct,
+        platform_name=platform_name,
+        platform_version=platform_version,
+    )
+    options = WormOptions(
+        ids=chosen,
+        compliance=compliance,
+        accepts_server_clock=accept_server_clock,
+        out_dir=out if out is not None else runs_dir(),
+        command_line=["archiver", *sys.argv[1:]],
+        expected=[msgspec.structs.asdict(each) for each in excused.values()],
+    )
+    outcomes = [check_platform(name, options, s3, limited_profile) for name in platforms or (None,)]
     with ExitStack() as stack:
         databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
         judged = [judge(database.run(), database.checks(), len(databases), baselines) for database in databases]
-        if given["as_json"]:
+        if as_json:
             documents = [
                 worm_document(db.run().platform, db.run().id, db.checks(), db.rounds()) | judgement.document
                 for db, judgement in zip(databases, judged, strict=True)
@@ -141,33 +179,13 @@ worm.add_command(reproduce)
 
 
 def check_platform(
-    given: Mapping[str, Any],
-    platform: str | None,
-    ids: Sequence[str],
-    expected: Sequence[ExpectedFailure] = (),
+    platform: str | None, options: WormOptions, s3: S3Options, limited_profile: str | None = None
 ) -> WormOutcome:
-    """Carry out these checks on one platform, with the options of ``archiver worm``."""
-    options = S3Options(
-        endpoints=(given["endpoint"],) if given["endpoint"] else (),
-        region=given["region"],
-        profile=given["profile"],
-        ca_bundle=given["ca_bundle"],
-        insecure=given["insecure"],
-        addressing=given["addressing"],
-        direct=given["direct"],
-        platform_name=given["platform_name"],
-        platform_version=given["platform_version"],
-    )
-    worm_options = WormOptions(
-        ids=ids,
-        compliance=given["compliance"],
-        accepts_server_clock=given["accept_server_clock"],
-        out_dir=given["out"] if given["out"] is not None else runs_dir(),
-        command_line=["archiver", *sys.argv[1:]],
-        expected=[msgspec.structs.asdict(each) for each in expected],
-    )
+    """Carry out the chosen checks on a platform that is started for it; None: on the one that ``s3`` reaches, or on the
+    embedded store.
+    """
     platform_options = PlatformOptions(
-        options,
+        s3,
         TsmOptions(),
         credentials=tuple(_OF_EMBEDDED.values()),
         management_classes=tsm_conduct.CLASSES,
@@ -176,9 +194,9 @@ def check_platform(
     )
     with open_backend("s3", platform, platform_options) as (backend, hosted), closing(Ledger(ledger_path())) as ledger:
         assert isinstance(backend, S3Backend)
-        limited = _limited(hosted, given["limited_profile"])
+        limited = _limited(hosted, limited_profile)
         store = hosted.process if isinstance(hosted, EmbeddedStore) else None
-        return conduct(backend, hosted, worm_options, limited, store, restart_of(hosted), ledger, _told)
+        return conduct(backend, hosted, options, limited, store, restart_of(hosted), ledger, _print_verdict)
 
 
 def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedClients:
@@ -198,7 +216,7 @@ def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedClients:
     return partial(limited_clients, hosted.platform if hosted is not None else "", given=own)
 
 
-def _told(result: CheckResult) -> None:
+def _print_verdict(result: CheckResult) -> None:
     """Print a line for each check as it ends, on a terminal."""
     if sys.stderr.isatty():
         words = "" if result.round is Round.ALONE else f" {result.round}"

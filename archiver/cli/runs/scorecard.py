@@ -10,18 +10,20 @@ from typing import Literal, get_args
 import click
 
 from archiver.cli.completion import run_names
-from archiver.cli.locks.worm import check_platform, worm
+from archiver.cli.locks.worm import check_platform
 from archiver.cli.output import print_compared, print_sentence
 from archiver.cli.runs.dry_run import duration_lines
 from archiver.cli.runs.request import scenario_request
 from archiver.cli.runs.run import measure, requested, run
 from archiver.machine import interruption
-from archiver.machine.home import find_run
+from archiver.machine.home import find_run, runs_dir
 from archiver.platforms.opening import PLATFORMS
 from archiver.values.errors import PlatformError
 from archiver.values.sizes import format_duration
 from archiver.worm.case import COMPLIANCE_SECONDS
 from archiver.worm.catalogue import catalogue
+from archiver.worm.conduct import WormOptions
+from backends.s3 import S3Options
 from results.contract import json_text
 from results.opened import opened
 from results.scorecard.cards import POINTS, Card, Scorecard, ScoredRun, read_run, scorecard_of
@@ -154,12 +156,14 @@ def _measured(platforms: Sequence[str], repeat: int, *, quick: bool, dry_run: bo
 
 def _checked(platform: str) -> list[ScoredRun]:
     """Carry out the conformance checks; without a run if the platform does not let them begin, with a message."""
-    with worm.make_context("worm", [f"--platform={platform}"]) as context:
-        try:
-            outcome = check_platform(context.params, platform, list(catalogue()))
-        except PlatformError as failed:
-            click.echo(f"archiver: no conformance checks of {platform}: {failed}", err=True)
-            return []
+    options = WormOptions(
+        ids=list(catalogue()), compliance=False, out_dir=runs_dir(), command_line=["archiver", *sys.argv[1:]]
+    )
+    try:
+        outcome = check_platform(platform, options, S3Options(endpoints=()))
+    except PlatformError as failed:
+        click.echo(f"archiver: no conformance checks of {platform}: {failed}", err=True)
+        return []
     return [_read(outcome.database)]
 
 
