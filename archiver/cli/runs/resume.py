@@ -71,7 +71,8 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, tables:
         if not quiet:
             _tell(broken, scenario)
         if request.dask is not None:
-            options = replace(options, cluster=stack.enter_context(dask_cluster(request.dask, request, rest)))
+            cluster = stack.enter_context(dask_cluster(request.dask, request, replays=rest.has("replay")))
+            options = replace(options, cluster=cluster)
         plan, warnings = plan_rest(broken, scenario, opened, options)
         if not quiet and rest.archived_max()[0]:
             for line in announcement(plan):

@@ -323,26 +323,26 @@ def shared_params(*without: str) -> list[click.Parameter]:
     return [each for each in run.params if each.name not in _OF_SCENARIOS.union(without)]
 
 
-def run_scenario(given: Mapping[str, Any], asked: ScenarioRequest) -> NoReturn:
+def run_scenario(given: Mapping[str, Any], scenario_request: ScenarioRequest) -> NoReturn:
     """Read a scenario and carry it out as the command line says."""
-    carry_out(*requested(given, asked))
+    carry_out(*requested(given, scenario_request))
 
 
-def requested(given: Mapping[str, Any], asked: ScenarioRequest) -> tuple[RunRequest, Scenario]:
+def requested(given: Mapping[str, Any], scenario_request: ScenarioRequest) -> tuple[RunRequest, Scenario]:
     """Return the request of a command line, and the scenario that it reads."""
-    request = run_request(given, scenario=asked)
+    request = run_request(given, scenario=scenario_request)
     scenario = read_scenario(
-        asked.source,
-        text=asked.text,
-        overrides=asked.overrides,
-        quick=asked.quick,
-        order=asked.order,
-        order_seed=asked.order_seed if asked.order_seed is not None else time.time_ns() % 2**31,
+        scenario_request.source,
+        text=scenario_request.text,
+        overrides=scenario_request.overrides,
+        quick=scenario_request.quick,
+        order=scenario_request.order,
+        order_seed=scenario_request.order_seed if scenario_request.order_seed is not None else time.time_ns() % 2**31,
         repetitions=request.repetitions,
-        allow_large_sessions=asked.allow_large_sessions,
+        allow_large_sessions=scenario_request.allow_large_sessions,
         objects_from=request.objects_from,
-        searches=asked.searches,
-        criteria=asked.criteria,
+        searches=scenario_request.searches,
+        criteria=scenario_request.criteria,
     )
     return request, scenario
 
@@ -382,7 +382,8 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
         raise UsageError("--platform: the same one twice; repetitions are --repeat")
     if request.catalogue_dir and (request.s3.endpoints or request.tsm.server or not {None, "embedded"} & set(chosen)):
         raise UsageError(_NO_CATALOGUE)
-    if scenario.has("replay") and not _given(("session_open",)):
+    replays = scenario.has("replay")
+    if replays and not _given(("session_open",)):
         # The trace defines the requests; the client sends no others.
         request = replace(request, s3=replace(request.s3, session_open="connect"))
     options = replace(run_options(request, ["archiver", *sys.argv[1:]]), objects_from=earlier)
@@ -404,7 +405,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
         if request.catalogue_dir and not any(hosted and hosted.platform == "embedded" for _, hosted in opened):
             raise UsageError(_NO_CATALOGUE)
         if request.dask is not None:
-            options = replace(options, cluster=stack.enter_context(dask_cluster(request.dask, request, scenario)))
+            options = replace(options, cluster=stack.enter_context(dask_cluster(request.dask, request, replays=replays)))
         plans, warnings = make_plans(scenario, opened, options)
         announced = announcement(plans[0], platforms)
         if dry:
@@ -427,7 +428,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
 
 
 @contextmanager
-def dask_cluster(address: str, request: RunRequest, scenario: Scenario) -> Iterator[Cluster]:
+def dask_cluster(address: str, request: RunRequest, *, replays: bool) -> Iterator[Cluster]:
     """Yield the cluster that --dask names.
 
     Raises UsageError if it, or one of its workers, is unsuitable for the run.
@@ -437,7 +438,7 @@ def dask_cluster(address: str, request: RunRequest, scenario: Scenario) -> Itera
     with open_cluster(address, request.workers) as cluster:
         if request.op_log_dir is not None:
             cluster.check_sees(request.op_log_dir, "--op-log")
-        if scenario.has("replay"):
+        if replays:
             cluster.check_sees(archiver_home(), "a replay's traces (ARCHIVER_HOME)")
         yield cluster
 
@@ -460,8 +461,8 @@ def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool, tables
             if outcome.failure:
                 click.echo(f"archiver: {outcome.failure}", err=True)
             if outcome.interrupted:
-                told = interruption.words(outcome.interrupted)
-                click.echo(f"archiver: {told}; what finished is in {outcome.database}", err=True)
+                words = interruption.words(outcome.interrupted)
+                click.echo(f"archiver: {words}; what finished is in {outcome.database}", err=True)
             broke_off = len(outcomes) == 1 and (outcome.failure or outcome.interrupted)
             if broke_off and carried_out_whole(database.run().scenario_json) is None:
                 click.echo(f"go on after the last finished phase: archiver resume {_name(outcome)}", err=True)
