@@ -248,7 +248,7 @@ class VersionedBackend(Protocol):
 class HasSecondPlace(Protocol):
     """A backend that can copy a run's objects to a second place on the same platform."""
 
-    def beside(self) -> Backend:
+    def second_place(self) -> Backend:
         """Return a backend for that place, after ``locate``. Locate and prepare it like any other.
 
         COPY in its data plane takes its sources from the first place.

@@ -73,7 +73,7 @@ class NullBackend:
     def retention_for(self, wish: RetentionWish) -> Retention:
         return wish.resolved(RetentionMode.GOVERNANCE)
 
-    def beside(self) -> NullBackend:
+    def second_place(self) -> NullBackend:
         return self
 
     def locate(self, plan: RunPlan) -> Location:

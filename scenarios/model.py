@@ -98,9 +98,9 @@ class Workload:
         return self.work.archived_max(self.clients, self.objects_per_session)
 
     @property
-    def archived_here_max(self) -> Archived:
+    def archived_own_max(self) -> Archived:
         """Upper bound of its archived objects and bytes in the run's own place."""
-        everywhere, (objects, size_bytes) = self.archived_max, self.work.archived_there_max
+        everywhere, (objects, size_bytes) = self.archived_max, self.work.archived_second_max
         return Archived(everywhere.objects - objects, everywhere.bytes - size_bytes)
 
 
@@ -301,24 +301,24 @@ class Scenario:
         return archived_max(self.phases)
 
 
-def archived_max(phases: Sequence[Phase], there: Mapping[str, int] | None = None) -> Archived:
+def archived_max(phases: Sequence[Phase], existing: Mapping[str, int] | None = None) -> Archived:
     """Upper bound of what these phases archive together; see ``archived_by_phase``."""
-    return _together(archived_by_phase(phases, there))
+    return _together(archived_by_phase(phases, existing))
 
 
-def archived_by_phase(phases: Sequence[Phase], there: Mapping[str, int] | None = None) -> Iterator[Archived]:
+def archived_by_phase(phases: Sequence[Phase], existing: Mapping[str, int] | None = None) -> Iterator[Archived]:
     """Yield the upper bound of what each phase archives. ``there``: number of existing objects of each data set.
 
     Once a phase has filled a data set, its objects exist for all later phases, unless one deletes some of them.
     """
-    filled = dict(there or {})
+    filled = dict(existing or {})
     for phase in phases:
         archived = []
         for workload in phase.workloads:
             data, clients, per_session = workload.data, workload.clients, workload.objects_per_session
             known = filled.pop(data, None)
             archived.append(workload.work.archived_given(known, clients, per_session))
-            left = workload.work.left_there(known, clients, per_session)
+            left = workload.work.left_existing(known, clients, per_session)
             if data and left is not None:
                 filled[data] = left
         yield _together(archived)

@@ -189,7 +189,7 @@ def _can_be_answered(phase: Phase, shares: Sequence[WorkerShare]) -> bool:
 def _sizes(shares: Sequence[WorkerShare]) -> list[tuple[int, int]]:
     """Return every object that may be requested, as (first number, bytes from that number on)."""
     known = [(data.numbers, data.sizes) for share in shares for data in share.data.values()]
-    known += [new for share in shares for mix in share.mixes for new in (mix.new, mix.beside)]
+    known += [new for share in shares for mix in share.mixes for new in (mix.new, mix.aside)]
     numbers = np.concatenate([each for each, _ in known])
     order = np.argsort(numbers)
     numbers, sizes = numbers[order], np.concatenate([each for _, each in known])[order]

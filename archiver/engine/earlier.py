@@ -86,10 +86,10 @@ def find_earlier(ledger: Ledger, run: str, scenario: Scenario, changes: Sequence
     have = {kept.object_bytes for _, kept in found}
     want = {workload.object_bytes for workload in scenario.workloads}
     if not want <= have:
-        there = ", ".join(map(format_size, sorted(have)))
+        sizes = ", ".join(map(format_size, sorted(have)))
         raise UsageError(
             f"--objects-from {run}: it archived nothing of {', '.join(map(format_size, sorted(want - have)))}; "
-            + (f"there are objects of {there}: --set object_sizes={there.replace(' ', '')}" if have else "it has none")
+            + (f"there are objects of {sizes}: --set object_sizes={sizes.replace(' ', '')}" if have else "it has none")
         )
     used = [(row, kept) for row, kept in found if kept.object_bytes in want]
     place = next((row for row, _ in used if row.retention_mode != RetentionMode.NONE.value), used[0][0])

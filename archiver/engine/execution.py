@@ -72,9 +72,9 @@ def planned(phases: Sequence[Phase], runs: Sequence[Run]) -> Generator[Phase, No
 
 def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> Generator[Phase, None, None]:
     """Yield the phases of a search, step by step, from the verdicts on the previous steps."""
-    (run,), asked = runs, scenario.search
-    assert asked is not None
-    search = Search(asked.name, asked.first, asked.last, asked.repeat, asked.step)
+    (run,), of_scenario = runs, scenario.search
+    assert of_scenario is not None
+    search = Search(of_scenario.name, of_scenario.first, of_scenario.last, of_scenario.repeat, of_scenario.step)
     position = 1
     rates = OfferedRates()
     try:
@@ -82,7 +82,7 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
             phases = traces.read(phases_at(scenario, scale, position))
             too_much = _too_much(run, phases, rates)
             if too_much is not None:
-                search.stopped(f"{asked.name} {scale} was not tried: {too_much}")
+                search.stopped(f"{of_scenario.name} {scale} was not tried: {too_much}")
                 break
             judged, measured = len(run.outcome.criteria), len(run.outcome.results)
             yield from phases
@@ -91,12 +91,12 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
             results = run.outcome.results[measured:]
             if any(result.incomplete for result in results):
                 reason = next(result.incomplete for result in results if result.incomplete)
-                search.stopped(f"{asked.name} {scale} is incomplete: {phases[-1].label}: {reason}")
+                search.stopped(f"{of_scenario.name} {scale} is incomplete: {phases[-1].label}: {reason}")
                 break
             positions = tuple(phase.position for phase in phases)
             found = phases_verdict(results, run.outcome.criteria[judged:])
             if found == "void":
-                search.voided(scale, _void_step(f"{asked.name} {scale}", results), positions)
+                search.voided(scale, _void_step(f"{of_scenario.name} {scale}", results), positions)
                 break
             search.judged(scale, found == "pass", positions)
             position += len(phases)
@@ -191,14 +191,14 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
 
 def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace | None:
     """Make the place that migrations copy to; return None if nothing is migrated."""
-    if not any(workload.work.archived_there_max[0] for workload in plan.scenario.workloads):
+    if not any(workload.work.archived_second_max[0] for workload in plan.scenario.workloads):
         return None
     assert isinstance(plan.backend, HasSecondPlace)  # the plan refuses other backends
-    backend = plan.backend.beside()
+    backend = plan.backend.second_place()
     takes_unlocked = RunPlan(plan.run_id, plan.retention, archives_unlocked=True)
     location = backend.locate(takes_unlocked)
     # Its objects have the content of other objects, which an audit by numbers could not know.
-    there = replace(
+    second = replace(
         place,
         phase="prepare second place",
         bucket=location.bucket,
@@ -206,10 +206,10 @@ def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace |
         prefix=location.prefix,
         content_seed=None,
     )
-    ledger.close_placement(ledger.open_placement(there), 0, 0)
+    ledger.close_placement(ledger.open_placement(second), 0, 0)
     backend.prepare()
     backend.check_place(takes_unlocked)
-    return SecondPlace(there, backend)
+    return SecondPlace(second, backend)
 
 
 def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, observer: Observer) -> Run:

@@ -175,7 +175,7 @@ class Run:
             self._set_rule(self.retention(first) if first.lock is Lock.BUCKET_DEFAULT else None)
         dates = self._dates(phase)
         promises = self._promise(phase) if backend.capabilities.stores_content else []
-        there = self._promise_there(phase)
+        in_second_place = self._promise_of_second_place(phase)
         server_now = backend.server_now
         self.database.begin_phase(phase.position, server_now)
         watch = Watch(self.plan.scenario.criteria, phase)
@@ -200,8 +200,8 @@ class Run:
         )
         if outcome.incomplete is None:  # otherwise the rows stay open, and cleanup lists the prefix
             self._keep_promises(promises, outcome)
-        if there is not None and outcome.incomplete is None:
-            self._keep_promise_there(there, outcome)
+        if in_second_place is not None and outcome.incomplete is None:
+            self._keep_promise_of_second_place(in_second_place, outcome)
         outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
         return outcome
 
@@ -248,7 +248,7 @@ class Run:
         promises = []
         first_number = self.numbers.next
         for retention, workloads in by_retention.items():
-            bounds: list[tuple[int, int]] = [phase.workloads[index].archived_here_max for index in workloads]
+            bounds: list[tuple[int, int]] = [phase.workloads[index].archived_own_max for index in workloads]
             bounds += [self._probed_max(each) for each in probes_of(phase) if each.workload in workloads]
             placement = replace(
                 self.place,
@@ -270,9 +270,9 @@ class Run:
         objects = TRIES_MAX * self.prober.endpoints if self.prober is not None else 0
         return objects, objects * probe.object_bytes
 
-    def _promise_there(self, phase: Phase) -> int | None:
+    def _promise_of_second_place(self, phase: Phase) -> int | None:
         """Record the same for the copies of a migration in the second place; return None if there are none."""
-        bounds = [each.work.archived_there_max for each in phase.workloads]
+        bounds = [each.work.archived_second_max for each in phase.workloads]
         objects, size_bytes = sum(objects for objects, _ in bounds), sum(size_bytes for _, size_bytes in bounds)
         if self.second is None or not objects:
             return None
@@ -291,12 +291,16 @@ class Run:
             )
         )
 
-    def _keep_promise_there(self, row: int, outcome: PhaseOutcome) -> None:
+    def _keep_promise_of_second_place(self, row: int, outcome: PhaseOutcome) -> None:
         """Record the actual copies of a migration. Copies without an answer count among the run's own objects."""
-        there = outcome.infrastructures
+        copied = outcome.infrastructures
         latest = self.dates_between(self.plan.retention, outcome.times.started_at, outcome.times.seconds)[1]
         self.ledger.close_placement(
-            row, sum(each.copied_there for each in there), sum(each.copied_there_bytes for each in there), [], latest
+            row,
+            sum(each.copied_second for each in copied),
+            sum(each.copied_second_bytes for each in copied),
+            [],
+            latest,
         )
 
     def _keep_promises(self, promises: Sequence[_Promise], outcome: PhaseOutcome) -> None:
@@ -306,14 +310,14 @@ class Run:
         unknown = outcome.unknown_objects()
         for promise in promises:
             phase = outcome.phase
-            mine = [each for each in outcome.archived if each.workload in promise.workloads]
+            archived = [each for each in outcome.archived if each.workload in promise.workloads]
             copies, copied_bytes = outcome.copied(promise.workloads)
             largest = max(size for index in promise.workloads for size in phase.workloads[index].sizes)
             self.ledger.close_placement(
                 promise.row,
-                sum(each.objects for each in mine) + copies + unknown,
-                sum(each.object_bytes * each.objects for each in mine) + copied_bytes + unknown * largest,
-                [NumberRange(each.object_bytes, each.first, each.last) for each in mine],
+                sum(each.objects for each in archived) + copies + unknown,
+                sum(each.object_bytes * each.objects for each in archived) + copied_bytes + unknown * largest,
+                [NumberRange(each.object_bytes, each.first, each.last) for each in archived],
                 self._latest_made(phase.workloads[min(promise.workloads)], outcome),
             )
 
@@ -438,13 +442,13 @@ class Run:
 
     def _close_with_probes(self, promise: _Promise, done: Sequence[Tried]) -> None:
         """Close the ledger's row of a phase that archived only probes."""
-        mine = [tried for tried in done if tried.probe.workload in promise.workloads]
-        archived = [each for tried in mine for each in tried.archived]
+        of_promise = [tried for tried in done if tried.probe.workload in promise.workloads]
+        archived = [each for tried in of_promise for each in tried.archived]
         self.ledger.close_placement(
             promise.row,
-            sum(each.objects for each in archived) + sum(tried.unlisted for tried in mine),
+            sum(each.objects for each in archived) + sum(tried.unlisted for tried in of_promise),
             sum(each.object_bytes * each.objects for each in archived)
-            + sum(tried.unlisted * tried.probe.object_bytes for tried in mine),
+            + sum(tried.unlisted * tried.probe.object_bytes for tried in of_promise),
             [NumberRange(each.object_bytes, each.first, each.last) for each in archived],
         )
 

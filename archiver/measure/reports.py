@@ -79,9 +79,9 @@ class Tally:
         self.missed_deadlines += other.missed_deadlines
         _merge(self.histograms, other.histograms)
         for name, part in other.parts.items():
-            mine = self.parts.setdefault(name, PartTally(part.operation))
-            mine.missed_deadlines += part.missed_deadlines
-            _merge(mine.histograms, part.histograms)
+            total = self.parts.setdefault(name, PartTally(part.operation))
+            total.missed_deadlines += part.missed_deadlines
+            _merge(total.histograms, part.histograms)
 
 
 def _merge(histograms: dict[str, Histogram], others: Mapping[str, Histogram]) -> None:
@@ -206,8 +206,8 @@ class InfrastructureReport:
     instance_seconds: tuple[float, ...]  # of the completed ones
     findings: tuple[str, ...]
     kept: int  # objects that a migration did not move because they are locked
-    copied_there: int  # objects in the second place
-    copied_there_bytes: int
+    copied_second: int  # objects in the second place
+    copied_second_bytes: int
     gave_up: str | None = None
 
 

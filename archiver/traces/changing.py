@@ -52,13 +52,13 @@ class TraceSelection:
 
     def words(self) -> str:
         """Describe the selection in words."""
-        said = [
+        changes = [
             f"from {self.from_seconds:g} s" if self.from_seconds is not None else "",
             f"to {self.to_seconds:g} s" if self.to_seconds is not None else "",
             f"{len(self.clients):,} clients" if self.clients is not None else "",
             ", ".join(sorted(self.operations)) if self.operations is not None else "",
         ]
-        return "; ".join(each for each in said if each) or "all of it"
+        return "; ".join(each for each in changes if each) or "all of it"
 
 
 def cut(out: Path, path: Path, part: TraceSelection, *, overwrite: bool = False) -> TraceInfo:

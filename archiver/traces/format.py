@@ -360,22 +360,22 @@ def _opened(path: Path) -> pq.ParquetFile:
 
 
 def _info_of(path: Path, file: pq.ParquetFile) -> TraceInfo:
-    said = {
+    keys = {
         key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
         for key, value in (file.metadata.metadata or {}).items()
     }
-    if "archiver_op_log_version" in said:
+    if "archiver_op_log_version" in keys:
         raise UsageError(
-            f"{path}: is an operation log of version {said['archiver_op_log_version']}, which is no trace"
+            f"{path}: is an operation log of version {keys['archiver_op_log_version']}, which is no trace"
             f" yet; this Archiver reads and writes version {VERSION}: run it again with --op-log"
         )
-    if _PREFIX + "version" not in said:
+    if _PREFIX + "version" not in keys:
         raise UsageError(f"{path}: is a Parquet file, but no trace; `archiver trace import` makes one of a log")
-    if said[_PREFIX + "version"] != str(VERSION):
-        raise UsageError(f"{path}: is a trace of version {said[_PREFIX + 'version']}; this Archiver reads {VERSION}")
+    if keys[_PREFIX + "version"] != str(VERSION):
+        raise UsageError(f"{path}: is a trace of version {keys[_PREFIX + 'version']}; this Archiver reads {VERSION}")
     _check_schema(path, file.schema_arrow)
     try:
-        document = json.loads(said[_PREFIX + "info"])
+        document = json.loads(keys[_PREFIX + "info"])
         return TraceInfo(
             began_at_ns=int(document["began_at_ns"]),
             origins=tuple(Origin(str(each["kind"]), str(each["name"])) for each in document["origins"]),

@@ -63,8 +63,8 @@ def _refuse_what_would_be_ignored(options: WatchOptions, watched: WatchedPlatfor
     pages = [word for word in options.sources if word.startswith("prometheus:")]
     if options.metric_names is not None and not pages:
         raise UsageError(f"--metric-names {options.metric_names}: there is no --watch prometheus:URL to use it for")
-    asked = bool(pages) or _asks_minio(options, watched) or watched.is_one_of_several
-    if options.metrics_token is not None and not asked:
+    is_requested = bool(pages) or _asks_minio(options, watched) or watched.is_one_of_several
+    if options.metrics_token is not None and not is_requested:
         raise UsageError(
             "--metrics-token-file: this run reads metrics neither of a MinIO nor of a --watch prometheus:URL"
         )

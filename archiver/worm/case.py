@@ -219,16 +219,16 @@ class Case:
 
     def _with_lock(self, version: Version, state: VersionState) -> VersionState:
         """Read the lock with its own requests: some platforms do not show it in HEAD of older versions."""
-        asked = []
+        answers = []
         for what in ("retention", "legal-hold"):
             query = ((what, None), ("versionId", version.id))
             try:
                 answer = self.client.send("GET", version.bucket, version.key, query=query, unsure=True)
             except NotOffered:
                 return state
-            asked.append(answer if answer.ok else Answer(answer.status, {}, b""))
-        mode, until = asked[0].text_of("Mode") or None, instant_of(asked[0].text_of("RetainUntilDate"))
-        hold = asked[1].text_of("Status") or None
+            answers.append(answer if answer.ok else Answer(answer.status, {}, b""))
+        mode, until = answers[0].text_of("Mode") or None, instant_of(answers[0].text_of("RetainUntilDate"))
+        hold = answers[1].text_of("Status") or None
         if mode is None and hold != "ON":
             return state
         self.deviate("HEAD of a version shows no lock, though GetObjectRetention or GetObjectLegalHold does")

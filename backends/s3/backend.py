@@ -215,7 +215,7 @@ class S3Backend:
         self._location = Location(self._endpoints[0], self._region, bucket, created, f"{plan.run_id}{second}/")
         return self._location
 
-    def beside(self) -> S3Backend:
+    def second_place(self) -> S3Backend:
         """Return a backend for a second place of the run on the same platform."""
         second = copy.copy(self)
         second._source, second._location = self._located(), None
@@ -281,8 +281,8 @@ class S3Backend:
         words = problem.words if problem is not None else None
         if found.on_hold and not retention.legal_hold:
             words = words or "it is under a legal hold that nobody requested"
-        asked = f"with mode {retention.mode.value}" if retention.locks else "without a lock"
-        whole = f"{location.bucket}/{key} was archived {asked}, but {words}" if words is not None else None
+        wanted = f"with mode {retention.mode.value}" if retention.locks else "without a lock"
+        whole = f"{location.bucket}/{key} was archived {wanted}, but {words}" if words is not None else None
         held = found.on_hold or found.event_hold_days is not None
         return LockReading(found.mode, found.until, held, whole)
 

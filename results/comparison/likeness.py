@@ -70,25 +70,25 @@ def _stopping(row: StoredRun) -> str:
 
 def _workloads(row: StoredRun) -> dict[str, Any]:
     """Return the settings of simultaneous workloads, key by key: ``tiles.e-mail.clients``."""
-    asked: dict[str, Any] = {}
+    requested: dict[str, Any] = {}
     for phase in json.loads(row.scenario_json).get("phase", []):
-        asked |= {
+        requested |= {
             f"{phase['name']}.{key}": value for key, value in phase.items() if key not in (*_LEFT_OUT, "workload")
         }
         for workload in phase.get("workload", []):
             name = f"{phase['name']}.{workload['name']}"
-            asked |= {f"{name}.{key}": value for key, value in workload.items() if key not in _LEFT_OUT}
-    return asked
+            requested |= {f"{name}.{key}": value for key, value in workload.items() if key not in _LEFT_OUT}
+    return requested
 
 
 def _criteria(row: StoredRun) -> str:
     """Return ``errors == 0, object_ms.mean <= 20 of e-mail (retrieve)``"""
-    told = []
+    words = []
     for criterion in json.loads(row.scenario_json).get("criterion", []):
         workload = f" of {criterion['workload']}" if "workload" in criterion else ""
         operation = f" ({criterion['operation']})" if "operation" in criterion else ""
-        told.append(f"{criterion['that']}{workload}{operation}")
-    return ", ".join(told) or "none"
+        words.append(f"{criterion['that']}{workload}{operation}")
+    return ", ".join(words) or "none"
 
 
 RULES = (
@@ -190,12 +190,12 @@ def _differ_within(name: str, labels: tuple[str, str], values: tuple[dict[str, A
     """Return the name with the first differences."""
     one, other = values
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-    told = [
+    words = [
         f"{key}, {labels[0]}: {_words(one.get(key))}; {labels[1]}: {_words(other.get(key))}"
         for key in keys[:_DIFFERENCES_TOLD]
     ]
     more = f"; and {len(keys) - _DIFFERENCES_TOLD} more" if len(keys) > _DIFFERENCES_TOLD else ""
-    return f"{name} differs ({'; '.join(told)}{more})"
+    return f"{name} differs ({'; '.join(words)}{more})"
 
 
 def _words(value: Any) -> str:

@@ -199,28 +199,28 @@ def _whole_phase(comparison: Comparison, index: int) -> str:
 
     Example: ``; all workloads together at 4 tiles: steady MB/s 0.99 times (95% 0.98-1.01, no difference shown), ...``
     """
-    there = [
+    measured = [
         (f"{line.key.operation} {line.measure.words}", line.key.scale, ratio)
         for line in whole_phase_lines(comparison)
         if (ratio := line.ratio(index)) is not None and ratio.ratio is not None
     ]
-    if not there:
+    if not measured:
         return ""
-    words = {ratio.words for _, _, ratio in there}
-    told = [
+    words = {ratio.words for _, _, ratio in measured}
+    words_of_rates = [
         f"{what} {rounded(ratio.ratio or 0.0)} times{_in_brackets(ratio, '' if len(words) == 1 else ratio.words)}"
-        for what, _, ratio in there
+        for what, _, ratio in measured
     ]
     once = f": {words.pop()}" if len(words) == 1 else ""
-    scale = there[0][1]
+    scale = measured[0][1]
     at = f" at {scale:g} {comparison.scale_name}" if scale is not None else ""
-    return f"; all workloads together{at}: {', '.join(told)}{once}"
+    return f"; all workloads together{at}: {', '.join(words_of_rates)}{once}"
 
 
 def _in_brackets(ratio: Ratio, words: str) -> str:
     reach = "" if ratio.low is None or ratio.high is None else f"95% {rounded(ratio.low)}-{rounded(ratio.high)}"
-    told = ", ".join(filter(None, (reach, words)))
-    return f" ({told})" if told else ""
+    words_of_rates = ", ".join(filter(None, (reach, words)))
+    return f" ({words_of_rates})" if words_of_rates else ""
 
 
 def _forced(overall: Overall) -> str:

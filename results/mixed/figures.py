@@ -31,7 +31,7 @@ MAILBOXES = "figure-13-mailboxes"
 EMAIL_RESPONSE = "figure-14-email-response"
 LATENESS_LIMIT_MS = 2.0  # above this scheduling delay, the client itself would be visible in response times
 SPIKE_BAND = "#f3d9b1"
-_SPIKES_TOLD = 8  # spikes listed in a caption
+_SPIKES_MAX = 8  # spikes listed in a caption
 _LEGEND_LEFT = 0.805
 _LEGEND_WIDTH = 18  # characters
 _MARGIN = 0.35  # of a tile, to the left and right of the first and last
@@ -389,8 +389,8 @@ def _mark(panels: Sequence[Axes], spike: Spike, place: int) -> None:
 def _spikes_told(found: Sequence[Spike]) -> list[str]:
     if not found:
         return ["no spike: nothing stands out of the steady rate"]
-    told = [f"spike {place}: {spike.cause.replace(';', ',')}" for place, spike in enumerate(found[:_SPIKES_TOLD], 1)]
-    return [*told, *([f"{len(found) - _SPIKES_TOLD} more spikes in the table"] if len(found) > _SPIKES_TOLD else [])]
+    lines = [f"spike {place}: {spike.cause.replace(';', ',')}" for place, spike in enumerate(found[:_SPIKES_MAX], 1)]
+    return [*lines, *([f"{len(found) - _SPIKES_MAX} more spikes in the table"] if len(found) > _SPIKES_MAX else [])]
 
 
 def _colour(place: int) -> str:

@@ -27,7 +27,7 @@ SPIKE_BINS_MIN = 2
 CAUSE_SECONDS = 2.0  # a change up to this long before a spike's first second may have caused it
 BESIDE_SECONDS = 10.0  # time before and after a spike, for comparison
 _SCATTER = 1.4826
-_LABELS_TOLD = 2  # labels shown of changes at one moment
+_LABELS_MAX = 2  # labels shown of changes at one moment
 
 MEGABYTES = "MB/s"
 OBJECTS = "objects/s"
@@ -71,7 +71,7 @@ class RateChange:
     copies: int
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         where = f" in {self.copies} tiles" if self.copies > 1 else ""
         return f"{self.label} {'began' if self.begins else 'ended'}{where}"
 
@@ -387,10 +387,10 @@ def _cause(course: Course, begins: float, carrier: str) -> tuple[str, float]:
         return f"{carrier} began {begins - gently:.0f} s before", gently
     if not chosen:
         return f"no change of the programme; most of the rise is {carrier}'s", begins
-    told = ", ".join(change.told for change in chosen[:_LABELS_TOLD])
-    more = f" and {len(chosen) - _LABELS_TOLD} more" if len(chosen) > _LABELS_TOLD else ""
+    labels = ", ".join(change.words for change in chosen[:_LABELS_MAX])
+    more = f" and {len(chosen) - _LABELS_MAX} more" if len(chosen) > _LABELS_MAX else ""
     origin = min(gently, *(change.at for change in chosen))
-    return (told if own else f"{told}{more}; most of the rise is {carrier}'s"), origin
+    return (labels if own else f"{labels}{more}; most of the rise is {carrier}'s"), origin
 
 
 def _relieved(course: Course, origin: float, carrier: str) -> list[RateChange]:
@@ -411,7 +411,7 @@ def _relieved(course: Course, origin: float, carrier: str) -> list[RateChange]:
 def _told(change: RateChange, begins: float, bin_seconds: float) -> str:
     """Return an end at the moment of a spike, or before it."""
     before = begins - change.at
-    return f"{change.told} {f'{before:.0f} s before' if before > bin_seconds else 'at that moment'}"
+    return f"{change.words} {f'{before:.0f} s before' if before > bin_seconds else 'at that moment'}"
 
 
 def _beside(course: Course, application: str, times: tuple[Sequence[int], Sequence[int], Sequence[int]]) -> Neighbour:

@@ -116,11 +116,11 @@ def search_table(outcome: SearchOutcome) -> Table:
             Column("every criterion", of=lambda row: _trial(row[1]), words=True),
             Column("phases", of=lambda row: ", ".join(map(str, row[1].positions)), words=True),
         ),
-        caption=search_told(outcome),
+        caption=search_sentence(outcome),
     ).table(enumerate(outcome.steps, 1))
 
 
-def search_told(outcome: SearchOutcome) -> str:
+def search_sentence(outcome: SearchOutcome) -> str:
     """Return the result of a search, in sentences."""
     found = f"no number of {outcome.name} held"
     if outcome.largest is not None:

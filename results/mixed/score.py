@@ -115,7 +115,7 @@ def score_table(
         for scale in scales
     ]
     best = best_score(scores)
-    told = f"{str(best)[0].upper()}{str(best)[1:]}." if best else ""
+    best_words = f"{str(best)[0].upper()}{str(best)[1:]}." if best else ""
 
     def shown(row: _Scored) -> Cell:
         scale, whole, tile = row
@@ -143,7 +143,7 @@ def score_table(
             *map(ratio, APPLICATIONS),
             Column("score", of=shown),
         ),
-        caption=f"{told} The rule: a ratio is a tile's throughput over the reference tile's (e-mail: database"
+        caption=f"{best_words} The rule: a ratio is a tile's throughput over the reference tile's (e-mail: database"
         " operations/s without the log; database: most small operations/s, most large MB/s; web: operations/s; scan:"
         f" MB/s); a tile scores the geometric mean of its ratios, {_weights_told(shares, weights)}; tiles add up; only"
         f" while every criterion of every trial holds. The reference tile scores 1. Reference: {reference.described}.",

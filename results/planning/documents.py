@@ -65,8 +65,8 @@ def plan_document(found: PlanAnswer, *, what_if: bool = False) -> dict[str, Any]
 def plan_text(found: PlanAnswer, *, what_if: bool = False, width: int) -> str:
     """Return the extrapolations, the tables, the warnings, and what is not answered, for a terminal."""
     tables = [render_text(table, width) for table in plan_tables(found, what_if=what_if)]
-    told = [_wrapped(warning, width) for warning in found.plan.warnings]
-    return "\n".join([*told, *tables, *(_wrapped(sentence, width) for sentence in _sentences(found))]) + "\n"
+    warnings = [_wrapped(warning, width) for warning in found.plan.warnings]
+    return "\n".join([*warnings, *tables, *(_wrapped(sentence, width) for sentence in _sentences(found))]) + "\n"
 
 
 def plan_markdown(found: PlanAnswer, *, what_if: bool = False) -> str:

@@ -67,8 +67,8 @@ def findings(scorecard: Scorecard) -> list[KeyFinding]:
         if card.conformance is not None:
             checks = card.conformance.checks
             sentence, worst = checks_sentence(card.label, checks, card.conformance.catalogue), worst_words(checks)
-            told = f"{sentence} Worst: {worst}" if worst else sentence
-            found.append(KeyFinding(_lock_state(card)[0], card.label, told))
+            words = f"{sentence} Worst: {worst}" if worst else sentence
+            found.append(KeyFinding(_lock_state(card)[0], card.label, words))
     return found
 
 
@@ -93,12 +93,12 @@ def kill_words(card: Card) -> str:
         return ""
     again = [check for check in killed if check.id != _RESTART_CHECK]
     failed = sum(check.verdict == "FAIL" for check in again)
-    told = [
+    words = [
         f"{check.name}: {check.verdict}{f': {check.reason}' if check.reason else ''}"
         for check in killed
         if check.id == _RESTART_CHECK
     ]
-    return "; ".join([*told, f"{len(again)} checks were tried again, {failed} failed"])
+    return "; ".join([*words, f"{len(again)} checks were tried again, {failed} failed"])
 
 
 def missing_parts(scorecard: Scorecard) -> list[MissingPart]:

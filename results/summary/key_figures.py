@@ -14,7 +14,7 @@ from typing import Any, Literal
 from archiver.values.sizes import format_size
 from results.database import RunDatabase, StoredRun
 from results.doubts import doubts
-from results.mixed.scale_up import search_told
+from results.mixed.scale_up import search_sentence
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.reference.published import NAME, dr550
 from results.replay.verdicts import capacity_mark, capacity_sentence, marked, void_words
@@ -103,12 +103,12 @@ def peaks(results: Sequence[Result]) -> dict[str, Peak]:
     cells = all_cells(results).values()
     found = {}
     for operation in ("archive", "retrieve"):
-        mine = [cell for cell in cells if cell.first.operation == operation and cell.objects_per_second > 0]
-        if mine:
+        of_operation = [cell for cell in cells if cell.first.operation == operation and cell.objects_per_second > 0]
+        if of_operation:
             found[operation] = Peak(
                 operation,
-                best(mine, lambda cell: cell.objects_per_second),
-                best(mine, lambda cell: cell.megabytes_per_second),
+                best(of_operation, lambda cell: cell.objects_per_second),
+                best(of_operation, lambda cell: cell.megabytes_per_second),
             )
     return found
 
@@ -141,8 +141,10 @@ def findings(
     if checks:
         found.append(_of_checks(checks))
     if search is not None:
-        told = " ".join(filter(None, (search_told(search), _short_of(search, results), capacity_sentence(results))))
-        found.append(KeyFinding("good" if search.largest is not None else "bad", "Search", told))
+        sentence = " ".join(
+            filter(None, (search_sentence(search), _short_of(search, results), capacity_sentence(results)))
+        )
+        found.append(KeyFinding("good" if search.largest is not None else "bad", "Search", sentence))
     elif criteria:
         found.append(_of_criteria(criteria, run.verdict == "void"))
     if results:
@@ -183,11 +185,11 @@ def limit_sentences(results: Sequence[Result]) -> tuple[str, ...]:
     measured = [result for result in results if not result.is_load]
     found = []
     for operation in ("archive", "retrieve", *LIFE_CYCLE):
-        mine = [result for result in measured if result.operation == operation]
-        counts = Counter(result.limited_by for result in mine if result.limited_by)
-        if not mine or (operation in LIFE_CYCLE and not counts):
+        of_operation = [result for result in measured if result.operation == operation]
+        counts = Counter(result.limited_by for result in of_operation if result.limited_by)
+        if not of_operation or (operation in LIFE_CYCLE and not counts):
             continue
-        named = [f"{name} in {count} of {len(mine)} measurements" for name, count in counts.most_common()]
+        named = [f"{name} in {count} of {len(of_operation)} measurements" for name, count in counts.most_common()]
         text = "; ".join(named) or "nothing that was watched was near saturation"
         found.append(f"{operation.capitalize()}: what limits: {text}.")
     return tuple(found)

@@ -67,8 +67,8 @@ def check_replay(table: ReplayingTable, key: str) -> None:
             if each.capacity is None:
                 raise ScenarioError(f"{own}: a model needs a capacity, of what lies there")
             application_model(each.model, f"{own}: model")
-    for beside in table.infrastructure:
-        infrastructure(beside, f"{key}: infrastructure {beside.kind!r}", 1.0, 1.0)
+    for kind in table.infrastructure:
+        infrastructure(kind, f"{key}: infrastructure {kind.kind!r}", 1.0, 1.0)
 
 
 def expand_replay(
@@ -80,18 +80,22 @@ def expand_replay(
     seconds = float(table.seconds or NOT_READ_YET_SECONDS)
     operations = [infrastructure(each, each.kind, table.capacity_scale, seconds) for each in table.infrastructure]
     preparing = [_trace(table, *each, prepares=True) for each in sets]
-    preparing += [_beside(each.preparing(part), f"{each.kind}: {part}") for each in operations for part in each.parts]
+    preparing += [
+        _infrastructure_workload(each.preparing(part), f"{each.kind}: {part}")
+        for each in operations
+        for part in each.parts
+    ]
     clients = max(1, PREPARING_CLIENTS // len(preparing))
     preparing = [replace(each, clients=clients) for each in preparing]
-    beside = [_beside(each, each.kind) for each in operations]
-    there = f"{table.name} preparation"
+    operations_on_sets = [_infrastructure_workload(each, each.kind) for each in operations]
+    preparation = f"{table.name} preparation"
     return [
         Phase(
-            there, position, repetition, tuple(preparing), scale=scale, scale_name=scale_name,
+            preparation, position, repetition, tuple(preparing), scale=scale, scale_name=scale_name,
             is_load=True, keeps_cache=True,
         ),
         Phase(
-            table.name, position + 1, repetition, (*traces, *beside), scale=scale, scale_name=scale_name
+            table.name, position + 1, repetition, (*traces, *operations_on_sets), scale=scale, scale_name=scale_name
         ),
     ]  # fmt: skip
 
@@ -125,5 +129,5 @@ def with_facts(phase: Phase, workloads: tuple[Workload, ...]) -> Phase:
     )
 
 
-def _beside(what: Infrastructure, name: str) -> Workload:
+def _infrastructure_workload(what: Infrastructure, name: str) -> Workload:
     return Workload(name, what, what.clients, lock=what.lock, application=what.kind)

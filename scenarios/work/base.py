@@ -154,19 +154,19 @@ class Work:
         raise NotImplementedError
 
     @property
-    def archived_there_max(self) -> tuple[int, int]:
+    def archived_second_max(self) -> tuple[int, int]:
         """Upper bound of (objects, bytes) that it copies to a second place."""
         return 0, 0
 
-    def archived_given(self, there: int | None, clients: int, objects_per_session: int) -> Archived:
+    def archived_given(self, existing: int | None, clients: int, objects_per_session: int) -> Archived:
         """Return ``archived_max`` if its data set has ``there`` objects already; None: the data set does not exist
         yet.
         """
         return self.archived_max(clients, objects_per_session)
 
-    def left_there(self, there: int | None, clients: int, objects_per_session: int) -> int | None:
+    def left_existing(self, existing: int | None, clients: int, objects_per_session: int) -> int | None:
         """Return the number of objects in its data set afterwards; None if it is not known."""
-        return there
+        return existing
 
     @property
     def beside_data_set(self) -> str:

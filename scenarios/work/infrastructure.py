@@ -123,7 +123,7 @@ class Infrastructure(Work):
         return math.ceil(self.upgrade_share * self.objects) if self.kind == "clone and deploy" else 0
 
     @property
-    def archived_here_max(self) -> tuple[int, int]:
+    def archived_own_max(self) -> tuple[int, int]:
         """Upper bound of (objects, bytes) that it archives in the run's own place: clones and their upgrades, or the
         unlocked objects of a migration.
         """
@@ -134,7 +134,7 @@ class Infrastructure(Work):
         return self._times(self._of(self.places("unlocked")))
 
     @property
-    def archived_there_max(self) -> tuple[int, int]:
+    def archived_second_max(self) -> tuple[int, int]:
         """Upper bound of (objects, bytes) that it copies to a second place."""
         if self.prepares or self.kind == "clone and deploy":
             return 0, 0
@@ -143,8 +143,8 @@ class Infrastructure(Work):
     @property
     def archived_anywhere_max(self) -> Archived:
         """Upper bound of its archived objects and bytes in both places."""
-        here, there = self.archived_here_max, self.archived_there_max
-        return Archived(here[0] + there[0], here[1] + there[1])
+        own, second = self.archived_own_max, self.archived_second_max
+        return Archived(own[0] + second[0], own[1] + second[1])
 
     @property
     def operation_label(self) -> str:
@@ -178,7 +178,7 @@ class Infrastructure(Work):
         return self.archived_anywhere_max
 
     @property
-    def numbers_here(self) -> int:
+    def own_numbers(self) -> int:
         """Upper bound of new object numbers in the run's own place."""
         if self.prepares:
             return len(self.places(self.prepares))
@@ -186,9 +186,9 @@ class Infrastructure(Work):
         return self.instances_max * of_one
 
     @property
-    def numbers_there(self) -> int:
+    def second_numbers(self) -> int:
         """Upper bound of new object numbers in a second place."""
-        return self.archived_there_max[0]
+        return self.archived_second_max[0]
 
     @property
     def set_bytes(self) -> int:
@@ -247,13 +247,13 @@ def infrastructure(table: InfrastructureTable, key: str, capacity_scale: float, 
     objects, size_cycle = _set_of(sizes, math.ceil(table.capacity * capacity_scale), _FEWEST[table.kind])
     if objects > OBJECTS_MAX:
         raise ScenarioError(f"{key}: {objects:,} objects are too many for one set; larger sizes, or a lower capacity")
-    asked = float(table.seconds) if table.seconds is not None else seconds
+    seconds_max = float(table.seconds) if table.seconds is not None else seconds
     if table.every is not None and table.every <= 0:
         raise ScenarioError(f"{key}: every: above 0s; leave it out where instances are to follow each other")
-    if asked <= 0:
+    if seconds_max <= 0:
         raise ScenarioError(f"{key}: seconds: above 0")
     made = Infrastructure(
-        table.kind, table.minimum_per_hour, asked, objects, size_cycle, int(table.capacity), capacity_scale,
+        table.kind, table.minimum_per_hour, seconds_max, objects, size_cycle, int(table.capacity), capacity_scale,
         table.upgrade_share, table.clients, table.instances_max or 1,
         every_seconds=float(table.every or 0.0), has_own_seconds=table.seconds is not None,
         has_own_instances=table.instances_max is not None,
@@ -281,6 +281,6 @@ def _instances(one: Infrastructure) -> int:
     """
     if one.every_seconds:
         return min(INSTANCES_MAX, math.ceil(one.seconds / one.every_seconds))
-    asked = math.ceil(2 * one.minimum_per_hour * one.seconds / 3600)
+    seconds_max = math.ceil(2 * one.minimum_per_hour * one.seconds / 3600)
     of_one = replace(one, instances_max=1).archived_anywhere_max.bytes
-    return max(asked, min(INSTANCES_MAX, SMALL_BYTES // of_one), 1)
+    return max(seconds_max, min(INSTANCES_MAX, SMALL_BYTES // of_one), 1)

@@ -131,8 +131,8 @@ class Mix(Work):
 
     @property
     def object_sizes(self) -> tuple[int, ...]:
-        beside = self.aside.sizes.classes if self.aside is not None else ()
-        return tuple(sorted({size for size, _ in (*self.sizes.classes, *beside)}))
+        aside = self.aside.sizes.classes if self.aside is not None else ()
+        return tuple(sorted({size for size, _ in (*self.sizes.classes, *aside)}))
 
     def data_set(self, workload: str) -> str:
         return self.data
@@ -216,7 +216,7 @@ class Mix(Work):
         """Upper bound of the objects that are written: of the workload's own data set, and of its aside."""
         per_transaction = self.written_per_transaction()
         aside = self.aside
-        beside = self.operations_per_transaction() * aside.per_operation if aside is not None else 0.0
+        aside_operations = self.operations_per_transaction() * aside.per_operation if aside is not None else 0.0
         count = self.objects if self.objects is not None else self.fill
         if count is not None:
             transactions = math.ceil(count / per_transaction)
@@ -224,29 +224,31 @@ class Mix(Work):
             transactions = self.arrivals.sessions_max(self.seconds) * objects_per_session
             transactions += len(self.transaction_items()) if len(self.transactions) > 1 else 0
         elif self.bytes_max is not None and aside is not None:
-            transactions = int(self.bytes_max / (per_transaction * self.sizes.mean + beside * aside.sizes.mean))
+            transactions = int(
+                self.bytes_max / (per_transaction * self.sizes.mean + aside_operations * aside.sizes.mean)
+            )
         elif self.bytes_max is not None:
             transactions = int(self.bytes_max / (per_transaction * self.sizes.mean))
         else:
             return 0, 0  # nothing is written
         own = count if count is not None else math.ceil(transactions * per_transaction)
-        return own, math.ceil(transactions * beside)
+        return own, math.ceil(transactions * aside_operations)
 
     def archived_max(self, clients: int, objects_per_session: int) -> Archived:
         if not self.archives:
             return Archived(0, 0)
         return Archived(sum(self.written_max(objects_per_session)), self.written_bytes_max(objects_per_session))
 
-    def archived_given(self, there: int | None, clients: int, objects_per_session: int) -> Archived:
+    def archived_given(self, existing: int | None, clients: int, objects_per_session: int) -> Archived:
         if self.fill is None:
             return self.archived_max(clients, objects_per_session)
-        missing = max(0, self.fill - (there or 0))
+        missing = max(0, self.fill - (existing or 0))
         return Archived(missing, self.sizes.bytes_max(missing))
 
-    def left_there(self, there: int | None, clients: int, objects_per_session: int) -> int | None:
+    def left_existing(self, existing: int | None, clients: int, objects_per_session: int) -> int | None:
         if self.fill is not None:
-            return max(self.fill, there or 0)
-        return None if self.does & {"delete", "delete-marker"} else there
+            return max(self.fill, existing or 0)
+        return None if self.does & {"delete", "delete-marker"} else existing
 
     def sessions_within(self, seconds: float, clients: int, objects_per_session: int) -> float:
         due = self.arrivals
@@ -259,5 +261,5 @@ class Mix(Work):
 
     def written_bytes_max(self, objects_per_session: int) -> int:
         """Upper bound of the written bytes."""
-        own, beside = self.written_max(objects_per_session)
-        return self.sizes.bytes_max(own) + (self.aside.sizes.bytes_max(beside) if self.aside is not None else 0)
+        own, aside = self.written_max(objects_per_session)
+        return self.sizes.bytes_max(own) + (self.aside.sizes.bytes_max(aside) if self.aside is not None else 0)

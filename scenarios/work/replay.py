@@ -144,10 +144,10 @@ class Replay(Work):
         """Return whether prepared objects serve every replay of the trace."""
         return self.prepares and not self.known.changes_prepared
 
-    def archived_given(self, there: int | None, clients: int, objects_per_session: int) -> Archived:
-        if self._is_kept and there is not None:  # from an earlier step of a search
+    def archived_given(self, existing: int | None, clients: int, objects_per_session: int) -> Archived:
+        if self._is_kept and existing is not None:  # from an earlier step of a search
             return Archived(0, 0)
         return self.archived_max(clients, objects_per_session)
 
-    def left_there(self, there: int | None, clients: int, objects_per_session: int) -> int | None:
-        return self.archived_given(there, clients, objects_per_session).objects if self._is_kept else there
+    def left_existing(self, existing: int | None, clients: int, objects_per_session: int) -> int | None:
+        return self.archived_given(existing, clients, objects_per_session).objects if self._is_kept else existing

@@ -49,15 +49,15 @@ def test_bounds_are_what_instances_really_make(
         assert [*parts[0], *parts[1], *parts[2]] == list(range(what.objects))
         assert max(map(len, parts)) - min(map(len, parts)) <= 2
         unlocked = [sizes[place] for place in parts[2]]
-        assert what.archived_here_max == (instances * len(unlocked), instances * sum(unlocked))
-        assert what.archived_there_max == (instances * what.objects, instances * sum(sizes))
-        assert (what.numbers_here, what.numbers_there) == (instances * len(unlocked), instances * what.objects)
+        assert what.archived_own_max == (instances * len(unlocked), instances * sum(unlocked))
+        assert what.archived_second_max == (instances * what.objects, instances * sum(sizes))
+        assert (what.own_numbers, what.second_numbers) == (instances * len(unlocked), instances * what.objects)
     else:
         assert list(parts[1]) == list(range(what.objects))
         assert 1 <= what.upgrades <= what.objects
         upgrades = sizes[: what.upgrades]
         assert what.archived_anywhere_max == (instances * len(sizes + upgrades), instances * sum(sizes + upgrades))
-        assert (what.numbers_here, what.numbers_there) == (instances * what.objects, 0)
+        assert (what.own_numbers, what.second_numbers) == (instances * what.objects, 0)
 
 
 def test_operations_and_locks_follow_from_the_kind() -> None:

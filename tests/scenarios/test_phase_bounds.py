@@ -47,7 +47,7 @@ class Platform:
                 grows = phase.reads(workload.data)
                 batch_source = BatchSource(workload, mine, data[workload.data], has_markers=True, grows=grows)
                 for batch in self._batches(workload, batch_source, mine.clients, _sessions(workload, mine)):
-                    kept += self._write(workload, batch, set(mine.beside.numbers.tolist()))
+                    kept += self._write(workload, batch, set(mine.aside.numbers.tolist()))
         for each in kept:
             self.numbers.keep(each)
 

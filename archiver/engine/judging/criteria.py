@@ -131,8 +131,8 @@ class Watch:
         self._watched: dict[int, list[_Watched]] = {}  # by workload
         for criterion in criteria:
             for index, workload in enumerate(phase.workloads):
-                asked = criterion.abort and criterion.speaks_of(phase, workload)
-                if asked and _is_reported(criterion, phase, workload):
+                may_abort = criterion.abort and criterion.speaks_of(phase, workload)
+                if may_abort and _is_reported(criterion, phase, workload):
                     self._watched.setdefault(index, []).append(_Watched(criterion, phase, workload))
 
     def take(self, report: IntervalReport) -> None:

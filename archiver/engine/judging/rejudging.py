@@ -184,9 +184,9 @@ def _search_that_does_not_follow(search: SearchOutcome, recorded: Recorded) -> I
         results = [result for result in recorded.results if result.position in step.positions]
         criteria = [criterion for criterion in recorded.criteria if criterion.position in step.positions]
         found = phases_verdict(results, criteria)
-        said = "void" if step.void else "pass" if step.passed else "fail"
+        verdict = "void" if step.void else "pass" if step.passed else "fail"
         # Earlier versions recorded a step whose client was the limit as failed.
-        if said != found and (said, found) != ("fail", "void"):
+        if verdict != found and (verdict, found) != ("fail", "void"):
             yield f"the search's trial of {search.name} {step.scale} is not what its criteria say"
     failed_at = min((step.scale for step in search.steps if not step.passed and not step.void), default=None)
     passed = [step.scale for step in search.steps if step.passed and (failed_at is None or step.scale < failed_at)]
@@ -202,17 +202,17 @@ def _merged(row: HistogramRow) -> Histogram:
     return histogram
 
 
-def _difference(name: str, said: Latency | None, found: Latency | None) -> Iterator[str]:
-    if said is None or found is None:
-        if said != found:
+def _difference(name: str, recorded: Latency | None, found: Latency | None) -> Iterator[str]:
+    if recorded is None or found is None:
+        if recorded != found:
             yield f"{name} has no histogram" if found is None else f"{name} is missing, and has a histogram"
         return
-    different = [field.name for field in fields(Latency) if getattr(said, field.name) != getattr(found, field.name)]
+    different = [field.name for field in fields(Latency) if getattr(recorded, field.name) != getattr(found, field.name)]
     if different:
         first = different[0]
         yield (
-            f"{name} is not what its histogram gives: {', '.join(different)} ({first} {getattr(said, first):g}, and "
-            f"not {getattr(found, first):g})"
+            f"{name} is not what its histogram gives: {', '.join(different)} ({first} {getattr(recorded, first):g}, "
+            f"and not {getattr(found, first):g})"
         )
 
 

@@ -41,13 +41,15 @@ def share_sessions(
     for index, workload in enumerate(phase.workloads):
         share = workload.objects_max // workload.clients
         if workload.operation == "archive":
-            mine: list[tuple[int, int] | NDArray[np.int64]] = [numbers.fresh(share) for _ in range(workload.clients)]
+            numbers_of: list[tuple[int, int] | NDArray[np.int64]] = [
+                numbers.fresh(share) for _ in range(workload.clients)
+            ]
         else:
             wanted = share * workload.clients
             pool = numbers.sample(workload.object_bytes, wanted, phase.position, workload.operation, times[index])
             each = len(pool) // workload.clients
-            mine = [pool[i * each : (i + 1) * each] for i in range(workload.clients)]
-        clients += [ClientAssignment(len(clients) + i, index, part) for i, part in enumerate(mine)]
+            numbers_of = [pool[i * each : (i + 1) * each] for i in range(workload.clients)]
+        clients += [ClientAssignment(len(clients) + i, index, part) for i, part in enumerate(numbers_of)]
     workers = min(workers_max, len(clients))
     return [WorkerShare(clients=tuple(clients[worker::workers])) for worker in range(workers)]
 

@@ -51,8 +51,8 @@ class MixAssignment:
 
     workload: int
     clients: tuple[int, ...]  # numbers of its clients in this worker
-    new: NewObjects
-    beside: NewObjects  # new objects of its aside
+    new: NewObjects  # of its own data set
+    aside: NewObjects  # of its aside
     seed: int  # of all random draws in this worker
     arrivals_seed: int  # of the schedule, which all workers share
     part: int  # this worker's part of the schedule
@@ -120,8 +120,8 @@ class InfrastructureAssignment:
     clients: int
     prepared: Mapping[Part, int]  # number of the first object of each part, prepared or to be prepared
     preparing: tuple[int, int] = (0, 0)  # of a preparation: objects that this worker archives: first, last + 1
-    here: int = 0  # first of its ``numbers_here`` new objects in the run's own place
-    there: int = 0  # first of its ``numbers_there`` new objects in the second place
+    own_first: int = 0  # first of its ``own_numbers`` new objects in the run's own place
+    second_first: int = 0  # first of its ``second_numbers`` new objects in the second place
     second_setting: Any = field(default=None, repr=False)  # of the backend of the second place; may contain secrets
     earliest: float | None = None  # epoch seconds; earliest retain-until date of a copy; None: no date
 

@@ -61,14 +61,14 @@ def put_with_retention(case: Case) -> None:
         for name in ("HEAD", "GET")
     }
     shown["GetObjectRetention"] = case.retention_of(version)
-    asked = f"{lock.mode} until {iso(lock.until)}"
+    requested = f"{lock.mode} until {iso(lock.until)}"
     for name, found in shown.items():
         if found is not None and (found.mode != lock.mode or not same_instant(found.until, lock.until)):
-            raise Failed(f"stored with {asked}; {name} shows {found.mode} until {iso(found.until)}")
-    _deviate_if_silent(case, f"stored with {asked}", shown)
+            raise Failed(f"stored with {requested}; {name} shows {found.mode} until {iso(found.until)}")
+    _deviate_if_silent(case, f"stored with {requested}", shown)
     inexact = [f"{name} {iso(found.until)}" for name, found in shown.items() if found and found.until != lock.until]
     if inexact:
-        case.notes.append(f"asked for {asked}, shown as " + ", ".join(inexact))
+        case.notes.append(f"asked for {requested}, shown as " + ", ".join(inexact))
 
 
 @check("ING-02")
@@ -77,11 +77,11 @@ def put_with_hold(case: Case) -> None:
     case.must_allow(answer, "PUT with a legal hold")
     version = _found(case, version)
     query = (("versionId", version.id),)
-    asked = case.client.send("GET", version.bucket, version.key, query=(("legal-hold", None), *query))
+    answer = case.client.send("GET", version.bucket, version.key, query=(("legal-hold", None), *query))
     shown = {
         "HEAD": case.client.send("HEAD", version.bucket, version.key, query=query).headers.get(HOLD),
         "GET": case.client.send("GET", version.bucket, version.key, query=query).headers.get(HOLD),
-        "GetObjectLegalHold": asked.text_of("Status") or None if asked.ok else None,
+        "GetObjectLegalHold": answer.text_of("Status") or None if answer.ok else None,
     }
     for name, hold in shown.items():
         if hold not in ("ON", None):
@@ -615,8 +615,8 @@ def _must_show(
         raise Failed(f"{what}: version {version.id} is not there")
     if state.body != version.body:
         raise Failed(f"{what}: version {version.id} has other bytes than were stored")
-    asked = [f"{lock.mode} until {iso(lock.until)}"] if lock else []
-    asked += [f"hold {hold}"] if hold else []
+    requested = [f"{lock.mode} until {iso(lock.until)}"] if lock else []
+    requested += [f"hold {hold}"] if hold else []
     is_locked = lock is None or (state.mode == lock.mode and same_instant(state.until, lock.until))
     if not is_locked or (hold is not None and state.hold != hold):
-        raise Failed(f"{what}: {', '.join(asked)} was asked for, and the version has {words_of(state)}", "S2")
+        raise Failed(f"{what}: {', '.join(requested)} was asked for, and the version has {words_of(state)}", "S2")

@@ -193,8 +193,8 @@ def _write_as_replica(case: Case, write: _Write, vendor: str) -> None:
 
 
 def _delete(case: Case, over: Version, query: Query = (), headers: Headers = ()) -> tuple[Answer, Version]:
-    asked = {**dict(_its_id(over)), **dict(query)}
-    return case.client.send("DELETE", over.bucket, over.key, query=list(asked.items()), headers=headers), over
+    parameters = {**dict(_its_id(over)), **dict(query)}
+    return case.client.send("DELETE", over.bucket, over.key, query=list(parameters.items()), headers=headers), over
 
 
 @check("OVR-06")

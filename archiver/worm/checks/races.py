@@ -494,8 +494,8 @@ def _unexplained(race: Race, tally: RaceTally) -> list[tuple[EndState, str]]:
         if order is not None:
             tally.firsts[order] += 1
             continue
-        said = ", ".join(f"{name} was answered {answer}" for name, answer in zip(race.names, answers, strict=True))
-        found.append((race.judge(end, race.done(1, answers[1])), f"{said}, and then: {pair.words()}"))
+        words = ", ".join(f"{name} was answered {answer}" for name, answer in zip(race.names, answers, strict=True))
+        found.append((race.judge(end, race.done(1, answers[1])), f"{words}, and then: {pair.words()}"))
     return found
 
 

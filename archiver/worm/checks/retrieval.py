@@ -372,8 +372,8 @@ def _inventory_row(
     state = case.state(version)
     is_right = state.mode == lock.mode and same_instant(state.until, lock.until) if lock else state.mode is None
     if not is_right or (state.hold == "ON") != (hold == "ON"):
-        asked = f"{lock.mode} until {iso(lock.until)}" if lock else "no retention"
-        raise Failed(f"stored with {asked}, hold {hold or 'none'}, and shown with {words_of(state)}")
+        requested = f"{lock.mode} until {iso(lock.until)}" if lock else "no retention"
+        raise Failed(f"stored with {requested}, hold {hold or 'none'}, and shown with {words_of(state)}")
 
 
 # ---- reads during writes

@@ -227,13 +227,13 @@ class S3Client:
         if body_is_secret:
             exchange = replace(exchange, request_body=REDACTED.encode())
         self.record.append(exchange)
-        asked = f"{method} {target.partition('?')[0]}"
+        request_line = f"{method} {target.partition('?')[0]}"
         if answer is None:
-            raise Inconclusive(f"{asked}: no answer: {failure}")
+            raise Inconclusive(f"{request_line}: no answer: {failure}")
         if answer.status == 501:
-            raise NotOffered(f"{asked}: {answer}")
+            raise NotOffered(f"{request_line}: {answer}")
         if not unsure and (answer.status >= 500 or answer.status == 429):
-            raise Inconclusive(f"{asked}: {answer}")
+            raise Inconclusive(f"{request_line}: {answer}")
         return answer
 
     def _exchange(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:

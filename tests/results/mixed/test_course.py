@@ -177,7 +177,7 @@ def test_a_spike_that_no_change_explains_says_so(run: TileRun) -> None:
 def test_copies_that_begin_together_are_one_change(run: TileRun) -> None:
     results = [run.one("e-mail", tile, "mixed", begins_seconds=20.0 + tile / 10, seconds=10.0) for tile in (1, 2, 3)]
     found = course([at(run, "web", 0, 60), *results], steps("tile 1 web", [(0, 60, 10, 1.0)]), INTERVAL_NS)
-    assert [change.told for change in found.changes] == [
+    assert [change.words for change in found.changes] == [
         "web began", "e-mail began in 3 tiles", "e-mail ended in 3 tiles", "web ended",
     ]  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from results.mixed.scale_up import criteria_lines, criteria_table, search_table, search_told
+from results.mixed.scale_up import criteria_lines, criteria_table, search_sentence, search_table
 from results.model import ClientUsage, CriterionResult, Result, SearchOutcome, SearchStep
 from results.table import NOT_MEASURED, Table
 from results.verdict import CLIENT_LIMIT
@@ -103,7 +103,7 @@ def test_a_void_step_of_a_search_is_shown_as_such() -> None:
     steps = (SearchStep(1, (1,), passed=False, void="client limit reached at tiles 1"),)
     search = SearchOutcome("tiles", steps, None, None, 0, "nothing was judged", "client limit reached at tiles 1")
     assert texts(search_table(search)) == [["1", "1", "void", "1"]]
-    assert search_told(search).startswith("No number of tiles could be judged.")
+    assert search_sentence(search).startswith("No number of tiles could be judged.")
 
 
 def test_what_was_not_measured_is_worse_than_anything(run: TileRun) -> None:
@@ -156,7 +156,7 @@ def test_a_search_is_told_trial_by_trial() -> None:
 )  # fmt: skip
 def test_what_a_search_came_to_is_said_in_words(change: dict[str, Any], told: str) -> None:
     outcome = replace(OUTCOME, **change)
-    assert search_told(outcome) == told
+    assert search_sentence(outcome) == told
     assert search_table(outcome).caption == told
 
 

@@ -48,7 +48,7 @@ class BatchSource:
         self._mix = mix_of(workload)
         self._data = data
         self._new = _Stock(assignment.new)
-        self._beside = _Stock(assignment.beside)
+        self._aside = _Stock(assignment.aside)
         self._has_markers = has_markers
         self._grows = grows
         self._generator = np.random.Generator(np.random.PCG64(assignment.seed))
@@ -100,7 +100,7 @@ class BatchSource:
             number = batch.number[index]
             good = status_of.get((operation, number)) == Status.OK
             if operation is Operation.ARCHIVE:
-                if good and self._grows and number < self._beside.first:
+                if good and self._grows and number < self._aside.first:
                     data.add(number, batch.size_bytes[index])
             elif operation is Operation.NEW_VERSION:
                 if good:  # otherwise the current version is unknown
@@ -147,9 +147,9 @@ class BatchSource:
         if aside is None:
             return
         self._credit += operations * aside.per_operation
-        while self._credit >= 1 and self._beside.left:
+        while self._credit >= 1 and self._aside.left:
             self._credit -= 1
-            making.add(Operation.ARCHIVE, *self._beside.take())
+            making.add(Operation.ARCHIVE, *self._aside.take())
 
     def _read(self, step: OperationName, client: int, making: _Making) -> bool:
         data = self._data

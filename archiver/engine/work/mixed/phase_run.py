@@ -35,7 +35,7 @@ class MixedRun(PhaseRun):
         assignment = self._assignment
         sizes = {int(size) for data in assignment.data.values() for size in np.unique(data.sizes)}
         for mix in assignment.mixes:
-            sizes.update(np.unique(np.concatenate([mix.new.sizes, mix.beside.sizes])).tolist())
+            sizes.update(np.unique(np.concatenate([mix.new.sizes, mix.aside.sizes])).tolist())
         return sizes or {1}
 
     def _client_numbers(self) -> Iterable[int]:
@@ -57,37 +57,37 @@ class MixedRun(PhaseRun):
         assignment, phase = self._assignment, self._assignment.phase
         changed = {each.data for each in phase.workloads if each.does & (CHANGES | {"refused-delete"})}
         data_sets = {name: DataSet(members, is_changed=name in changed) for name, members in assignment.data.items()}
-        for mine in assignment.mixes:
-            workload = phase.workloads[mine.workload]
+        for assigned in assignment.mixes:
+            workload = phase.workloads[assigned.workload]
             data = data_sets[workload.data]
             batch_source = BatchSource(
                 workload,
-                mine,
+                assigned,
                 data,
                 has_markers=assignment.has_markers,
                 grows=phase.reads(workload.data),
                 is_shared=not phase.changes(workload.data),
             )
-            self._sources.append((batch_source, _population(mine, assignment)))
+            self._sources.append((batch_source, _population(assigned, assignment)))
 
     def _begin(self) -> list[Coroutine[Any, Any, None]]:
         phase = self._assignment.phase
         self._pacer = pacer = Pacer(asyncio.get_running_loop())
         begins = phase.beginnings()
-        rows = rows_each(sum(len(mine.clients) for mine in self._assignment.mixes))
-        for mine, (batch_source, population) in zip(self._assignment.mixes, self._sources, strict=True):
-            workload = phase.workloads[mine.workload]
+        rows = rows_each(sum(len(assigned.clients) for assigned in self._assignment.mixes))
+        for assigned, (batch_source, population) in zip(self._assignment.mixes, self._sources, strict=True):
+            workload = phase.workloads[assigned.workload]
             mix = mix_of(workload)
-            stage = Stage(self, pacer, workload, begins[workload.name], mine, batch_source)
+            stage = Stage(self, pacer, workload, begins[workload.name], assigned, batch_source)
             deadline = mix.deadline_seconds
             folding = Folding(
-                mine.workload,
+                assigned.workload,
                 population,
                 self.start_ns,
                 deadline_ns=int(deadline * 1e9) if deadline is not None else None,
                 is_open_loop=mix.arrivals is not None,
             )
-            stage.clients = [StageClient(self, stage, number, folding, workload, rows) for number in mine.clients]
+            stage.clients = [StageClient(self, stage, number, folding, workload, rows) for number in assigned.clients]
             self._clients += stage.clients
             self._stages[workload.name] = stage
         return [stage.run(self._stages) for stage in self._stages.values()]
@@ -103,20 +103,20 @@ class MixedRun(PhaseRun):
         report.stages = tuple(stage.report() for stage in self._stages.values())
 
 
-def _population(mine: MixAssignment, assignment: Assignment) -> Population:
+def _population(assigned: MixAssignment, assignment: Assignment) -> Population:
     """Return the numbers of all objects that a workload may use in this worker."""
-    workload = assignment.phase.workloads[mine.workload]
+    workload = assignment.phase.workloads[assigned.workload]
     aside, name = mix_of(workload).aside, workload.data
     data = assignment.data[name]
     new = [other.new for other in assignment.mixes if assignment.phase.workloads[other.workload].data == name]
-    numbers = np.concatenate([data.numbers, *(each.numbers for each in new), mine.beside.numbers])
-    sizes = np.concatenate([data.sizes, *(each.sizes for each in new), mine.beside.sizes])
+    numbers = np.concatenate([data.numbers, *(each.numbers for each in new), assigned.aside.numbers])
+    sizes = np.concatenate([data.sizes, *(each.sizes for each in new), assigned.aside.sizes])
     order = np.argsort(numbers)
-    beside = mine.beside.numbers
+    aside_numbers = assigned.aside.numbers
     return Population(
         numbers[order],
         sizes[order],
-        (int(beside.min()), int(beside.max()) + 1) if len(beside) else (0, 0),
+        (int(aside_numbers.min()), int(aside_numbers.max()) + 1) if len(aside_numbers) else (0, 0),
         aside.name if aside is not None else "",
         in_parts=len(workload.does) > 1 or aside is not None,
     )

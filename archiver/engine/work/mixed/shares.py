@@ -43,14 +43,14 @@ def share_mixes(phase: Phase, numbers: ObjectNumbers, times: LockedTimes, worker
         members = numbers.members(mix.data, times)
         offset = offsets.setdefault(mix.data, clients % workers)
         counts = [len(range((worker - offset) % workers, workload.clients, workers)) for worker in range(workers)]
-        own, beside = mix.written_max(workload.objects_per_session)
+        own_count, aside_count = mix.written_max(workload.objects_per_session)
         if mix.fill is not None:
-            own = max(0, mix.fill - len(members.numbers))
-        new = _new(phase, numbers, workload, own, 2 * index)
-        aside = _new(phase, numbers, workload, beside, 2 * index + 1)
-        here = [worker for worker in range(workers) if counts[worker]]
-        edges = np.cumsum([0, *(counts[worker] for worker in here)]) / workload.clients
-        for part, worker in enumerate(here):
+            own_count = max(0, mix.fill - len(members.numbers))
+        new = _new(phase, numbers, workload, own_count, 2 * index)
+        aside = _new(phase, numbers, workload, aside_count, 2 * index + 1)
+        sharing = [worker for worker in range(workers) if counts[worker]]
+        edges = np.cumsum([0, *(counts[worker] for worker in sharing)]) / workload.clients
+        for part, worker in enumerate(sharing):
             share = shares[worker]
             assignment = MixAssignment(
                 index,
@@ -60,12 +60,12 @@ def share_mixes(phase: Phase, numbers: ObjectNumbers, times: LockedTimes, worker
                 seed=numbers.seed_of(phase.position, index, worker),
                 arrivals_seed=numbers.seed_of(phase.position, index),
                 part=part,
-                parts=len(here),
+                parts=len(sharing),
             )
             clients += counts[worker]
             share.mixes = (*share.mixes, assignment)
             if phase.changes(mix.data):
-                share.data[mix.data] = members.part(slice(part, None, len(here)))
+                share.data[mix.data] = members.part(slice(part, None, len(sharing)))
             else:
                 share.data[mix.data] = members
     return shares

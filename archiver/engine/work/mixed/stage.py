@@ -174,10 +174,10 @@ class Stage:
         )
 
     def _schedule(self, begin_ns: int) -> None:
-        mix, mine = self._mix, self._assignment
+        mix, assigned = self._mix, self._assignment
         assert mix.arrivals is not None
         assert mix.seconds is not None
-        due = due_times(mix.arrivals, mix.seconds, mine.arrivals_seed, mine.part, mine.parts)
+        due = due_times(mix.arrivals, mix.seconds, assigned.arrivals_seed, assigned.part, assigned.parts)
         # The memory view yields plain integers without a list of them.
         self._pacer.start((due + begin_ns).data, self._arrive, self._close)
 

@@ -161,16 +161,16 @@ class _StepClient(Client):
 class InfrastructureRun:
     """All instances of one kind of operation, in one worker. It is made before the clock starts."""
 
-    def __init__(self, host: Host, assignment: Assignment, mine: InfrastructureAssignment) -> None:
-        what = infrastructure_of(assignment, mine)
-        self._host, self._mine, self._what = host, mine, what
-        planes = _planes(assignment, what, mine)
-        self._here, self._there = planes[0], planes[-1]
+    def __init__(self, host: Host, assignment: Assignment, assigned: InfrastructureAssignment) -> None:
+        what = infrastructure_of(assignment, assigned)
+        self._host, self._assigned, self._what = host, assigned, what
+        planes = _planes(assignment, what, assigned)
+        self._own_plane, self._second_plane = planes[0], planes[-1]
         self._findings = Findings()
         self._over = asyncio.Event()
         self._completed = self._failed = self._done = 0  # the last counts objects, over all steps
         self._seconds: list[float] = []
-        self._copied_there = self._copied_there_bytes = 0
+        self._copied_second = self._copied_second_bytes = 0
         self._began_ns = self._ended_ns = 0
         self._gave_up: str | None = None
 
@@ -179,7 +179,7 @@ class InfrastructureRun:
         what = self._what
         self._began_ns = self._ended_ns = self._host.start_ns
         until_ns = self._began_ns + int(what.seconds * 1e9)
-        here, there = self._places()
+        own, second = self._places()
         in_vain = 0
         try:
             while True:
@@ -189,9 +189,9 @@ class InfrastructureRun:
                 if is_over or count == what.instances_max:
                     self._ended_ns = max(self._ended_ns, min(until_ns, time.monotonic_ns()))
                     break
-                made, done = instance(what, self._mine, count), self._done
+                made, done = instance(what, self._assigned, count), self._done
                 clones = what.kind == "clone and deploy"
-                began_ns = await (self._clone(made, here) if clones else self._migrate(made, here, there))
+                began_ns = await (self._clone(made, own) if clones else self._migrate(made, own, second))
                 self._ended_ns = time.monotonic_ns()
                 if began_ns is None:
                     self._failed += 1
@@ -203,9 +203,9 @@ class InfrastructureRun:
                     self._gave_up = f"{what.kind}: {in_vain} in a row did not get as far as one object"
                     break
         finally:
-            await here.plane.end_phase()
-            if there is not here:
-                await there.plane.end_phase()
+            await own.plane.end_phase()
+            if second is not own:
+                await second.plane.end_phase()
 
     async def _turn_of(self, index: int, until_ns: int) -> None:
         """Wait until this instance may begin, or until no further one may."""
@@ -223,21 +223,21 @@ class InfrastructureRun:
 
     def report(self) -> StageReport:
         """Return the begin and end of the work."""
-        return untimed(self._mine.workload, self._began_ns, self._ended_ns)
+        return untimed(self._assigned.workload, self._began_ns, self._ended_ns)
 
     def outcome(self) -> InfrastructureReport:
         """Return the result of all instances."""
         what, migrates = self._what, self._what.kind == "storage migration"
         return InfrastructureReport(
-            self._mine.workload,
+            self._assigned.workload,
             self._completed,
             self._failed,
             (self._ended_ns - self._began_ns) / 1e9,
             tuple(self._seconds),
             self._findings.words(),
             len(what.places("held")) + len(what.places("locked")) if migrates else 0,
-            self._copied_there,
-            self._copied_there_bytes,
+            self._copied_second,
+            self._copied_second_bytes,
             self._gave_up,
         )
 
@@ -245,53 +245,55 @@ class InfrastructureRun:
         """Return the run's own place and the second one, each with its clients; the same place twice without a second
         one.
         """
-        what, mine, host = self._what, self._mine, self._host
-        here = _Place(host, self._here)
-        there = _Place(host, self._there) if self._there is not self._here else here
-        folding = Folding(mine.workload, _population(what, mine), host.start_ns)
-        for index, place in enumerate([here] if there is here else [here, there]):
-            for number in range(mine.client + index * mine.clients, mine.client + (index + 1) * mine.clients):
+        what, assigned, host = self._what, self._assigned, self._host
+        own = _Place(host, self._own_plane)
+        second = _Place(host, self._second_plane) if self._second_plane is not self._own_plane else own
+        folding = Folding(assigned.workload, _population(what, assigned), host.start_ns)
+        for index, place in enumerate([own] if second is own else [own, second]):
+            for number in range(
+                assigned.client + index * assigned.clients, assigned.client + (index + 1) * assigned.clients
+            ):
                 place.clients.append(_StepClient(place, number, folding, self._findings))
                 host.add_client(place.clients[-1])
-        return here, there
+        return own, second
 
-    async def _clone(self, made: Instance, here: _Place) -> int | None:
+    async def _clone(self, made: Instance, own: _Place) -> int | None:
         """Copy the golden set, read the copies, upgrade some, read these, and remove all of them. Return the begin
         time; None after a failure.
         """
         began_ns, source_of = time.monotonic_ns(), made.source_of
         self._findings.step = "a clone"
-        copied = await self._do(here, Operation.COPY, made.copies, source_of, lock=Lock.NONE)
-        read = await self._do(here, Operation.RETRIEVE, copied, source_of)
+        copied = await self._do(own, Operation.COPY, made.copies, source_of, lock=Lock.NONE)
+        read = await self._do(own, Operation.RETRIEVE, copied, source_of)
         self._findings.step = "the upgrade of a clone"
-        asked = made.copies[: self._what.upgrades]
-        upgraded = await self._do(here, Operation.NEW_VERSION, _both(asked, copied), lock=Lock.NONE, version=UPGRADED)
-        read_too = await self._do(here, Operation.RETRIEVE, upgraded, version=UPGRADED)
+        upgrades = made.copies[: self._what.upgrades]
+        upgraded = await self._do(own, Operation.NEW_VERSION, _both(upgrades, copied), lock=Lock.NONE, version=UPGRADED)
+        read_too = await self._do(own, Operation.RETRIEVE, upgraded, version=UPGRADED)
         self._findings.step = "removing a clone"
-        removed_too = await self._do(here, Operation.DELETE, upgraded)  # numbered above the copies
-        removed = await self._do(here, Operation.DELETE, copied)
-        is_good = len(read) == len(removed) == len(made.copies) and len(read_too) == len(removed_too) == len(asked)
+        removed_too = await self._do(own, Operation.DELETE, upgraded)  # numbered above the copies
+        removed = await self._do(own, Operation.DELETE, copied)
+        is_good = len(read) == len(removed) == len(made.copies) and len(read_too) == len(removed_too) == len(upgrades)
         return began_ns if is_good else None
 
-    async def _migrate(self, made: Instance, here: _Place, there: _Place) -> int | None:
+    async def _migrate(self, made: Instance, own: _Place, second: _Place) -> int | None:
         """Copy a set with its locks and holds, audit the copies, and remove the sources that may be removed. Return the
         begin time, which is after the archiving of its unlocked objects; None after a failure.
         """
         what, source_of = self._what, made.source_of
-        await self._do(here, Operation.ARCHIVE, made.unlocked, lock=Lock.NONE)
+        await self._do(own, Operation.ARCHIVE, made.unlocked, lock=Lock.NONE)
         began_ns = time.monotonic_ns()
         whole: list[int] = []
         for part, lock, words in _CLASSES:
             self._findings.step = words
             places = what.places(part)
             wanted = made.copies[places.start : places.stop]
-            copied = await self._do(there, Operation.COPY, wanted, source_of, lock=lock)
-            self._copied_there += len(copied)
-            self._copied_there_bytes += sum(self._size_of(number) for number in copied)
-            whole += await self._do(there, Operation.AUDIT, copied, source_of)
+            copied = await self._do(second, Operation.COPY, wanted, source_of, lock=lock)
+            self._copied_second += len(copied)
+            self._copied_second_bytes += sum(self._size_of(number) for number in copied)
+            whole += await self._do(second, Operation.AUDIT, copied, source_of)
         self._findings.step = "removing what was migrated"
         with_a_copy = {source_of[number] for number in whole}  # all other sources stay
-        removed = await self._do(here, Operation.DELETE, _both(made.unlocked, with_a_copy))
+        removed = await self._do(own, Operation.DELETE, _both(made.unlocked, with_a_copy))
         return began_ns if len(whole) == len(made.copies) and len(removed) == len(made.unlocked) else None
 
     async def _do(
@@ -335,25 +337,25 @@ class InfrastructureRun:
 
     def _size_of(self, number: int) -> int:
         """Return the size of an object that an instance makes."""
-        what, mine = self._what, self._mine
+        what, assigned = self._what, self._assigned
         if what.kind == "clone and deploy":
-            return what.size_of((number - mine.here) % what.objects)
-        if mine.there <= number < mine.there + what.numbers_there:
-            return what.size_of((number - mine.there) % what.objects)
+            return what.size_of((number - assigned.own_first) % what.objects)
+        if assigned.second_first <= number < assigned.second_first + what.second_numbers:
+            return what.size_of((number - assigned.second_first) % what.objects)
         unlocked = what.places("unlocked")
-        return what.size_of(unlocked.start + (number - mine.here) % len(unlocked))
+        return what.size_of(unlocked.start + (number - assigned.own_first) % len(unlocked))
 
 
-def set_preparation(host: Host, assignment: Assignment, mine: InfrastructureAssignment) -> Preparation:
+def set_preparation(host: Host, assignment: Assignment, assigned: InfrastructureAssignment) -> Preparation:
     """Return one worker's archiving of a part of a set, before the phase that needs it."""
-    what = infrastructure_of(assignment, mine)
+    what = infrastructure_of(assignment, assigned)
     assert what.prepares
-    first, places = mine.prepared[what.prepares], what.places(what.prepares)
+    first, places = assigned.prepared[what.prepares], what.places(what.prepares)
     sizes = np.array([what.size_of(place) for place in places], dtype=np.int64)
-    folding = Folding(mine.workload, Population(np.arange(first, first + len(places)), sizes), host.start_ns)
-    rest = ((first + index, int(sizes[index])) for index in range(*mine.preparing))
-    clients = range(mine.client, mine.client + mine.clients)
-    return Preparation(host, mine.workload, clients, archiving(rest, what.lock), folding, "of a set")
+    folding = Folding(assigned.workload, Population(np.arange(first, first + len(places)), sizes), host.start_ns)
+    rest = ((first + index, int(sizes[index])) for index in range(*assigned.preparing))
+    clients = range(assigned.client, assigned.client + assigned.clients)
+    return Preparation(host, assigned.workload, clients, archiving(rest, what.lock), folding, "of a set")
 
 
 _CLASSES: tuple[tuple[Literal["held", "locked", "unlocked"], Lock | None, str], ...] = (
@@ -365,19 +367,19 @@ _CLASSES: tuple[tuple[Literal["held", "locked", "unlocked"], Lock | None, str], 
 
 def _both(some: Iterable[int], others: Iterable[int]) -> list[int]:
     """Return the common elements, in the order of the first argument."""
-    there = set(others)
-    return [number for number in some if number in there]
+    wanted = set(others)
+    return [number for number in some if number in wanted]
 
 
-def _planes(assignment: Assignment, what: Infrastructure, mine: InfrastructureAssignment) -> list[DataPlane]:
+def _planes(assignment: Assignment, what: Infrastructure, assigned: InfrastructureAssignment) -> list[DataPlane]:
     """Return the prepared data planes of the run's own place and of the second place, if there is one."""
     content = Content(assignment.run_id, assignment.content_seed, what.object_sizes[-1])
     operations = frozenset(OPERATION_OF[label] for label in what.does)
     planes: list[DataPlane] = []
-    for index, setting in enumerate((assignment.backend_setting, mine.second_setting)):
+    for index, setting in enumerate((assignment.backend_setting, assigned.second_setting)):
         if index and what.kind == "clone and deploy":
             continue
-        first = mine.client + index * mine.clients
+        first = assigned.client + index * assigned.clients
         planes.append(backends.load(assignment.backend).in_worker(setting))
         planes[-1].set_phase(
             PhaseSetting(
@@ -385,41 +387,46 @@ def _planes(assignment: Assignment, what: Infrastructure, mine: InfrastructureAs
                 assignment.dates,
                 "all",  # an instance without a check of its copies proves nothing
                 what.object_sizes,
-                clients=tuple(range(first, first + mine.clients)),
+                clients=tuple(range(first, first + assigned.clients)),
                 operations=operations,
                 locks=what.locks_with(None),
-                expected=_expected(assignment, what, mine) if index else (),
+                expected=_expected(assignment, what, assigned) if index else (),
             )
         )
     return planes
 
 
-def _expected(assignment: Assignment, what: Infrastructure, mine: InfrastructureAssignment) -> list[ExpectedLock]:
+def _expected(assignment: Assignment, what: Infrastructure, assigned: InfrastructureAssignment) -> list[ExpectedLock]:
     """Return the expected locks of the copies of each instance."""
     expected = []
     maker = assignment.dates.get(None)
-    asked = maker.retention if maker is not None else Retention(RetentionMode.NONE, None)
+    agreed = maker.retention if maker is not None else Retention(RetentionMode.NONE, None)
     latest = maker.latest if maker is not None else None
     for index in range(what.instances_max):
-        first = instance(what, mine, index).copies.start
+        first = instance(what, assigned, index).copies.start
         for part, lock, _ in _CLASSES:
-            places, retention = what.places(part), asked.locked_by(lock)
+            places, retention = what.places(part), agreed.locked_by(lock)
             dated = retention.mode is not RetentionMode.NONE
             expected.append(
                 ExpectedLock(
                     first + places.start, first + places.stop - 1, retention,
-                    mine.earliest if dated else None, latest if dated else None,
+                    assigned.earliest if dated else None, latest if dated else None,
                 )
             )  # fmt: skip
     return expected
 
 
-def _population(what: Infrastructure, mine: InfrastructureAssignment) -> Population:
+def _population(what: Infrastructure, assigned: InfrastructureAssignment) -> Population:
     """Return the numbers of all objects that instances may make."""
     of_set = np.array([what.size_of(place) for place in range(what.objects)], dtype=np.int64)
     of_one = of_set if what.kind == "clone and deploy" else of_set[what.places("unlocked").start :]
-    here, there = what.numbers_here, what.numbers_there
-    numbers = np.concatenate([np.arange(mine.here, mine.here + here), np.arange(mine.there, mine.there + there)])
-    sizes = np.concatenate([np.tile(of_one, what.instances_max), np.tile(of_set, what.instances_max if there else 0)])
+    own, second = what.own_numbers, what.second_numbers
+    numbers = np.concatenate(
+        [
+            np.arange(assigned.own_first, assigned.own_first + own),
+            np.arange(assigned.second_first, assigned.second_first + second),
+        ]
+    )
+    sizes = np.concatenate([np.tile(of_one, what.instances_max), np.tile(of_set, what.instances_max if second else 0)])
     order = np.argsort(numbers, kind="stable")
     return Population(numbers[order], sizes[order], in_parts=True)

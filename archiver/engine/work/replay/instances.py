@@ -28,23 +28,23 @@ class Instance:
         return dict(zip(self.copies, (number for each in self.sources for number in each), strict=True))
 
 
-def infrastructure_of(assignment: Assignment, mine: InfrastructureAssignment) -> Infrastructure:
+def infrastructure_of(assignment: Assignment, assigned: InfrastructureAssignment) -> Infrastructure:
     """Return the infrastructure operation of a worker's assignment."""
-    what = assignment.phase.workloads[mine.workload].work
+    what = assignment.phase.workloads[assigned.workload].work
     assert isinstance(what, Infrastructure)
     return what
 
 
-def instance(what: Infrastructure, mine: InfrastructureAssignment, index: int) -> Instance:
+def instance(what: Infrastructure, assigned: InfrastructureAssignment, index: int) -> Instance:
     """Return instance number ``index``, counted from 0."""
     objects = what.objects
     if what.kind == "clone and deploy":
-        golden, first = mine.prepared["locked"], mine.here + index * objects
+        golden, first = assigned.prepared["locked"], assigned.own_first + index * objects
         return Instance(range(first, first + objects), (range(golden, golden + objects),))
-    prepared = [range(mine.prepared[part], mine.prepared[part] + len(what.places(part))) for part in what.parts]
+    prepared = [range(assigned.prepared[part], assigned.prepared[part] + len(what.places(part))) for part in what.parts]
     own = len(what.places("unlocked"))
-    unlocked = range(mine.here + index * own, mine.here + (index + 1) * own)
-    first = mine.there + index * objects
+    unlocked = range(assigned.own_first + index * own, assigned.own_first + (index + 1) * own)
+    first = assigned.second_first + index * objects
     return Instance(range(first, first + objects), (*prepared, unlocked), unlocked)
 
 

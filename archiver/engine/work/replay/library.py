@@ -29,12 +29,12 @@ class TraceLibrary:
 
     ``commits``: keep transactions of a trace as transactions.
 
-    The library is a context. Its files are in a folder within ``beside``, which is made when needed and removed at the
+    The library is a context. Its files are in a folder within ``folder``, which is made when needed and removed at the
     end of the context.
     """
 
-    def __init__(self, beside: Path, *, commits: bool = False) -> None:
-        self._beside = beside
+    def __init__(self, folder: Path, *, commits: bool = False) -> None:
+        self._folder = folder
         self._commits = commits
         self._inside: tempfile.TemporaryDirectory[str] | None = None
         self._known: dict[tuple[str, Replay], tuple[TraceFacts, str]] = {}
@@ -78,7 +78,7 @@ class TraceLibrary:
         from archiver.engine.work.replay.compile.compiling import compile_trace
         from archiver.traces.generating import generate
 
-        number, inside = len(self._known), self._folder()
+        number, inside = len(self._known), self._inner_folder()
         path = Path(replay.trace) if replay.trace is not None else inside / f"{number}.parquet"
         if replay.model is not None:
             assert replay.seconds is not None
@@ -99,12 +99,12 @@ class TraceLibrary:
         name = application if replay.model is not None else trace.facts.name
         return replace(trace.facts, name=name, changes_prepared=bool(changes.any())), str(folder)
 
-    def _folder(self) -> Path:
+    def _inner_folder(self) -> Path:
         """Return the library's folder. Raises UsageError if it cannot be made."""
         if self._inside is None:
             try:
-                self._beside.mkdir(parents=True, exist_ok=True)
-                self._inside = tempfile.TemporaryDirectory(prefix="traces-", dir=self._beside)
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._inside = tempfile.TemporaryDirectory(prefix="traces-", dir=self._folder)
             except OSError as error:
-                raise UsageError(f"{self._beside}: traces cannot be prepared there: {error}") from error
+                raise UsageError(f"{self._folder}: traces cannot be prepared there: {error}") from error
         return Path(self._inside.name)

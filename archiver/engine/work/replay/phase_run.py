@@ -31,66 +31,68 @@ class ReplayRun(PhaseRun):
     _fold_every_ns = 1_000_000_000
 
     def __init__(self, assignment: Assignment, channel: Channel) -> None:
-        self._traces = {mine.workload: CompiledTrace.open(Path(mine.folder)) for mine in assignment.replays}
+        self._traces = {replay.workload: CompiledTrace.open(Path(replay.folder)) for replay in assignment.replays}
         super().__init__(assignment, channel)
         self._pacer: Pacer | None = None
         self._parts: list[Player | Preparation | InfrastructureRun] = []
-        self._beside: list[InfrastructureRun] = []
+        self._infrastructures: list[InfrastructureRun] = []
 
     def _prepare(self) -> None:
-        for mine in self._assignment.infrastructures:
-            if mine.preparing == (0, 0):
-                self._beside.append(InfrastructureRun(self, self._assignment, mine))
+        for operations in self._assignment.infrastructures:
+            if operations.preparing == (0, 0):
+                self._infrastructures.append(InfrastructureRun(self, self._assignment, operations))
 
     def _sizes(self) -> set[int]:
         sizes = {1}
-        for beside in self._assignment.infrastructures:
-            sizes.update(infrastructure_of(self._assignment, beside).object_sizes)
-        for mine in self._assignment.replays:
-            facts = replay_of(self._assignment.phase.workloads[mine.workload]).known
+        for operations in self._assignment.infrastructures:
+            sizes.update(infrastructure_of(self._assignment, operations).object_sizes)
+        for replay in self._assignment.replays:
+            facts = replay_of(self._assignment.phase.workloads[replay.workload]).known
             sizes.update(size for each in (facts.prepared, facts.written, facts.replaced) for size, _ in each)
         return sizes
 
     def _client_numbers(self) -> Iterable[int]:
-        for mine in self._assignment.replays:
-            yield from range(mine.client, mine.client + (mine.clients or len(self._traces[mine.workload].groups)))
-        for beside in self._assignment.infrastructures:
-            yield from range(beside.client, beside.client + 2 * beside.clients)
+        for replay in self._assignment.replays:
+            yield from range(
+                replay.client, replay.client + (replay.clients or len(self._traces[replay.workload].groups))
+            )
+        for operations in self._assignment.infrastructures:
+            yield from range(operations.client, operations.client + 2 * operations.clients)
 
     def _reads(self) -> Iterable[NDArray[np.int64]]:
-        for mine in self._assignment.replays:
-            if not mine.clients:
-                yield np.arange(mine.prepared, mine.prepared + mine.prepared_objects)
+        for replay in self._assignment.replays:
+            if not replay.clients:
+                yield np.arange(replay.prepared, replay.prepared + replay.prepared_objects)
 
     def _deletes(self) -> Iterable[NDArray[np.int64]]:
         """Return the prepared objects. The platform reports the version of an object that the trace makes when it is
         made.
         """
-        for mine in self._assignment.replays:
-            trace = self._traces[mine.workload]
-            if not mine.clients:
+        for replay in self._assignment.replays:
+            trace = self._traces[replay.workload]
+            if not replay.clients:
                 deleted = np.isin(trace.operation, (Operation.DELETE, Operation.REFUSED_DELETE))
-                objects = np.unique(trace.object[deleted & (trace.object < mine.prepared_objects)])
-                yield objects + mine.prepared
+                objects = np.unique(trace.object[deleted & (trace.object < replay.prepared_objects)])
+                yield objects + replay.prepared
 
     def _begin(self) -> list[Coroutine[Any, Any, None]]:
         phase = self._assignment.phase
         self._pacer = Pacer(asyncio.get_running_loop())
-        for mine in self._assignment.replays:
-            workload, trace = phase.workloads[mine.workload], self._traces[mine.workload]
+        for replay in self._assignment.replays:
+            workload, trace = phase.workloads[replay.workload], self._traces[replay.workload]
             population = TracePopulation(
-                mine.prepared, mine.prepared_objects, mine.written, trace.sizes, in_parts=not mine.clients
+                replay.prepared, replay.prepared_objects, replay.written, trace.sizes, in_parts=not replay.clients
             )
-            folding = Folding(mine.workload, population, self.start_ns)
+            folding = Folding(replay.workload, population, self.start_ns)
             self._parts.append(
-                trace_preparation(self, mine, trace, folding)
-                if mine.clients
-                else Player(self, self._pacer, workload, mine, trace, folding)
+                trace_preparation(self, replay, trace, folding)
+                if replay.clients
+                else Player(self, self._pacer, workload, replay, trace, folding)
             )
-        for beside in self._assignment.infrastructures:
-            if beside.preparing != (0, 0):
-                self._parts.append(set_preparation(self, self._assignment, beside))
-        self._parts += self._beside
+        for operations in self._assignment.infrastructures:
+            if operations.preparing != (0, 0):
+                self._parts.append(set_preparation(self, self._assignment, operations))
+        self._parts += self._infrastructures
         return [part.run() for part in self._parts]
 
     def _interval_passed(self) -> None:
@@ -106,17 +108,20 @@ class ReplayRun(PhaseRun):
         if self._pacer is not None:
             self._pacer.close()
         report.stages = tuple(part.report() for part in self._parts)
-        report.infrastructures = tuple(beside.outcome() for beside in self._beside)
+        report.infrastructures = tuple(each.outcome() for each in self._infrastructures)
         report.gave_up = report.gave_up or next((each.gave_up for each in report.infrastructures if each.gave_up), None)
 
     def _report(self) -> None:
         # Objects of a second place are not objects of this run's place; the report has only their counts.
-        self._changed = [change for change in self._changed if not self._lies_there(change)]
+        self._changed = [change for change in self._changed if not self._lies_in_second_place(change)]
         super()._report()
 
-    def _lies_there(self, change: Change) -> bool:
-        for mine in self._assignment.infrastructures:
-            there = infrastructure_of(self._assignment, mine).numbers_there
-            if change.workload == mine.workload and mine.there <= change.first < mine.there + there:
+    def _lies_in_second_place(self, change: Change) -> bool:
+        for operations in self._assignment.infrastructures:
+            numbers = infrastructure_of(self._assignment, operations).second_numbers
+            if (
+                change.workload == operations.workload
+                and operations.second_first <= change.first < operations.second_first + numbers
+            ):
                 return True
         return False

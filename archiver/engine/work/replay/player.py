@@ -91,7 +91,7 @@ class Player:
         host: Host,
         pacer: Pacer,
         workload: Workload,
-        mine: ReplayAssignment,
+        assigned: ReplayAssignment,
         trace: CompiledTrace,
         folding: Folding,
     ) -> None:
@@ -107,7 +107,7 @@ class Player:
         self.unfinished = 0  # streams with waiting operations
         self.is_over = False
         self._pacer = pacer
-        self._mine = mine
+        self._assigned = assigned
         self._trace = trace
         self._batch_max = trace.batches_max()
         self._facts = replay.known
@@ -147,8 +147,10 @@ class Player:
 
     def number(self, index: int) -> int:
         """Return the number of an object from its position in the trace."""
-        mine = self._mine
-        return mine.prepared + index if index < mine.prepared_objects else mine.written + index - mine.prepared_objects
+        assigned = self._assigned
+        if index < assigned.prepared_objects:
+            return assigned.prepared + index
+        return assigned.written + index - assigned.prepared_objects
 
     def ended(self) -> None:
         """Record that a stream has no waiting operation."""
@@ -170,7 +172,7 @@ class Player:
         self.fold_lateness()
         planned_ns = self._begin_ns + int(self._facts.seconds * 1e9)
         return StageReport(
-            self._mine.workload,
+            self._assigned.workload,
             self._begin_ns,
             max(self._ended_ns, planned_ns),
             self._ended_ns,
@@ -186,7 +188,7 @@ class Player:
 
     def _schedule(self) -> Iterator[int]:
         """Yield the due time of each row; the row itself is queued."""
-        trace, streams = self._trace, self._mine.streams
+        trace, streams = self._trace, self._assigned.streams
         names = _Row._fields
         for first in range(0, len(trace.due_ns), CHUNK_ROWS):
             part = slice(first, first + CHUNK_ROWS)
@@ -205,7 +207,7 @@ class Player:
         stream = self.streams.get(row.stream)
         if stream is None:
             batch_max = self._batch_max.get(row.stream, 1)
-            stream = self.streams[row.stream] = StreamClient(self, self._mine.client + row.stream, batch_max)
+            stream = self.streams[row.stream] = StreamClient(self, self._assigned.client + row.stream, batch_max)
             self.host.add_client(stream)
         due = stream.take(row, due_ns)
         if row.ordered:

@@ -69,20 +69,20 @@ class Preparation:
         return untimed(self._workload, self._host.start_ns, self._ended_ns)
 
 
-def trace_preparation(host: Host, mine: ReplayAssignment, trace: CompiledTrace, folding: Folding) -> Preparation:
+def trace_preparation(host: Host, assigned: ReplayAssignment, trace: CompiledTrace, folding: Folding) -> Preparation:
     """Return one worker's archiving of objects for a trace. Objects that must not be locked have sessions of their
     own.
     """
-    first, last = mine.preparing
+    first, last = assigned.preparing
     unlocked = trace.prepared_unlocked[(trace.prepared_unlocked >= first) & (trace.prepared_unlocked < last)]
     locked = np.setdiff1d(np.arange(first, last), unlocked, assume_unique=True)
 
     def objects(indexes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-        return ((mine.prepared + index, int(trace.sizes[index])) for index in map(int, indexes))
+        return ((assigned.prepared + index, int(trace.sizes[index])) for index in map(int, indexes))
 
-    clients = range(mine.client, mine.client + mine.clients)
+    clients = range(assigned.client, assigned.client + assigned.clients)
     sessions = chain(archiving(objects(locked), None), archiving(objects(unlocked), Lock.NONE))
-    return Preparation(host, mine.workload, clients, sessions, folding, "that a trace reads")
+    return Preparation(host, assigned.workload, clients, sessions, folding, "that a trace reads")
 
 
 def archiving(objects: Iterable[tuple[int, int]], lock: Lock | None) -> Iterator[Batch]:

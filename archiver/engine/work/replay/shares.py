@@ -40,26 +40,28 @@ def share_replays(
     for index, workload in enumerate(phase.workloads):
         match workload.work:
             case Infrastructure() as what:
-                beside = _infrastructure(index, workload, what, clients, numbers, second_setting, earliest)
+                assigned = _infrastructure(index, workload, what, clients, numbers, second_setting, earliest)
                 clients += 2 * workload.clients  # clients in either place
-                if beside is not None:
+                if assigned is not None:
                     least = shares[int(np.argmin(loads))]
-                    least.infrastructures = (*least.infrastructures, beside)
+                    least.infrastructures = (*least.infrastructures, assigned)
             case Replay() as replay:
                 trace = CompiledTrace.open(Path(replay.folder))
                 prepared_objects = sum(count for _, count in replay.known.prepared)
                 name = workload.name if not replay.known.changes_prepared else f"{workload.name} {_of_trial(phase)}"
                 prepared, is_new = numbers.block(name, prepared_objects)
-                mine = ReplayAssignment(index, replay.folder, clients, 0, prepared, prepared_objects, 0)
+                trace_part = ReplayAssignment(index, replay.folder, clients, 0, prepared, prepared_objects, 0)
                 if replay.prepares:
                     clients += workload.clients
                     if is_new:
-                        _deal_preparation(mine, workload.clients, shares)
+                        _assign_preparation(trace_part, workload.clients, shares)
                     continue
                 clients += replay.known.streams
-                mine = replace(mine, written=numbers.fresh(sum(count for _, count in replay.known.written))[0])
+                trace_part = replace(
+                    trace_part, written=numbers.fresh(sum(count for _, count in replay.known.written))[0]
+                )
                 for worker, streams in _spread(trace, loads):
-                    shares[worker].replays = (*shares[worker].replays, replace(mine, streams=streams))
+                    shares[worker].replays = (*shares[worker].replays, replace(trace_part, streams=streams))
     return shares
 
 
@@ -76,13 +78,15 @@ def _infrastructure(
     parts = what.parts if not what.prepares else (what.prepares,)
     blocks = {part: numbers.block(f"{what.kind}: {part}", len(what.places(part))) for part in parts}
     prepared = {part: first for part, (first, _) in blocks.items()}
-    mine = InfrastructureAssignment(
+    assigned = InfrastructureAssignment(
         index, client, workload.clients, prepared, second_setting=second_setting, earliest=earliest
     )
     if what.prepares:
         _, is_new = blocks[what.prepares]
-        return replace(mine, preparing=(0, len(what.places(what.prepares)))) if is_new else None
-    return replace(mine, here=numbers.fresh(what.numbers_here)[0], there=numbers.fresh(what.numbers_there)[0])
+        return replace(assigned, preparing=(0, len(what.places(what.prepares)))) if is_new else None
+    return replace(
+        assigned, own_first=numbers.fresh(what.own_numbers)[0], second_first=numbers.fresh(what.second_numbers)[0]
+    )
 
 
 def _of_trial(phase: Phase) -> int:
@@ -90,14 +94,14 @@ def _of_trial(phase: Phase) -> int:
     return phase.position + 1 if phase.is_load else phase.position
 
 
-def _deal_preparation(mine: ReplayAssignment, clients: int, shares: Sequence[WorkerShare]) -> None:
+def _assign_preparation(assigned: ReplayAssignment, clients: int, shares: Sequence[WorkerShare]) -> None:
     """Assign a part of the objects to archive to every worker that has a client for it."""
-    here = [len(range(worker, clients, len(shares))) for worker in range(len(shares))]
-    edges = np.rint(np.cumsum([0, *here]) / clients * mine.prepared_objects).astype(int).tolist()
-    client = mine.client
-    for worker, count in enumerate(here):
+    clients_of = [len(range(worker, clients, len(shares))) for worker in range(len(shares))]
+    edges = np.rint(np.cumsum([0, *clients_of]) / clients * assigned.prepared_objects).astype(int).tolist()
+    client = assigned.client
+    for worker, count in enumerate(clients_of):
         if count:
-            part = replace(mine, client=client, clients=count, preparing=(edges[worker], edges[worker + 1]))
+            part = replace(assigned, client=client, clients=count, preparing=(edges[worker], edges[worker + 1]))
             shares[worker].replays = (*shares[worker].replays, part)
         client += count
 

@@ -58,22 +58,22 @@ class Turns:
         else:
             turn._places += places
         for number, changes in places:
-            there = self._at.setdefault(number, [])
-            for other in there:
+            of_object = self._at.setdefault(number, [])
+            for other in of_object:
                 if other is turn:
                     continue  # a copy onto itself, or a transaction that writes one object twice
                 if changes or (number, True) in other._places:
                     other._followers.append(turn)
                     turn._ahead += 1
-            there.append(turn)
+            of_object.append(turn)
         return turn
 
     def done(self, turn: Turn) -> None:
         """End this turn and let the next ones proceed."""
         for number, _ in turn._places:
-            there = self._at[number]
-            there.remove(turn)
-            if not there:
+            of_object = self._at[number]
+            of_object.remove(turn)
+            if not of_object:
                 del self._at[number]
         for follower in turn._followers:
             follower._one_less()

@@ -65,7 +65,7 @@ class Stop:
 
 
 Word = Start | Alive | Finish | Stop
-Said = Begun | Ready | Crashed | IntervalReport | PhaseReport
+WorkerMessage = Begun | Ready | Crashed | IntervalReport | PhaseReport
 
 
 class Sealed:
@@ -105,9 +105,9 @@ def mailbox_name(phase: str, worker: int) -> str:
     return f"{phase}/{worker}"
 
 
-def encoded(phase: str, worker: int, said: Said) -> tuple[str, int, bytes]:
+def encoded(phase: str, worker: int, message: WorkerMessage) -> tuple[str, int, bytes]:
     """Return the content of an event."""
-    return phase, worker, pickle.dumps(said, protocol=pickle.HIGHEST_PROTOCOL)
+    return phase, worker, pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def carry_out(phase: str, worker: int, sealed: Sealed) -> None:
@@ -137,8 +137,8 @@ class DaskChannel:
         self._stopping = False
         self._finishing = False
 
-    def say(self, said: Said) -> None:
-        self._dask.log_event(TOPIC, encoded(self._phase, self._worker, said))
+    def say(self, message: WorkerMessage) -> None:
+        self._dask.log_event(TOPIC, encoded(self._phase, self._worker, message))
 
     def wait_for_start(self) -> int:
         self.say(Ready())

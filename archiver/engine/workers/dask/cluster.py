@@ -123,7 +123,7 @@ def _local_count(address: str, number: str) -> int:
 
 def _look_at_workers(connection: Connection, count: int | None) -> tuple[list[WorkerPlace], list[dict[str, Any]]]:
     """Return the places of the workers that a run uses, and their hosts."""
-    addresses = sorted(connection.there() or ())
+    addresses = sorted(connection.addresses() or ())
     if len(addresses) < (count or 1):
         wanted = f"{count} workers were asked for" if count is not None else "nobody can carry out anything"
         raise UsageError(
@@ -132,9 +132,9 @@ def _look_at_workers(connection: Connection, count: int | None) -> tuple[list[Wo
         )
     addresses = addresses[:count]
     places, hosts = [], {}
-    told = connection.client.run(machine.describe, workers=addresses, on_error="return")
+    described = connection.client.run(machine.describe, workers=addresses, on_error="return")
     for address in addresses:
-        found = told[address]
+        found = described[address]
         if isinstance(found, BaseException):
             raise UsageError(
                 f"--dask {connection.address}: worker {address} cannot take part ({type(found).__name__}: {found}); "

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from distributed import Client
 
-from archiver.engine.workers.dask.channel import TOPIC, Said
+from archiver.engine.workers.dask.channel import TOPIC, WorkerMessage
 
 _T = TypeVar("_T")
 # Exceptions of Dask for a peer that is gone, or going.
@@ -28,11 +28,11 @@ class Connection:
     def __init__(self, client: Client, address: str) -> None:
         self.client = client
         self.address = address
-        self._inboxes: dict[str, SimpleQueue[tuple[int, Said]]] = {}
+        self._inboxes: dict[str, SimpleQueue[tuple[int, WorkerMessage]]] = {}
         client.subscribe_topic(TOPIC, self._take)
 
     @contextmanager
-    def inbox(self, phase: str) -> Iterator[SimpleQueue[tuple[int, Said]]]:
+    def inbox(self, phase: str) -> Iterator[SimpleQueue[tuple[int, WorkerMessage]]]:
         """Yield a queue of the messages of one phase's workers, as (worker, message)."""
         inbox = self._inboxes[phase] = SimpleQueue()
         try:
@@ -49,7 +49,7 @@ class Connection:
         answer: _T | None = (answers or {}).get(address)
         return answer
 
-    def there(self) -> set[str] | None:
+    def addresses(self) -> set[str] | None:
         """Return the addresses of the scheduler's workers; None if the scheduler is gone."""
         if self.client.status != "running":
             return None

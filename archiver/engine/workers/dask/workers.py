@@ -24,11 +24,11 @@ from archiver.engine.workers.dask.channel import (
     Begun,
     Finish,
     Ready,
-    Said,
     Sealed,
     Start,
     Stop,
     Word,
+    WorkerMessage,
     carry_out,
     deliver,
     mailbox_name,
@@ -53,7 +53,7 @@ class _Phase:
     """One phase in progress."""
 
     name: str
-    inbox: SimpleQueue[tuple[int, Said]]
+    inbox: SimpleQueue[tuple[int, WorkerMessage]]
     carried: Carried
     places: list[WorkerPlace]
     tasks: dict[int, Any]  # Dask's futures of workers that have not ended
@@ -124,11 +124,11 @@ class DaskWorkers:
         looked = alive = time.monotonic()
         while phase.tasks:
             try:
-                worker, said = phase.inbox.get(timeout=LOOK_SECONDS / 4)
+                worker, message = phase.inbox.get(timeout=LOOK_SECONDS / 4)
             except Empty:
                 pass
             else:
-                self._hear(phase, worker, said, on_report)
+                self._hear(phase, worker, message, on_report)
             if phase.may_start():
                 self._start(phase, start)
             now = time.monotonic()
@@ -142,27 +142,29 @@ class DaskWorkers:
                 self._drain(phase, on_report)
                 return
 
-    def _hear(self, phase: _Phase, worker: int, said: Said, on_report: OnReport) -> None:
+    def _hear(self, phase: _Phase, worker: int, message: WorkerMessage, on_report: OnReport) -> None:
         if worker not in phase.tasks:
             return  # late message of a lost worker
-        if isinstance(said, Begun):
+        if isinstance(message, Begun):
             if worker in phase.begun:  # its process died, and Dask restarted the task at its address
                 self._tell(phase, [worker], Stop())
                 self._lose(phase, worker, "was started anew")
             phase.begun.add(worker)
-        elif isinstance(said, Ready):
+        elif isinstance(message, Ready):
             phase.now_ready(worker)
-        elif isinstance(said, IntervalReport):
-            said.worker = worker
-            if on_report(said) is False:
+        elif isinstance(message, IntervalReport):
+            message.worker = worker
+            if on_report(message) is False:
                 self._tell(phase, phase.tasks, Finish())
-        elif isinstance(said, PhaseReport):
-            report = said.moved(-phase.carried.clocks[worker].offset_ns) if worker in phase.carried.clocks else said
+        elif isinstance(message, PhaseReport):
+            report = (
+                message.moved(-phase.carried.clocks[worker].offset_ns) if worker in phase.carried.clocks else message
+            )
             report.worker = worker
             phase.carried.reports.append(report)
             phase.tasks.pop(worker).release()
         else:
-            phase.failure = phase.failure or said.text
+            phase.failure = phase.failure or message.text
             phase.tasks.pop(worker).release()
 
     def _start(self, phase: _Phase, start: GiveStart) -> None:
@@ -212,8 +214,8 @@ class DaskWorkers:
 
     def _look(self, phase: _Phase) -> None:
         """Find workers that are gone, and workers that never began."""
-        there = self._connection.there()
-        if there is None:
+        addresses = self._connection.addresses()
+        if addresses is None:
             phase.failure = (
                 f"the Dask scheduler at {self._connection.address} went away; the phases that had finished are saved"
             )
@@ -221,7 +223,7 @@ class DaskWorkers:
         late = time.monotonic() - phase.began > BEGIN_SECONDS_MAX
         for worker, task in list(phase.tasks.items()):
             place = phase.places[worker]
-            if place.name not in there or task.status in ("error", "lost", "cancelled"):
+            if place.name not in addresses or task.status in ("error", "lost", "cancelled"):
                 self._lose(phase, worker, "was lost")
             elif late and worker not in phase.begun:
                 phase.failure = (
@@ -238,17 +240,17 @@ class DaskWorkers:
 
     def _drain(self, phase: _Phase, on_report: OnReport) -> None:
         """Stop every worker at once, and take its measurements."""
-        told = self._tell(phase, phase.tasks, Stop())
+        sent = self._tell(phase, phase.tasks, Stop())
         for worker in phase.tasks.keys() - phase.begun:
             phase.tasks.pop(worker).cancel()  # it has nothing to report
         until = time.monotonic() + DRAIN_SECONDS_MAX
         while phase.tasks and (left := until - time.monotonic()) > 0:
             try:
-                worker, said = phase.inbox.get(timeout=left)
+                worker, message = phase.inbox.get(timeout=left)
             except Empty:
                 break
-            self._hear(phase, worker, said, on_report)
-        wait(told, timeout=max(0.0, until - time.monotonic()))
+            self._hear(phase, worker, message, on_report)
+        wait(sent, timeout=max(0.0, until - time.monotonic()))
 
     def _forget(self, phase: _Phase) -> None:
         """End this phase on all workers, and exclude lost workers from later phases."""

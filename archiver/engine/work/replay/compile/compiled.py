@@ -123,11 +123,11 @@ def discard_facts(folder: Path) -> None:
 
 
 def _facts_of(document: dict[str, Any]) -> TraceFacts:
-    told: dict[str, Any] = {field.name: document[field.name] for field in fields(TraceFacts)}
-    for name, value in told.items():
+    values: dict[str, Any] = {field.name: document[field.name] for field in fields(TraceFacts)}
+    for name, value in values.items():
         if isinstance(value, list):  # of pairs
-            told[name] = tuple(tuple(pair) for pair in value)
-    return TraceFacts(**told)
+            values[name] = tuple(tuple(pair) for pair in value)
+    return TraceFacts(**values)
 
 
 def _array(folder: Path, name: str) -> Path:

@@ -293,15 +293,19 @@ class History:
         """Fill in whose content each row writes or sees, and return the sizes of all uses."""
         keys = self._keys.take(uses.keys)
         archives = uses.writes & (uses.operations != Operation.COPY)
-        said = rows["size_bytes"][uses.rows]
+        stated = rows["size_bytes"][uses.rows]
         content = np.where(archives, uses.keys, keys["content"])
         version = np.where(archives, writes % VERSIONS_MAX + 1, keys["version"]).astype(np.int16)
-        size = np.where(archives, np.where(said >= 0, said, -2 - 2 * uses.keys), keys["size_bytes"])
+        size = np.where(archives, np.where(stated >= 0, stated, -2 - 2 * uses.keys), keys["size_bytes"])
         sees = self._seen_by(rows, uses)
         content, version, size = content[sees], version[sees], size[sees]
         own = uses.of_key
-        mine = uses.rows[own]
-        rows["content"][mine], rows["version"][mine], rows["size_bytes"][mine] = content[own], version[own], size[own]
+        rows_own = uses.rows[own]
+        rows["content"][rows_own], rows["version"][rows_own], rows["size_bytes"][rows_own] = (
+            content[own],
+            version[own],
+            size[own],
+        )
         first = uses.writes & (writes == 0)
         rows["first"][uses.rows[first]] = True
         rows["operation"][uses.rows[archives]] = np.where(first, Operation.ARCHIVE, Operation.NEW_VERSION)[archives]
@@ -309,7 +313,7 @@ class History:
         firsts = uses.keys[uses.firsts]
         for name, values in (("content", content), ("version", version), ("size_bytes", size)):
             self._keys[name][firsts] = values[uses.lasts]
-        self._written_bytes_max = max(self._written_bytes_max, int(said[archives].max(initial=0)))
+        self._written_bytes_max = max(self._written_bytes_max, int(stated[archives].max(initial=0)))
         return size
 
     def _seen_by(self, rows: Records, uses: _Uses) -> Numbers:

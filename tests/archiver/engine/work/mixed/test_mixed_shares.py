@@ -54,7 +54,7 @@ def phase(*workloads: Workload, position: int = 1) -> Phase:
 
 def new_of(shares: list[WorkerShare]) -> list[int]:
     """All numbers handed out for archiving, wherever."""
-    return [n for s in shares for m in s.mixes for new in (m.new, m.beside) for n in new.numbers.tolist()]
+    return [n for s in shares for m in s.mixes for new in (m.new, m.aside) for n in new.numbers.tolist()]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -80,7 +80,7 @@ def test_every_client_and_every_new_object_goes_to_one_worker(workers: int, clie
     new = new_of(shares)
     assert sorted(new) == list(range(1000, numbers.next))  # each once, and none for nothing
     assert len(new) <= archived_max([one])[0]
-    sizes = sum(int(part.sizes.sum()) for s in shares for m in s.mixes for part in (m.new, m.beside))
+    sizes = sum(int(part.sizes.sum()) for s in shares for m in s.mixes for part in (m.new, m.aside))
     assert sizes <= archived_max([one])[1]
     spread = [len(mix.clients) for share in shares for mix in share.mixes if mix.workload == 0]
     assert max(spread) - min(spread) <= 1

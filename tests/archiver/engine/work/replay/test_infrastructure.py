@@ -103,7 +103,7 @@ class Run:
         plan = RunPlan(self.run_id, self.retention, archives_unlocked=True)
         self.location = self.backend.locate(plan)
         self.backend.prepare()
-        self.second = self.backend.beside()
+        self.second = self.backend.second_place()
         self.elsewhere = self.second.locate(plan)
         self.second.prepare()
         self.next = 1000
@@ -142,7 +142,8 @@ class Run:
     ) -> tuple[InfrastructureReport, Worker]:
         assignment = self.assignment(what)
         mine = InfrastructureAssignment(
-            0, 0, what.clients, prepared, here=self.numbers(what.numbers_here), there=self.numbers(what.numbers_there),
+            0, 0, what.clients, prepared, own_first=self.numbers(what.own_numbers),
+            second_first=self.numbers(what.second_numbers),
             second_setting=self.second.worker_setting(), earliest=self.backend.server_now + 290,
         )  # fmt: skip
         worker = Worker(assignment)
@@ -305,8 +306,8 @@ def test_a_migration_keeps_locks_and_holds_and_removes_what_is_not_locked(run: R
     assert run.versions(run.location) == before  # the locked stay, and nothing that was not locked does
     assert report.kept == len(before) == 8
     there = sorted(run.versions(run.elsewhere))
-    assert len(there) == report.copied_there == 2 * what.objects
-    assert report.copied_there_bytes == 2 * what.set_bytes
+    assert len(there) == report.copied_second == 2 * what.objects
+    assert report.copied_second_bytes == 2 * what.set_bytes
     content = Content(run.run_id, SEED, what.object_sizes[-1])
     sources = [*(prepared["held"] + i for i in held), *(prepared["locked"] + i for i in range(len(locked)))]
     for index, number in enumerate(there):
@@ -436,7 +437,7 @@ def test_where_nothing_answers_it_gives_up(tmp_path: Path) -> None:
         what = made(CLONE, instances=50)
         assignment = run.assignment(what)
     worker = Worker(assignment)
-    running = InfrastructureRun(worker, assignment, InfrastructureAssignment(0, 0, 2, {"locked": 1}, here=500))
+    running = InfrastructureRun(worker, assignment, InfrastructureAssignment(0, 0, 2, {"locked": 1}, own_first=500))
     worker.carried_out(running)
     report = running.outcome()
     assert (report.completed, report.failed) == (0, 3)
@@ -468,7 +469,7 @@ def test_in_a_bucket_that_the_user_named_the_second_place_is_another_prefix(run:
     backend = S3Backend(options)
     plan = RunPlan("other-run", run.retention, archives_unlocked=True)
     first = backend.locate(plan)
-    second = backend.beside()
+    second = backend.second_place()
     there = second.locate(plan)
     assert (there.bucket, there.bucket_created) == (first.bucket, False) == (run.location.bucket, False)
     assert (first.prefix, there.prefix) == ("other-run/", "other-run-second/")
