@@ -32,6 +32,10 @@ SIX_PHASES = (
     "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms", "--retain-for", "20s",
 )  # fmt: skip
 
+PHASE_TABLES = (
+    "phase", "result", "interval", "histogram", "object_range", "object_change", "error", "worker", "criterion",
+)  # fmt: skip
+
 
 def keys_of(store: StoreProcess, name: str = "default") -> dict[str, str]:
     """The environment variables of one of its credentials."""
@@ -78,15 +82,24 @@ def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
         return []
 
 
-def shorten(home: Path, phases: str = "1h") -> None:
-    """Let the phases of the only run that were to take this long take 0.2 s when the run is resumed.
+def shorten(home: Path, before: str, after: str) -> None:
+    """Replace a time in the recorded scenario of the only run, so that the resumed run takes less.
 
-    A run that is to be interrupted has such a phase, so that it is under way however slow the machine is.
+    A run that is to be interrupted has a phase of an hour, which cannot end before the signal on a slow machine.
     """
     (path,) = home.glob("runs/*/run.db")
     with closing(sqlite3.connect(path)) as db, db:
         statement = "UPDATE run SET scenario_json = replace(scenario_json, json_quote(?), json_quote(?))"
-        db.execute(statement, (phases, "200ms"))
+        db.execute(statement, (before, after))
+
+
+def break_off(home: Path, position: int) -> None:
+    """Change the record of the only run, which has ended, to that of a run that was killed in this phase."""
+    (path,) = home.glob("runs/*/run.db")
+    with closing(sqlite3.connect(path)) as db, db:
+        for table in PHASE_TABLES:
+            db.execute(f"DELETE FROM {table} WHERE position >= ?", (position,))
+        db.execute("UPDATE run SET verdict = NULL, ended_at = NULL")
 
 
 def verdict_of_missed(document: dict[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ from click.testing import CliRunner
 
 from archiver.cli import main
 from scenarios.reading.reader import read_scenario
-from tests.support.commands import archiver, started
-from tests.support.runs import begun
-from tests.support.waiting import wait_until
+from tests.support.commands import archiver
+from tests.support.runs import break_off
 
 SMALL = (
     "bench", "--size", "8KiB", "--objects-per-session", "2", "--clients", "2", "--duration", "500ms",
@@ -64,11 +62,8 @@ def test_retrieves_alone_read_objects_of_a_load(home: Path) -> None:
 
 
 def test_a_broken_off_ad_hoc_run_is_resumed(home: Path) -> None:
-    with started(*SMALL, "--duration", "2s", "--criterion", "errors == 0") as process:
-        wait_until(lambda: process.poll() is not None or begun(home / "runs") == 2, "second phase")
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        assert process.returncode == 130
+    assert archiver(*SMALL, "--criterion", "errors == 0", "--quiet").returncode == 0
+    break_off(home, 2)
     done = archiver("resume", "latest", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)

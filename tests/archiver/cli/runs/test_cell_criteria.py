@@ -85,7 +85,7 @@ def test_a_resumed_run_is_judged_by_a_criterion_that_was_missed_before(home: Pat
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         assert process.returncode == 130
-    shorten(home)
+    shorten(home, "1h", "200ms")
     done = archiver("resume", "latest", "--json")
     document = json.loads(done.stdout)
     assert done.returncode == 1, done.stderr

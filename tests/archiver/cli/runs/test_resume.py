@@ -19,10 +19,8 @@ from click.testing import CliRunner
 from archiver.cli import main
 from backends.embedded import process as embedded
 from tests.support.commands import StartedCommand, archiver, started
-from tests.support.runs import SIX_PHASES, ask, begun, s3
+from tests.support.runs import PHASE_TABLES, SIX_PHASES, ask, begun, break_off, s3, shorten
 from tests.support.waiting import SECONDS_MAX, wait_until
-
-TABLES = ("phase", "result", "interval", "histogram", "object_range", "object_change", "error", "worker")
 
 
 def database_in(home: Path) -> Path:
@@ -35,21 +33,21 @@ def stored_bytes(home: Path) -> int:
 
 
 @contextmanager
-def in_third_phase(home: Path, *more: str, runs: Path | None = None) -> Iterator[StartedCommand]:
-    """A run whose third phase is archiving, and takes long enough to be ended in the middle."""
-    with started(*SIX_PHASES, *more) as process:
-        wait_until(lambda: process.poll() is not None or begun(runs or home / "runs") == 3, "third phase")
+def in_fourth_phase(home: Path, *more: str, runs: Path | None = None) -> Iterator[StartedCommand]:
+    """A run that is archiving in its fourth phase, which takes an hour."""
+    fourth = ("archive-parallel.stop.seconds_min=1h", "archive-parallel.stop.seconds_max=1h")
+    with started(*SIX_PHASES, *(word for each in fourth for word in ("--set", each)), *more) as process:
+        wait_until(lambda: process.poll() is not None or begun(runs or home / "runs") == 4, "fourth phase")
         assert process.poll() is None, process.communicate()[1]
         before = stored_bytes(home)
-        wait_until(lambda: stored_bytes(home) >= before + 5 * 8192, "object of the third phase")
+        wait_until(lambda: stored_bytes(home) >= before + 5 * 8192, "object of the fourth phase")
         yield process
 
 
-LONG_THIRD = ("--set", "archive.stop.seconds_max=1500ms", "--set", "archive.stop.precision=0.0")
-
-
 def of_phases(path: Path, positions: str) -> dict[str, list[tuple[Any, ...]]]:
-    return {table: ask(path, f"SELECT * FROM {table} WHERE position {positions} ORDER BY rowid") for table in TABLES}
+    return {
+        table: ask(path, f"SELECT * FROM {table} WHERE position {positions} ORDER BY rowid") for table in PHASE_TABLES
+    }
 
 
 def store_has_ended(home: Path) -> bool:
@@ -78,30 +76,30 @@ def keys(folder: Path, position: int) -> set[int]:
 
 def test_a_run_whose_client_was_killed_goes_on_and_nothing_is_written_twice(home: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with in_third_phase(home, *LONG_THIRD, "--op-log", str(log)) as process:
-        process.send_signal(signal.SIGSTOP)  # the third phase does not end while it is asked
+    with in_fourth_phase(home, "--op-log", str(log)) as process:
         busy = archiver("resume", "latest")
         assert (busy.returncode, "its run is under way" in busy.stderr) == (1, True)
         process.kill()  # SIGKILL: nothing is tidied up
     path = database_in(home)
-    finished = of_phases(path, "<= 2")
-    assert len(finished["phase"]) == 2
+    finished = of_phases(path, "<= 3")
+    assert len(finished["phase"]) == 3
     wait_until(lambda: store_has_ended(home), "end of the store")
 
+    shorten(home, "1h", "200ms")
     done = archiver("resume", "latest", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["verdict"] == "none"
-    assert [each["after_position"] for each in document["resumptions"]] == [2]
-    assert any("resumed at" in doubt and "after phase 2" in doubt for doubt in document["doubts"])
+    assert [each["after_position"] for each in document["resumptions"]] == [3]
+    assert any("resumed at" in doubt and "after phase 3" in doubt for doubt in document["doubts"])
     assert document["lock_verified"] == "verified"
-    assert "goes on after 2 of 6 phases, with phase 3" in done.stderr
+    assert "goes on after 3 of 6 phases, with phase 4" in done.stderr
     assert "broke off: at most" in done.stderr
-    assert of_phases(path, "<= 2") == finished
+    assert of_phases(path, "<= 3") == finished
     assert ask(path, "SELECT position FROM phase") == [(position,) for position in range(1, 7)]
     assert ask(path, "SELECT * FROM error") == []
     (instants,) = ask(
-        path, "SELECT max(end_ns) FILTER (WHERE position <= 2), min(start_ns) FILTER (WHERE position > 2) FROM phase"
+        path, "SELECT max(end_ns) FILTER (WHERE position <= 3), min(start_ns) FILTER (WHERE position > 3) FROM phase"
     )
     assert instants[0] < instants[1]
 
@@ -124,20 +122,22 @@ def test_a_run_whose_client_was_killed_goes_on_and_nothing_is_written_twice(home
 
 
 def test_a_run_whose_store_was_killed_goes_on_with_the_phase_in_which_it_was(home: Path) -> None:
-    with in_third_phase(home, *LONG_THIRD, "--set", "archive.stop.seconds_max=3s") as process:
+    # The fourth phase ends when it has tried to archive so much.
+    with in_fourth_phase(home, "--set", "archive-parallel.stop.bytes_max=24MB") as process:
         os.kill(int((home / "store" / "lock").read_text()), signal.SIGKILL)
         _, errors = process.communicate(timeout=SECONDS_MAX)
     path = database_in(home)
     assert process.returncode == 1
     assert f"archiver resume {path.parent.name}" in errors
-    assert ask(path, "SELECT position FROM error WHERE position <= 2") == []
-    assert ask(path, "SELECT position FROM error WHERE position = 3")  # the client went on in vain to its end
-    assert ask(path, "SELECT position FROM phase WHERE gave_up NOT NULL") == [(4,)]
-    finished = of_phases(path, "<= 2")
+    assert ask(path, "SELECT position FROM error WHERE position <= 3") == []
+    assert ask(path, "SELECT position FROM error WHERE position = 4")  # the client went on in vain to its end
+    assert ask(path, "SELECT position FROM phase WHERE gave_up NOT NULL") == [(5,)]
+    finished = of_phases(path, "<= 3")
 
+    shorten(home, "1h", "200ms")
     done = archiver("resume", path.parent.name, "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert of_phases(path, "<= 2") == finished
+    assert of_phases(path, "<= 3") == finished
     assert ask(path, "SELECT position, gave_up FROM phase") == [(position, None) for position in range(1, 7)]
     assert ask(path, "SELECT * FROM error") == []  # of the attempt that was given up nothing is left
     ledger = ask(home / "ledger.db", "SELECT objects_max, objects FROM placement")
@@ -150,7 +150,7 @@ def test_a_run_whose_store_was_killed_goes_on_with_the_phase_in_which_it_was(hom
 
 
 def test_an_interrupted_run_says_how_to_go_on_and_goes_on_nowhere_else(home: Path, tmp_path: Path) -> None:
-    with in_third_phase(home, *LONG_THIRD, "--out", str(tmp_path / "out"), runs=tmp_path / "out") as process:
+    with in_fourth_phase(home, "--out", str(tmp_path / "out"), runs=tmp_path / "out") as process:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == 130
@@ -171,10 +171,9 @@ def test_an_interrupted_run_says_how_to_go_on_and_goes_on_nowhere_else(home: Pat
     assert (refused.returncode, "the ledger does not know it" in refused.stderr) == (2, True)
 
 
-def change(path: Path, *statements: str) -> None:
+def change(path: Path, statement: str) -> None:
     with closing(sqlite3.connect(path)) as db, db:
-        for statement in statements:
-            db.execute(statement)
+        db.execute(statement)
 
 
 REFUSED = {
@@ -196,7 +195,7 @@ def test_what_cannot_go_on_is_refused_in_one_message_and_stays_as_it_is(home: Pa
     done = archiver("run", "dr550", "--backend", "null", *SIX_PHASES[2:], "--quiet", "--set", "stop.bytes_max=1MB")
     assert done.returncode == 0, done.stderr
     path = database_in(home)
-    change(path, "UPDATE run SET verdict = NULL, ended_at = NULL", *forget(6))
+    break_off(home, 6)
     whole = path.read_bytes()
     for broken, message in REFUSED.items():
         path.write_bytes(whole)
@@ -218,15 +217,11 @@ def test_what_was_asked_for_is_read_from_the_record_and_not_from_the_command_lin
     shutil.rmtree(log)
     log.mkdir()
     other = """UPDATE run SET command_line = '["archiver", "run", "--no-such-option"]'"""
-    change(database_in(home), other, "UPDATE run SET verdict = NULL, ended_at = NULL", *forget(6))
+    change(database_in(home), other)
+    break_off(home, 6)
     done = archiver("resume", "latest", "--quiet")
     assert done.returncode == 0, done.stderr
     assert keys(log, 6)
-
-
-def forget(position: int) -> list[str]:
-    """As if the run had been killed in a phase."""
-    return [f"DELETE FROM {table} WHERE position >= {position}" for table in TABLES]
 
 
 def test_a_run_that_is_not_there_is_refused(home: Path) -> None:
@@ -270,9 +265,8 @@ def test_objects_that_a_broken_phase_may_have_deleted_are_left_alone(home: Path,
     scenario.write_text(LIFECYCLE)
     done = archiver("run", str(scenario), "--backend", "null", "--op-log", str(log), "--quiet")
     assert done.returncode == 0, done.stderr
-    path = database_in(home)
     first = keys(log, 3)
-    change(path, "UPDATE run SET verdict = NULL, ended_at = NULL", *forget(3))
+    break_off(home, 3)
     scenario.write_text("changed since")
     done = archiver("resume", "latest", "--quiet")
     assert done.returncode == 0, done.stderr
@@ -285,8 +279,7 @@ def test_objects_that_a_broken_phase_may_have_deleted_are_left_alone(home: Path,
 def test_a_bucket_that_was_cleaned_up_is_not_gone_on_with(home: Path) -> None:
     done = archiver(*SIX_PHASES, "--quiet", "--set", "archive.objects_per_session=2")
     assert done.returncode == 0, done.stderr
-    path = database_in(home)
     assert archiver("cleanup", "latest", "--bypass-governance").returncode == 0
-    change(path, "UPDATE run SET verdict = NULL, ended_at = NULL", *forget(3))
+    break_off(home, 3)
     refused = archiver("resume", "latest")
     assert (refused.returncode, "its objects were removed" in refused.stderr) == (2, True)

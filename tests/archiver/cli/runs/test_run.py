@@ -17,8 +17,11 @@ from pathlib import Path
 import pytest
 
 from backends.embedded import process as embedded
-from tests.support.commands import StartedCommand, archiver, started
-from tests.support.runs import TINY, keys_of, left_in, s3
+from tests.support.commands import archiver, started
+from tests.support.runs import TINY, ask, keys_of, left_in, s3
+from tests.support.waiting import wait_until
+
+ENDLESS = ("run", "dr550", *TINY, "--set", "stop.bytes_max=24MB", "--repeat", "99")  # for all that wait
 
 
 @pytest.fixture
@@ -391,10 +394,8 @@ def test_a_dry_run_touches_nothing(home: Path) -> None:
 
 
 def test_ctrl_c_saves_what_finished_and_exits_130(home: Path) -> None:
-    half_a_second = ("--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms")
-    slow = (*half_a_second, "--set", "stop.bytes_max=24MB", "--repeat", "99")  # it does not end
-    with started("run", "dr550", *TINY, *slow, "--json") as process:
-        _wait_for_a_result(home, process)
+    with started(*ENDLESS, "--json") as process:
+        result_of(home)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
         stdout, stderr = process.communicate(timeout=60)
         assert process.returncode == 130, stderr
@@ -415,27 +416,23 @@ def test_no_more_workers_are_started_than_a_phase_has_clients(home: Path, client
 
 
 def test_a_killed_run_keeps_every_finished_phase_and_the_ledger_knows_the_rest(home: Path) -> None:
-    with started("run", "dr550", *TINY, "--quiet") as process:
-        database = _wait_for_a_result(home, process)
+    with started(*ENDLESS, "--quiet") as process:
+        database = result_of(home)
         process.kill()
     shown = archiver("report", str(database.parent))
     assert shown.returncode == 0, shown.stderr
     assert left_in(home)
 
 
-def _wait_for_a_result(home: Path, process: StartedCommand) -> Path:
-    """Until the first phase is committed; polls the database, as anyone who watches a run may."""
-    while process.poll() is None:
-        for path in home.glob("runs/*/run.db"):
-            try:
-                with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
-                    found = db.execute("SELECT count(*) FROM result").fetchone()[0]
-                db.close()
-            except sqlite3.OperationalError:
-                continue  # being made
-            if found:
-                return path
-    raise AssertionError("the run ended before it had a result")
+def result_of(home: Path) -> Path:
+    """Wait until the only run has committed its first phase; return its database."""
+
+    def committed() -> list[Path]:
+        return [path for path in home.glob("runs/*/run.db") if ask(path, "SELECT * FROM result")]
+
+    wait_until(committed, "result")
+    (path,) = committed()
+    return path
 
 
 def test_a_port_in_use_is_named(tmp_path: Path, home: Path) -> None:
