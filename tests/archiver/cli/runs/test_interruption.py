@@ -21,6 +21,8 @@ import pytest
 
 from backends.embedded import process as embedded
 from tests.support.commands import StartedCommand, archiver, started
+from tests.support.runs import keys_of
+from tests.support.servers.fault_proxy import FaultProxy, Nth, asks_for, nothing_of, silence
 
 SECONDS_MAX = 60
 TINY = ("dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2")
@@ -265,19 +267,19 @@ def test_a_conformance_run_ends_so_and_keeps_its_verdict(home: Path) -> None:
 
 
 def test_an_audit_ends_so_though_the_platform_answers_nothing(tmp_path: Path) -> None:
-    with embedded.start(tmp_path / "store") as store:
-        credential = store.credentials["default"]
-        keys = {"AWS_ACCESS_KEY_ID": credential.access_key, "AWS_SECRET_ACCESS_KEY": credential.secret_key}
-        assert archiver("run", *QUICK, "--quiet", "--endpoint", store.endpoint, **keys).returncode == 0
+    with (
+        embedded.start(tmp_path / "store") as store,
+        FaultProxy(int(store.endpoint.rpartition(":")[2])) as proxy,
+    ):
+        keys = keys_of(store)
+        assert archiver("run", *QUICK, "--quiet", "--endpoint", proxy.url, **keys).returncode == 0
+        reads = Nth(silence(nothing_of), asks_for("GET"), every=1)
+        proxy.asks = reads
         with started("audit", "latest", **keys) as process:
-            wait_until(process, lambda: workers_of(process.pid))
-            os.kill(store.pid, signal.SIGSTOP)  # before a worker has read anything
-            try:
-                os.killpg(process.pid, signal.SIGTERM)
-                _, stderr = process.communicate(timeout=SECONDS_MAX)
-                assert workers_of(process.pid) == []
-            finally:
-                os.kill(store.pid, signal.SIGCONT)
+            wait_until(process, lambda: reads.played and workers_of(process.pid))
+            os.killpg(process.pid, signal.SIGTERM)
+            _, stderr = process.communicate(timeout=SECONDS_MAX)
+            assert workers_of(process.pid) == []
     assert process.returncode == 143, stderr
     assert "archiver: interrupted by SIGTERM" in stderr
     assert "Traceback" not in stderr
