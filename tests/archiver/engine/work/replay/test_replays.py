@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,11 @@ from tests.archiver.engine.work.stalling import stall
 from tests.archiver.traces.capturing import capturing
 from tests.archiver.traces.made import write
 from tests.support.commands import archiver, started
-from tests.support.runs import keys_of, s3, verdict_of_missed
+from tests.support.runs import begun, keys_of, s3, verdict_of_missed
 from tests.support.servers import real
 from tests.support.servers.fault_proxy import FaultProxy
 from tests.support.servers.pretender import KEYS, pretending
+from tests.support.waiting import wait_until
 
 MS = 10**6
 
@@ -186,7 +186,7 @@ def test_a_platform_that_stalls_makes_a_replay_too_long_and_the_client_is_not_bl
     (result,) = measured(document)
     (criterion,) = document["criteria"]
     assert not criterion["passed"]
-    assert criterion["measured"] < 0
+    assert -30 < criterion["measured"] < 0
     assert document["verdict"] == verdict_of_missed(document)
     assert result["replayed"]["void"] == ""
     assert result["replayed"]["waited"] > 0
@@ -213,12 +213,9 @@ def test_a_replay_is_also_judged_by_criteria_of_the_command_line(tmp_path: Path)
 def test_a_replay_that_broke_off_is_not_gone_on_with(
     tmp_path: Path, home: Path, number: signal.Signals, status: int
 ) -> None:
-    path = write(tmp_path / "slow.parquet", [op(0, "archive", "a", 100), op(60_000, "archive", "b", 100)])
+    path = write(tmp_path / "slow.parquet", [op(0, "archive", "a", 100), op(600_000, "archive", "b", 100)])
     with started("replay", str(path), "--backend", "null") as process:
-        for _ in range(600):
-            if phases_begun(home) == 2:
-                break
-            time.sleep(0.05)
+        wait_until(lambda: begun(home / "runs") == 2, "second phase")
         process.send_signal(number)
         said = "".join(process.communicate(timeout=60))
         assert process.returncode == status, said
@@ -226,14 +223,6 @@ def test_a_replay_that_broke_off_is_not_gone_on_with(
     done = archiver("resume", "latest")
     assert done.returncode == 2
     assert "a replay is carried out as a whole" in done.stderr
-
-
-def phases_begun(home: Path) -> int:
-    """Of the only run there is."""
-    for database in (home / "runs").glob("*/run.db"):
-        with closing(sqlite3.connect(database)) as db, suppress(sqlite3.OperationalError):
-            return int(db.execute("SELECT count(*) FROM begun").fetchone()[0])
-    return 0
 
 
 def test_what_could_not_be_written_is_not_asked_for(tmp_path: Path) -> None:
