@@ -301,7 +301,7 @@ def test_what_was_due_was_begun_or_dropped(
     use(Uneven)
     arrivals = Arrivals(kind, 400.0, burst_sessions=20 * (kind == "bursts"), every_seconds=0.05 * (kind == "bursts"),
                         backlog_max=backlog_max)  # fmt: skip
-    more: dict[str, Any] = {"seconds": 0.2}
+    more: dict[str, Any] = {"seconds": 60.0 if ending == "used up" else 0.2}
     channel = Channel()
     if ending == "told to finish":
         channel = Channel(finish_when=lambda self: time.monotonic_ns() > self.start_ns + 100 * MS)
