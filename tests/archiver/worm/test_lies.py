@@ -102,7 +102,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         retention: {"SOON_SECONDS": 1.0, "GRACE_SECONDS": 0.2},
         hold: {"SOON_SECONDS": 0.8, "GRACE_SECONDS": 0.2, "OBJECTS": 20},
         clock: {
-            "SHORT_SECONDS": 0.6, "GRACE_LOCAL_SECONDS": 0.2, "DATE_STEP_SECONDS": 0.2, "FLIP_SECONDS": 0.1,
+            "SHORT_SECONDS": 1.2, "GRACE_LOCAL_SECONDS": 0.2, "DATE_STEP_SECONDS": 0.2, "FLIP_SECONDS": 0.1,
             "EARLY_SECONDS": (0.5, 0.4), "WATCH_SECONDS": 0.3,
         },
         default_retention: {"APART_SECONDS": 2.2},

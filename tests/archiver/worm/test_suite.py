@@ -254,13 +254,14 @@ def test_a_platform_that_says_yes_to_everything_passes_nothing_that_must_be_refu
 
 
 def test_silence_ends_in_time_and_harms_one_check_alone(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
 
         def lie(asked: Asked, _: Store) -> Answer:
             if asked.is_delete and "/DEL-02/" in asked.key:
                 client: Any = S3Client(f"http://127.0.0.1:{silent.getsockname()[1]}", "us-east-1", None, [])
-                answer: Answer = client._exchange("DELETE", "/", (), b"")
+                with monkeypatch.context() as impatient:
+                    impatient.setattr(exchange, "TIMEOUT_SECONDS", 0.2)
+                    answer: Answer = client._exchange("DELETE", "/", (), b"")
                 return answer
             return asked.pass_on()
 

@@ -131,13 +131,13 @@ def adds_up(stage: StageReport) -> bool:
 def test_each_workload_has_its_own_time(use: Callable[[type[NullSession]], None]) -> None:
     use(Calm)
     channel, report, (first, follower, companion, late) = carry_out(
-        workload("first", "retrieve", warm_up_seconds=0.1, seconds=0.3),
-        workload("follower", "retrieve", after="first", begins_seconds=0.1, seconds=0.2),
+        workload("first", "retrieve", warm_up_seconds=0.1, seconds=0.5),
+        workload("follower", "retrieve", after="first", begins_seconds=0.1, seconds=0.4),
         workload("companion", "retrieve", until="first", seconds=LONG),
-        workload("late", "retrieve", begins_seconds=0.2, warm_up_seconds=0.05, seconds=0.1),
+        workload("late", "retrieve", begins_seconds=0.2, warm_up_seconds=0.05, seconds=0.35),
     )
     start_ns = channel.start_ns
-    for stage, begins_ms, lasts_ms in ((first, 100, 200), (follower, 400, 200), (late, 250, 50)):
+    for stage, begins_ms, lasts_ms in ((first, 100, 400), (follower, 600, 400), (late, 250, 300)):
         assert stage.measured_from_ns >= start_ns + begins_ms * MS
         assert stage.measured_to_ns - stage.measured_from_ns == lasts_ms * MS
         assert stage.ended_ns >= stage.measured_to_ns
@@ -197,7 +197,7 @@ def test_a_workload_that_used_up_what_it_may_archive_ended_early(
     use(Calm)
     channel, report, stages = carry_out(
         workload("w", "archive", clients=3, seconds=LONG, until=until, bytes_max=30_000),
-        workload("other", "retrieve", data="d", seconds=0.3),
+        workload("other", "retrieve", data="d", seconds=1.0),
     )
     assert stages[0].ended_early
     assert not stages[1].ended_early
@@ -226,7 +226,7 @@ def holding(milliseconds: float) -> type[NullSession]:
 def test_sessions_arrive_whether_or_not_earlier_ones_are_done(use: Callable[[type[NullSession]], None]) -> None:
     """A platform that answers nothing until long after the schedule is over: three clients take a session each, five
     sessions wait, and what comes beyond is dropped."""
-    use(holding(600))
+    use(holding(1500))
     channel, _, (stage,) = carry_out(
         workload("w", "retrieve", clients=3, seconds=0.2, arrivals=Arrivals("constant", 100.0, backlog_max=5))
     )
@@ -243,7 +243,7 @@ def test_sessions_arrive_whether_or_not_earlier_ones_are_done(use: Callable[[typ
 
 
 def test_an_open_loop_begins_what_was_due_in_its_time_after_its_time(use: Callable[[type[NullSession]], None]) -> None:
-    use(holding(400))
+    use(holding(1200))
     channel, _, (stage,) = carry_out(
         workload("w", "retrieve", clients=2, seconds=0.1, arrivals=Arrivals("constant", 200.0))
     )
@@ -256,7 +256,7 @@ def test_a_backlog_that_no_client_comes_to_is_given_up_at_last(
     use: Callable[[type[NullSession]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archiver.engine.work.mixed.stage.DRAIN_NS", 50 * MS)
-    use(holding(400))
+    use(holding(1200))
     channel, _, (stage,) = carry_out(
         workload("w", "retrieve", clients=2, seconds=0.1, arrivals=Arrivals("constant", 200.0))
     )
@@ -311,7 +311,7 @@ def test_what_was_due_was_begun_or_dropped(
     asked = workload("w", step, clients=3, arrivals=arrivals, **more)
     if ending == "used up":
         # Fewer new objects than sessions, as no scenario can have it.
-        asked = replace(asked, work=replace(mix_of(asked), objects=30))
+        asked = replace(asked, work=replace(mix_of(asked), objects=10))
     channel, report, stages = carry_out(asked, workload("other", "retrieve", seconds=0.1), channel=channel)
     assert adds_up(stages[0]), stages[0]
     assert stages[0].backlog_max <= backlog_max
