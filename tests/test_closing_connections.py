@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from backends.s3.control import Credentials
 from tests.support.commands import archiver
 from tests.support.runs import TINY, keys_of, s3
 from tests.support.servers import fault_proxy as wire
+from tests.support.waiting import wait_until
 
 REQUESTS = 3  # after so many each connection ends
 
@@ -67,9 +67,7 @@ def test_the_load_of_a_conformance_run_goes_on_over_other_connections(
     )
     backend.profile()
     with BackgroundLoad(order_for(backend, "loaded", "run-1")) as load:
-        bound = time.monotonic() + 30
-        while proxy.connections < 20 and time.monotonic() < bound:
-            time.sleep(0.01)
+        wait_until(lambda: proxy.connections >= 20, "connection after connection")
         report = load.stop()
     assert (report.errors, report.first_error) == (0, "")
     assert report.retrieved > 0

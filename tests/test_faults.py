@@ -12,7 +12,6 @@ import json
 import threading
 import time
 import tracemalloc
-import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from scenarios.work.mix import OperationName
 from scenarios.work.sessions import AllObjects, InWindow, Sessions, StopRule, UntilPrecise
 from tests.archiver.traces.made import write
 from tests.support.commands import archiver
+from tests.support.counted import statistics
 from tests.support.runs import TINY, keys_of, left_in, s3
 from tests.support.servers import fault_proxy as wire
 
@@ -213,11 +213,9 @@ def test_f14_a_result_that_the_client_limited_says_so(home: Path) -> None:
 
 
 def test_f15_bytes_are_those_that_went_over_the_wire(store: embedded.StoreProcess) -> None:
-    with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=10) as reply:
-        before = json.load(reply)
+    before = statistics(store)
     reports, _ = carry_out("s3", s3_setting(store), "archive", 100_000, 20)
-    with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=10) as reply:
-        after = json.load(reply)
+    after = statistics(store)
     assert reports.tally.bytes == 20 * 100_000 == after["bytes"] - before["bytes"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,10 +16,18 @@ from archiver.values.errors import UsageError
 from backends import exposition
 from backends.exposition import PAGE_BYTES_MAX, MetricsAddress, ScrapeError
 from tests.support.servers.scripted import Conversation, Request, ScriptedServer, Step, close, read, send, serve
+from tests.support.waiting import SECONDS_MAX, wait_until
 
 Start = Callable[..., ScriptedServer]
 TOKEN = "the-secret-token"
 PAGE = b'# HELP reads Reads\n# TYPE reads counter\nreads{disk="a"} 3\nreads{disk="b"} 4\nwrites 5\n'
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No read is given up because the machine is slow."""
+    monkeypatch.setattr(exposition, "WAIT_SECONDS", SECONDS_MAX)
+    monkeypatch.setattr(exposition, "SECONDS_MAX", SECONDS_MAX)
 
 
 @pytest.fixture
@@ -209,7 +216,7 @@ def test_a_page_may_be_read_again_before_the_thread_of_the_last_read_has_ended(
     class Lingering(threading.Thread):
         def run(self) -> None:
             super().run()
-            enough.wait(20)
+            enough.wait(SECONDS_MAX)
 
     monkeypatch.setattr(exposition, "Thread", Lingering)
     metrics = address(scripted(then=pages(PAGE)))
@@ -227,10 +234,8 @@ def test_a_server_that_sends_a_byte_now_and_then_is_given_up_and_not_asked_again
     enough = threading.Event()
 
     def drip(conversation: Conversation) -> None:
-        for _ in range(500):  # ten seconds
+        while not enough.wait(0.02):
             conversation.sock.sendall(b"1")
-            if enough.wait(0.02):
-                return
 
     server = scripted([read, send(begun), drip, close], then=pages(PAGE))
     metrics = address(server)
@@ -238,10 +243,9 @@ def test_a_server_that_sends_a_byte_now_and_then_is_given_up_and_not_asked_again
     assert "still sending its previous answer" in refusal(metrics).reason
     assert server.connections == 1
 
+    monkeypatch.setattr(exposition, "SECONDS_MAX", SECONDS_MAX)
     enough.set()  # it comes to an end after all
-    deadline = time.monotonic() + 20
-    while "still sending" in refusal_or_page(metrics) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: "still sending" not in refusal_or_page(metrics), "end of the answer")
     assert metrics.scrape(["writes"]) == {"writes": [({}, 5.0)]}
 
 

@@ -7,10 +7,11 @@ import urllib.request
 from typing import Any
 
 from backends.embedded import process as embedded
+from tests.support.waiting import SECONDS_MAX
 
 
 def statistics(store: embedded.StoreProcess) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=10) as reply:
+    with urllib.request.urlopen(f"{store.endpoint}/-/statistics", timeout=SECONDS_MAX) as reply:
         document: dict[str, Any] = json.load(reply)
     return document
 

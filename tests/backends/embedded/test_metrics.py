@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -27,16 +26,16 @@ from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.signed_requests import signed_by_botocore
 from tests.backends.embedded.tsm_client import GET, OBJECT, STOP, Client, Ended, frame, get_body, object_body
 from tests.support.servers import real
+from tests.support.waiting import SECONDS_MAX, wait_until
 
 MIB = 1 << 20
-WAIT_SECONDS_MAX = 30
 
 Counted = dict[str, tuple[int, int]]  # operation -> requests, of these errors
 
 
 def samples(store: StoreProcess) -> dict[tuple[str, str], int]:
     """Every number on the page, by metric and by what its one label says."""
-    with urllib.request.urlopen(store.endpoint + METRICS_PATH, timeout=WAIT_SECONDS_MAX) as reply:
+    with urllib.request.urlopen(store.endpoint + METRICS_PATH, timeout=SECONDS_MAX) as reply:
         families = text_string_to_metric_families(reply.read().decode())
         assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     found = {}
@@ -171,12 +170,8 @@ def test_a_call_not_offered_is_counted_by_its_name(store: StoreProcess, s3: Any,
 
 
 def until_counted(store: StoreProcess, before: Counted, expected: Counted) -> None:
-    """Nobody says when the store notices that a client has gone: asked again, with a bound."""
-    for _ in range(1000):
-        if difference(before, s3_counts(store)) == expected:
-            return
-        threading.Event().wait(0.01)
-    assert difference(before, s3_counts(store)) == expected
+    """Nobody says when the store notices that a client has gone."""
+    wait_until(lambda: difference(before, s3_counts(store)) == expected, f"counts {expected}")
 
 
 def test_an_upload_whose_client_vanishes_is_counted_once_and_failed(store: StoreProcess, bucket: str) -> None:
@@ -209,7 +204,7 @@ def test_only_get_reads_the_page(store: StoreProcess) -> None:
     def ask() -> None:
         request = urllib.request.Request(store.endpoint + METRICS_PATH, method="HEAD")
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(request, timeout=WAIT_SECONDS_MAX)
+            urllib.request.urlopen(request, timeout=SECONDS_MAX)
         refused.value.close()
         assert refused.value.code == 403
 

@@ -17,6 +17,7 @@ from backends.base import PhaseSetting
 from tests.backends.s3.conftest import Scripted
 from tests.backends.s3.s3_sessions import CONTENT, SIZE, archives, data_plane, record_of_sessions, rows_of
 from tests.support.servers.scripted import Request, serve
+from tests.support.waiting import SECONDS_MAX
 
 RETAIN_SECONDS = 300.0
 SKEW_SECONDS = 900  # that S3 allows
@@ -100,18 +101,23 @@ forward = 0.0
 from archiver.values.clock import now_seconds
 before = now_seconds()
 for forward in (7200.0, -7200.0):
-    assert abs(time.time() - real() - forward) < 1
+    assert abs(time.time() - real() - forward) < 60
     assert abs(now_seconds() - before) < 60, forward
 forward = 0.0
-assert abs(now_seconds() - time.time()) < 1
+assert abs(now_seconds() - time.time()) < 60
 from archiver.values import clock
 clock.follow(clock.began_seconds() + 3600.0)  # as a worker follows its coordinator
-assert abs(now_seconds() - time.time() - 3600.0) < 1
+assert abs(now_seconds() - time.time() - 3600.0) < 60
 """
 
 
 def test_a_process_goes_by_one_clock_whoever_sets_the_machines(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _SETS_THE_CLOCK], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+        [sys.executable, "-c", _SETS_THE_CLOCK],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        cwd=tmp_path,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -180,7 +180,7 @@ def test_credentials_come_from_the_environment_or_a_profile(no_aws: Path, monkey
 
 def control_of(url: str) -> Control:
     credentials = Credentials("AKIDEXAMPLE", "very-secret", "the-token")
-    return Control(url, "us-east-1", credentials, verify=True, connect_timeout_seconds=5, read_timeout_seconds=5)
+    return Control(url, "us-east-1", credentials, verify=True, connect_timeout_seconds=60, read_timeout_seconds=60)
 
 
 def html(status: bytes, page: bytes, *headers: bytes) -> bytes:

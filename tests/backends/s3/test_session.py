@@ -61,7 +61,7 @@ from tests.support.servers.scripted import (
 )
 
 Scripted = Callable[..., ScriptedServer]
-LATE = 0.3  # seconds; the timeouts of tests in which the server says nothing
+LATE = 1.0  # seconds; the timeouts of tests in which the server says nothing
 
 REDIRECT = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other:9000/\r\nContent-Length: 0\r\n\r\n"
 
@@ -498,6 +498,10 @@ def test_a_connection_that_ends_before_any_request_is_lost(scripted: Scripted, s
     assert reason in ("connection lost", "connect failed")
 
 
+# A server that pauses so often is slower than the time-out altogether, and far from it each time.
+SLOW_SECONDS, PAUSE_SECONDS = 2.0, 0.15
+
+
 def take(size_bytes: int, pause_seconds: float) -> Step:
     """Take so much of a request, 64 KiB at a time."""
 
@@ -512,12 +516,12 @@ def take(size_bytes: int, pause_seconds: float) -> Step:
 
 
 def test_a_server_that_takes_a_large_object_slowly_is_not_silent(scripted: Scripted) -> None:
-    server = scripted([take(1 << 20, 0.1), send(OK)])  # the head is in it, too, so that a little stays
-    plane = data_plane(server.url, size_bytes=1 << 20, read_timeout_seconds=1.0)
+    server = scripted([take(1 << 20, PAUSE_SECONDS), send(OK)])  # the head is in it, too, so that a little stays
+    plane = data_plane(server.url, size_bytes=1 << 20, read_timeout_seconds=SLOW_SECONDS)
     rows = rows_of(record := record_of_sessions(plane, archives(1, size_bytes=1 << 20)))
     assert record.errors == {}
     assert [row.bytes for row in rows] == [0, 1 << 20, 0]
-    assert rows[1].done_ns - rows[1].sent_ns > 1_000_000_000  # longer than the time-out
+    assert rows[1].done_ns - rows[1].sent_ns > SLOW_SECONDS * 1e9  # longer than the time-out
 
 
 @pytest.mark.long
@@ -536,16 +540,16 @@ def test_an_answer_that_platforms_drip_until_they_know_it_may_take_longer(script
     def drip(conversation: Any) -> None:
         conversation.sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         for _ in range(16):
-            time.sleep(0.1)  # a slow server is what is tested
+            time.sleep(PAUSE_SECONDS)  # a slow server is what is tested
             conversation.sock.sendall(b"1\r\n \r\n")
         body = b"<CopyObjectResult><ETag>1</ETag></CopyObjectResult>"
         conversation.sock.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
 
     server = scripted([read, drip])
     batch = Batch([Operation.COPY], [1], [SIZE], source=[2])
-    rows = rows_of(record := record_of_sessions(data_plane(server.url, read_timeout_seconds=1.0), batch))
+    rows = rows_of(record := record_of_sessions(data_plane(server.url, read_timeout_seconds=SLOW_SECONDS), batch))
     assert record.errors == {}
-    assert rows[1].done_ns - rows[1].sent_ns > 1_000_000_000
+    assert rows[1].done_ns - rows[1].sent_ns > SLOW_SECONDS * 1e9
 
 
 def test_a_redirect_is_its_own_error_and_is_not_followed(scripted: Scripted) -> None:
@@ -673,7 +677,7 @@ def test_a_connection_that_nobody_answers_is_a_connect_timeout(full_backlog: str
     ]
     (error,) = record.errors.values()
     assert (error.reason, error.count) == ("connect timeout", 1)
-    assert error.message == f"{full_backlog}: no connection in 0.3 s (--connect-timeout)"
+    assert error.message == f"{full_backlog}: no connection in {LATE:g} s (--connect-timeout)"
 
 
 @pytest.mark.parametrize(
