@@ -8,6 +8,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from backends.embedded.process import StoreProcess
+from tests.support.waiting import SECONDS_MAX
 
 
 def head_of(method: str, target: str, headers: dict[str, str]) -> bytes:
@@ -19,7 +20,10 @@ def exchanged(store: StoreProcess, data: bytes) -> bytes:
     """All that comes back for these bytes, until the server closes."""
     parts = urlsplit(store.endpoint)
     received = b""
-    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection, suppress(ConnectionError):
+    with (
+        socket.create_connection((parts.hostname, parts.port), timeout=SECONDS_MAX) as connection,
+        suppress(ConnectionError),
+    ):
         connection.sendall(data)
         while more := connection.recv(65536):
             received += more

@@ -19,9 +19,9 @@ from backends.embedded.tsm.server import TsmServer
 from backends.embedded.tsm.session import ServerSession
 from tests.backends.embedded.core_calls import Disk
 from tests.backends.embedded.tsm_client import Client
+from tests.support.waiting import SECONDS_MAX
 
 START_SECONDS = 2_000_000_000
-_WAIT_SECONDS_MAX = 30
 
 Answer = TypeVar("Answer")
 
@@ -97,7 +97,7 @@ class RunningTsmServer:
 
     def call(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Have something done in the server's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_WAIT_SECONDS_MAX)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(SECONDS_MAX)
 
     def do(self, work: Callable[[], Answer]) -> Answer:
         async def done() -> Answer:
@@ -107,7 +107,7 @@ class RunningTsmServer:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let the loop run until it is so."""
-        async with asyncio.timeout(_WAIT_SECONDS_MAX):
+        async with asyncio.timeout(SECONDS_MAX):
             while not condition():  # noqa: ASYNC110 - nobody tells when a session is cleared away
                 await asyncio.sleep(0)
 

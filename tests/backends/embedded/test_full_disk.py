@@ -24,6 +24,7 @@ from backends.embedded.core.files.segments import LARGE_BYTES
 from backends.embedded.process import StoreProcess
 from tests.backends.conftest import s3_client
 from tests.backends.embedded.tsm_client import Client
+from tests.support.waiting import SECONDS_MAX
 
 BUCKET = "full"
 SMALL = b"s" * 65536
@@ -99,7 +100,7 @@ def test_a_store_whose_files_cannot_grow_continues_and_recovers(data_dir: Path, 
 def test_a_store_that_cannot_be_created_is_not_reported_as_damaged(data_dir: Path) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f'ulimit -f 8; exec "$0" -m backends.embedded.server --data {data_dir}', process._PROGRAM[0]],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr

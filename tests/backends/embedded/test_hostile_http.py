@@ -25,6 +25,7 @@ from backends.embedded.s3.errors import S3Error
 from backends.embedded.s3.requests.connection import HEADERS_MAX, LINE_BYTES_MAX, PACE_BYTES_MIN, S3Connections
 from backends.embedded.s3.server import S3Server
 from tests.backends.embedded.signed_requests import signed_by_botocore
+from tests.support.waiting import SECONDS_MAX
 
 HOST = "Host: store"
 CHUNKED = "Transfer-Encoding: chunked"
@@ -103,7 +104,7 @@ TOO_LONG = {
 @contextmanager
 def connected(store: StoreProcess) -> Iterator[socket.socket]:
     parts = urlsplit(store.endpoint)
-    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=SECONDS_MAX) as connection:
         yield connection
 
 
@@ -252,7 +253,7 @@ class RunningS3Server:
 
     async def all_are(self, condition: Callable[[Any], bool], count: int) -> None:
         """Wait until there are so many connections, and all are so."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS_MAX):
             while len(found := self.connections.connections) != count or not all(map(condition, found)):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 
@@ -280,7 +281,7 @@ def has_sent(count: int, connection: Any) -> bool:
 
 
 async def ended(reader: asyncio.StreamReader) -> bytes:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS_MAX):
         with suppress(ConnectionResetError):
             return await reader.read()
     return b""

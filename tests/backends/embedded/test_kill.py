@@ -28,6 +28,7 @@ from backends.embedded.core.changes.objects import Delete
 from backends.embedded.core.rules.refusals import Locked
 from backends.embedded.core.store import Store
 from tests.support import forks
+from tests.support.waiting import SECONDS_MAX
 
 MIB = 1 << 20
 CLIENTS = 4
@@ -315,7 +316,7 @@ def _load_until_killed(store: process.StoreProcess, clients: list[Client], answe
     threads = [threading.Thread(target=work, args=(client,)) for client in clients]
     for thread in threads:
         thread.start()
-    assert enough.wait(60)
+    assert enough.wait(SECONDS_MAX)
     threading.Event().wait(seconds)
     store.kill()
     for thread in threads:

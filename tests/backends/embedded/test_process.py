@@ -24,6 +24,7 @@ from archiver.values.errors import ArchiverError, PlatformError
 from backends.embedded import process
 from backends.embedded.s3 import credentials
 from tests.support import forks
+from tests.support.waiting import SECONDS_MAX
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_a_store_ends_with_its_owner_even_if_that_is_killed(data_dir: Path) -> N
     owner.kill()
     owner.wait()
     owner.stdout.close()
-    ended, _, _ = select.select([watched], [], [], 20)
+    ended, _, _ = select.select([watched], [], [], SECONDS_MAX)
     assert ended, "the store outlived its owner"
     os.close(watched)
 
@@ -161,7 +162,7 @@ def test_serve_says_where_it_listens_and_never_the_secret(data_dir: Path) -> Non
     running.send_signal(signal.SIGINT)
     rest = running.stdout.read()
     running.stdout.close()
-    assert running.wait(20) == 0
+    assert running.wait(SECONDS_MAX) == 0
     assert "export AWS_ENDPOINT_URL=http://127.0.0.1:" in rest
     assert re.search(r"holds +0 objects, 0 B; [\d.]+ [GMT]B of its device are free, 268\.4 MB of that kept", rest)
     assert str(data_dir / "credentials.json") in rest

@@ -36,6 +36,7 @@ from tests.backends.embedded.tsm_client import (
     object_body,
     objects,
 )
+from tests.support.waiting import SECONDS_MAX
 
 MIB = 1 << 20
 
@@ -151,7 +152,7 @@ def test_kill_under_load_keeps_each_transaction_whole(data_dir: Path, seed: int)
         threads = [threading.Thread(target=each.work, args=(store, answered)) for each in archivers]
         for thread in threads:
             thread.start()
-        assert enough.wait(60)
+        assert enough.wait(SECONDS_MAX)
         store.kill()
         for thread in threads:
             thread.join()

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from tests.support.waiting import SECONDS_MAX
+
 HELLO, PROOF = 0x01, 0x02
 PING, FIND_SPACE, REGISTER_SPACE, UPDATE_SPACE, DELETE_SPACE = 0x10, 0x11, 0x12, 0x13, 0x14
 CHANGE_PASSWORD, LOG, UPDATE_OBJECT = 0x15, 0x16, 0x17
@@ -34,7 +36,6 @@ ACTIVATE, HOLD, RELEASE = 0, 1, 2
 FILE, DIRECTORY, ANY_TYPE = 1, 2, 0xFE
 LAST = 1
 NEVER = (1 << 64) - 1
-_WAIT_SECONDS_MAX = 30  # a hang fails the test instead of stopping it
 _DATA_BYTES = 1 << 20
 
 _HEADER = struct.Struct("<IBBH")
@@ -211,7 +212,7 @@ class Client:
     """One connection. Leaving the `with` block closes it without a word."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port), timeout=_WAIT_SECONDS_MAX)
+        self._socket = socket.create_connection((host, port), timeout=SECONDS_MAX)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._input = self._socket.makefile("rb", 1 << 16)
         self.key = self.nonces = self.node = b""

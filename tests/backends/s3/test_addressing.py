@@ -81,7 +81,7 @@ def test_control_plane_names_the_bucket_in_the_host(server: ScriptedServer) -> N
         ("auto", NAME, "/bucket-1?object-lock"),
     ):
         control = Control(
-            url_of(server), "us-east-1", KEYS, verify=True, connect_timeout_seconds=5, read_timeout_seconds=5,
+            url_of(server), "us-east-1", KEYS, verify=True, connect_timeout_seconds=60, read_timeout_seconds=60,
             addressing=addressing,
         )  # fmt: skip
         control.lock_of_bucket("bucket-1")

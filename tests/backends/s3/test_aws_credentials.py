@@ -308,13 +308,13 @@ def test_audits_and_checks_begin_with_credentials_that_last(config: Path, comman
 
 def test_run_that_its_credentials_do_not_outlast_is_refused_with_the_time(home: Path, tmp_path: Path) -> None:
     with embedded.start(tmp_path / "store") as store:
-        end = later(minutes=2)
+        end = later(minutes=10)
         keys = {
             "AWS_ACCESS_KEY_ID": store.access_key,
             "AWS_SECRET_ACCESS_KEY": store.secret_key,
             "AWS_CREDENTIAL_EXPIRATION": end,
         }
-        longer = ("--quick", "--set", "stop.seconds_max=1m")
+        longer = ("--quick", "--set", "stop.seconds_max=10m")
         too_long = archiver("run", "dr550", *longer, "--endpoint", store.endpoint, **keys)
         assert too_long.returncode == 2, too_long.stderr
         assert f"the credentials end at {end} and cannot be refreshed, but the run may last until" in too_long.stderr

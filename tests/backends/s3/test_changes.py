@@ -517,7 +517,7 @@ def go_through_a_life(client: Any, bucket: str, url: str, access_key: str, secre
     """Archive by every way to lock, then every operation, each looked at from outside."""
     run: dict[str, Any] = {"bucket": bucket, "access_key": access_key, "secret_key": secret_key}
     control = Control(
-        url, "us-east-1", Credentials(access_key, secret_key, None), verify=True, connect_timeout_seconds=5,
+        url, "us-east-1", Credentials(access_key, secret_key, None), verify=True, connect_timeout_seconds=60,
         read_timeout_seconds=30,
     )  # fmt: skip
 
@@ -561,7 +561,7 @@ def test_on_the_embedded_store_each_operation_does_what_it_says(store: Any, s3: 
 def test_the_embedded_store_locks_by_the_buckets_own_rule(store: Any, s3: Any, bucket: str) -> None:
     control = Control(
         store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), verify=True,
-        connect_timeout_seconds=5, read_timeout_seconds=30,
+        connect_timeout_seconds=60, read_timeout_seconds=30,
     )  # fmt: skip
     control.set_default_lock(bucket, "GOVERNANCE", 1)
     assert control.lock_of_bucket(bucket).default_retention == "GOVERNANCE, 1 days"

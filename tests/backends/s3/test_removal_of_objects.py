@@ -64,7 +64,7 @@ class Platform:
 
 def control_of(endpoint: str, access_key: str, secret_key: str) -> Control:
     credentials = Credentials(access_key, secret_key, None)
-    return Control(endpoint, "us-east-1", credentials, verify=True, connect_timeout_seconds=5, read_timeout_seconds=5)
+    return Control(endpoint, "us-east-1", credentials, verify=True, connect_timeout_seconds=60, read_timeout_seconds=60)
 
 
 LIMITED = ("clerk:without=bypass", "mate:without=hold", "guest:without=delete")

@@ -40,8 +40,8 @@ from tests.support.servers.fault_proxy import (
 SIZE = 8192
 GOOD = UNLIKE_IDS_MIN + 1  # objects before the fault
 OBJECTS = GOOD + 3
-LATE = 2.0  # seconds; the read time-out of tests in which nothing, or too little, comes
-PATIENT = 30.0
+LATE = 3.0  # seconds; the read time-out of tests in which nothing, or too little, comes
+PATIENT = 60.0
 CONTENT = Content("wire-faults", 7, 4 << 20)
 ARCHIVE, RETRIEVE, HEAD = Operation.ARCHIVE, Operation.RETRIEVE, Operation.HEAD
 METHOD = {ARCHIVE: "PUT", RETRIEVE: "GET", HEAD: "HEAD"}

@@ -19,8 +19,8 @@ from tests.support.servers import fault_proxy as wire
 from tests.support.servers.fault_proxy import Fault, FaultProxy, Message, Nth, half_the_body, half_the_head, nothing_of
 
 OBJECTS = 6
-LATE = 1  # seconds, the whole ones that COMMTimeout takes
-PATIENT = 10
+LATE = 3  # seconds, the whole ones that COMMTimeout takes
+PATIENT = 60
 ARCHIVE, RETRIEVE, HEAD = Operation.ARCHIVE, Operation.RETRIEVE, Operation.HEAD
 # The frame in which an operation's answer is.
 ANSWER = {ARCHIVE: FrameKind.VOTE, RETRIEVE: FrameKind.OBJECT_HEAD, HEAD: FrameKind.ARCHIVES}
@@ -44,7 +44,7 @@ FAULTS: dict[str, tuple[Fault, dict[Operation, str], bool]] = {
     "silence": (wire.silence(nothing_of), dict.fromkeys(ANSWER, TIMED_OUT), True),
     "silence in the body": (wire.silence(half_the_body), dict.fromkeys(ANSWER, TIMED_OUT), True),
     "a dripping body": (wire.drip(half_the_head, 0.2), dict.fromkeys((RETRIEVE, HEAD), TIMED_OUT), True),
-    "a dripping vote": (wire.drip(nothing_of, 0.4), {ARCHIVE: TIMED_OUT}, True),
+    "a dripping vote": (wire.drip(nothing_of, 1.0), {ARCHIVE: TIMED_OUT}, True),
     "wrong bytes": (wire.flip(half_the_body), {RETRIEVE: "damaged"}, False),
     "another frame": (wire.flip(its_type, 8), dict.fromkeys(ANSWER, ODD), False),
     "garbage": (wire.changed(lambda _: bytes(range(200, 255))), dict.fromkeys(ANSWER, ODD), False),
