@@ -163,16 +163,24 @@ def _of_rates(cards: Sequence[Card]) -> Iterator[str]:
         rates = ", ".join(f"{card.label} {unit.objects_per_second:,.0f}" for card, unit in measured)
         if rates:
             yield f"{operation.capitalize()}, objects/s of {format_size(point.object_bytes)} with 16 clients: {rates}."
-    costs = ", ".join(f"{card.label} {words}" for card in cards if (words := _lock_cost_words(card)))
-    if costs:
-        yield f"The lock costs of the objects/s: {costs}."
+    yield from _of_lock_costs(cards)
     failed = dict.fromkeys(note for card in cards for unit in card.points.values() for note in notes_of(unit))
     if failed:
         yield f"Read the rates with care; footnotes say which are {', '.join(failed)}."
 
 
-def _lock_cost_words(card: Card) -> str:
-    """Return ``3.1% (95%: +1.0 to +5.2%)``; empty if the interval is not known."""
-    costs = [cost for run in (card.side.runs if card.side else ()) if (cost := shown_lock_cost(run.results))]
-    percent, interval = lock_cost_percent(costs[0]) if costs else (0.0, "")
-    return f"{percent:+.1f}% ({interval})" if interval else ""
+def _of_lock_costs(cards: Sequence[Card]) -> Iterator[str]:
+    """Yield what the lock costs where its 95% interval leaves out zero, and where nobody can tell."""
+    known: list[str] = []
+    unknown: list[str] = []
+    for card in cards:
+        costs = [cost for run in (card.side.runs if card.side else ()) if (cost := shown_lock_cost(run.results))]
+        ratio = costs[0].rate if costs else None
+        if ratio is None or ratio.low is None or ratio.high is None:
+            continue
+        percent, interval = lock_cost_percent(costs[0])
+        (unknown if ratio.low <= 1 <= ratio.high else known).append(f"{card.label} {percent:+.1f}% ({interval})")
+    if known:
+        yield f"The lock takes this share of the objects/s: {', '.join(known)}."
+    if unknown:
+        yield f"Whether the lock costs objects/s cannot be told of {', '.join(unknown)}: the intervals include 0."

@@ -405,7 +405,9 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
         if request.catalogue_dir and not any(hosted and hosted.platform == "embedded" for _, hosted in opened):
             raise UsageError(_NO_CATALOGUE)
         if request.dask is not None:
-            options = replace(options, cluster=stack.enter_context(dask_cluster(request.dask, request, replays=replays)))
+            options = replace(
+                options, cluster=stack.enter_context(dask_cluster(request.dask, request, replays=replays))
+            )
         plans, warnings = make_plans(scenario, opened, options)
         announced = announcement(plans[0], platforms)
         if dry:

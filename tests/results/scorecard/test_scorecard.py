@@ -218,6 +218,27 @@ def test_nothing_is_missing_of_a_platform_with_every_part(
     assert column(lock_cost_tables(made)[0], "minio") == {"lock header, archive 8KiB, 1 client": "+20.0"}
 
 
+@pytest.mark.parametrize(
+    ("locked", "sentence"),
+    [
+        ((400.0, 404.0, 408.0), "The lock takes this share of the objects/s: minio +19.2% (95%: "),
+        ((400.0, 500.0, 600.0), "Whether the lock costs objects/s cannot be told of minio "),
+    ],
+)
+def test_a_lock_cost_is_stated_only_where_its_interval_leaves_out_zero(
+    locked: tuple[float, ...], sentence: str, make_measured: MakeRun, make_result: MakeResult
+) -> None:
+    results = [
+        make_result(objects_per_second=rate, phase="lock", variant=f"lock {lock}", lock=lock, retention_mode=mode,
+                    repetition=repetition)
+        for lock, mode, rates in (("none", "none", (500.0, 500.0, 500.0)), ("header", "GOVERNANCE", locked))
+        for repetition, rate in enumerate(rates, 1)
+    ]  # fmt: skip
+    run = make_measured("minio")
+    found = answers(scorecard_of([replace(run, results=[*run.results, *results])]))
+    assert [each.startswith(sentence) for each in found if "lock" in each and "objects/s" in each] == [True]
+
+
 def test_platforms_that_did_not_take_turns_are_marked(make_measured: MakeRun) -> None:
     together = [make_measured("one"), make_measured("other")]
     apart = [replace(run, row=replace(run.row, comparison=None)) for run in together]
