@@ -69,7 +69,8 @@ def checks_sentence(label: str, checks: Sequence[CheckRecord], catalogue: CheckC
         first = ", ".join(violations[:3]) + (" ..." if len(violations) > 3 else "")
         return (
             f"{label} violates its locks: a record could be lost, altered or unlocked before its time in "
-            f"{len(violations):,} {'check' if len(violations) == 1 else 'checks'} ({first}); this run made {tried}{left_out}."
+            f"{len(violations):,} {'check' if len(violations) == 1 else 'checks'} ({first}); this run made {tried}"
+            f"{left_out}."
         )
     return f"{label} refused whatever could lose, alter or unlock a record, in {tried}{left_out}."
 

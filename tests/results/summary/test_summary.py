@@ -202,8 +202,8 @@ def test_a_conformance_run_answers_with_its_violations(make_run: MakeRun) -> Non
     for database in (bad, good):
         database.finish(9.0, "none")
     assert of(bad).answer == (
-        "minio violates its locks: a record could be lost, altered or unlocked before its time in 1 check (DEL-01); this "
-        "run made 1 of 170 checks."
+        "minio violates its locks: a record could be lost, altered or unlocked before its time in 1 check (DEL-01); "
+        "this run made 1 of 170 checks."
     )
     assert of(good).answer == "minio refused whatever could lose, alter or unlock a record, in 1 of 170 checks."
     assert [(each.name, each.value) for each in of(good).numbers] == [("violations", "0"), ("pass", "2")]
