@@ -220,8 +220,8 @@ def chosen(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
     return [table for table in tables if table.name in names]
 
 
-def print_left_behind(run_id: str) -> None:
-    """Print what this run left on its platform, from the ledger."""
+def print_left_behind(run_id: str, *, err: bool = False) -> None:
+    """Print what this run left on its platform, from the ledger; ``err``: on standard error."""
     ledger = Ledger(ledger_path())
     placements = ledger.placements(run_id)
     ledger.close()
@@ -236,6 +236,7 @@ def print_left_behind(run_id: str) -> None:
     bound = "at most " if open_rows else ""
     click.echo(
         f"left on the platform: {bound}{objects:,} objects, {format_bytes(size_bytes)} in "
-        f"{placements[0].bucket}/{placements[0].prefix}{locked}{held}"
+        f"{placements[0].bucket}/{placements[0].prefix}{locked}{held}",
+        err=err,
     )
-    click.echo(f"remove them: archiver cleanup {run_id}")
+    click.echo(f"remove them: archiver cleanup {run_id}", err=err)

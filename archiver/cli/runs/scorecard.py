@@ -11,7 +11,7 @@ import click
 
 from archiver.cli.completion import run_names
 from archiver.cli.locks.worm import check_platform
-from archiver.cli.output import print_compared, print_sentence
+from archiver.cli.output import print_compared, print_left_behind, print_sentence
 from archiver.cli.runs.dry_run import duration_lines
 from archiver.cli.runs.request import scenario_request
 from archiver.cli.runs.run import measure, requested, run
@@ -97,14 +97,16 @@ def scorecard(
     unchecked = [name for name in platforms if not any(_has_checks(card, name) for card in known)]
     if unchecked:
         click.echo(_conformance_words(unchecked), err=not dry_run)
-    if unmeasured:
-        found += _measured(unmeasured, repeat, quick=quick, dry_run=dry_run)
+    measured = _measured(unmeasured, repeat, quick=quick, dry_run=dry_run) if unmeasured else []
     if dry_run:
         return
+    found += measured
     for name in unchecked:
         found += _checked(name)
     made = scorecard_of(found)
     _show(made, as_json=as_json)
+    for each in measured:
+        print_left_behind(each.row.id, err=as_json)
     if out is not None:
         from results.scorecard.page import write_scorecard  # import Jinja and matplotlib only for writing
 

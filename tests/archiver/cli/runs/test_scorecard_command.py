@@ -68,3 +68,5 @@ def test_it_measures_only_what_the_named_runs_lack(home: Path) -> None:
     document = json.loads(done.stdout)
     assert len(points_measured(document)) == 8
     assert document["missing"] == []
+    assert "left on the platform: " in done.stderr
+    assert "remove them: archiver cleanup " in done.stderr
