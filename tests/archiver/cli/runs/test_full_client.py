@@ -100,7 +100,7 @@ def store_is_untouched(store: StoreProcess) -> bool:
 def test_results_that_cannot_be_written_end_the_run_and_the_ledger_knows_what_is_there(
     home: Path, store: StoreProcess
 ) -> None:
-    done = small_run(store, 600_000)
+    done = small_run(store, 400_000)
     there = objects_of(store)
     with closing(Ledger(home / "ledger.db")) as ledger:
         known = ledger.placements()
