@@ -30,7 +30,8 @@ from tests.support.waiting import wait_until
 # Archive and retrieve again and again, each long enough for figures while it is under way; it is ended by the tests.
 ENDLESS = (
     "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=2",
-    "--set", "stop.seconds_min=2500ms", "--set", "stop.client_bytes_max=24MB", "--repeat", "99",
+    "--set", "stop.warm_up_seconds=20ms", "--set", "stop.seconds_min=2500ms",
+    "--set", "stop.client_bytes_max=24MB", "--repeat", "33",
 )  # fmt: skip
 ROOT = Path(__file__).parents[4]
 # Gauges that a short run on a small machine need not have a value for.
@@ -45,7 +46,7 @@ GAUGES = (
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 LINE = re.compile(
-    r"phase \d+/396 (archive|retrieve) 8KiB x 2, 2 clients( \(drift check\))?: [\d,.]+ objects/s, [\d,.]+ MB/s, "
+    r"phase \d+/132 (archive|retrieve) 8KiB x 2, 2 clients( \(drift check\))?: [\d,.]+ objects/s, [\d,.]+ MB/s, "
     r"p99 [\d,.]+ ms, 0 errors(, (server|host) cpu \d+%)?"
 )
 
@@ -126,8 +127,8 @@ def test_a_terminal_shows_a_table_that_follows_its_width_and_ctrl_c_leaves_it_as
     home: Path, tmp_path: Path
 ) -> None:
     steps: list[Step] = [
-        (f"(?s)phase \\d+/396.*\n{ROW}.*objects/s, up to", lambda _, terminal: resize(terminal, 44)),
-        (f"(?s)phase ([2-9]|\\d\\d+)/396.*{NARROW_ROW}", interrupt),
+        (f"(?s)phase \\d+/132.*\n{ROW}.*objects/s, up to", lambda _, terminal: resize(terminal, 44)),
+        (f"(?s)phase ([2-9]|\\d\\d+)/132.*{NARROW_ROW}", interrupt),
     ]
     done = on_terminal(tmp_path, ("run", "dr550", *ENDLESS, "--json"), steps)
     assert done.status == 130
@@ -162,7 +163,7 @@ def test_a_log_gets_a_line_now_and_then_and_no_escapes(home: Path) -> None:
     stdout, _ = process.communicate(timeout=60)
     assert [line for line in lines if not LINE.fullmatch(line.rstrip("\n"))] == []
     assert lines
-    assert "phase 1/396" not in stdout
+    assert "phase 1/132" not in stdout
 
 
 def test_prometheus_reads_a_quiet_run_while_it_goes(home: Path) -> None:

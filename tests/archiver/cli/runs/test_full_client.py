@@ -53,7 +53,8 @@ def small_run(store: StoreProcess, limit_bytes: int) -> subprocess.CompletedProc
         limit_bytes,
         "run", "dr550", "--quick", "--quiet", "--repeat", "9", "--endpoint", store.endpoint, "--workers", "1",
         "--set", "object_sizes=8KiB", "--set", "objects_per_session=1", "--set", "clients=1",
-        "--set", "stop.seconds_min=0.2s", "--set", "stop.seconds_max=0.5s", "--set", "stop.bytes_max=24MB",
+        "--set", "stop.warm_up_seconds=20ms", "--set", "stop.seconds_min=0.1s", "--set", "stop.seconds_max=0.2s",
+        "--set", "stop.bytes_max=24MB",
         environment={"AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key},
     )  # fmt: skip
 

@@ -25,7 +25,10 @@ from tests.support.runs import keys_of
 from tests.support.servers.fault_proxy import FaultProxy, Nth, asks_for, nothing_of, silence
 
 SECONDS_MAX = 60
-TINY = ("dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2")
+TINY = (
+    "dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
+    "--set", "stop.warm_up_seconds=20ms",
+)  # fmt: skip
 QUICK = (*TINY, "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms")
 HALF_A_SECOND = ("--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms")
 SMALL = ("--set", "stop.client_bytes_max=24MB")

@@ -14,7 +14,7 @@ from tests.support.commands import archiver
 from tests.support.runs import TINY, keys_of, left_in, s3
 
 READING = ("--quick", "--set", "objects_per_session=2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
-           "--set", "stop.seconds_max=200ms", "--json")  # fmt: skip
+           "--set", "stop.seconds_max=200ms", "--set", "stop.warm_up_seconds=20ms", "--json")  # fmt: skip
 SMALL = ("--set", "object_sizes=8KiB")
 
 

@@ -21,7 +21,7 @@ from tests.support.commands import archiver, started
 from tests.support.runs import TINY, ask, keys_of, left_in, s3
 from tests.support.waiting import wait_until
 
-ENDLESS = ("run", "dr550", *TINY, "--set", "stop.bytes_max=24MB", "--repeat", "99")  # for all that wait
+ENDLESS = ("run", "dr550", *TINY, "--set", "stop.bytes_max=24MB", "--repeat", "33")  # for all that wait
 
 
 @pytest.fixture
@@ -386,7 +386,7 @@ def test_no_secret_reaches_database_ledger_or_output(home: Path, store: embedded
 
 
 def test_a_dry_run_touches_nothing(home: Path) -> None:
-    done = archiver("run", "dr550", "--dry-run")
+    done = archiver("run", "dr550", *TINY, "--dry-run")
     assert done.returncode == 0
     assert "archives at most" in done.stdout
     assert "locks nothing beyond" in done.stdout

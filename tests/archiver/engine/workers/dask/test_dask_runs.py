@@ -148,7 +148,8 @@ def wait_for_a_phase(home: Path, process: StartedCommand) -> None:
 
 
 def test_hosts_and_total_agree(cluster: Cluster, tmp_path: Path) -> None:
-    done = archiver(tmp_path, "run", "dr550", *QUICK, "--dask", cluster.address, "--json")
+    brief = ("--set", "stop.warm_up_seconds=20ms", "--set", "stop.seconds_min=300ms")
+    done = archiver(tmp_path, "run", "dr550", *QUICK, *brief, "--dask", cluster.address, "--json")
     status, out, err = finished(done)
     assert status == 0, err
     document = json.loads(out)
