@@ -24,6 +24,7 @@ from tests.docs.json_page import Met, compare, generated, printed, tables
 from tests.docs.tutorial_page import in_shape, run_names, steps
 from tests.support.commands import archiver_within
 from tests.support.documented import ALL, example
+from tests.support.waiting import SECONDS_MAX
 
 # Examples that need a platform's program run in tests/archiver/cli/platforms/test_platform.py, with a program in its
 # place. A comparison needs two runs, by their names; the tutorial has one. Only a run that broke off can be resumed:
@@ -59,12 +60,29 @@ def carry_out_the_tutorial() -> list[str]:
         done = run(line)
         # What is refused while a lock lasts is not refused on a machine so slow that it has ended.
         assert done.returncode in (0, step.exit_status), f"{line}\n{done.stdout}\n{done.stderr}"
-        printed_lines = [in_shape(each) for each in (done.stdout + done.stderr).splitlines()]
+        in_print = in_shape(done.stdout + done.stderr)  # of wider numbers a line has fewer
         for shown in step.shown if done.returncode == step.exit_status else ():
-            assert any(in_shape(shown) in each for each in printed_lines), f"{line} has no {shown!r}\n{done.stdout}"
+            assert in_shape(shown) in in_print or is_otherwise_when_slow(shown, in_print), (
+                f"{line} has no {shown!r}\n{done.stdout}"
+            )
         if line.startswith("archiver run") and "--dry-run" not in line:
             names[run_names()[len(names)]] = done.stdout.rpartition("archiver report ")[2].split()[0]
     return list(names.values())
+
+
+def is_otherwise_when_slow(shown: str, in_print: str) -> bool:
+    """Return whether a busy machine explains that this line of the tutorial was not printed."""
+    if " locked " in shown:  # by then the lock has ended
+        return in_shape(shown.replace(" locked ", " can be removed ")) in in_print
+    if not shown.startswith("batching: "):
+        return False
+    # No line describes sessions of which the longer ones take more time for each object.
+    rates = {
+        each["objects_per_session"]: each["objects_per_second"]
+        for each in printed("report", "latest", "--format", "json")["results"]
+        if (each["operation"], each["object_bytes"], each["clients"]) == ("archive", 8192, 1)
+    }
+    return bool(rates[100] < rates[1])
 
 
 def met_in_runs(through_s3: str, through_tsm: str) -> Met:
@@ -127,12 +145,12 @@ def test_the_serve_example_serves_until_ctrl_c(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert "listens on http://127.0.0.1:" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == 0, errors
 
 
 def test_the_web_example_serves_until_ctrl_c() -> None:
     with started_web(*shlex.split(example("archiver web"))[2:]) as (process, address):
-        assert requests.get(address, timeout=30).status_code == 200
+        assert requests.get(address, timeout=SECONDS_MAX).status_code == 200
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(SECONDS_MAX) == 0

@@ -369,7 +369,8 @@ def test_a_run_that_is_watched_loses_its_store_and_goes_on_leaves_no_secret(sear
     port = free_port()
     run = search.start(
         "run", "dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
-        "--set", "stop.seconds_min=3s", "--set", "stop.seconds_max=3s", "--metrics-port", str(port),
+        "--set", "stop.seconds_min=3s", "--set", "stop.seconds_max=3s", "--set", "stop.sessions_min=1000",
+        "--metrics-port", str(port),
         environment={"FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"},
     )  # fmt: skip
     wait_until(lambda: b"archiver_phase{" in (page(f"http://127.0.0.1:{port}/metrics") or b""), "phase")
