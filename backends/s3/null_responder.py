@@ -167,14 +167,7 @@ def start(sizes: int | Sequence[tuple[int, int]], cores: Sequence[int] = ()) -> 
 
     ``sizes``: bytes of every object, or (first number, bytes of the objects from that number), by rising number.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "backends.s3.null_responder"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    if cores:
-        os.sched_setaffinity(process.pid, cores)
+    process = _start_program()
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -186,8 +179,25 @@ def start(sizes: int | Sequence[tuple[int, int]], cores: Sequence[int] = ()) -> 
     if not line:
         process.communicate()
         raise PlatformError("the null responder did not start; its error is above")
+    if cores:
+        os.sched_setaffinity(process.pid, cores)
     return NullResponder(f"http://127.0.0.1:{int(line)}", process.pid, process)
 
 
-if __name__ == "__main__":
+def _start_program() -> subprocess.Popen[bytes]:
+    """Start a process that reads the sizes from its standard input and then prints its port."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "backends.s3.null_responder"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def main() -> None:
+    """Serve until the parent process ends."""
     uvloop.run(_serve(json.loads(sys.stdin.readline())))
+
+
+if __name__ == "__main__":
+    main()

@@ -27,6 +27,8 @@ from backends.s3 import null_responder
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.null_responder import CONTENT_SEED, RUN_ID, NullResponder
 from backends.s3.setting import S3WorkerSetting
+from tests.support import forks
+from tests.support.waiting import SECONDS_MAX
 
 SIZES = (1, 8192, 1 << 20)
 COLUMNS = ("operation", "number", "bytes", "status", "attempts")
@@ -41,7 +43,7 @@ def record_of(plane: Any, *batches: Batch) -> Recorder:
     record = Recorder(1000)
 
     async def work() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS_MAX):
             for batch in batches:
                 session = plane.session(0)
                 assert await session.open(record, 1)
@@ -120,7 +122,7 @@ def data_plane(endpoint: str, size_bytes: int, content: Content, **changes: Any)
         "endpoints": (endpoint,), "region": "us-east-1", "access_key": "null", "secret_key": "null",
         "session_token": None, "bucket": "null", "prefix": "null/", "ca_bundle": None, "insecure": False,
         "retention": Retention(), "checksum": "crc32c", "payload_signing": False, "session_open": "head-bucket",
-        "keep_sessions_open": False, "connect_timeout_seconds": 20.0, "read_timeout_seconds": 20.0,
+        "keep_sessions_open": False, "connect_timeout_seconds": SECONDS_MAX, "read_timeout_seconds": SECONDS_MAX,
         "clock_offset_seconds": 0.0,
     }  # fmt: skip
     setting = S3WorkerSetting(**{**values, **changes})
@@ -156,6 +158,12 @@ def test_verification_is_on_for_the_null_responder_as_everywhere(responder: tupl
     numbers = (1, 2) if size > 1 else (10, 21)
     record = record_of(data_plane(running.endpoint, size, other), batch(Operation.RETRIEVE, size + 1, *numbers))
     assert [row[3] for row in rows_of(record)] == [Status.OK, Status.DAMAGED, Status.DAMAGED, Status.OK]
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Responders are executed, as Archiver does it."""
+    forks.execute(monkeypatch)
 
 
 LARGE = 2 * (5 << 20) + 3000
@@ -196,7 +204,7 @@ def test_boto3_puts_with_expect_100_continue_and_gets_the_content(responder: tup
     client = boto3.client(
         "s3", endpoint_url=running.endpoint, region_name="us-east-1", aws_access_key_id="null",
         aws_secret_access_key="null",
-        config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}, read_timeout=20),
+        config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}, read_timeout=SECONDS_MAX),
     )  # fmt: skip
     expected: list[bool] = []
     client.meta.events.register("before-send.s3", lambda request, **_: expected.append("Expect" in request.headers))
@@ -213,13 +221,14 @@ def test_boto3_puts_with_expect_100_continue_and_gets_the_content(responder: tup
 def test_a_body_that_waits_for_100_continue_is_asked_for(responder: tuple[NullResponder, int]) -> None:
     running, _ = responder
     host, _, port = running.endpoint.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as sock, sock.makefile("rb") as received:
+    with socket.create_connection((host, int(port)), timeout=SECONDS_MAX) as sock, sock.makefile("rb") as received:
         sock.sendall(b"PUT /null/000000000001 HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
         assert [received.readline(), received.readline()] == [b"HTTP/1.1 100 Continue\r\n", b"\r\n"]
         sock.sendall(b"hello")
         assert received.readline() == b"HTTP/1.1 200 OK\r\n"
 
 
+@pytest.mark.usefixtures("executed")
 def test_leaving_the_block_ends_the_responder() -> None:
     with null_responder.start(8192) as running:
         os.kill(running.pid, 0)
@@ -234,6 +243,7 @@ def test_a_responder_runs_on_the_cores_it_was_given() -> None:
         assert os.sched_getaffinity(running.pid) == {core}
 
 
+@pytest.mark.usefixtures("executed")
 def test_a_responder_that_does_not_start_is_a_platform_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\nexit 1\n")

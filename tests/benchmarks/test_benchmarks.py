@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from tests.benchmarks.small import document_of
+
 
 def small(name: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", name, "--small", "--json"],
-        capture_output=True, text=True, timeout=170, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
+    document = document_of(name)
     assert document["command"] == f"{name} --small --json"
     assert document["host"]["processor"]
     return document

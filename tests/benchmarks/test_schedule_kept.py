@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from benchmarks.open_loop import Kept, distance
+from tests.benchmarks.small import document_of
 
 MILLISECOND_NS = 10**6
 
@@ -46,12 +43,7 @@ def test_early_and_late_count_alike_and_a_constant_delay_leaves_the_gaps_as_they
 
 
 def test_open_loop_compares_the_pacer_with_the_loops_own_timers() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "open-loop", "--small", "--json"],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    document = document_of("open-loop")
     assert list(document["cases"]) == ["engine alone", "sessions begun", "objects sent"]
     for keepers in document["cases"].values():
         assert list(keepers) == ["pacer", "loop timers"]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from benchmarks.soak import GOALS, LONG, SHORT, Series, growth
+from tests.benchmarks.small import document_of
 
 MIB = 1 << 20
 GOAL = GOALS["resident_bytes"]
@@ -45,12 +42,7 @@ def test_what_moves_too_much_is_not_judged() -> None:
 
 @pytest.mark.long
 def test_the_whole_of_it_watches_every_process_and_every_file() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "soak", "--small", "--json"],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+    document = document_of("soak")
     assert document["runs"].keys() == {"s3", "tsm"}
     for run in document["runs"].values():
         assert run["parts"].keys() == {SHORT, LONG}

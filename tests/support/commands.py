@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, NoReturn
 
@@ -25,10 +25,13 @@ def hear_ctrl_c() -> None:
 class StartedCommand(forks.Forked):
     """A command that runs, and leads a process group."""
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environment: Mapping[str, str], program: Callable[..., NoReturn] | None = None
+    ) -> None:
+        """``program``: what the process carries out instead of `archiver`."""
         self.args = ["archiver", *arguments]
         self._out, self._errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - until the end
-        command = forks.ForkedProcess(target=_carry_out, args=tuple(arguments))
+        command = forks.ForkedProcess(target=program or _carry_out, args=tuple(arguments))
         command.environment = {**os.environ, **environment}
         command.descriptors = {1: self._out.fileno(), 2: self._errors.fileno()}
         command.group = 0
@@ -77,13 +80,18 @@ def archiver_within(
         return subprocess.CompletedProcess(command.args, command.returncode, out, errors)
 
 
-def _carry_out(*arguments: str) -> NoReturn:
+def begin(name: str, *arguments: str) -> None:
+    """Make this forked process the program of that name, with these arguments."""
     forks.fork_from_now_on()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had them ignored
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - until the process ends
     sys.stderr = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
-    sys.argv = ["archiver", *arguments]
+    sys.argv = [name, *arguments]
+
+
+def _carry_out(*arguments: str) -> NoReturn:
+    begin("archiver", *arguments)
     main(prog_name="archiver")
     raise AssertionError("a command ends by its exit status")

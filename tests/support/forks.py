@@ -1,8 +1,8 @@
-"""Commands, workers and embedded stores that are forked from a server, which has loaded Archiver's modules once.
+"""Commands, workers, embedded stores and null responders that are forked from a server with Archiver's modules.
 
-One idea: loading the modules takes longer than most of these processes live in tests. They are processes of their own
-all the same, with the environment, the folder, the cores, the descriptors and the process group of the process that
-starts them.
+One idea: the server has loaded the modules once, which takes longer than most of these processes live. They are
+processes of their own all the same, with the environment, the folder, the cores, the descriptors and the process group
+of the process that starts them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pytest
 from archiver.engine.workers import processes
 from archiver.worm.repeats import load
 from backends.embedded import process as embedded
+from backends.s3 import null_responder
 
 _MODULES = (
     "archiver.cli.answers.bundle", "archiver.cli.answers.compare", "archiver.cli.answers.report",
@@ -132,6 +133,27 @@ class ForkedStore(Forked):
         super().__init__(store)
 
 
+class ForkedResponder(Forked):
+    """A null responder."""
+
+    def __init__(self) -> None:
+        (its_stdin, stdin), (stdout, its_stdout) = os.pipe(), os.pipe()
+        self.stdin, self.stdout = open(stdin, "wb"), open(stdout, "rb")  # noqa: SIM115 - the responder's owner closes
+        responder = ForkedProcess(target=_run_responder)
+        responder.descriptors = {0: its_stdin, 1: its_stdout, 2: 2}
+        responder.start()
+        process._children.discard(responder)  # type: ignore[attr-defined]  # its end of a pipe ends it
+        os.close(its_stdin)
+        os.close(its_stdout)
+        super().__init__(responder)
+
+
+def _run_responder() -> None:
+    os.setsid()
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115 - until the end
+    null_responder.main()
+
+
 def _run_store(options: Sequence[str], ends: Mapping[str, Connection[Any, Any]], prepare: Callable[[], None]) -> None:
     from backends.embedded import server
 
@@ -142,21 +164,24 @@ def _run_store(options: Sequence[str], ends: Mapping[str, Connection[Any, Any]],
     sys.exit(server.main())
 
 
-_ways = {(processes, "_context"), (load, "_context"), (embedded, "_start_program")}
+_ways = {
+    (processes, "_context"), (load, "_context"), (embedded, "_start_program"), (null_responder, "_start_program"),
+}  # fmt: skip
 _executing = {way: getattr(*way) for way in _ways}
 
 
 def fork_from_now_on() -> None:
-    """Let this process fork its workers and stores."""
+    """Let this process fork its workers, stores and null responders."""
     context = _Context()
     context.set_forkserver_preload(list(_MODULES))
     if forkserver.get_inherited_fds() is not None:  # the server that forked this process forks for it too
         forkserver._forkserver.ensure_running = resource_tracker.ensure_running  # type: ignore[method-assign]
+    forked = {embedded: ForkedStore, null_responder: ForkedResponder}
     for way in _ways:
-        setattr(*way, ForkedStore if way[0] is embedded else context)
+        setattr(*way, forked.get(way[0], context))
 
 
 def execute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this test's process execute its workers and stores, as Archiver does."""
+    """Let this test's process execute its workers, stores and null responders, as Archiver does."""
     for (module, name), way in _executing.items():
         monkeypatch.setattr(module, name, way)
