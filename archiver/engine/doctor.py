@@ -30,6 +30,7 @@ OBJECT_SIZES_BYTES = (8192, 1 << 20)
 CLIENTS = 16
 OBJECTS_PER_SESSION = 100
 OPERATIONS: tuple[OperationName, ...] = ("archive", "retrieve")
+_WARM_UP_SECONDS_MAX = 0.5
 _OBJECTS_PER_SECOND_MAX = 3_000_000  # more than any machine reaches; bounds the object numbers to prepare
 
 
@@ -41,7 +42,7 @@ class MeasuredCeiling:
     result: Result
 
 
-def ceilings(seconds: float) -> Iterator[MeasuredCeiling]:
+def ceilings(seconds: float, objects_per_session: int = OBJECTS_PER_SESSION) -> Iterator[MeasuredCeiling]:
     """Measure every ceiling for ``seconds`` each: one worker on one core, the null responder on another."""
     cores = cores_here(shares_host=True)
     setting = _setting()
@@ -50,26 +51,27 @@ def ceilings(seconds: float) -> Iterator[MeasuredCeiling]:
         for limit in ("engine", "wire"):
             for size_bytes in OBJECT_SIZES_BYTES:
                 for operation in OPERATIONS:
+                    workload = _workload(operation, size_bytes, objects_per_session, seconds)
                     with ExitStack() as stack:
                         null_platform = null_sessions(setting)
                         if limit == "wire":
                             null_platform = stack.enter_context(answered_at_once(setting, size_bytes, cores.server[:1]))
-                        yield MeasuredCeiling(
-                            limit, _measure(null_platform.setting, workers, operation, size_bytes, seconds)
-                        )
+                        yield MeasuredCeiling(limit, _measure(null_platform.setting, workers, workload))
     finally:
         workers.close()
 
 
-def _measure(
-    setting: RunSetting, workers: Workers, operation: OperationName, size_bytes: int, seconds: float
-) -> Result:
-    objects_max = int(_OBJECTS_PER_SECOND_MAX * (seconds + 0.5))
-    stop = InWindow(seconds, objects_max * size_bytes // CLIENTS, warm_up_seconds=0.5)
-    workload = Workload(operation, Sessions(operation, size_bytes, stop), CLIENTS, OBJECTS_PER_SESSION)
+def _workload(operation: OperationName, size_bytes: int, objects_per_session: int, seconds: float) -> Workload:
+    warm_up_seconds = min(_WARM_UP_SECONDS_MAX, seconds)
+    objects_max = int(_OBJECTS_PER_SECOND_MAX * (warm_up_seconds + seconds))
+    stop = InWindow(seconds, objects_max * size_bytes // CLIENTS, warm_up_seconds)
+    return Workload(operation, Sessions(operation, size_bytes, stop), CLIENTS, objects_per_session)
+
+
+def _measure(setting: RunSetting, workers: Workers, workload: Workload) -> Result:
     phase = Phase("ceiling", 1, 1, (workload,))
     numbers = ObjectNumbers(seed=1)
-    numbers.keep(Kept(size_bytes, 0, workload.objects_max - 1))
+    numbers.keep(Kept(workload.object_bytes, 0, workload.objects_max - 1))
     dates: dict[float | None, DateMaker] = {None: DateMaker(Retention(), time.time() + 7200)}
     return carry_out(phase, numbers, dates, setting, workers).results[0]
 
