@@ -32,7 +32,7 @@ from tests.support.waiting import SECONDS_MAX
 
 MIB = 1 << 20
 CLIENTS = 4
-ROUNDS, ROUNDS_LONG = 10, 20  # on one store; the long run has ten more stores
+ROUNDS, ROUNDS_LONG = 6, 20  # on one store; the long run has ten more stores
 UNTIL = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
 BLOCK_BYTES = 4093  # a prime number: content that is read at the wrong place differs
 
