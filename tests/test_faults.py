@@ -190,11 +190,11 @@ def test_f10_memory_does_not_grow_with_the_number_of_objects() -> None:
 
 
 def test_f11_sessions_that_run_at_the_deadline_finish_and_are_no_errors(store: embedded.StoreProcess) -> None:
-    stop = InWindow(INTERVAL_NS / 1e9, 4000 * 8192)
-    reports, done = carry_out("s3", s3_setting(store), "archive", 8192, 1000, stop, clients=2)
+    stop = InWindow(INTERVAL_NS / 1e9, 2000 * 8192)
+    reports, done = carry_out("s3", s3_setting(store), "archive", 8192, 500, stop, clients=2)
     assert reports.tally.errors == 0
     assert reports.tally.sessions >= 2
-    assert reports.tally.objects == reports.tally.sessions * 1000  # whole sessions, although the window was shorter
+    assert reports.tally.objects == reports.tally.sessions * 500  # whole sessions, although the window was shorter
     (stage,) = done.stages
     deadline = (stage.measured_to_ns - stage.measured_from_ns) // INTERVAL_NS
     drained = sum(tally.objects for key, tally in reports.by_key.items() if key.interval >= deadline)
@@ -204,9 +204,8 @@ def test_f11_sessions_that_run_at_the_deadline_finish_and_are_no_errors(store: e
 def test_f14_a_result_that_the_client_limited_says_so(home: Path) -> None:
     done = archiver(
         "run", "dr550", "--backend", "null", "--quick", "--set", "object_sizes=8KiB", "--set", "clients=1",
-        "--set", "objects_per_session=2", "--set", "stop.seconds_min=1s", "--set", "stop.precision=0.0",
-        "--set", "stop.bytes_max=100GB",
-        "--max-locked-bytes", "10TB",
+        "--set", "objects_per_session=2", "--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms",
+        "--set", "stop.bytes_max=100GB", "--max-locked-bytes", "10TB",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "limited by the client" in done.stdout
