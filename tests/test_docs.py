@@ -277,8 +277,7 @@ def planned(seed: int, *, quick: bool = False) -> dict[str, int]:
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.skipif(shutil.which("awk") is None, reason="awk is not installed")
 def test_the_page_counts_the_requests_of_a_plan(quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    space = shutil.disk_usage("/")._replace(free=10**12)  # a plan is refused where the disk is too small for it
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: space)
+    monkeypatch.setattr("archiver.engine.plan.check_space", lambda *_: None)  # this machine's disk may be smaller
     found = re.search(r"\| tr -d , \| awk '\n(.*?)'", (ROOT / AWS_PAGE).read_text(), re.DOTALL)
     assert found
     options = ["--quick"] if quick else []

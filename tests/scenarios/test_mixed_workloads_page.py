@@ -147,6 +147,7 @@ def test_every_command_of_the_replay_page_is_understood(line: str) -> None:
 @pytest.mark.parametrize("line", written_commands(PAGE))
 def test_every_run_of_the_page_has_a_plan(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCHIVER_HOME", str(tmp_path))
+    monkeypatch.setattr("archiver.engine.plan.check_space", lambda *_: None)  # this machine's disk may be smaller
     command, arguments = command_of(words_of(line))
     command.make_context(line, arguments)
     done = CliRunner().invoke(main, [*words_of(line)[1:], *([] if "--dry-run" in line else ["--dry-run"])])
