@@ -15,9 +15,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from archiver.ledger.event_holds import EventHoldRange, EventHolds
 from archiver.values.errors import ResultsError, RunFailed
 
-_VERSION = 4
+_VERSION = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Placement:
     seen_until: float | None = None
     seen_hold: bool = False
     event_hold_days: int | None = None  # what the release of its objects' event holds starts; None: no event hold
+    released_until: float | None = None  # latest date that the release of an event hold can have set; None: no release
 
     @property
     def mode(self) -> str:
@@ -60,7 +62,8 @@ class Placement:
     @property
     def locked_until(self) -> float | None:
         """The latest retain-until date of its locks, agreed or reported, in epoch seconds; None: no date."""
-        return max((each for each in (self.latest_retain_until, self.seen_until) if each is not None), default=None)
+        dates = (self.latest_retain_until, self.released_until, self.seen_until)
+        return max((each for each in dates if each is not None), default=None)
 
     @property
     def is_held(self) -> bool:
@@ -179,6 +182,72 @@ class Ledger:
             (until, legal_hold, run),
         )
 
+    def open_event_holds(self, run: str, bound: EventHoldRange, placed_days: int | None) -> int:
+        """Record which event holds a phase may place or release, before its first request; return the row's id.
+
+        ``bound`` are objects of unknown state. ``placed_days`` is the period of the event holds that the phase may
+        place; None: it places none.
+        """
+        with self._transaction():
+            self._write(
+                "UPDATE placement SET event_hold_days = coalesce(?1, event_hold_days), released_until = "
+                "max(coalesce(released_until, ?2), coalesce(?2, released_until)) WHERE run = ?3 "
+                "AND removed_at IS NULL AND coalesce(objects, objects_max) > 0 AND retention_mode != 'none'",
+                (placed_days, bound.latest, run),
+            )
+            cursor = self._write(_INSERT_EVENT_HOLD, (run, *bound))
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def close_event_holds(self, row_id: int, run: str, ranges: Sequence[EventHoldRange], *, is_exact: bool) -> None:
+        """Record what an ended phase did to event holds.
+
+        ``is_exact``: nothing else was done, so the other objects of the bound are as they were before the phase.
+        """
+        with self._transaction():
+            if is_exact:
+                self._write("DELETE FROM event_hold WHERE id = ?", (row_id,))
+            for each in ranges:
+                self._write(_INSERT_EVENT_HOLD, (run, *each))
+            if is_exact:
+                self._write(
+                    "UPDATE placement SET released_until = (SELECT max(latest) FROM event_hold WHERE run = ?1) "
+                    "WHERE run = ?1 AND removed_at IS NULL AND released_until IS NOT NULL",
+                    (run,),
+                )
+            for row, held in self.event_held(run):
+                if row.objects and not held:
+                    self._write("UPDATE placement SET event_hold_days = NULL WHERE id = ?", (row.id,))
+
+    def event_holds(self, run: str) -> EventHolds:
+        """Return what operations of a run did to event holds."""
+        rows = self._read(
+            "SELECT first, last, is_on, earliest, latest FROM event_hold WHERE run = ? ORDER BY id", (run,)
+        )
+        return EventHolds(
+            [EventHoldRange(*row)._replace(is_on=None if row["is_on"] is None else bool(row["is_on"])) for row in rows]
+        )
+
+    def event_held(self, run: str) -> list[tuple[Placement, int]]:
+        """Return how many objects of each row are under an event hold, or may be."""
+        rows, changed = self.placements(run), self.event_holds(run)
+        # The first row says what the run's archive requests place.
+        by_archive = any(row.event_hold_days is not None for row in rows[:1])
+        found = []
+        for row in rows:
+            known = self.ranges(row.id) if row.id is not None else []
+            parts = [part for each in known for part in changed.parts(each.first, each.last)]
+            held = sum(
+                last - first + 1
+                for first, last, state in parts
+                if (by_archive if state is None else state.is_on is not False)
+            )
+            if by_archive or row.objects is None:  # archives without an answer may be held as well
+                objects = row.objects if row.objects is not None else row.objects_max
+                held += objects - sum(last - first + 1 for first, last, _ in parts)
+            found.append((row, held if row.event_hold_days is not None else 0))
+        return found
+
     def observe(self, row_ids: Sequence[int], mode: str | None, until: float | None, *, on_hold: bool = False) -> None:
         """Record a lock that the platform reports for an object of these rows, next to the agreed one.
 
@@ -198,6 +267,7 @@ class Ledger:
         """Record that all holds on the objects of these rows were released; their latest date is now ``until``."""
         with self._transaction():
             for row_id in row_ids:
+                self._write("DELETE FROM event_hold WHERE run = (SELECT run FROM placement WHERE id = ?)", (row_id,))
                 self._write(
                     "UPDATE placement SET legal_hold = 0, event_hold_days = NULL, seen_hold = 0, latest_retain_until = "
                     "max(coalesce(latest_retain_until, ?1), coalesce(?1, latest_retain_until)) WHERE id = ?2",
@@ -281,6 +351,8 @@ class Ledger:
             ) from error
 
 
+_INSERT_EVENT_HOLD = "INSERT INTO event_hold (run, first, last, is_on, earliest, latest) VALUES (?, ?, ?, ?, ?, ?)"
+
 # Statements that upgrade a ledger from each version to the next.
 _CHANGES = {
     1: """
@@ -295,6 +367,9 @@ ALTER TABLE placement ADD COLUMN seen_hold INTEGER NOT NULL DEFAULT 0;
 """,
     3: """
 ALTER TABLE placement ADD COLUMN event_hold_days INTEGER;
+""",
+    4: """
+ALTER TABLE placement ADD COLUMN released_until REAL;
 """,
 }
 

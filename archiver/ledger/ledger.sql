@@ -1,7 +1,7 @@
 -- The ledger: what this tester has put where, and until when it cannot be deleted. One file over all runs, so that
 -- losing a run's folder never loses the record of what is locked.
 -- Versions (PRAGMA user_version): 1 first form; 2 the numbers of objects, the seed of their content, the earliest date;
---   3 locks that were seen on the platform; 4 event holds.
+--   3 locks that were seen on the platform; 4 event holds; 5 what operations did to event holds.
 
 CREATE TABLE IF NOT EXISTS placement (
     id                INTEGER PRIMARY KEY,
@@ -29,7 +29,8 @@ CREATE TABLE IF NOT EXISTS placement (
     seen_mode         TEXT,              -- strongest mode that the platform reported beyond the above; NULL: none
     seen_until        REAL,              -- epoch seconds: latest date that it reported; NULL: none
     seen_hold         INTEGER NOT NULL DEFAULT 0, -- 1: it reported a hold
-    event_hold_days   INTEGER            -- objects stay that long after the release of their event holds; NULL: none
+    event_hold_days   INTEGER,           -- objects stay that long after the release of their event holds; NULL: none
+    released_until    REAL               -- epoch seconds: latest date that a release can have set; NULL: no release
 );
 CREATE INDEX IF NOT EXISTS placement_run ON placement (run);
 
@@ -41,3 +42,15 @@ CREATE TABLE IF NOT EXISTS object_range (
     last         INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS object_range_placement ON object_range (placement);
+
+-- What operations of a run did to the event holds of its objects; of several rows of an object the last one counts.
+CREATE TABLE IF NOT EXISTS event_hold (
+    id       INTEGER PRIMARY KEY,
+    run      TEXT NOT NULL,
+    first    INTEGER NOT NULL,
+    last     INTEGER NOT NULL,
+    is_on    INTEGER,                    -- 1: placed; 0: released; NULL: unknown, written before the phase's requests
+    earliest REAL,                       -- epoch seconds: no release has set an earlier date; NULL: no date is known
+    latest   REAL                        -- epoch seconds: no release has set a later date
+);
+CREATE INDEX IF NOT EXISTS event_hold_run ON event_hold (run);

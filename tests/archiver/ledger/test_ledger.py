@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from archiver.ledger.ledger import Ledger, Placement
+from archiver.ledger.event_holds import EventHoldRange, EventHolds
+from archiver.ledger.ledger import Ledger, NumberRange, Placement
 from archiver.values.errors import ResultsError
 
 PLACEMENT = Placement(
@@ -99,10 +103,10 @@ def test_what_was_removed_is_listed_no_more_but_still_known(path: Path) -> None:
 def test_a_newer_ledger_is_refused_and_left_alone(path: Path) -> None:
     ledger = Ledger(path)
     ledger.open_placement(PLACEMENT)
-    ledger._db.execute("PRAGMA user_version = 5")
+    ledger._db.execute("PRAGMA user_version = 6")
     ledger.close()
     before = path.read_bytes()
-    with pytest.raises(ResultsError, match=r"newer Archiver \(ledger version 5\); upgrade") as refused:
+    with pytest.raises(ResultsError, match=r"newer Archiver \(ledger version 6\); upgrade") as refused:
         Ledger(path)
     assert str(path) in str(refused.value)
     assert path.read_bytes() == before
@@ -145,6 +149,95 @@ def test_an_event_hold_has_no_end_until_its_release_is_recorded(path: Path) -> N
     ledger.close()
 
 
+def archived(ledger: Ledger, first: int, count: int, **changes: Any) -> int:
+    """A row of an ended phase that archived these objects."""
+    row = ledger.open_placement(replace(PLACEMENT, objects_max=count, first_number=first, **changes))
+    ledger.close_placement(row, count, count * 8192, [NumberRange(8192, first, first + count - 1)])
+    return row
+
+
+def began(ledger: Ledger, **changes: Any) -> None:
+    """The first row of a run, which has no objects."""
+    ledger.close_placement(ledger.open_placement(replace(PLACEMENT, phase="prepare", objects_max=0, **changes)), 0, 0)
+
+
+def test_event_holds_that_a_phase_may_place_are_on_record_before_its_requests(path: Path) -> None:
+    ledger = Ledger(path)
+    began(ledger)
+    archived(ledger, 0, 10)
+    ledger.open_event_holds("run-1", EventHoldRange(0, 9, None), 30)
+    ledger.close()  # as it is when the run is killed
+    prepare, row = placements(path)
+    assert not prepare.is_open_ended
+    assert row.is_open_ended
+    with closing(Ledger(path)) as ledger:
+        assert [held for _, held in ledger.event_held("run-1")] == [0, 10]
+
+
+def test_a_release_is_on_record_with_its_latest_date_before_its_request(path: Path) -> None:
+    ledger = Ledger(path)
+    began(ledger, event_hold_days=1)
+    archived(ledger, 0, 10, event_hold_days=1)
+    until = PLACEMENT.latest_retain_until or 0.0
+    bound = ledger.open_event_holds("run-1", EventHoldRange(0, 9, None, None, until + 7200), None)
+    assert placements(path)[1].locked_until == until + 7200
+    released = EventHoldRange(0, 3, False, until + 100, until + 200)
+    ledger.close_event_holds(bound, "run-1", [released], is_exact=True)
+    row = ledger.placements("run-1")[1]
+    assert (row.locked_until, row.is_open_ended) == (until + 200, True)  # six are held still
+    assert [held for _, held in ledger.event_held("run-1")] == [0, 6]
+    bound = ledger.open_event_holds("run-1", EventHoldRange(0, 9, None, None, until + 9000), None)
+    ledger.close_event_holds(bound, "run-1", [released._replace(first=4, last=9, latest=until + 300)], is_exact=True)
+    row = ledger.placements("run-1")[1]
+    assert (row.locked_until, row.is_open_ended) == (until + 300, False)
+    ledger.close()
+
+
+def test_event_holds_stay_on_record_where_an_answer_is_missing(path: Path) -> None:
+    ledger = Ledger(path)
+    began(ledger)
+    archived(ledger, 0, 10)
+    bound = ledger.open_event_holds("run-1", EventHoldRange(0, 9, None), 1)
+    ledger.close_event_holds(bound, "run-1", [EventHoldRange(0, 4, True)], is_exact=False)
+    assert [state and state.is_on for _, _, state in ledger.event_holds("run-1").parts(0, 12)] == [True, None, None]
+    assert [held for _, held in ledger.event_held("run-1")] == [0, 10]
+    bound = ledger.open_event_holds("run-1", EventHoldRange(0, 9, None, None, 2e9), None)
+    ledger.close_event_holds(bound, "run-1", [EventHoldRange(0, 4, False, 1e9, 2e9)], is_exact=True)
+    assert [held for _, held in ledger.event_held("run-1")] == [0, 5]
+    (row,) = (each for each in ledger.placements("run-1") if each.objects)
+    assert row.id is not None
+    ledger.record_release([row.id], 2e9)  # by a clean-up
+    assert [held for _, held in ledger.event_held("run-1")] == [0, 0]
+    assert not any(each.is_open_ended for each in ledger.placements("run-1"))
+    ledger.close()
+
+
+def test_a_phase_that_placed_no_event_hold_leaves_none_on_record(path: Path) -> None:
+    ledger = Ledger(path)
+    began(ledger)
+    archived(ledger, 0, 10)
+    bound = ledger.open_event_holds("run-1", EventHoldRange(0, 9, None), 1)
+    ledger.close_event_holds(bound, "run-1", [], is_exact=True)
+    assert not any(each.is_open_ended for each in ledger.placements("run-1"))
+    ledger.close()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.sampled_from([True, False, None])), max_size=12),
+    st.integers(0, 20),
+    st.integers(0, 20),
+)
+def test_the_last_record_of_an_object_counts(
+    written: list[tuple[int, int, bool | None]], first: int, more: int
+) -> None:
+    ranges = [EventHoldRange(first, first + more, is_on) for first, more, is_on in written]
+    model = {number: each for each in ranges for number in range(each.first, each.last + 1)}
+    parts = list(EventHolds(ranges).parts(first, first + more))
+    found = {number: state for begin, end, state in parts for number in range(begin, end + 1)}
+    assert found == {number: model.get(number) for number in range(first, first + more + 1)}
+    assert sum(end - begin + 1 for begin, end, _ in parts) == more + 1
+
+
 # What version 1 had, and no more.
 VERSION_1 = """
 CREATE TABLE placement (
@@ -173,6 +266,7 @@ def test_a_ledger_of_version_1_is_brought_up_to_date_with_all_it_knows(path: Pat
     assert (row.run, row.objects, row.bytes, row.written_at) == ("run-1", 5, 40960, 1_700_000_000.0)
     assert (row.content_seed, row.first_number, row.earliest_retain_until) == (None, 0, None)
     assert (row.seen_mode, row.seen_until, row.seen_hold) == (None, None, False)
+    assert (row.event_hold_days, row.released_until) == (None, None)
 
 
 def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
