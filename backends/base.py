@@ -67,13 +67,17 @@ class PhaseSetting:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLock:
-    """The lock of objects ``first`` to ``last``; their dates lie between the two (epoch seconds)."""
+    """The lock of objects ``first`` to ``last``; their dates lie between the two (epoch seconds).
+
+    If ``event_hold_is_known`` is False, they may be under the event hold of ``retention`` or under none.
+    """
 
     first: int
     last: int
     retention: Retention
     earliest: float | None
     latest: float | None
+    event_hold_is_known: bool = True
 
 
 @dataclass(slots=True)

@@ -60,6 +60,7 @@ class NullBackend:
     capabilities = Capabilities(
         retention_modes=("GOVERNANCE", "COMPLIANCE"),
         legal_hold=True,
+        event_hold=True,
         stores_content=False,
         operations=tuple(operation for operation in Operation if operation >= Operation.ARCHIVE),
         locks=tuple(Lock),

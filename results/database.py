@@ -661,13 +661,19 @@ class RunDatabase:
         """Return attempts by operation and lock, over all phases.
 
         A workload with several operations counts its sessions under ``mixed``. It counts its attempts under ``mixed``
-        and under each operation.
+        and under each operation. Of the objects that a phase archived without a data set, only its probe objects change
+        their event holds in the same phase.
         """
         rows = self._db.execute(
             "SELECT operation, json_extract(document, '$.lock') AS lock, sum(attempts), sum(interval.sessions) "
             "FROM interval JOIN result USING (position, workload) GROUP BY operation, lock "
             "UNION ALL SELECT operation, NULL, sum(attempts), 0 FROM part GROUP BY operation "
-            "UNION ALL SELECT 'archive', lock, sum(tries), sum(archived) FROM probe GROUP BY lock ORDER BY operation"
+            "UNION ALL SELECT 'archive', lock, sum(tries), sum(archived) FROM probe GROUP BY lock "
+            "UNION ALL SELECT operation, NULL, sum(change.last - change.first + 1), "
+            "sum(change.last - change.first + 1) FROM object_change AS change JOIN object_range AS archived "
+            "ON archived.position = change.position AND archived.data = '' "
+            "AND change.first BETWEEN archived.first AND archived.last "
+            "WHERE operation IN ('event-hold', 'event-release') GROUP BY operation ORDER BY operation"
         )
         return [Attempts(*row) for row in rows]
 

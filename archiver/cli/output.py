@@ -224,6 +224,7 @@ def print_left_behind(run_id: str, *, err: bool = False) -> None:
     """Print what this run left on its platform, from the ledger; ``err``: on standard error."""
     ledger = Ledger(ledger_path())
     placements = ledger.placements(run_id)
+    event_held = sum(held for _, held in ledger.event_held(run_id))
     ledger.close()
     if not placements:
         return
@@ -240,3 +241,9 @@ def print_left_behind(run_id: str, *, err: bool = False) -> None:
         err=err,
     )
     click.echo(f"remove them: archiver cleanup {run_id}", err=err)
+    if event_held:
+        click.echo(
+            f"{event_held:,} of them are under event holds, or may be, without an end until these are released: "
+            f"archiver cleanup {run_id} --release-holds",
+            err=err,
+        )

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from archiver.engine.worker.client import UNREACHED
 from archiver.engine.workers.contract import Workers
+from archiver.ledger.event_holds import EventHolds
 from archiver.ledger.holdings import Holding, gather
 from archiver.ledger.ledger import Ledger, NumberRange, Placement
 from archiver.measure.reports import IntervalReport
@@ -246,7 +247,7 @@ def audit_run(
     count = min(options.sample or population.objects, population.objects)
     seed = secrets.randbits(62)
     numbers = population.draw(count, seed)
-    locks = _Locks(holding, options.changes)
+    locks = _Locks(holding, options.changes, population.ranges, ledger.event_holds(first.run))
     started_at = time.time()
     reading = _Reading(population, locks, backend, workers, options.clients, lambda done: on_progress(done, count))
     reading.read(numbers)
@@ -343,7 +344,13 @@ def _listed(placement: Placement, backend: Backend) -> list[ObjectRange] | Passe
 class _Locks:
     """Locks of objects, as far as the ledger knows them."""
 
-    def __init__(self, holding: Holding, changes: Sequence[ObjectChange]) -> None:
+    def __init__(
+        self,
+        holding: Holding,
+        changes: Sequence[ObjectChange],
+        ranges: Sequence[ObjectRange],
+        event_holds: EventHolds,
+    ) -> None:
         self._deleted = _Ranges(changes, "delete")
         self._marked = _Ranges(changes, "delete-marker")
         self._copied = _Ranges(changes, "copy")
@@ -363,21 +370,50 @@ class _Locks:
                 "legal holds were not compared: the run placed or released some, and the ledger does not say on which "
                 "objects"
             )
+        self._event_holds = event_holds
+        # The run's first row records whether its archive requests placed event holds.
+        self._archived_under_event_hold = holding.first.event_hold_days is not None
+        every = [each for part in ranges for each in self.expected(part)]
+        unknown = sum(each.last - each.first + 1 for each in every if not each.event_hold_is_known)
+        if unknown:
+            self.remarks.append(
+                f"the event holds of {unknown:,} objects were not compared: a phase that places or releases event "
+                "holds never ended, or lacked answers, and the ledger does not say what it did to them"
+            )
 
-    def expected(self, part: ObjectRange) -> ExpectedLock:
-        """Return the lock that the objects of one range were archived with."""
+    def expected(self, part: ObjectRange) -> list[ExpectedLock]:
+        """Return the locks of the objects of one range: as they were archived, and as the run changed event holds."""
         row = part.placement
         held = row.legal_hold and self._hold_is_known[row.id]
         mode = RetentionMode(row.retention_mode)
-        retention = Retention(mode, None, row.latest_retain_until, held, event_hold_days=row.event_hold_days)
-        return ExpectedLock(part.first, part.last, retention, row.earliest_retain_until, row.latest_retain_until)
+        retention = Retention(mode, None, row.latest_retain_until, held)
+        dates = row.earliest_retain_until, row.latest_retain_until
+        as_archived = row.event_hold_days if self._archived_under_event_hold else None
+        found = []
+        for first, last, changed in self._event_holds.parts(part.first, part.last):
+            earliest, latest = dates
+            if changed is not None and changed.is_on is not True:  # it is released, or may be
+                earliest, latest = _latest(earliest, changed.earliest), _latest(latest, changed.latest)
+            is_released = changed is not None and changed.is_on is False
+            days = as_archived if changed is None else None if is_released else row.event_hold_days
+            is_known = changed is None or changed.is_on is not None
+            lock = replace(retention, event_hold_days=days)
+            found.append(ExpectedLock(first, last, lock, earliest, latest, is_known))
+        return found
+
+    def expected_of(self, number: int, part: ObjectRange) -> ExpectedLock:
+        """Return the lock of one object of a range."""
+        return self.expected(replace(part, first=number, last=number))[0]
 
     def missing(self, number: int, part: ObjectRange, now: float) -> Kind:
         """Return the kind of finding for an object that is missing at ``now`` (epoch seconds, the platform's clock)."""
-        expected = self.expected(part)
+        expected = self.expected_of(number, part)
         if number in self._deleted:
             return Kind.EXPIRED  # the run deleted it, as the scenario requested
-        if part.placement.is_open_ended or expected.latest is None or (expected.earliest or 0.0) > now:
+        is_held = part.placement.legal_hold or (
+            expected.retention.event_hold_days is not None and expected.event_hold_is_known
+        )
+        if is_held or expected.latest is None or (expected.earliest or 0.0) > now:
             return Kind.MISSING
         return Kind.EXPIRED if expected.latest <= now else Kind.MAY_HAVE_EXPIRED
 
@@ -394,6 +430,10 @@ class _Locks:
         if closer.copy_of is not None and number in self._copied:
             return _COPIED
         return None
+
+
+def _latest(one: float | None, other: float | None) -> float | None:
+    return max((each for each in (one, other) if each is not None), default=None)
 
 
 class _Ranges:
@@ -479,7 +519,7 @@ class _Reading:
                 clients=tuple(shares[process::processes]),
                 dates={},
                 verify="all",
-                expected=[self._locks.expected(part) for part in parts],
+                expected=[each for part in parts for each in self._locks.expected(part)],
             )
             for process in range(processes)
         ]
@@ -571,7 +611,7 @@ def _closer_look(
             largest = max(each.object_bytes for each in population.ranges)
             content = Content(part.placement.run, part.placement.content_seed, largest)
         try:
-            return backend.look_closer(number, part.object_bytes, content, locks.expected(part))
+            return backend.look_closer(number, part.object_bytes, content, locks.expected_of(number, part))
         except PlatformError as error:
             return CloserLook(str(error))
 

@@ -46,7 +46,7 @@ from results.database import (
 from results.model import Ceiling, ClientUsage, CriterionResult, FirstError, PartResult, Result, ServerUsage
 from scenarios.model import Phase, Workload
 from scenarios.work.base import Trait
-from scenarios.work.mix import RETRIEVES, WRITES_CONTENT
+from scenarios.work.mix import EVENT_HOLDS, RETRIEVES, WRITES_CONTENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,7 @@ class PhaseOutcome:
     errors: list[FirstError]
     archives_unknown: int  # failed archives whose object the platform may still have stored
     gave_up: str | None
+    event_holds_unknown: int = 0  # failed requests that may have placed or released an event hold
     parts: list[PartRow] = field(default_factory=list)
     infrastructures: list[InfrastructureReport] = field(default_factory=list)
     whole: PartResult | None = None  # all workloads except infrastructure operations, each in its measured time
@@ -116,6 +117,7 @@ class PhaseOutcome:
         """Add the probe objects to what the phase archived. They appear in no result of the phase."""
         for tried in probes:
             self.archived += tried.archived
+            self.changes += tried.changes
             if tried.archived:  # otherwise the outcome already has the probe's errors
                 self.archives_unknown += tried.unlisted
             self.probes.append(
@@ -218,7 +220,8 @@ class Coordinator:
             archived=merge.archived_ranges(),
             changes=merge.changes(),
             errors=merge.first_errors(),
-            archives_unknown=merge.archives_unknown(),
+            archives_unknown=merge.outcomes_unknown(WRITES_CONTENT),
+            event_holds_unknown=merge.outcomes_unknown(EVENT_HOLDS),
             gave_up=next((report.gave_up for report in reports if report.gave_up), nothing_to_do(assignments)),
             parts=merge.part_rows(),
             incomplete=incomplete(carried),

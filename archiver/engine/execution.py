@@ -239,7 +239,7 @@ def placement(plan: Plan, location: Location, content_seed: int) -> Placement:
         retention_mode=plan.retention.mode.value,
         latest_retain_until=None,
         legal_hold=plan.retention.legal_hold,
-        event_hold_days=plan.retention.event_hold_days,
+        event_hold_days=plan.retention.locked_by(None).event_hold_days,
         objects_max=0,
         bytes_max=0,
         content_seed=content_seed,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from archiver.values.retention import DateMaker
 from scenarios.notation.distribution import Sizes
+from scenarios.work.mix import EVENT_HOLDS
 
 LOCKED_RESERVE_SECONDS = 10.0  # objects for refused deletions stay locked this much longer than the phase may take
 
@@ -56,8 +57,9 @@ class Kept:
 class Members(NamedTuple):
     """The objects of a data set that exist and are visible, in ascending order of number.
 
-    ``expired`` objects may be deleted. ``locked`` objects stay locked for the longest duration of the phase.
-    ``versions`` has the content version of every object that has more than one.
+    ``expired`` objects may be deleted. ``locked`` objects stay locked for the longest duration of the phase, by dates
+    that no release of an event hold has set. ``versions`` has the content version of every object that has more than
+    one.
     """
 
     numbers: NDArray[np.int64]
@@ -65,6 +67,7 @@ class Members(NamedTuple):
     expired: NDArray[np.bool_]
     locked: NDArray[np.bool_]
     held: NDArray[np.bool_]
+    event_held: NDArray[np.bool_]
     versions: Mapping[int, int]
 
     def part(self, chosen: NDArray[np.bool_] | slice) -> Members:
@@ -73,7 +76,13 @@ class Members(NamedTuple):
         here = set(numbers.tolist()) if self.versions else set()
         versions = {number: version for number, version in self.versions.items() if number in here}
         return Members(
-            numbers, self.sizes[chosen], self.expired[chosen], self.locked[chosen], self.held[chosen], versions
+            numbers,
+            self.sizes[chosen],
+            self.expired[chosen],
+            self.locked[chosen],
+            self.held[chosen],
+            self.event_held[chosen],
+            versions,
         )
 
 
@@ -86,6 +95,8 @@ class ObjectNumbers:
         self._blocks: dict[str, int] = {}
         self._kept: dict[int, list[Kept]] = {}
         self._held: defaultdict[int, _Numbers] = defaultdict(_Numbers)
+        self._event_held: defaultdict[int, _Numbers] = defaultdict(_Numbers)
+        self._event_dated: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # an event hold decides their dates
         self._extended: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # objects with extended dates
         self._deleted: defaultdict[int, _Numbers] = defaultdict(_Numbers)
         self._versions: dict[int, int] = {}  # of objects with more than one version
@@ -112,16 +123,21 @@ class ObjectNumbers:
             self._blocks[name] = self.fresh(count)[0]
         return self._blocks[name], is_new
 
-    def keep(self, kept: Kept, *, held: bool = False) -> None:
-        """Record objects as archived."""
+    def keep(self, kept: Kept, *, held: bool = False, event_held: bool = False) -> None:
+        """Record objects as archived. ``held``: under a legal hold."""
         self._kept.setdefault(kept.object_bytes, []).append(kept)
         if held:
             self.change("hold", kept.object_bytes, kept.first, kept.last)
+        if event_held:
+            self.change("event-hold", kept.object_bytes, kept.first, kept.last)
 
     def change(self, operation: str, object_bytes: int, first: int, last: int) -> None:
         """Record objects as extended, held, released or deleted."""
         if operation in ("hold", "release"):
             self._held[object_bytes].change(first, last, join=operation == "hold")
+        elif operation in EVENT_HOLDS:
+            self._event_held[object_bytes].change(first, last, join=operation == "event-hold")
+            self._event_dated[object_bytes].change(first, last, join=True)
         elif operation == "extend":
             self._extended[object_bytes].change(first, last, join=True)
         elif operation in ("delete", "delete-marker"):
@@ -139,10 +155,20 @@ class ObjectNumbers:
         expired = np.repeat(np.array([_fits(k, "delete", times) for k in kept], dtype=np.bool_), counts)
         locked = np.repeat(np.array([_fits(k, "refused-delete", times) for k in kept], dtype=np.bool_), counts)
         held = np.isin(numbers, self._union(self._held))
+        event_held = np.isin(numbers, self._union(self._event_held))
+        event_dated = np.isin(numbers, self._union(self._event_dated))
         extended = np.isin(numbers, self._union(self._extended))
         # A replaced object has a later lock of its own, which is not recorded here.
         replaced = np.isin(numbers, np.array(sorted(self._versions), dtype=np.int64))
-        members = Members(numbers, sizes, expired & ~held & ~extended & ~replaced, locked, held, self._versions)
+        members = Members(
+            numbers,
+            sizes,
+            expired & ~held & ~event_dated & ~extended & ~replaced,
+            locked & (event_held | ~event_dated),
+            held,
+            event_held & ~replaced,  # requests for an object concern its latest version
+            self._versions,
+        )
         return members.part(~np.isin(numbers, self._union(self._deleted)))
 
     def counts(self) -> dict[str, int]:
@@ -184,15 +210,18 @@ class ObjectNumbers:
         The seed and ``position``, that of the phase, determine the order.
         """
         generator = np.random.Generator(np.random.PCG64([self._seed, position]))
-        held = self._held[object_bytes].all()
+        held, event_held = self._held[object_bytes].all(), self._event_held[object_bytes].all()
         ranges = [(k.first, k.last) for k in self._kept.get(object_bytes, []) if _fits(k, operation, times)]
         unfit = [self._deleted[object_bytes].all()]
         if operation in ("hold", "delete"):
             unfit.append(held)
         if operation == "delete":
             unfit.append(self._extended[object_bytes].all())
-        if operation == "release" or any(map(len, unfit)):
-            fit = _without(held if operation == "release" else _all(ranges), np.concatenate(unfit))
+        if operation in ("delete", "extend", "event-hold"):
+            unfit.append(self._event_dated[object_bytes].all())
+        released_by = {"release": held, "event-release": event_held}
+        if operation in released_by or any(map(len, unfit)):
+            fit = _without(released_by[operation] if operation in released_by else _all(ranges), np.concatenate(unfit))
             return fit[generator.permutation(len(fit))[:count]]
         if not ranges:
             return np.empty(0, dtype=np.int64)
@@ -232,7 +261,7 @@ def _fits(kept: Kept, operation: str, times: LockedTimes) -> bool:
         return kept.latest is not None and kept.latest < times.begins
     if operation == "query":
         return kept.earliest is not None
-    if operation == "refused-delete":
+    if operation in ("refused-delete", "event-hold"):
         return kept.earliest is not None and kept.earliest > times.ends
     if operation == "hold":  # objects that expire soon are reserved for deletion
         return kept.earliest is None or kept.earliest > times.ends

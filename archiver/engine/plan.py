@@ -12,7 +12,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from archiver.engine.client_limits import make_room, port_warning
@@ -46,9 +46,11 @@ from backends.base import Backend, Capabilities, HasCredentials, RunPlan
 from scenarios.model import Scenario, archived_by_phase, archived_max
 from scenarios.work.base import Archived
 from scenarios.work.infrastructure import Infrastructure
+from scenarios.work.mix import EVENT_HOLDS
 
 SPACE_RESERVE_BYTES = 1 << 30
-LOCKING = ("archive", "extend", "hold", "copy", "new-version")  # operations that leave something locked
+# Operations that leave something locked. The release of an event hold sets a date.
+LOCKING = ("archive", "extend", "hold", "copy", "new-version", "event-hold", "event-release")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +136,13 @@ def make_plan(
     run_id: str,
     platforms: int = 1,
     locked_before_bytes: int = 0,
+    *,
+    places_event_holds: bool = False,
 ) -> Plan:
     """Query the platform, check the guards and return the plan. Raises UsageError and PlatformError.
 
-    ``locked_before_bytes`` are the bytes that a resumed run has archived already.
+    ``locked_before_bytes`` are the bytes that a resumed run has archived already. ``places_event_holds``: operations of
+    its earlier phases have placed event holds.
     """
     capabilities = backend.capabilities
     if options.request.retention.legal_hold and not capabilities.legal_hold:
@@ -147,6 +152,8 @@ def make_plan(
     profile = backend.profile()
     earlier = options.objects_from
     retention = earlier.retention if earlier is not None else backend.retention_for(options.request.retention)
+    if places_event_holds or scenario.does("event-hold"):
+        retention = replace(retention, event_hold_by_operation=True)
     if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
     for workload in scenario.workloads:
@@ -277,6 +284,11 @@ def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, 
             raise UsageError(f"{scenario.name}: retain_for: a management class decides how long objects are locked")
         for lock in workload.locks - {None, *capabilities.locks}:
             raise UsageError(f"{scenario.name}: the {backend} backend does not offer lock {str(lock)!r}")
+    if retention.event_hold_days is None and any(workload.does & EVENT_HOLDS for workload in scenario.workloads):
+        raise UsageError(
+            f"{scenario.name}: its operations place or release event holds, which have no end until their release; "
+            "agree to them, and to the period that a release starts: --event-hold 1d --max-retain 1d"
+        )
     _check_replays(scenario, retention)
     if retention.mode is RetentionMode.NONE and any(
         workload.lock is not None or workload.does & {"query", "extend", "refused-delete", "delete"}

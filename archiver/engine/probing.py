@@ -10,13 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from archiver.engine.numbers import ObjectNumbers
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
-from archiver.engine.workers.in_process import carry_out
+from archiver.engine.workers.in_process import InProcessChannel, carry_out
+from archiver.measure.reports import Change
 from archiver.values.record import ErrorKind
-from archiver.values.retention import DateMaker, Lock
+from archiver.values.retention import DateMaker, Lock, Retention, RetentionMode
 from results.database import ArchivedRange
-from scenarios.model import Phase, Workload
+from scenarios.model import Phase, Scenario, Workload
+from scenarios.work.mix import OperationName
 from scenarios.work.sessions import AllObjects, Sessions
 
 TRIES_MAX = 3  # for a probe that the platform does not archive; one refusal may be chance
@@ -41,6 +45,7 @@ class Tried:
     archived: list[ArchivedRange] = field(default_factory=list)  # of the try that every endpoint acknowledged
     unlisted: int = 0  # objects of other tries that the platform has, or may have
     errors: list[ErrorKind] = field(default_factory=list)  # of all tries
+    changes: list[Change] = field(default_factory=list)  # of the archived objects, made after they were archived
 
 
 def probes_of(phase: Phase) -> list[Probe]:
@@ -54,6 +59,30 @@ def probes_of(phase: Phase) -> list[Probe]:
         size = min(workload.sizes[0], known.object_bytes) if known is not None else workload.sizes[0]
         found[way] = Probe(known.workload if known is not None else index, *way, size)
     return list(found.values())
+
+
+def event_hold_operations(scenario: Scenario, agreed: Retention) -> list[OperationName]:
+    """Return which operations on event holds are tried on probe objects, in this order.
+
+    ``agreed`` is the run's retention. The rest of a resumed run may only release what its earlier phases placed; then
+    nothing is tried.
+    """
+    operations: tuple[OperationName, ...] = ("event-hold", "event-release")
+    found = [each for each in operations if scenario.does(each)]
+    return [] if agreed.event_hold_by_operation and "event-hold" not in found else found
+
+
+def event_hold_probe(phase: Phase, agreed: Retention) -> Probe | None:
+    """Return the probe of a phase on whose objects these operations can be tried; None if there is none."""
+    for probe in probes_of(phase):
+        retention = agreed.locked_by(probe.lock, probe.retain_for_seconds)
+        if agreed.event_hold_by_operation:
+            is_fit = probe.retain_for_seconds is None and retention.mode is not RetentionMode.NONE
+        else:
+            is_fit = retention.event_hold_days is not None
+        if is_fit:
+            return probe
+    return None
 
 
 def probed_max(phases: Sequence[Phase], endpoints: int) -> tuple[int, int]:
@@ -84,12 +113,7 @@ class Prober:
 
         ``backend_setting`` is the setting of the workers of this phase, with its credentials.
         """
-        like = phase.workloads[probe.workload]
-        workload = Workload(
-            like.name, Sessions("archive", probe.object_bytes, AllObjects()), self.endpoints, 1, probe.lock,
-            like.checksum, probe.retain_for_seconds,
-        )  # fmt: skip
-        alone = Phase(phase.name, phase.position, phase.repetition, (workload,))
+        alone = self._phase(phase, probe, "archive")
         tried = Tried(probe)
         # The prober takes these numbers even if it does not use them: the ledger's number range of a phase belongs to
         # that phase alone.
@@ -109,3 +133,29 @@ class Prober:
                 break
             tried.unlisted += counted.objects + sum(error.outcomes_unknown for error in counted.errors)
         return tried
+
+    def change(self, phase: Phase, tried: Tried, operation: OperationName, backend_setting: Any) -> InProcessChannel:
+        """Carry out an operation on every archived object of a probe; return the counts and the errors."""
+        alone = self._phase(phase, tried.probe, operation)
+        (archived,) = tried.archived
+        clients = tuple(
+            ClientAssignment(client, 0, np.array([number], dtype=np.int64))
+            for client, number in enumerate(range(archived.first, archived.last + 1))
+        )
+        counted, _ = carry_out(
+            Assignment(self.run_id, self.content_seed, self.backend, backend_setting, alone, clients, {}, "none")
+        )
+        if counted.objects == self.endpoints:
+            tried.changes.append(
+                Change(tried.probe.workload, operation, archived.object_bytes, archived.first, archived.last)
+            )
+        return counted
+
+    def _phase(self, phase: Phase, probe: Probe, operation: OperationName) -> Phase:
+        """Return a phase with one client per endpoint, each of which handles one object."""
+        like = phase.workloads[probe.workload]
+        workload = Workload(
+            like.name, Sessions(operation, probe.object_bytes, AllObjects()), self.endpoints, 1, probe.lock,
+            like.checksum, probe.retain_for_seconds,
+        )  # fmt: skip
+        return Phase(phase.name, phase.position, phase.repetition, (workload,))

@@ -24,6 +24,7 @@ from archiver.values.retention import DateMaker, Lock, latest_date
 from backends.base import Backend, Location
 from results.database import RunDatabase, StoredRun
 from scenarios.model import Phase, Scenario
+from scenarios.work.mix import EVENT_HOLDS
 
 # Settings that must not change, because a run is one measurement.
 _SAME_SETTINGS = (
@@ -127,7 +128,14 @@ def plan_rest(
     phases = remaining(broken, scenario)
     left = sum(each.bytes if each.bytes is not None else each.bytes_max for each in broken.placements)
     rest = replace(scenario, phases=phases)
-    plan = make_plan(rest, *platform, options, broken.id, locked_before_bytes=left)
+    plan = make_plan(
+        rest,
+        *platform,
+        options,
+        broken.id,
+        locked_before_bytes=left,
+        places_event_holds=scenario.does("event-hold"),
+    )
     _refuse_another(broken, plan)
     check_space([plan.hosted] if plan.hosted is not None else [], plan.archived_max[1])
     return plan, port_warnings(plan)
@@ -218,7 +226,7 @@ def _leave_alone(run: Run, phase: Phase, server_now: float) -> None:
     may have extended can still be read.
     """
     for workload in phase.workloads:
-        if workload.data or workload.operation not in ("extend", "hold", "release", "delete"):
+        if workload.data or workload.operation not in ("extend", "hold", "release", "delete", *EVENT_HOLDS):
             continue
         retention = run.retention(workload)
         latest = latest_date(retention, run.plan.options.request.guards, server_now)

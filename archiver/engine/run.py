@@ -19,8 +19,17 @@ from archiver.engine.coordinator import ClientCeiling, Coordinator, Fill, PhaseO
 from archiver.engine.judging.criteria import Watch, judge
 from archiver.engine.numbers import Kept, ObjectNumbers
 from archiver.engine.plan import Plan
-from archiver.engine.probing import TRIES_MAX, Probe, Prober, Tried, probes_of
+from archiver.engine.probing import (
+    TRIES_MAX,
+    Probe,
+    Prober,
+    Tried,
+    event_hold_operations,
+    event_hold_probe,
+    probes_of,
+)
 from archiver.engine.workers.contract import Workers
+from archiver.ledger.event_holds import EventHoldRange
 from archiver.ledger.ledger import Ledger, NumberRange, Placement
 from archiver.machine import caches
 from archiver.measure.reports import IntervalReport
@@ -29,11 +38,13 @@ from archiver.values.clock import now_seconds
 from archiver.values.errors import ArchiverError, ResultsError, RunFailed
 from archiver.values.retention import (
     DATE_TOLERANCE_SECONDS,
+    DAY_SECONDS,
     DateMaker,
     Lock,
     Retention,
     RetentionMode,
     latest_date,
+    latest_release_date,
 )
 from archiver.watch.sampler import ResourceSampler
 from backends.base import Backend, HasCredentials
@@ -41,7 +52,7 @@ from results.database import ArchivedRange, ObjectChange, PhaseRecord, RunDataba
 from results.model import CriterionResult, Result, SearchOutcome, ServerUsage
 from results.verdict import verdict
 from scenarios.model import Phase, Workload
-from scenarios.work.mix import RETRIEVES
+from scenarios.work.mix import EVENT_HOLDS, RETRIEVES, OperationName
 
 EXPIRY_SECONDS_MAX = 60.0  # longest wait of a run for short locks to end
 
@@ -81,6 +92,7 @@ class _Promise(NamedTuple):
     row: int
     retention: Retention
     workloads: frozenset[int]
+    objects_max: int
 
 
 class SecondPlace(NamedTuple):
@@ -108,6 +120,7 @@ class Run:
     archived_bytes: int = 0
     second: SecondPlace | None = None
     bucket_has_rule: bool = False
+    event_holds_checked: bool = False  # a probe object's event hold was placed or released as agreed
     expiries: dict[str | int, float] = field(default_factory=dict)  # end of short locks, by data set or size
 
     def start_watching(self) -> None:
@@ -176,6 +189,7 @@ class Run:
         dates = self._dates(phase)
         promises = self._promise(phase) if backend.capabilities.stores_content else []
         in_second_place = self._promise_of_second_place(phase)
+        event_holds = self._promise_event_holds(phase, promises)
         server_now = backend.server_now
         self.database.begin_phase(phase.position, server_now)
         watch = Watch(self.plan.scenario.criteria, phase)
@@ -188,7 +202,7 @@ class Run:
         self._refresh_credentials(phase)
         self.sampler.take()
         prepared_ns, prepared_at = time.monotonic_ns(), now_seconds()
-        probes = self._probe(phase, dates, promises)
+        probes = self._probe(phase, dates, promises, event_holds)
         if probes and not probes[-1].archived:
             outcome = self.coordinator.refused(phase, probes[-1], prepared_at, prepared_ns)
         else:
@@ -202,6 +216,8 @@ class Run:
             self._keep_promises(promises, outcome)
         if in_second_place is not None and outcome.incomplete is None:
             self._keep_promise_of_second_place(in_second_place, outcome)
+        if event_holds is not None and outcome.incomplete is None:
+            self._keep_event_holds(event_holds, outcome)
         outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
         return outcome
 
@@ -263,7 +279,8 @@ class Run:
                 bytes_max=sum(size_bytes for _, size_bytes in bounds),
             )
             first_number += placement.objects_max
-            promises.append(_Promise(self.ledger.open_placement(placement), retention, frozenset(workloads)))
+            row = self.ledger.open_placement(placement)
+            promises.append(_Promise(row, retention, frozenset(workloads), placement.objects_max))
         return promises
 
     def _probed_max(self, probe: Probe) -> tuple[int, int]:
@@ -302,6 +319,51 @@ class Run:
             [],
             latest,
         )
+
+    def _promise_event_holds(self, phase: Phase, promises: Sequence[_Promise]) -> int | None:
+        """Record in the ledger, before the first request, that a phase may place or release event holds. Its probe
+        objects are archived and changed in the same phase. Returns the row; None if the phase does neither.
+        """
+        does = frozenset().union(*(workload.does for workload in phase.workloads)) & EVENT_HOLDS
+        if event_hold_probe(phase, self.plan.retention) is not None:
+            does |= frozenset(self._probed_operations())
+        if not does or not self.plan.backend.capabilities.stores_content:
+            return None
+        retention = self.plan.retention
+        until = latest_release_date(retention, self.plan.backend.server_now) if "event-release" in does else None
+        return self.ledger.open_event_holds(
+            self.plan.run_id,
+            EventHoldRange(0, self.numbers.next + sum(each.objects_max for each in promises), None, None, until),
+            retention.event_hold_days if "event-hold" in does else None,
+        )
+
+    def _keep_event_holds(self, row: int, outcome: PhaseOutcome) -> None:
+        """Record in the ledger what a phase actually did to event holds. An object is placed under an event hold at
+        most once in a phase, and released after that.
+        """
+        dates = self._release_dates(outcome.times.prepared_at, outcome.times.archived_seconds)
+        placed, released = (
+            [(each.first, each.last) for each in outcome.changed if each.operation == operation]
+            for operation in ("event-hold", "event-release")
+        )
+        ranges = [EventHoldRange(*each, is_on=True) for each in _joined(placed)]
+        ranges += [EventHoldRange(*each, False, *dates) for each in _joined(released)]
+        failed = any(error.operation in EVENT_HOLDS for error in outcome.errors)
+        is_exact = not outcome.event_holds_unknown and not (failed and self._sends_again)
+        self.ledger.close_event_holds(row, self.plan.run_id, ranges, is_exact=is_exact)
+
+    @property
+    def _sends_again(self) -> bool:
+        """Whether clients send failed requests again. A later refusal may then be due to the first attempt."""
+        return bool(self.plan.profile.details.get("retries"))
+
+    def _release_dates(self, started_at: float, seconds: float) -> tuple[float, float]:
+        """Return the range of dates that releases of event holds set in the seconds from ``started_at`` (epoch
+        seconds).
+        """
+        period_seconds = (self.plan.retention.event_hold_days or 0) * DAY_SECONDS
+        first = started_at + self.plan.backend.server_now - now_seconds() + period_seconds
+        return first - DATE_TOLERANCE_SECONDS, first + seconds + DATE_TOLERANCE_SECONDS
 
     def _keep_promises(self, promises: Sequence[_Promise], outcome: PhaseOutcome) -> None:
         """Record in the ledger what a phase actually left behind. An archive without an answer may exist, so it counts
@@ -348,7 +410,7 @@ class Run:
             if workload.retain_for_seconds is not None and latest is not None:
                 self.expiries[each.data or each.object_bytes] = latest
             kept = Kept(each.object_bytes, each.first, each.last, earliest, latest, each.data)
-            self.numbers.keep(kept, held=retention.legal_hold)
+            self.numbers.keep(kept, held=retention.legal_hold, event_held=retention.event_hold_days is not None)
             self.archived_bytes += each.object_bytes * each.objects
         for operation, object_bytes, first, last in changed:
             self.numbers.change(operation, object_bytes, first, last)
@@ -397,13 +459,19 @@ class Run:
         return Fill(store_bytes, self.archived_bytes)
 
     def _probe(
-        self, phase: Phase, dates: Mapping[float | None, DateMaker], promises: Sequence[_Promise]
+        self,
+        phase: Phase,
+        dates: Mapping[float | None, DateMaker],
+        promises: Sequence[_Promise],
+        event_holds: int | None,
     ) -> list[Tried]:
         """Archive one object per endpoint in each way that the phase archives, and read its lock back.
 
         The probe stops at the first object that the platform does not archive. Raises RunFailed if a lock is missing,
-        longer or stronger than agreed; the ledger then has the lock that was found.
+        longer or stronger than agreed; the ledger then has the lock that was found. Event holds are tried once in a
+        run.
         """
+        event_probe = event_hold_probe(phase, self.plan.retention) if self._probed_operations() else None
         done: list[Tried] = []
         for probe in probes_of(phase) if self.prober is not None else ():
             assert self.prober is not None
@@ -417,17 +485,78 @@ class Run:
                 first = tried.errors[0]
                 self.observer.warned(f"{phase.label}: a probe object was refused: {first.reason}: {first.message}")
             self._check_locks(phase, tried, began_at, done, promises)
+            if probe == event_probe:
+                assert event_holds is not None
+                self._check_event_holds(phase, tried, began_at, done, promises, event_holds)
         return done
+
+    def _probed_operations(self) -> list[OperationName]:
+        """Return which operations on event holds are still to be tried on probe objects."""
+        if self.event_holds_checked or self.prober is None:
+            return []
+        return event_hold_operations(self.plan.scenario, self.plan.retention)
+
+    def _check_event_holds(
+        self,
+        phase: Phase,
+        tried: Tried,
+        began_at: float,
+        done: Sequence[Tried],
+        promises: Sequence[_Promise],
+        row: int,
+    ) -> None:
+        """Place and release event holds on a probe's objects, as the scenario will, and read their locks back.
+
+        Raises RunFailed if the platform refuses that, or reports another lock.
+        """
+        assert self.prober is not None
+        agreed = self.plan.retention
+        retention = agreed.locked_by(tried.probe.lock)
+        dates = self.dates_between(retention, began_at, now_seconds() - began_at)
+        for operation in self._probed_operations():
+            changed_at = now_seconds()
+            counted = self.prober.change(phase, tried, operation, self.coordinator.setting.backend_setting)
+            if counted.errors:
+                for promise in promises:
+                    self._close_with_probes(promise, done)
+                unknown = sum(error.outcomes_unknown for error in counted.errors)
+                is_untouched = not (counted.objects or tried.changes or unknown or self._sends_again)
+                self.ledger.close_event_holds(row, self.plan.run_id, [], is_exact=is_untouched)
+                raise RunFailed(
+                    f"{phase.label}: the platform does not carry out {operation!r}: {counted.problems[0]}; does it "
+                    "offer event holds?"
+                )
+            if operation == "event-hold":
+                wanted = replace(retention, event_hold_days=agreed.event_hold_days)
+            else:
+                wanted = replace(retention, event_hold_days=None)
+                dates = _later(dates, self._release_dates(changed_at, now_seconds() - changed_at))
+            self._check_probe(phase, tried, wanted, dates, done, promises)
+        self.event_holds_checked = True
 
     def _check_locks(
         self, phase: Phase, tried: Tried, began_at: float, done: Sequence[Tried], promises: Sequence[_Promise]
     ) -> None:
         """Read the locks of a probe's objects. Raises RunFailed if one is not as agreed."""
         retention = self.plan.retention.locked_by(tried.probe.lock, tried.probe.retain_for_seconds)
-        earliest, latest = self.dates_between(retention, began_at, now_seconds() - began_at)
+        dates = self.dates_between(retention, began_at, now_seconds() - began_at)
+        self._check_probe(phase, tried, retention, dates, done, promises)
+        if self.plan.retention.locks:
+            self.database.set_lock_verified("verified")
+
+    def _check_probe(
+        self,
+        phase: Phase,
+        tried: Tried,
+        retention: Retention,
+        dates: tuple[float | None, float | None],
+        done: Sequence[Tried],
+        promises: Sequence[_Promise],
+    ) -> None:
+        """Read the locks of a probe's objects. Raises RunFailed if one is not as agreed: its date lies in ``dates``."""
         for each in tried.archived:
             for number in range(each.first, each.last + 1):
-                found = self.plan.backend.read_lock(number, retention, earliest, latest)
+                found = self.plan.backend.read_lock(number, retention, *dates)
                 if found.problem is None:
                     continue
                 for promise in promises:
@@ -437,8 +566,6 @@ class Run:
                 if self.plan.retention.locks:
                     self.database.set_lock_verified(found.problem)
                 raise RunFailed(f"{phase.label}: the platform did not keep the lock: {found.problem}")
-        if self.plan.retention.locks:
-            self.database.set_lock_verified("verified")
 
     def _close_with_probes(self, promise: _Promise, done: Sequence[Tried]) -> None:
         """Close the ledger's row of a phase that archived only probes."""
@@ -478,6 +605,22 @@ class Run:
     def _store_samples(self) -> None:
         self.database.add_samples(self.sampler.take_unstored())
         self._tell_problems()
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return these ranges of numbers in ascending order, adjacent ones joined."""
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _later(dates: tuple[float | None, float | None], others: tuple[float, float]) -> tuple[float, float]:
+    """Return the later one of two earliest and of two latest dates."""
+    return max(dates[0] or 0.0, others[0]), max(dates[1] or 0.0, others[1])
 
 
 def _size(path: Path) -> int:

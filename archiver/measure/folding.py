@@ -22,7 +22,7 @@ _HAS_ROWS = np.isin(
 )  # they contain rows of their own
 _CHANGES = (
     Operation.ARCHIVE, Operation.EXTEND, Operation.HOLD, Operation.RELEASE, Operation.DELETE, Operation.DELETE_MARKER,
-    Operation.NEW_VERSION, Operation.COPY,
+    Operation.NEW_VERSION, Operation.COPY, Operation.EVENT_HOLD, Operation.EVENT_RELEASE,
 )  # fmt: skip
 _WRITTEN = (Operation.ARCHIVE, Operation.NEW_VERSION)  # the bytes of these rows are the object's
 _QUANTITIES: dict[int, tuple[tuple[str, str, str], ...]] = {

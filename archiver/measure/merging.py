@@ -11,7 +11,7 @@ import math
 import pickle
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,7 +33,7 @@ from results.database import ArchivedRange, IntervalRow, PartRow
 from results.model import FirstError
 from results.statistics import BATCHES_MAX, relative_half_width
 from scenarios.model import Phase
-from scenarios.work.mix import RETRIEVES, WRITES_CONTENT
+from scenarios.work.mix import RETRIEVES
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,8 +331,9 @@ class Merge:
                 found[e.operation, e.reason] = replace(first, count=count)
         return list(found.values())
 
-    def archives_unknown(self) -> int:
-        return sum(e.outcomes_unknown for e in self._errors.values() if e.operation in WRITES_CONTENT)
+    def outcomes_unknown(self, operations: Collection[str]) -> int:
+        """Return how many of these operations failed in such a way that the platform may have done them."""
+        return sum(e.outcomes_unknown for e in self._errors.values() if e.operation in operations)
 
 
 class ReplayMerge(Merge):

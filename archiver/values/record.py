@@ -38,6 +38,8 @@ class Operation(IntEnum):
     COPY = 16  # on the platform itself, to a new object
     NEW_VERSION = 17  # archive other content under an existing name: S3 a new version, TSM a new archive
     DELETE_MARKER = 18  # hide an object behind a marker (S3); locked versions stay
+    EVENT_HOLD = 19  # place an event hold, which has no end before its release
+    EVENT_RELEASE = 20  # release an event hold, which starts its period
 
     @property
     def label(self) -> str:

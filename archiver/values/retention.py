@@ -56,6 +56,7 @@ class Retention:
     management_class: str | None = None  # in mode CLASS
     late_seconds: float = 0.0  # the class may end that much later than ``retain_for_seconds``
     event_hold_days: int | None = None  # None: no event hold
+    event_hold_by_operation: bool = False  # the scenario's operations place event holds, archive requests do not
 
     @property
     def locks(self) -> bool:
@@ -69,6 +70,9 @@ class Retention:
         """
         if self.mode is RetentionMode.CLASS:
             return self  # the class alone decides
+        if self.event_hold_by_operation:
+            without = replace(self, event_hold_days=None, event_hold_by_operation=False)
+            return without.locked_by(lock, retain_for_seconds)
         if retain_for_seconds is not None and self.mode is not RetentionMode.NONE:
             expiring = replace(self, retain_for_seconds=retain_for_seconds, retain_until=None, event_hold_days=None)
             return expiring.locked_by(lock)
@@ -135,6 +139,11 @@ def latest_date(retention: Retention, guards: Guards, server_now: float) -> floa
     if retention.mode is RetentionMode.COMPLIANCE and guards.accept_locked_until is not None:
         return min(latest, guards.accept_locked_until)
     return latest
+
+
+def latest_release_date(retention: Retention, server_now: float) -> float:
+    """Return the latest date that the release of an event hold can set in a phase that starts at ``server_now``."""
+    return float(int(server_now + (retention.event_hold_days or 0) * DAY_SECONDS + PHASE_SECONDS_MAX))
 
 
 def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: float) -> None:

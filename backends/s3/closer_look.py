@@ -12,7 +12,7 @@ from archiver.values.content import LAST_BLOCK_BYTES, Content, ContentCheck
 from archiver.values.errors import PlatformError
 from backends.base import CloserLook, ExpectedLock
 from backends.s3.control import Control, KeyVersion
-from backends.s3.reported_lock import lock_problem
+from backends.s3.reported_lock import unexpected_lock
 
 VERSIONS_READ_MAX = 20  # versions of one object
 
@@ -103,7 +103,7 @@ def _read(control: Control, expected: ExpectedObject, version: KeyVersion, *, is
         problem = None
         if content is not None and (content == (expected.number, 1) or content[0] != expected.number):
             lock = control.lock_of_version(expected.bucket, expected.key, version.id)
-            found = lock_problem(lock, expected.lock.retention, expected.lock.earliest, expected.lock.latest)
+            found = unexpected_lock(lock, expected.lock)
             problem = found.words if found else None
     except PlatformError as error:
         return _Seen(version.id, is_latest, None, unreadable=str(error))

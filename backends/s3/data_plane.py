@@ -23,7 +23,7 @@ from archiver.values.sizes import format_instant
 from backends.base import Batch, ExpectedLock, PhaseSetting
 from backends.s3.control import Control, Credentials
 from backends.s3.endpoints import resolve, tls_of
-from backends.s3.reported_lock import ReportedLock, S3LockProblem, lock_problem
+from backends.s3.reported_lock import ReportedLock, S3LockProblem, unexpected_lock
 from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.checksums import Checksums, PlainChecksums, WindowChecksums
 from backends.s3.wire.connection import Endpoint
@@ -262,8 +262,7 @@ class S3DataPlane:
     def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> S3LockProblem | None:
         """Return what is wrong with the lock in an answer's headers for an audited object."""
         at = bisect_right(self._expected_firsts, number) - 1
-        expected = self._expected[at]
-        return lock_problem(ReportedLock.of_headers(headers), expected.retention, expected.earliest, expected.latest)
+        return unexpected_lock(ReportedLock.of_headers(headers), self._expected[at])
 
     def _check(self, batch: Batch, index: int, part: tuple[int, int] | None) -> BodyCheck:
         """Return the check for the retrieved bytes of this object."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 from archiver.values.record import Status
 from archiver.values.retention import Retention, RetentionMode
 from archiver.values.sizes import format_instant
+from backends.base import ExpectedLock
 
 MODE_HEADER = b"x-amz-object-lock-mode"
 
@@ -50,6 +52,14 @@ class S3LockProblem(NamedTuple):
 
     status: Status
     words: str
+
+
+def unexpected_lock(lock: ReportedLock, expected: ExpectedLock) -> S3LockProblem | None:
+    """Compare the lock that a platform reports with the expected one; return None if it is right."""
+    retention = expected.retention
+    if lock.event_hold_days is None and not expected.event_hold_is_known:
+        retention = replace(retention, event_hold_days=None)
+    return lock_problem(lock, retention, expected.earliest, expected.latest)
 
 
 def lock_problem(

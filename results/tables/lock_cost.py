@@ -27,7 +27,7 @@ from results.table import (
 from results.tables.stored_times import NO_TIMES, StoredTimes
 from results.units import Unit, single_cells
 
-LIFE_CYCLE = ("query", "extend", "hold", "release", "refused-delete", "delete")
+LIFE_CYCLE = ("query", "extend", "hold", "release", "event-hold", "event-release", "refused-delete", "delete")
 BASELINES = ("none", "header")  # the first of these that was measured is the baseline
 
 

@@ -31,6 +31,8 @@ _OBJECT_REQUESTS: Mapping[str, Mapping[str, str]] = {
         "extend": "PutObjectRetention",
         "hold": "PutObjectLegalHold",
         "release": "PutObjectLegalHold",
+        "event-hold": "PutObjectRetention",
+        "event-release": "PutObjectRetention",
         "refused-delete": "DeleteObject",
         "delete": "DeleteObject",
         "delete-marker": "DeleteObject",

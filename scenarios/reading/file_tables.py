@@ -30,7 +30,10 @@ from scenarios.reading.replay_phases import ReplayTable
 from scenarios.work.application_model import ModelTable
 from scenarios.work.infrastructure import InfrastructureTable
 
-SweepOperation = Literal["archive", "retrieve", "query", "extend", "hold", "release", "refused-delete", "delete"]
+SweepOperation = Literal[
+    "archive", "retrieve", "query", "extend", "hold", "release", "event-hold", "event-release", "refused-delete",
+    "delete",
+]  # fmt: skip
 
 
 class StopTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):

@@ -524,16 +524,22 @@ def _check_retain_for(sweep: SweepTable, key: str) -> None:
         raise ScenarioError(f"{key}: retain_for: a lock of {sweep.retain_for:g} s may be over before it is there")
 
 
-_NEEDS = {"release": "held", "delete": "archived with a short retain_for"}
+_NEEDS = {
+    "release": "held", "delete": "archived with a short retain_for", "event-release": "under an event hold",
+}  # fmt: skip
 
 
 def _check_has_source(table: FileTable, where: str) -> None:
     """Check that an earlier sweep archived (held, locked for a short time) every requested object."""
     there: dict[str, set[int]] = {}
+    # Without this operation, --event-hold places the event holds, on everything that is archived.
+    places_event_holds = any(sweep.operation == "event-hold" for sweep in table.sweep)
     for sweep in table.sweep:
         sizes = set(sweep.object_sizes)
         if sweep.operation == "archive":
             there.setdefault("archived", set()).update(sizes)
+            if not places_event_holds:
+                there.setdefault(_NEEDS["event-release"], set()).update(sizes)
             if sweep.retain_for is not None:
                 there.setdefault(_NEEDS["delete"], set()).update(sizes)
             if Lock.HEADER_AND_HOLD in sweep.locks:
@@ -548,6 +554,8 @@ def _check_has_source(table: FileTable, where: str) -> None:
             )
         if sweep.operation == "hold":
             there.setdefault("held", set()).update(sizes)
+        elif sweep.operation == "event-hold":
+            there.setdefault(_NEEDS["event-release"], set()).update(sizes)
 
 
 def _expand(table: FileTable, order: Order, order_seed: int, repetitions: int) -> tuple[Phase, ...]:

@@ -16,16 +16,24 @@ from scenarios.work.base import Archived, MeasuredTime, Trait, Work
 
 OperationName = Literal[
     "archive", "retrieve", "range-retrieve", "query", "head", "extend", "hold", "release", "refused-delete", "delete",
-    "delete-marker", "copy", "new-version",
+    "delete-marker", "copy", "new-version", "event-hold", "event-release",
 ]  # fmt: skip
 Keys = Literal["uniform", "zipf", "sequential", "each-once"]
 ArrivalKind = Literal["constant", "poisson", "ramp", "bursts"]
 
 WRITES_CONTENT: frozenset[OperationName] = frozenset(("archive", "copy", "new-version"))
+EVENT_HOLDS: frozenset[OperationName] = frozenset(("event-hold", "event-release"))
 RETRIEVES: frozenset[OperationName] = frozenset(("retrieve", "range-retrieve"))
 MAKES_OBJECTS: frozenset[OperationName] = frozenset(("archive", "copy"))
 # Operations that reserve their object: no other operation uses it until they have ended.
-CHANGES: frozenset[OperationName] = frozenset(("delete", "delete-marker", "new-version", "hold", "release", "extend"))
+CHANGES: frozenset[OperationName] = EVENT_HOLDS | {
+    "delete",
+    "delete-marker",
+    "new-version",
+    "hold",
+    "release",
+    "extend",
+}
 
 UNKNOWN_SECONDS = 60.0  # assumed duration of a workload without a planned end
 

@@ -388,7 +388,15 @@ def test_variants_can_be_chosen_on_the_command_line(tmp_path: Path, override: st
 
 @pytest.mark.parametrize(
     ("operation", "after"),
-    [("release", "header-and-hold"), ("hold", "none"), ("query", "none"), ("extend", "none"), ("delete", "none")],
+    [
+        ("release", "header-and-hold"),
+        ("hold", "none"),
+        ("query", "none"),
+        ("extend", "none"),
+        ("delete", "none"),
+        ("event-hold", "none"),
+        ("event-release", "none"),  # of what is archived under an event hold
+    ],
 )
 def test_each_operation_follows_what_it_needs(tmp_path: Path, operation: str, after: str) -> None:
     text = LOCKS.replace('operation = "delete"', f'operation = "{operation}"')
@@ -399,10 +407,11 @@ def test_each_operation_follows_what_it_needs(tmp_path: Path, operation: str, af
 def test_what_a_hold_sweep_held_can_be_released(tmp_path: Path) -> None:
     last = LOCKS[LOCKS.rindex("[[sweep]]") :]
     text = without("expiring", "last") + "".join(
-        last.replace('"last"', f'"{name}"').replace('"delete"', f'"{name}"') for name in ("hold", "release")
+        last.replace('"last"', f'"{name}"').replace('"delete"', f'"{name}"')
+        for name in ("hold", "release", "event-hold", "event-release")
     )
     scenario = read_scenario(written(tmp_path, text), overrides=["archive.locks=header"])
-    assert [phase.name for phase in scenario.phases][-2:] == ["hold", "release"]
+    assert [phase.name for phase in scenario.phases][-4:] == ["hold", "release", "event-hold", "event-release"]
 
 
 @pytest.mark.parametrize(
@@ -429,6 +438,14 @@ def test_what_a_hold_sweep_held_can_be_released(tmp_path: Path) -> None:
                               "sweep before it, so there is nothing to delete"),
         (LOCKS.replace('"delete"', '"release"').replace(', "header-and-hold"', ""),
          "'last': object_sizes: nothing of 8192 bytes is held by a sweep before it, so there is nothing to release"),
+        (LOCKS.replace('"delete"', '"event-release"') + LOCKS[LOCKS.rindex("[[sweep]]") :].replace(
+            '"last"', '"place"').replace('"delete"', '"event-hold"'),
+         "'last': object_sizes: nothing of 8192 bytes is under an event hold by a sweep before it, so there is nothing "
+         "to event-release"),
+        (LOCKS.replace('operation = "delete"', 'operation = "event-hold"\nretain_for = "3s"'),
+         "'last': retain_for: only for what is archived with a date of its own"),
+        (LOCKS.replace('operation = "delete"', 'operation = "event-hold"\nlocks = ["header"]'),
+         "'last': locks: only what is archived has them, not event-hold"),
         (without("archive", "expiring").replace('"delete"', '"hold"'),
          "'last': object_sizes: nothing of 8192 bytes is archived by a sweep before it, so there is nothing to hold"),
     ],

@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from archiver.engine.plan import Plan
-from archiver.values.retention import BUCKET_DEFAULT_SECONDS, CLOCK_OFFSET_SECONDS_MAX, Lock, RetentionMode
+from archiver.values.retention import (
+    BUCKET_DEFAULT_SECONDS,
+    CLOCK_OFFSET_SECONDS_MAX,
+    Lock,
+    RetentionMode,
+    latest_release_date,
+)
 from archiver.values.sizes import format_bytes, format_duration, format_instant
 from scenarios.model import Phase, Scenario, SearchRange, Workload
 from scenarios.work.base import Archived
@@ -107,11 +113,14 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
         yield "places a legal hold on every object; cleanup --release-holds removes it"
     elif any(kind.legal_hold for kind in kinds) or scenario.does("hold"):
         yield "places a legal hold on some objects; cleanup --release-holds removes it"
-    if any(kind.event_hold_days is not None for kind in kinds):
+    if any(kind.event_hold_days is not None for kind in kinds) or scenario.does("event-hold"):
         yield (
             "places event holds; after cleanup --release-holds their objects stay for "
             f"{retention.event_hold_days} days, unless cleanup --bypass-governance removes them"
         )
+    if scenario.does("event-release"):
+        until = format_instant(latest_release_date(retention, plan.backend.server_now))
+        yield f"releases event holds; a phase that starts now and releases some locks nothing beyond {until} by that"
     if not any(kind.locks for kind in kinds):
         yield "locks nothing"
 

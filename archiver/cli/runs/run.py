@@ -193,7 +193,8 @@ def _instead(option: str, args: Sequence[str]) -> str:
 @click.option(
     "--event-hold",
     type=DAYS,
-    help="Place an event hold (S3) on every archived object; its release starts a period of this length, as 30d.",
+    help="Place an event hold (S3) on every archived object, unless operations of the scenario place them; a release "
+    "starts a period of this length, as 30d.",
 )
 @click.option("--max-retain", type=DURATION, default="1h", show_default=True, help="Refuse to lock longer.")
 @click.option("--max-locked-bytes", type=SIZE, default="40GB", show_default=True, help="Refuse to lock more.")

@@ -66,6 +66,10 @@ def nothing_to_do(assignments: Sequence[Assignment]) -> str | None:
 
 _TOO_FEW = {
     "release": "too few objects of this size are under a hold for one session; a hold sweep comes before it",
+    "event-hold": "too few objects of this size have a lock that outlasts the phase, and no event hold, for one "
+    "session; --retain-for locks them longer",
+    "event-release": "too few objects of this size are under an event hold for one session; an event-hold sweep comes "
+    "before it, or --event-hold places them",
     "delete": "too few objects of this size have expired for one session; an archive sweep with a short retain_for "
     "comes before it",
     "extend": "too few objects of this size have a lock that outlasts the phase and ends before the new date for one "

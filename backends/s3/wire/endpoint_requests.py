@@ -22,19 +22,23 @@ NAMES_A_VERSION = frozenset((Operation.REFUSED_DELETE, Operation.DELETE))
 WITHOUT_HEADERS = frozenset((Lock.NONE, Lock.BUCKET_DEFAULT, Lock.SEPARATE))  # the lock is not in headers
 XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 RETENTION = f"<Retention {XMLNS}><Mode>%s</Mode><RetainUntilDate>%s</RetainUntilDate></Retention>"
+EVENT_HOLD = f"<Retention {XMLNS}><Mode>%s</Mode><EventHold>%s</EventHold>%s</Retention>"
+EVENT_HOLD_PERIOD = "<EventHoldDuration><Days>%d</Days></EventHoldDuration>"
 LEGAL_HOLD = f"<LegalHold {XMLNS}><Status>%s</Status></LegalHold>"
 _EMPTY = {"x-amz-content-sha256": EMPTY_SHA256}
 _UPLOAD_ALGORITHM = {"crc32c": ("CRC32C", "COMPOSITE"), "crc64nvme": ("CRC64NVME", "FULL_OBJECT")}
 
 What = Literal[
     "opening", "retrieve", "range", "head", "archive", "copy", "create upload", "part", "complete upload",
-    "abort upload", "query", "extend", "hold", "release", "delete version", "delete",
+    "abort upload", "query", "extend", "hold", "release", "event hold", "event release", "delete version", "delete",
 ]  # fmt: skip
 _ASKED: Mapping[Operation, What] = {
     Operation.QUERY: "query",
     Operation.EXTEND: "extend",
     Operation.HOLD: "hold",
     Operation.RELEASE: "release",
+    Operation.EVENT_HOLD: "event hold",
+    Operation.EVENT_RELEASE: "event release",
     Operation.REFUSED_DELETE: "delete version",
     Operation.DELETE: "delete version",
     Operation.DELETE_MARKER: "delete",
@@ -200,16 +204,30 @@ class EndpointRequests:
                 length = len(RETENTION % (self._setting.retention.mode.value, "2026-11-21T11:03:27Z"))
                 return RequestTemplate("PUT", host, {}, query="retention=", unsigned={"Content-Length": str(length)})
             case "hold" | "release":
-                body = LEGAL_HOLD % ("ON" if kind.what == "hold" else "OFF")
-                self._bodies[kind] = body.encode()
-                fixed, length = {"content-md5": _md5(body)}, len(body)
-                return RequestTemplate(
-                    "PUT", host, fixed, query="legal-hold=", unsigned={"Content-Length": str(length)}
-                )
+                return self._put(kind, "legal-hold=", LEGAL_HOLD % ("ON" if kind.what == "hold" else "OFF"))
+            case "event hold" | "event release":
+                return self._put(kind, "retention=", self._event_hold_body(places=kind.what == "event hold"))
             case "delete version":
                 return RequestTemplate("DELETE", host, _EMPTY, query="versionId=", query_varies=True)
             case "delete":
                 return RequestTemplate("DELETE", host, _EMPTY)
+
+    def _put(self, kind: RequestKind, query: str, body: str) -> RequestTemplate:
+        """Return a request for an object whose body is always the same."""
+        self._bodies[kind] = body.encode()
+        return RequestTemplate(
+            "PUT", self._host, {"content-md5": _md5(body)}, query=query, unsigned={"Content-Length": str(len(body))}
+        )
+
+    def _event_hold_body(self, *, places: bool) -> str:
+        """Return the document that places an event hold with the run's period, or releases it. It names no date: the
+        platform keeps the object's date, and sets another one at the release.
+        """
+        retention = self._setting.retention
+        if not places:
+            return EVENT_HOLD % (retention.mode.value, "OFF", "")
+        assert retention.event_hold_days is not None, "a run that places event holds has agreed to their period"
+        return EVENT_HOLD % (retention.mode.value, "ON", EVENT_HOLD_PERIOD % retention.event_hold_days)
 
     def _lock_headers(self, kind: RequestKind) -> dict[str, str]:
         """Return the lock's headers without the date, which changes with the time."""

@@ -14,7 +14,7 @@ from archiver.values.retention import DateMaker, Retention
 from tests.support.examples import share_of
 
 SIZES = (512, 8192)
-CHANGES = ("extend", "hold", "release", "delete")
+CHANGES = ("extend", "hold", "release", "event-hold", "event-release", "delete")
 OPERATIONS = ("retrieve", "query", "refused-delete", *CHANGES)
 TIMES = LockedTimes(begins=1000.0, ends=1070.0, extended_to=1400.0)
 ALL = 10**6
@@ -35,6 +35,8 @@ class Known:
     object_bytes: int
     dates: str
     is_held: bool = False
+    is_event_held: bool = False
+    is_event_dated: bool = False
     is_extended: bool = False
     is_deleted: bool = False
 
@@ -49,10 +51,12 @@ class Known:
             "retrieve": True,
             "query": dated,
             "refused-delete": outlasts,
-            "extend": self.dates == "locked",
+            "extend": self.dates == "locked" and not self.is_event_dated,
             "hold": not self.is_held and (outlasts or not dated),
             "release": self.is_held,
-            "delete": expired and not self.is_held,
+            "event-hold": outlasts and not self.is_event_dated,
+            "event-release": self.is_event_held,
+            "delete": expired and not self.is_held and not self.is_event_dated,
         }[operation]
 
 
@@ -71,16 +75,19 @@ class Objects(RuleBasedStateMachine):
         good=st.integers(0, 9),
         dates=st.sampled_from(list(DATES)),
         held=st.booleans(),
+        event_held=st.booleans(),
     )
-    def archive(self, object_bytes: int, count: int, good: int, dates: str, held: bool) -> None:
+    def archive(self, object_bytes: int, count: int, good: int, dates: str, held: bool, event_held: bool) -> None:
         first, end = self.numbers.fresh(count)
         assert (first, end) == (self.handed_out, self.handed_out + count)  # no number twice
         self.handed_out = end
         assert self.numbers.next == end
         last = first + min(good, count) - 1
         if last >= first:  # of those handed out some were archived
-            self.numbers.keep(Kept(object_bytes, first, last, *DATES[dates]), held=held)
-            self.known |= {number: Known(object_bytes, dates, is_held=held) for number in range(first, last + 1)}
+            self.numbers.keep(Kept(object_bytes, first, last, *DATES[dates]), held=held, event_held=event_held)
+            self.known |= {
+                number: Known(object_bytes, dates, held, event_held, event_held) for number in range(first, last + 1)
+            }
 
     @rule(object_bytes=st.sampled_from(SIZES), operation=st.sampled_from(CHANGES), count=st.integers(1, 12),
           position=st.integers(1, 99))  # fmt: skip
@@ -89,6 +96,8 @@ class Objects(RuleBasedStateMachine):
             self.numbers.change(operation, object_bytes, number, number)
             known = self.known[number]
             known.is_held = operation == "hold" or (known.is_held and operation != "release")
+            known.is_event_held = operation == "event-hold" or (known.is_event_held and operation != "event-release")
+            known.is_event_dated |= operation in ("event-hold", "event-release")
             known.is_extended |= operation == "extend"
             known.is_deleted |= operation == "delete"
 
@@ -181,6 +190,19 @@ def test_a_fast_platforms_phase_of_single_changes_is_taken_in() -> None:
         for number in numbers.sample(512, ALL, 1, operation, TIMES).tolist():
             numbers.change(operation, 512, number, number)
         assert len(numbers.sample(512, ALL, 1, operation, TIMES)) == left
+
+
+def test_a_data_set_knows_which_objects_an_event_hold_dates() -> None:
+    numbers = ObjectNumbers(seed=1)
+    numbers.keep(Kept(8192, 0, 9, *DATES["locked"], data="mail"))
+    numbers.change("event-hold", 8192, 2, 7)
+    numbers.change("event-release", 8192, 2, 3)
+    numbers.change("new-version", 8192, 6, 6)  # its latest version is under no event hold
+    there = numbers.members("mail", TIMES)
+    assert there.numbers[there.event_held].tolist() == [4, 5, 7]
+    assert there.numbers[there.locked].tolist() == [0, 1, 4, 5, 6, 7, 8, 9]  # a release has set other dates
+    later = numbers.members("mail", LockedTimes(begins=2000.0, ends=2070.0, extended_to=2400.0))
+    assert later.numbers[later.expired].tolist() == [0, 1, 8, 9]
 
 
 def test_what_was_replaced_does_not_expire_with_its_first_version() -> None:

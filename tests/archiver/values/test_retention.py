@@ -116,6 +116,8 @@ def test_event_holds_are_placed_by_headers_on_objects_that_stay(
 ) -> None:
     held = Retention(G, 300.0, event_hold_days=3)
     assert held.locked_by(lock, retain_for_seconds).event_hold_days == days
+    by_operation = replace(held, event_hold_by_operation=True).locked_by(lock, retain_for_seconds)
+    assert by_operation == replace(held.locked_by(lock, retain_for_seconds), event_hold_days=None)
 
 
 def test_a_guards_refusal_is_a_wrong_command() -> None:

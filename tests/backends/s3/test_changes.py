@@ -120,6 +120,11 @@ RETENTION_BODY = re.compile(
     rb'<Retention xmlns="http://s3\.amazonaws\.com/doc/2006-03-01/"><Mode>(\w+)</Mode>'
     rb"<RetainUntilDate>(\S+)</RetainUntilDate></Retention>"
 )
+EVENT_BODY = (
+    b'<Retention xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Mode>GOVERNANCE</Mode><EventHold>%s</EventHold>'
+    b"%s</Retention>"
+)
+PERIOD = b"<EventHoldDuration><Days>30</Days></EventHoldDuration>"
 HOLD_BODY = b'<LegalHold xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>%s</Status></LegalHold>'
 
 
@@ -137,13 +142,17 @@ def check_md5(request: Request) -> None:
         (Operation.HOLD, "PUT", "?legal-hold=", HOLD_BODY % b"ON"),
         (Operation.RELEASE, "PUT", "?legal-hold=", HOLD_BODY % b"OFF"),
         (Operation.EXTEND, "PUT", "?retention=", None),
+        (Operation.EVENT_HOLD, "PUT", "?retention=", EVENT_BODY % (b"ON", PERIOD)),
+        (Operation.EVENT_RELEASE, "PUT", "?retention=", EVENT_BODY % (b"OFF", b"")),
     ],
 )
 def test_each_operation_is_one_request_about_the_object(
     scripted: Scripted, operation: Operation, method: str, query: str, body: bytes | None
 ) -> None:
     server = scripted(then=[serve(lambda _: OK)])
-    record = performed(plane_for(server.url, operation=operation), batch_of(operation, *NUMBERS))
+    agreed = Retention(retain_for_seconds=300.0, event_hold_days=30, event_hold_by_operation=True)
+    plane = plane_for(server.url, operation=operation, retention=agreed)
+    record = performed(plane, batch_of(operation, *NUMBERS))
     assert operations(rows_of(record)) == [Operation.OPEN, operation, operation, Operation.CLOSE]
     assert [(row.status, row.number, row.bytes, row.attempts) for row in objects_of(record)] == [
         (0, 4, 0, 1), (0, 7, 0, 1),

@@ -23,6 +23,9 @@ from scenarios.work.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix, Oper
 _READS = frozenset(
     (Operation.RETRIEVE, Operation.RANGE_RETRIEVE, Operation.QUERY, Operation.HEAD, Operation.REFUSED_DELETE)
 )
+_CHANGES_LOCK = frozenset(
+    (Operation.HOLD, Operation.RELEASE, Operation.EXTEND, Operation.EVENT_HOLD, Operation.EVENT_RELEASE)
+)
 
 
 class BatchSource:
@@ -107,10 +110,12 @@ class BatchSource:
                     assert batch.version is not None
                     data.versions[number] = batch.version[index]
                     data.add(number, batch.size_bytes[index])
-            elif operation in (Operation.HOLD, Operation.RELEASE, Operation.EXTEND):
+            elif operation in _CHANGES_LOCK:
                 data.add(number, batch.size_bytes[index])
                 if operation is Operation.HOLD and good:
                     data.hold(number)
+                elif operation is Operation.EVENT_HOLD and good:
+                    data.event_hold(number)
             elif data.is_changed and operation in _READS:
                 data.unpin(number)
             elif data.is_changed and operation is Operation.COPY:
@@ -187,6 +192,10 @@ class BatchSource:
         number: int | None = None
         if operation is Operation.RELEASE:
             number = data.held()
+        elif operation is Operation.EVENT_RELEASE:
+            number = data.event_held()
+        elif operation is Operation.EVENT_HOLD:
+            number = self._by_chance(client, data.takes_event_hold)
         elif operation in (Operation.HOLD, Operation.EXTEND):
             number = self._by_chance(client, data.is_locked)
         elif operation is not Operation.DELETE_MARKER or self._has_markers:

@@ -35,11 +35,13 @@ class DataSet:
         self._locked: set[int] = set()
         self._expired: list[int] = []
         self._held: dict[int, None] = {}  # in the order of their holds
+        self._event_held: dict[int, None] = {}  # likewise
         if is_changed:
             self._places = {number: place for place, number in enumerate(self.numbers)}
-            self._locked = set(members.numbers[members.locked & ~members.held].tolist())
+            self._locked = set(members.numbers[members.locked & ~members.held & ~members.event_held].tolist())
             self._expired = members.numbers[members.expired].tolist()
             self._held = dict.fromkeys(members.numbers[members.held].tolist())
+            self._event_held = dict.fromkeys(members.numbers[members.event_held].tolist())
         self._never_read = frozenset(self._expired)
         self._readers = Counter[int]()
         self.at_first = len(self.numbers)
@@ -83,22 +85,39 @@ class DataSet:
         self.sizes.append(size_bytes)
 
     def take(self, number: int) -> None:
-        """Remove an object, so that it is not requested by other sessions. Its hold is no longer recorded."""
+        """Remove an object, so that it is not requested by other sessions. Its holds are no longer recorded."""
         self._held.pop(number, None)
+        self._event_held.pop(number, None)
         place = self._places.pop(number)
         last_number, last_size = self.numbers.pop(), self.sizes.pop()
         if place < len(self.numbers):
             self.numbers[place], self.sizes[place] = last_number, last_size
             self._places[last_number] = place
 
+    def takes_event_hold(self, number: int) -> bool:
+        """Return whether the object is locked as archived, in its first version, and has no reader or writer."""
+        return self.is_locked(number) and number not in self.versions
+
     def hold(self, number: int) -> None:
-        """Record a hold on this object."""
+        """Record a legal hold on this object."""
         self._locked.discard(number)
         self._held[number] = None
 
+    def event_hold(self, number: int) -> None:
+        """Record an event hold on this object."""
+        self._locked.discard(number)
+        self._event_held[number] = None
+
     def held(self) -> int | None:
-        """Return an object under a hold without reader or writer; None if none was found in TRIES tries."""
-        return next((number for number in islice(reversed(self._held), TRIES) if self.is_free(number)), None)
+        """Return an object under a legal hold without reader or writer; None if none was found in TRIES tries."""
+        return self._free_of(self._held)
+
+    def event_held(self) -> int | None:
+        """Return the same under an event hold."""
+        return self._free_of(self._event_held)
+
+    def _free_of(self, held: dict[int, None]) -> int | None:
+        return next((number for number in islice(reversed(held), TRIES) if self.is_free(number)), None)
 
     def take_expired(self) -> tuple[int, int] | None:
         """Return number and size of an object with an expired lock, and remove it so that no other session requests

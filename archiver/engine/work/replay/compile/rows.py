@@ -21,6 +21,7 @@ from archiver.values.record import Operation
 
 LIST = "list: nothing to compare it with"
 OTHER = "other: it has no counterpart"
+EVENT_HOLD = "event-hold, event-release: nobody agreed to event holds"
 FAILED = "failed in the trace"
 NO_KEY = "without a key"
 NO_SOURCE = "copy: it is not known of what"
@@ -83,10 +84,12 @@ class RowReader:
 
     def _chosen(self, batch: pa.RecordBatch, codes: Numbers, is_good: Flags) -> Flags:
         """Return which rows are operations on objects that can be replayed; count the reasons for the others."""
-        left = np.isin(codes, [*_ON_OBJECTS, CODES["list"], CODES["other"]])
+        on_event_holds = np.isin(codes, (Operation.EVENT_HOLD, Operation.EVENT_RELEASE))
+        left = np.isin(codes, [*_ON_OBJECTS, CODES["list"], CODES["other"]]) | on_event_holds
         for reason, why in (
             (LIST, codes == CODES["list"]),
             (OTHER, codes == CODES["other"]),
+            (EVENT_HOLD, on_event_holds),
             (FAILED, ~is_good),
             (NO_KEY, ~known(batch, "key")),
             (NO_SOURCE, (codes == Operation.COPY) & ~known(batch, "source")),

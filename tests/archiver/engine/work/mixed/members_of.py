@@ -18,5 +18,6 @@ def members(
         places < expired,
         places >= count - locked,
         places >= count - held,
+        places >= count,
         {},
     )

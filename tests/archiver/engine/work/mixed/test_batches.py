@@ -225,7 +225,10 @@ def test_a_failed_archive_is_never_read_and_a_version_whose_outcome_is_unknown_i
 def test_sessions_at_once_never_meet_at_an_object_that_one_of_them_changes(
     failures: list[list[int]], at_once: int, seed: int
 ) -> None:
-    one = workload(*EMAIL, Transaction(("hold",), 10), Transaction(("release",), 10), Transaction(("extend",), 5))
+    events = Transaction(("event-hold",), 10), Transaction(("event-release",), 10)
+    one = workload(
+        *EMAIL, *events, Transaction(("hold",), 10), Transaction(("release",), 10), Transaction(("extend",), 5)
+    )
     data = DataSet(members(30, expired=8, locked=15, held=3, sizes=(1000, 2000, 5000)), is_changed=True)
     table = Table(one, new=60, data=data, seed=seed)
     under_way: list[Batch] = []
@@ -296,7 +299,37 @@ def test_a_refused_delete_is_tried_only_on_what_stays_locked() -> None:
     assert tried == set(range(130, 140))
 
 
-@pytest.mark.parametrize("operation", ["hold", "release", "refused-delete", "extend"])
+def test_an_event_hold_is_placed_once_and_released_after_that() -> None:
+    data = DataSet(members(20, locked=20), is_changed=True)
+    table = Table(workload(only("event-hold"), only("event-release")), data=data)
+    done = [(batch.operation[0], batch.number[0]) for batch in table.sessions(39)]
+    placed = [number for operation, number in done if operation is Operation.EVENT_HOLD]
+    assert len(placed) == len(set(placed)) > 10
+    for at, (operation, number) in enumerate(done):
+        if operation is Operation.EVENT_RELEASE:
+            assert done.index((Operation.EVENT_HOLD, number)) < at
+    assert Operation.EVENT_RELEASE in {operation for operation, _ in done}
+
+
+def test_no_event_hold_is_placed_on_a_later_version() -> None:
+    data = DataSet(members(3, locked=3), is_changed=True)
+    table = Table(workload(only("event-hold"), only("retrieve")), data=data)
+    data.versions.update({100: 2, 101: 2})
+    placed = {b.number[0] for b in table.sessions(20) if b.operation[0] is Operation.EVENT_HOLD}
+    assert placed == {102}
+
+
+def test_a_failed_event_hold_is_not_released() -> None:
+    data = DataSet(members(1, locked=1), is_changed=True)
+    table = Table(workload(only("event-hold")), data=data)
+    batch = table.batch()
+    assert batch is not None
+    table.settle(batch, 0)
+    assert data.event_held() is None
+    assert len(data) == 1
+
+
+@pytest.mark.parametrize("operation", ["hold", "release", "event-hold", "event-release", "refused-delete", "extend"])
 def test_what_makes_sense_on_no_object_is_left_out_and_counted(operation: OperationName) -> None:
     table = Table(workload(only(operation), only("retrieve")))
     assert operations(table.sessions(20)) == {"retrieve": 20}

@@ -34,6 +34,7 @@ class Traffic(RuleBasedStateMachine):
         self.expired = {100, 101, 102, 103}
         self.locked = {106, 107, 108, 109}
         self.held = {110, 111}
+        self.event_held = set[int]()
         self.gone = set[int]()
         self.next = 200
 
@@ -49,6 +50,7 @@ class Traffic(RuleBasedStateMachine):
         assert size_bytes == self.sizes[number]
         self.being_changed.add(number)
         self.held.discard(number)
+        self.event_held.discard(number)
 
     @rule(target=reading)
     @precondition(lambda self: len(self.data) > 0)
@@ -115,6 +117,30 @@ class Traffic(RuleBasedStateMachine):
         self.data.take(number)
         return number, "hold"
 
+    @rule(target=changing)
+    def event_hold(self) -> tuple[int, str]:
+        number = next((n for n in list(self.data.numbers) if self.data.takes_event_hold(n)), None)
+        free = {n for n in self.locked if not self.readers[n] and n not in self.being_changed and n not in self.gone}
+        assert (number is None) == (not free)
+        if number is None:
+            return 0, ""
+        assert number in free
+        self.take(number, self.data.size_of(number))
+        self.data.take(number)
+        return number, "event-hold"
+
+    @rule(target=changing)
+    def event_release(self) -> tuple[int, str]:
+        free = {n for n in self.event_held if not self.readers[n]}
+        number = self.data.event_held()
+        assert (number is None) == (not free)
+        if number is None:
+            return 0, ""
+        assert number in free
+        self.take(number, self.data.size_of(number))
+        self.data.take(number)
+        return number, "event-release"
+
     @rule(change=consumes(changing))
     def was_changed(self, change: tuple[int, str]) -> None:
         number, operation = change
@@ -129,6 +155,10 @@ class Traffic(RuleBasedStateMachine):
             self.data.hold(number)
             self.locked.discard(number)
             self.held.add(number)
+        elif operation == "event-hold":
+            self.data.event_hold(number)
+            self.locked.discard(number)
+            self.event_held.add(number)
 
     @rule(size_bytes=st.sampled_from([512, 70_000]))
     def archive(self, size_bytes: int) -> None:

@@ -9,7 +9,11 @@ from archiver.traces.format import TracedOperation
 from archiver.values.content import VERSIONS_MAX
 from archiver.values.record import Operation
 
-OF = {operation.label: operation for operation in Operation}
+OF = {
+    operation.label: operation
+    for operation in Operation
+    if operation not in (Operation.EVENT_HOLD, Operation.EVENT_RELEASE)  # which are left out
+}
 WRITES = {Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY}
 CHANGES = WRITES | {
     Operation.EXTEND, Operation.HOLD, Operation.RELEASE, Operation.DELETE, Operation.DELETE_MARKER

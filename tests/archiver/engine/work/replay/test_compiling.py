@@ -280,9 +280,11 @@ def test_what_is_left_out_is_counted_in_words(compiled: Compile) -> None:
         row("archive"), row("list", "a/"), row("list", None), row("other"), row("retrieve", status=404),
         row("retrieve", None), row("lock"), row("close", None), row("session", None, status=5),
         row("transaction", None), row("open", None, status=5), row("archive", status=5),
+        row("event-hold"), row("event-release", status=403),
     )  # fmt: skip
     assert labels(trace) == ["archive"]
     assert trace.facts.left_out == (
+        ("event-hold, event-release: nobody agreed to event holds", 2),
         ("failed in the trace", 2),
         ("list: nothing to compare it with", 2),
         ("other: it has no counterpart", 1),
