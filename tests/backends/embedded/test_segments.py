@@ -68,6 +68,7 @@ def test_every_block_has_its_own_crc(size: int, piece_bytes: int) -> None:
     fed = Digests()
     for start in range(0, size, piece_bytes):
         fed.update(data[start : start + piece_bytes])
+    assert fed.of_kind("crc32c") == checksums.crc32c(data).to_bytes(4, "big")
     crcs = fed.block_crcs()
     assert len(crcs) == 4 * -(-size // BLOCK_BYTES)
     for start in range(0, size, BLOCK_BYTES):
@@ -105,6 +106,24 @@ def test_writes_go_on_where_the_system_took_only_a_part(tmp_path: Path, monkeypa
     file = SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT, Written())
     assert file.write([b"0123456789", b"", b"abcdefghij" * 3], 3) == 43
     assert (tmp_path / "segment").read_bytes()[3:] == b"0123456789" + b"abcdefghij" * 3
+
+
+def test_one_write_takes_few_buffers_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system_write = os.pwritev
+    calls: list[tuple[int, int]] = []
+
+    def counted(descriptor: int, buffers: list[bytes], offset: int) -> int:
+        calls.append((len(buffers), sum(map(len, buffers))))
+        return system_write(descriptor, buffers, offset)
+
+    monkeypatch.setattr(os, "pwritev", counted)
+    file = SegmentFile(tmp_path / "segment", os.O_RDWR | os.O_CREAT, Written())
+    buffers = [os.urandom(size) for size in (*[700_000] * 10, *[1] * 2500, 3 << 20, 5)]
+    assert file.write(buffers, 9) == 9 + sum(map(len, buffers))
+    assert (tmp_path / "segment").read_bytes()[9:] == b"".join(buffers)
+    assert max(count for count, _ in calls) <= 1000
+    assert max(size for count, size in calls if count > 1) <= 2 << 20
+    assert file.write([], 0) == 0
 
 
 def test_a_segment_that_ends_too_early_is_damage(tmp_path: Path) -> None:

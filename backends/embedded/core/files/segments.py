@@ -43,7 +43,10 @@ _MAGIC = b"AWS1"  # archiver WORM segment, layout 1
 _LAYOUT = 1
 # More than S3's longest bucket and key (63 + 1024) and TSM's longest names (64 + 1024 + 1024 + 256).
 _NAMES_BYTES_MAX = 4096
-_BUFFERS_MAX = 1000  # IOV_MAX is 1024 on Linux
+_BUFFERS_MAX = 1000  # in one write; IOV_MAX is 1024 on Linux
+# In one write. For more bytes at once the kernel takes its page cache from large free ranges of memory. On a virtual
+# machine whose host takes back such ranges, the write costs four times as much CPU time.
+_WRITE_BYTES_MAX = 2 << 20
 _SYNC_EVERY_BYTES = 64 << 20  # keeps the last sync of a large object short
 
 
@@ -117,8 +120,7 @@ class SegmentFile:
         """Write all buffers at `offset`, also after partial writes. Return the end offset."""
         start = offset
         try:
-            for first in range(0, len(buffers), _BUFFERS_MAX):
-                rest = list(buffers[first : first + _BUFFERS_MAX])
+            for rest in _batches(buffers):
                 while rest:
                     written = os.pwritev(self.fd, rest, offset)
                     offset += written
@@ -157,6 +159,19 @@ class SegmentFile:
             if count == 0:
                 raise Damaged(f"{self.path} ends at byte {offset}, before the end of the object that is stored there")
             view, offset = view[count:], offset + count
+
+
+def _batches(buffers: Sequence[Buffer]) -> Iterator[list[Buffer]]:
+    """Yield the buffers in lists that one write takes."""
+    batch: list[Buffer] = []
+    batch_bytes = 0
+    for buffer in buffers:
+        if batch and (len(batch) == _BUFFERS_MAX or batch_bytes + len(buffer) > _WRITE_BYTES_MAX):
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(buffer)
+        batch_bytes += len(buffer)
+    yield batch
 
 
 class Segments:
