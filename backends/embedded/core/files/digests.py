@@ -102,6 +102,13 @@ class BlockCrcs:
         self._crc = checksums.crc32c(rest, 0)
         self._room -= len(rest)
 
+    def whole(self) -> int:
+        """Return the CRC32C of all bytes."""
+        whole = 0
+        for crc, size in (*((crc, BLOCK_BYTES) for crc in self._crcs), (self._crc, BLOCK_BYTES - self._room)):
+            whole = _COMBINE["crc32c"](whole, crc, size)
+        return whole
+
     def all(self) -> bytes:
         """Return one unsigned 32-bit little-endian CRC32C per block; empty for an empty object."""
         crcs = array("I", self._crcs)
@@ -111,12 +118,15 @@ class BlockCrcs:
 
 
 class Digests:
-    """MD5 (the ETag), block CRCs and the requested kinds of an object; `update` takes the object's bytes in order."""
+    """MD5 (the ETag), block CRCs and the requested kinds of an object; `update` takes the object's bytes in order.
+
+    The CRC32C of the whole object is computed from those of its blocks.
+    """
 
     def __init__(self, kinds: tuple[str, ...] = ()) -> None:
         self._md5 = hashlib.md5(usedforsecurity=False)
         self._crcs = BlockCrcs()
-        self._others = {kind: CHECKSUM_KINDS[kind]() for kind in kinds}
+        self._others = {kind: CHECKSUM_KINDS[kind]() for kind in kinds if kind != "crc32c"}
 
     @property
     def size_bytes(self) -> int:
@@ -142,7 +152,7 @@ class Digests:
         return self._md5.digest()
 
     def of_kind(self, kind: str) -> bytes:
-        return self._others[kind].digest()
+        return self._crcs.whole().to_bytes(4, "big") if kind == "crc32c" else self._others[kind].digest()
 
     def block_crcs(self) -> bytes:
         """Return one unsigned 32-bit little-endian CRC32C per block; empty for an empty object."""
