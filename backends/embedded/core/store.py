@@ -27,6 +27,7 @@ from .changes.objects import ChangeResult, Delete, DeleteMany, PutVersion, SetTa
 from .changes.uploads import BeginUpload, Completed, CompleteUpload, PutPart
 from .commits import Writer
 from .compliance_clock import ComplianceClock
+from .files.buffers import ReceiveBuffers
 from .files.digests import BLOCK_BYTES, first_damaged_block
 from .files.segments import LargeContent, LargeTransaction, OwnSegment, SegmentFile, Segments, block_span
 from .files.written import Written
@@ -68,6 +69,7 @@ class Store:
     ) -> None:  # fmt: skip
         self.folder = folder
         self.clock = clock
+        self.buffers = ReceiveBuffers()
         self._locks = locks
         self._catalogue = catalogue
         self._segments = segments

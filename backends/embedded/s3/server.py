@@ -52,6 +52,7 @@ from .credentials import Credential
 from .errors import S3Error, invalid_argument
 from .requests import post
 from .requests.body import OBJECT_BYTES_MAX, Claims, Received, receive_object, receive_unmeasured
+from .requests.connection import parsed_body
 from .requests.request import (
     BYPASS_HEADER,
     KEY_BYTES_MAX,
@@ -343,7 +344,7 @@ class S3Server:
             raise S3Error("MissingContentLength", "a form needs Content-Length")
         if int(size) > OBJECT_BYTES_MAX + post.FIELDS_BYTES_MAX:
             raise S3Error("EntityTooLarge", f"one upload may have at most {OBJECT_BYTES_MAX} bytes")
-        form = post.UploadForm(request.content, call.headers)
+        form = post.UploadForm(parsed_body(request), call.headers)
         await form.read_fields()
         upload = post.allowed_upload(form, call.bucket, self._verifier, self._store.clock.now_ms())
         call.key, call.headers, call.signed = upload.key, upload.headers, upload.signed

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable
 
 from ..core.rules import policy
 from ..core.store import Store
-from .buffers import ReceiveBuffers
 from .frames import Welcome
 from .incoming import OBJECTS_MAX
 from .nodes import Nodes
@@ -44,7 +43,7 @@ class TsmServer:
         self.store = store
         self.nodes = nodes
         self.say = say
-        self.buffers = ReceiveBuffers()
+        self.buffers = store.buffers
         self.requests: Counter[tuple[str, int]] = Counter()  # answers by operation and reason code
         self._sessions_max = sessions_max
         self._idle_seconds_max = idle_seconds_max

@@ -20,13 +20,13 @@ from archiver.values.errors import StoreError
 
 from ..core.changes.access import DeleteAccess, SetAccess
 from ..core.changes.archives import DeleteSpace, Event, UpdateObject, UpdateSpace
+from ..core.files.buffers import ReceiveBuffers
 from ..core.files.digests import Buffer
 from ..core.rules.refusals import NothingArchived
 from ..core.store import Store
 from ..core.tables.archives import AccessRule, Space
 from . import codes, frames, streams
 from .access import Caller, ReadSource, may_read_any, seen_space
-from .buffers import ReceiveBuffers
 from .frames import HEADER_BYTES, LAST, Fields, FrameKind, Malformed
 from .incoming import Flow, Incoming
 from .nodes import ITERATIONS_MAX, Node, Nodes, mac

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from backends.embedded.core.changes.archives import NewArchive
+from backends.embedded.core.files.buffers import BUFFER_BYTES, ReceiveBuffers
 from backends.embedded.core.files.segments import LARGE_BYTES
 from backends.embedded.core.store import Store
 from backends.embedded.core.tables.archives import Archive, Space
 from backends.embedded.tsm import incoming as tsm_incoming
-from backends.embedded.tsm.buffers import BUFFER_BYTES, ReceiveBuffers
 from backends.embedded.tsm.incoming import Flow, Incoming
 
 MIB = 1 << 20

@@ -13,20 +13,22 @@ import binascii
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from aiohttp import web
 
+from ...core.files.buffers import ReceiveBuffers
 from ...core.files.digests import BLOCK_BYTES, CHECKSUM_KINDS, Buffer, Digests
 from ...core.files.segments import LARGE_BYTES, LargeContent
 from ...core.store import Store
 from ..errors import S3Error, plain_number
 from .chunks import KINDS, ChunkDecoder
+from .connection import LONG_BYTES_MIN, S3Connection, parsed_body
 from .signature import UNSIGNED, Signed
 
 OBJECT_BYTES_MAX = 5 << 30
 DOCUMENT_BYTES_MAX = 4 << 20  # enough for 1000 percent-encoded names of 1024 bytes each
 
-_THREAD_BYTES_MIN = 256 << 10  # hashing more would block the event loop for over half a millisecond
 _CHECKSUM_PREFIX = "x-amz-checksum-"
 _NOT_CHECKSUMS = ("algorithm", "mode", "type")
 _ALGORITHM_HEADER = "x-amz-sdk-checksum-algorithm"
@@ -132,15 +134,15 @@ async def receive_object(
         raise S3Error("MissingContentLength", "an upload needs Content-Length or x-amz-decoded-content-length")
     if size > OBJECT_BYTES_MAX:
         raise S3Error("EntityTooLarge", f"one upload may have at most {OBJECT_BYTES_MAX} bytes")
-    intake = _Intake(request, signed, claims)
+    intake = _Intake(request, signed, claims, store.buffers)
     content: list[Buffer] | LargeContent
     if size <= LARGE_BYTES:
-        content = await _into_memory(intake, size)
+        content = await _receive(intake, size, None)
         checksum = intake.check(size)
     else:
         content = await store.begin_large(bucket, key)
         try:
-            await _into_segment(intake, content, size)
+            await _receive(intake, size, content)
             checksum = intake.check(size)
         except BaseException:
             await store.abandon(content)
@@ -200,32 +202,19 @@ def _write_all(digests: Digests, content: LargeContent, pieces: list[Buffer]) ->
     content.write(pieces)
 
 
-async def _into_memory(intake: _Intake, size: int) -> list[Buffer]:
+async def _receive(intake: _Intake, size: int, large: LargeContent | None) -> list[Buffer]:
+    """Receive a body into memory, or write it to `large`. Threads hash and write it, block by block."""
     content: list[Buffer] = []
-    if size < _THREAD_BYTES_MIN:
-        async for piece in intake.pieces():
-            intake.digests.update(piece)
-            content.append(piece)
-        return content
-    received = 0
-    async for piece in intake.pieces():
-        content.append(piece)
-        received += len(piece)
-        if received > size:
-            break
-    await asyncio.to_thread(_update_all, intake.digests, content)
-    return content
-
-
-async def _into_segment(intake: _Intake, content: LargeContent, size: int) -> None:
-    """Write the body to a segment. At most two blocks are in memory: one is written, one arrives."""
-    batch: list[Buffer] = []
-    batch_bytes = 0
 
     def take(pieces: list[Buffer]) -> None:
         _update_all(intake.digests, pieces)
-        content.write(pieces)
+        if large is None:
+            content.extend(pieces)
+        else:
+            large.write(pieces)
 
+    batch: list[Buffer] = []
+    batch_bytes = 0
     async for piece in intake.pieces():
         batch.append(piece)
         batch_bytes += len(piece)
@@ -233,9 +222,14 @@ async def _into_segment(intake: _Intake, content: LargeContent, size: int) -> No
             await asyncio.to_thread(take, batch)
             batch, batch_bytes = [], 0
             if intake.digests.size_bytes > size:
-                return
-    await asyncio.to_thread(take, batch)
-    await asyncio.to_thread(content.sync)
+                return content
+    if large is None and batch_bytes < LONG_BYTES_MIN:
+        take(batch)
+    else:
+        await asyncio.to_thread(take, batch)
+    if large is not None:
+        await asyncio.to_thread(large.sync)
+    return content
 
 
 def _update_all(digests: Digests, pieces: list[Buffer]) -> None:
@@ -246,8 +240,12 @@ def _update_all(digests: Digests, pieces: list[Buffer]) -> None:
 class _Intake:
     """A body that arrives: its pieces, their digests, and the check at the end."""
 
-    def __init__(self, request: web.BaseRequest, signed: Signed, claims: Claims) -> None:
+    def __init__(
+        self, request: web.BaseRequest, signed: Signed, claims: Claims, buffers: ReceiveBuffers | None = None
+    ) -> None:
+        """A long body is received into the buffers, if there are any."""
         self._request = request
+        self._buffers = buffers
         self._claims = claims
         self._signed_sha256: str | None = None
         self._decoder = ChunkDecoder(signed) if signed.payload_hash in KINDS else None
@@ -260,12 +258,13 @@ class _Intake:
         self.digests = Digests(tuple(kinds))
 
     async def pieces(self) -> AsyncIterator[Buffer]:
-        content = self._request.content
+        length = self._request.content_length
+        if self._buffers is None or length is None or length < LONG_BYTES_MIN:
+            received: AsyncIterator[Buffer] = parsed_body(self._request).iter_any()
+        else:
+            received = self._long(length, self._buffers)
         try:
-            while True:
-                data = await content.readany()
-                if not data:
-                    return
+            async for data in received:
                 if self._decoder is None:
                     yield data
                 else:
@@ -273,6 +272,23 @@ class _Intake:
                         yield piece
         except (web.RequestPayloadError, asyncio.IncompleteReadError, ConnectionError) as cut:
             raise S3Error("IncompleteBody", "the connection ended before the body did") from cut
+
+    async def _long(self, left_bytes: int, buffers: ReceiveBuffers) -> AsyncIterator[memoryview]:
+        """Yield the body in whole buffers. The parser has only its first bytes: the rest bypasses it."""
+        content, connection = self._request.content, cast(S3Connection, self._request.protocol)
+        parsed_bytes = 0
+        while left_bytes:
+            view = memoryview(buffers.take())[:left_bytes]
+            room = view
+            while room and content.total_bytes > parsed_bytes:
+                data = await content.read(len(room))
+                room[: len(data)] = data
+                room = room[len(data) :]
+                parsed_bytes += len(data)
+            if room:
+                await connection.receive(content, room, left_bytes - len(view) + len(room))
+            left_bytes -= len(view)
+            yield view
 
     def check(self, size: int | None) -> str | None:
         """Verify all digests and the length. Return the checksum to keep with the object, as kind:base64. Raises

@@ -14,6 +14,7 @@ import hmac
 import re
 from collections.abc import Iterator
 
+from ...core.files.digests import Buffer
 from ..errors import S3Error
 from .signature import Signed, sign
 
@@ -45,7 +46,7 @@ class ChunkDecoder:
         self._chunk_signature = ""
         self._chunk_hash = hashlib.sha256()
 
-    def feed(self, data: bytes) -> Iterator[memoryview]:
+    def feed(self, data: Buffer) -> Iterator[memoryview]:
         """Yield the object's bytes in `data`. Raises S3Error if the form or a signature is wrong."""
         view = memoryview(data)
         while view and not self.finished:

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from typing import Any, cast
 
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.http import HttpRequestParser
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
@@ -28,6 +29,10 @@ LINE_BYTES_MAX = 8190  # of a request line, and of each header
 _LOOK_EVERY_SECONDS = 5.0
 _LINGERING_SECONDS = 5.0  # for the rest of the body of a refused request
 _READ_BYTES = 1 << 20
+# A body of so many bytes bypasses the parser, and threads hash it: the event loop would be busy with it for over half a
+# millisecond.
+LONG_BYTES_MIN = 256 << 10
+_DISCARDED_AT_ONCE_BYTES = 64 << 10
 _UNCLEAR = "the input is not an HTTP/1.1 request, or is ambiguous"
 
 
@@ -85,7 +90,8 @@ class S3Connection(RequestHandler):
     """aiohttp's protocol of a connection, with the time limits that aiohttp lacks."""
 
     __slots__ = (
-        "_arrived_bytes", "_body_mark", "_connection", "_has_drained", "_head_since", "_limits", "_sent_mark",
+        "_arrived_bytes", "_body", "_body_mark", "_connection", "_has_drained", "_head_since", "_limits",
+        "_sent_mark",
     )  # fmt: skip
 
     def __init__(self, limits: S3Connections, **options: Any) -> None:
@@ -93,6 +99,7 @@ class S3Connection(RequestHandler):
         self._limits = limits
         self._connection: asyncio.Transport
         self._arrived_bytes = 0
+        self._body: LongBody | None = None  # the rest of it bypasses the parser
         self._head_since: float | None = None  # when an incomplete head began
         self._body_mark: tuple[float, int] | None = None  # a time, and the bytes received until then
         self._sent_mark: tuple[float, int] | None = None  # a time, and the bytes still unsent then
@@ -108,10 +115,66 @@ class S3Connection(RequestHandler):
     def data_received(self, data: bytes) -> None:
         self._arrived_bytes += len(data)
         super().data_received(data)
+        if self._messages and _awaits_long_body(*self._messages[-1]):
+            self.hold_reading()
         if self._waiter is None or self._waiter.done():
             self._head_since = None
         elif self._head_since is None:
             self._head_since = self._loop.time()
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        self._body = None
+        super().connection_lost(error)
+
+    async def receive(self, content: StreamReader, view: memoryview, left_bytes: int) -> None:
+        """Fill the view with the next bytes of the body; none of the last `left_bytes` may be in the parser.
+
+        Raises ConnectionError if the connection ends before.
+        """
+        if self.transport is None:
+            raise ConnectionResetError("the connection ended before the body did")
+        if self._body is None:
+            self._body = LongBody(self, content, left_bytes)
+            self.hold_reading()
+            self._connection.set_protocol(self._body)
+        await self._body.fill(view)
+
+    def count(self, arrived_bytes: int) -> None:
+        """Count bytes that arrived past the parser."""
+        self._arrived_bytes += arrived_bytes
+
+    @property
+    def is_held(self) -> bool:
+        return self._reading_paused
+
+    def hold_reading(self) -> None:
+        """Read nothing from the network. Unlike `pause_reading` it leaves the parser as it is."""
+        self._reading_paused = True
+        self._connection.pause_reading()
+
+    def release_reading(self) -> None:
+        self._reading_paused = False
+        self._connection.resume_reading()
+
+    def end_body(self, content: StreamReader) -> None:
+        """Continue with the next request. The parser still waits for the body: another takes its place."""
+        self.hold_reading()
+        self._body = None
+        self._parser = HttpRequestParser(
+            self, self._loop, _READ_BYTES, max_line_size=LINE_BYTES_MAX, max_field_size=LINE_BYTES_MAX,
+            max_headers=HEADERS_MAX, payload_exception=web.RequestPayloadError, auto_decompress=False,
+        )  # fmt: skip
+        self._connection.set_protocol(self)
+        content.feed_eof()
+        self.release_reading()
+
+    async def finish_response(self, *answered: Any) -> tuple[web.StreamResponse, bool]:
+        """Answer. A body that was refused before its end continues to arrive: its client reads the answer after it."""
+        if self._body is not None:
+            self._body.discard()
+        elif self._reading_paused:
+            self.resume_reading()
+        return await super().finish_response(*answered)
 
     def resume_writing(self) -> None:
         self._has_drained = True
@@ -163,6 +226,84 @@ class S3Connection(RequestHandler):
             why = f"the first line and each header may have at most {LINE_BYTES_MAX} bytes, of headers {HEADERS_MAX}"
             return _last_answer("RequestHeaderSectionTooLarge", why)
         return _last_answer("BadRequest", _UNCLEAR)
+
+
+class LongBody(asyncio.BufferedProtocol):
+    """Receives the rest of a body in place of its connection's own protocol.
+
+    aiohttp's parser copies every byte of a body twice. Here the network writes into the memory that the store keeps
+    until the bytes are on the disk.
+    """
+
+    def __init__(self, connection: S3Connection, content: StreamReader, left_bytes: int) -> None:
+        self._connection = connection
+        self._content = content
+        self._left_bytes = left_bytes
+        self._room = memoryview(b"")  # the next bytes arrive here
+        self._filled: asyncio.Future[None] | None = None
+
+    async def fill(self, view: memoryview) -> None:
+        """Return when the view is full. Raises ConnectionError if the connection ends before."""
+        self._room = view
+        self._filled = asyncio.get_running_loop().create_future()
+        self._connection.release_reading()
+        await self._filled
+
+    def discard(self) -> None:
+        """Receive the bytes that are left, and drop them."""
+        self._filled = None
+        self._make_room()
+        self._connection.release_reading()
+
+    def _make_room(self) -> None:
+        self._room = memoryview(bytearray(min(self._left_bytes, _DISCARDED_AT_ONCE_BYTES)))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._left_bytes -= nbytes
+        self._connection.count(nbytes)
+        self._room = self._room[nbytes:]
+        if self._room:
+            return
+        if not self._left_bytes:
+            self._connection.end_body(self._content)
+        elif self._filled is None:
+            self._make_room()
+            return
+        else:
+            self._connection.hold_reading()
+        if self._filled is not None and not self._filled.done():
+            self._filled.set_result(None)
+
+    def eof_received(self) -> None:
+        self._connection.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._room = memoryview(b"")
+        if self._filled is not None and not self._filled.done():
+            self._filled.set_exception(ConnectionResetError("the connection ended before the body did"))
+        self._connection.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+
+def parsed_body(request: web.BaseRequest) -> StreamReader:
+    """Return the body as the parser passes it on, in pieces."""
+    connection = cast(S3Connection, request.protocol)
+    if connection.is_held:
+        connection.resume_reading()
+    return request.content
+
+
+def _awaits_long_body(message: Any, content: StreamReader) -> bool:
+    """Return whether the rest of a long body of known length has not arrived."""
+    return not content.is_eof() and int(message.headers.get("Content-Length", 0)) >= LONG_BYTES_MIN
 
 
 def _is_clear(request: web.BaseRequest) -> bool:

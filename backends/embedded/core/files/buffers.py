@@ -1,4 +1,4 @@
-"""The buffers into which the network writes what TSM clients send.
+"""The buffers into which the network writes what clients send.
 
 One idea: new memory is expensive, because the system clears every page of it first. So a buffer is used again as soon
 as no view of it is left.
@@ -11,7 +11,7 @@ _KEPT_MAX = 48
 
 
 class ReceiveBuffers:
-    """The buffers of all sessions."""
+    """The buffers of all sessions and connections."""
 
     def __init__(self) -> None:
         self._kept: list[bytearray] = []
@@ -28,7 +28,7 @@ class ReceiveBuffers:
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Return whether no view of the buffer is left: of a session that fills it, or of an object in it."""
+    """Return whether no view of the buffer is left: of what fills it, or of an object in it."""
     try:
         buffer.append(0)  # a bytearray with a view cannot change its length
     except BufferError:
