@@ -11,7 +11,7 @@ import asyncio
 import base64
 import binascii
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -30,6 +30,7 @@ OBJECT_BYTES_MAX = 5 << 30
 DOCUMENT_BYTES_MAX = 4 << 20  # enough for 1000 percent-encoded names of 1024 bytes each
 
 _CHECKSUM_PREFIX = "x-amz-checksum-"
+_CHECKSUM_BYTES = {kind: len(start().digest()) for kind, start in CHECKSUM_KINDS.items()}
 _NOT_CHECKSUMS = ("algorithm", "mode", "type")
 _ALGORITHM_HEADER = "x-amz-sdk-checksum-algorithm"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -259,19 +260,21 @@ class _Intake:
 
     async def pieces(self) -> AsyncIterator[Buffer]:
         length = self._request.content_length
-        if self._buffers is None or length is None or length < LONG_BYTES_MIN:
-            received: AsyncIterator[Buffer] = parsed_body(self._request).iter_any()
-        else:
-            received = self._long(length, self._buffers)
         try:
-            async for data in received:
-                if self._decoder is None:
-                    yield data
-                else:
-                    for piece in self._decoder.feed(data):
+            if self._buffers is not None and length is not None and length >= LONG_BYTES_MIN:
+                async for data in self._long(length, self._buffers):
+                    for piece in self._decoded(data):
                         yield piece
+                return
+            content = parsed_body(self._request)
+            while not content.at_eof():
+                for piece in self._decoded(await content.readany()):
+                    yield piece
         except (web.RequestPayloadError, asyncio.IncompleteReadError, ConnectionError) as cut:
             raise S3Error("IncompleteBody", "the connection ended before the body did") from cut
+
+    def _decoded(self, data: Buffer) -> Iterable[Buffer]:
+        return (data,) if self._decoder is None else self._decoder.feed(data)
 
     async def _long(self, left_bytes: int, buffers: ReceiveBuffers) -> AsyncIterator[memoryview]:
         """Yield the body in whole buffers. The parser has only its first bytes: the rest bypasses it."""
@@ -331,8 +334,7 @@ def _announced_bytes(headers: Mapping[str, str], signed: Signed) -> int | None:
 
 
 def _decode_checksum(text: str, name: str) -> bytes:
-    length = len(CHECKSUM_KINDS[name.removeprefix(_CHECKSUM_PREFIX)]().digest())
-    return _decode(text, length, "InvalidRequest", name)
+    return _decode(text, _CHECKSUM_BYTES[name.removeprefix(_CHECKSUM_PREFIX)], "InvalidRequest", name)
 
 
 def _decode(text: str, length: int | None, code: str, name: str) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from email.utils import formatdate
 from typing import Any, cast
 
@@ -147,6 +147,11 @@ class S3Connection(RequestHandler):
     def is_held(self) -> bool:
         return self._reading_paused
 
+    def resume_reading(self, *options: Any, **named: Any) -> None:
+        """Resume after a pause. aiohttp also calls it when nothing is paused: for every piece of a body."""
+        if self._reading_paused:
+            super().resume_reading(*options, **named)
+
     def hold_reading(self) -> None:
         """Read nothing from the network. Unlike `pause_reading` it leaves the parser as it is."""
         self._reading_paused = True
@@ -168,13 +173,13 @@ class S3Connection(RequestHandler):
         content.feed_eof()
         self.release_reading()
 
-    async def finish_response(self, *answered: Any) -> tuple[web.StreamResponse, bool]:
+    def finish_response(self, *answered: Any) -> Coroutine[Any, Any, tuple[web.StreamResponse, bool]]:
         """Answer. A body that was refused before its end continues to arrive: its client reads the answer after it."""
         if self._body is not None:
             self._body.discard()
         elif self._reading_paused:
             self.resume_reading()
-        return await super().finish_response(*answered)
+        return super().finish_response(*answered)
 
     def resume_writing(self) -> None:
         self._has_drained = True

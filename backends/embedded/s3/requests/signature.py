@@ -37,7 +37,7 @@ _AUTHORIZATION = re.compile(
     r"SignedHeaders=([a-z0-9;._-]+)\s*,\s*Signature=([0-9a-f]{64})\s*"
 )
 # The signed text has their values even if they are not among the signed headers.
-_SIGNED_ANYWAY = ("x-amz-content-sha256", "x-amz-date")
+_SIGNED_ANYWAY = {"x-amz-content-sha256", "x-amz-date"}
 _BLANKS = re.compile("  +")  # SigV4 folds spaces only, no other white space
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~-]*")
 
@@ -172,15 +172,14 @@ def _canonical_request(
     names = signed_names.split(";")
     if "host" not in names:
         raise S3Error("AccessDenied", "the host header must be signed")
-    unsigned = [name for name in headers if name.startswith("x-amz-") and name not in names]
-    unsigned = [name for name in unsigned if name not in _SIGNED_ANYWAY]
+    unsigned = sorted(name for name in headers.keys() - names - _SIGNED_ANYWAY if name.startswith("x-amz-"))
     if unsigned:
         raise S3Error(
             "AccessDenied",
             "There were headers present in the request which were not signed",
             {"HeadersNotSigned": ", ".join(unsigned)},
         )
-    if any(name not in headers for name in names):
+    if not headers.keys() >= set(names):
         raise _no_match()
     canonical_headers = [f"{name}:{_header_value(headers[name])}\n" for name in names]
     return (
@@ -217,7 +216,8 @@ def _no_match() -> S3Error:
 
 
 def _header_value(value: str) -> str:
-    return _BLANKS.sub(" ", value.strip(" \t"))
+    value = value.strip(" \t")
+    return _BLANKS.sub(" ", value) if "  " in value else value
 
 
 def _canonical_path(raw_path: str) -> str:
