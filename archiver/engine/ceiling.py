@@ -56,7 +56,7 @@ def null_sessions(setting: RunSetting) -> NullPlatform:
 def answered_at_once(
     setting: RunSetting, sizes: int | Sequence[tuple[int, int]], cores: Sequence[int], processes: int = 1
 ) -> Iterator[NullPlatform]:
-    """Return the null S3 responder in place of a run's S3 platform: the ceiling of client and wire.
+    """Return the null S3 responder in place of a run's S3 platform: the ceiling of client and wire, with the run's TLS.
 
     ``sizes``: sizes of its objects, in the responder's notation.
     ``cores``: cores that it may use; empty for any.
@@ -66,8 +66,9 @@ def answered_at_once(
     """
     s3 = setting.backend_setting
     assert isinstance(s3, S3WorkerSetting)
+    with_tls = s3.endpoints[0].startswith("https")
     with ExitStack() as stack:
-        running = [stack.enter_context(null_responder.start(sizes, cores)) for _ in range(processes)]
+        running = [stack.enter_context(null_responder.start(sizes, cores, with_tls=with_tls)) for _ in range(processes)]
         instead = replace(
             s3,
             endpoints=tuple(responder.endpoint for responder in running),
@@ -77,10 +78,11 @@ def answered_at_once(
             bucket="null",
             prefix="null/",
             virtual_hosted=False,
+            ca_bundle=str(null_responder.CERTIFICATE),
         )
         words = [
             RESPONDER,
-            *(["without TLS"] if s3.endpoints[0].startswith("https") else []),
+            *(["with TLS"] if with_tls else []),
             *([] if setting.server.shares_host else ["on the client's own cores"]),
         ]
         yield NullPlatform(", ".join(words), replace(_nowhere(setting), backend="s3", backend_setting=instead))

@@ -11,11 +11,13 @@ import asyncio
 import json
 import os
 import re
+import ssl
 import subprocess
 import sys
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import uvloop
@@ -24,6 +26,9 @@ from archiver.values.content import Content
 from archiver.values.errors import PlatformError
 
 RUN_ID = "null"
+# With its private key, which protects nothing: the responder listens on loopback and stores nothing, and only the
+# clients under measurement trust it.
+CERTIFICATE = Path(__file__).with_name("null_certificate.pem")
 CONTENT_SEED = 1
 _RECEIVE_BYTES = 1 << 20
 _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -134,9 +139,12 @@ class _Responder(asyncio.BufferedProtocol):
         return reply, window[first:end], last_block[max(0, first - split) : max(0, end - split)]
 
 
-async def _serve(sizes: Sequence[tuple[int, int]]) -> None:
-    objects = _ServedObjects(sizes)
-    server = await asyncio.get_running_loop().create_server(lambda: _Responder(objects), "127.0.0.1", 0)
+async def _serve(sizes: Sequence[tuple[int, int]], with_tls: bool) -> None:
+    objects, tls = _ServedObjects(sizes), None
+    if with_tls:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(CERTIFICATE)
+    server = await asyncio.get_running_loop().create_server(lambda: _Responder(objects), "127.0.0.1", 0, ssl=tls)
     print(server.sockets[0].getsockname()[1], flush=True)
     # The parent's end of standard input closes when the parent ends; then this process ends.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
@@ -162,7 +170,9 @@ class NullResponder:
             self._process.stdout.close()
 
 
-def start(sizes: int | Sequence[tuple[int, int]], cores: Sequence[int] = ()) -> NullResponder:
+def start(
+    sizes: int | Sequence[tuple[int, int]], cores: Sequence[int] = (), *, with_tls: bool = False
+) -> NullResponder:
     """Start a responder on these cores. Raises PlatformError.
 
     ``sizes``: bytes of every object, or (first number, bytes of the objects from that number), by rising number.
@@ -171,7 +181,8 @@ def start(sizes: int | Sequence[tuple[int, int]], cores: Sequence[int] = ()) -> 
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(json.dumps([(0, sizes)] if isinstance(sizes, int) else sizes).encode() + b"\n")
+        objects = [(0, sizes)] if isinstance(sizes, int) else sizes
+        process.stdin.write(json.dumps((objects, with_tls)).encode() + b"\n")
         process.stdin.flush()
         line = process.stdout.readline()
     except BrokenPipeError:
@@ -181,7 +192,7 @@ def start(sizes: int | Sequence[tuple[int, int]], cores: Sequence[int] = ()) -> 
         raise PlatformError("the null responder did not start; its error is above")
     if cores:
         os.sched_setaffinity(process.pid, cores)
-    return NullResponder(f"http://127.0.0.1:{int(line)}", process.pid, process)
+    return NullResponder(f"http{'s' * with_tls}://127.0.0.1:{int(line)}", process.pid, process)
 
 
 def _start_program() -> subprocess.Popen[bytes]:
@@ -196,7 +207,7 @@ def _start_program() -> subprocess.Popen[bytes]:
 
 def main() -> None:
     """Serve until the parent process ends."""
-    uvloop.run(_serve(json.loads(sys.stdin.readline())))
+    uvloop.run(_serve(*json.loads(sys.stdin.readline())))
 
 
 if __name__ == "__main__":

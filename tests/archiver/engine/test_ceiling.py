@@ -135,10 +135,13 @@ def test_credentials_and_places_of_the_platform_are_not_used_elsewhere() -> None
         assert nobody.platform == "null S3 responder, on the client's own cores"
 
 
-def test_a_platform_with_tls_has_a_ceiling_that_says_it_is_without() -> None:
-    s3 = replace(s3_setting().backend_setting, endpoints=("https://worm.example.org",))
+def test_a_platform_with_tls_has_a_ceiling_with_tls(workers: WorkerProcesses) -> None:
+    s3 = replace(s3_setting().backend_setting, endpoints=("https://worm.example.org",), ca_bundle="/not/there.pem")
     with answered_at_once(s3_setting(backend_setting=s3), 8192, ()) as nobody:
-        assert nobody.platform == "null S3 responder, without TLS"
+        assert nobody.setting.backend_setting.endpoints[0].startswith("https://127.0.0.1:")
+    ceilings = measured_of(phase_of(READ), numbers_of(pages=100), workers, s3_setting(backend_setting=s3))
+    assert ceilings["workload 1"].platform == "null S3 responder, with TLS"
+    assert ceilings["workload 1"].objects_per_second > 0
 
 
 def test_sessions_by_a_schedule_come_one_after_another() -> None:
