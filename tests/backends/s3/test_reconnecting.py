@@ -35,6 +35,7 @@ from tests.support.servers.scripted import (
     Request,
     ScriptedServer,
     close,
+    close_with,
     read,
     replies,
     send,
@@ -171,6 +172,43 @@ def test_large_objects_of_which_nothing_was_taken_are_sent_again(
     assert record.errors == {}
     assert [request.target[-1] for request in server.requests] == ["1", "2", "3", "4", "5"]
     assert server.connections == 3
+
+
+@pytest.mark.parametrize("session_open", ["connect", "head-bucket", "lock-config"])
+def test_every_connection_makes_a_full_tls_handshake(
+    scripted: Scripted, tls: ssl.SSLContext, session_open: str
+) -> None:
+    resumed: list[bool | None] = []
+
+    def note(conversation: Conversation) -> None:
+        assert isinstance(conversation.sock, ssl.SSLSocket)
+        resumed.append(conversation.sock.session_reused)
+
+    server = scripted(then=[note, *serve_and_close(lambda _: OK, 2, announces=True)], tls=tls)
+    plane = data_plane(server.url, session_open=session_open, insecure=True)
+    record = record_of_sessions(plane, archives(1, 2, 3), archives(4, 5, 6))
+    assert record.errors == {}
+    assert len(resumed) == server.connections > 2
+    assert not any(resumed)
+
+
+@pytest.mark.parametrize("notified", [True, False], ids=["notified", "cut"])
+def test_a_body_ends_with_a_tls_connection_only_if_the_server_says_so(
+    scripted: Scripted, tls: ssl.SSLContext, notified: bool
+) -> None:
+    data = b"HTTP/1.1 200 OK\r\n\r\n" + CONTENT.whole(1, SIZE)
+    server = scripted([read, close_with(data)] if notified else [read, send(data), close], tls=tls)
+    record = record_of_sessions(data_plane(server.url, insecure=True), retrieves(1))
+    expected = (Status.OK, SIZE) if notified else (Status.CONNECTION_LOST, 0)
+    assert [(row.status, row.bytes) for row in objects_of(record)] == [expected]
+
+
+@pytest.mark.parametrize("cut_bytes", [1, SIZE // 2, SIZE + 10], ids=["last byte", "body", "head"])
+def test_an_answer_cut_short_within_tls_is_an_error(scripted: Scripted, tls: ssl.SSLContext, cut_bytes: int) -> None:
+    server = scripted([*replies(content_reply(1)), read, send(content_reply(2)[:-cut_bytes]), close], tls=tls)
+    record = record_of_sessions(data_plane(server.url, insecure=True), retrieves(1, 2, 3))
+    assert [(row.number, row.status) for row in objects_of(record)] == [(1, 0), (2, Status.CONNECTION_LOST)]
+    assert failures(record) == [("retrieve", "connection lost", 1, 1)]
 
 
 def test_a_new_connection_that_ends_before_any_answer_is_an_error(scripted: Scripted) -> None:
