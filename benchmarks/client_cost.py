@@ -3,7 +3,8 @@
 Everybody sends the same objects to the same null responder over 16 connections kept open, client on one core,
 responder on another. Archiver signs every request, sends lock headers and a CRC32C, and checks every retrieved byte.
 aiohttp sends the same requests: the same bodies and headers, checksummed and signed with Archiver's own signer; it
-reads without checking. boto3 does what it does. wrk, where installed, sends one static unsigned request.
+reads without checking. boto3 does what it does. wrk, where installed, sends one static unsigned request. Archiver does
+the same work once more with TLS, on another null responder.
 
 Rounds are interleaved: every contender once, then again. The ratio of a pair is taken within its round, and the median
 of the rounds is quoted. CPU is the process's own user and system time, from getrusage.
@@ -50,6 +51,7 @@ from scenarios.work.mix import OperationName
 from scenarios.work.sessions import AllObjects, Sessions
 
 TITLE = "What the client costs"
+TLS = "archiver, TLS"  # a contender whose ratio is to Archiver without TLS
 CONNECTIONS = 16
 BUCKET = "null"
 KEY_PREFIX = "null/"
@@ -57,13 +59,17 @@ KEY_PREFIX = "null/"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One operation at one size, how many objects a round takes, and what Archiver is to reach."""
+    """One operation at one size, how many objects a round takes, and what Archiver is to reach.
+
+    ``tls_goal``: CPU with TLS in proportion to CPU without, at most.
+    """
 
     operation: OperationName
     object_bytes: int
     objects: int
     objects_small: int
     goals: dict[str, float]  # contender -> ratio at most
+    tls_goal: float
 
     @property
     def is_archive(self) -> bool:
@@ -71,10 +77,10 @@ class Case:
 
 
 CASES = (
-    Case("archive", 8192, 32_000, 320, {"aiohttp": 0.25, "wrk": 2.5}),
-    Case("retrieve", 8192, 32_000, 320, {"aiohttp": 0.25}),
-    Case("archive", 1 << 20, 1_600, 32, {"aiohttp": 0.85}),
-    Case("retrieve", 1 << 20, 1_600, 32, {"aiohttp": 0.33}),
+    Case("archive", 8192, 32_000, 320, {"aiohttp": 0.25, "wrk": 2.5}, 1.4),
+    Case("retrieve", 8192, 32_000, 320, {"aiohttp": 0.25}, 1.4),
+    Case("archive", 1 << 20, 1_600, 32, {"aiohttp": 0.85}, 1.8),
+    Case("retrieve", 1 << 20, 1_600, 32, {"aiohttp": 0.33}, 1.8),
 )
 BOTO3_SHARE = 16  # boto3 gets one sixteenth of the objects: it is that much slower
 
@@ -97,22 +103,20 @@ def measure(*, small: bool) -> dict[str, Any]:
 
 def tables(document: dict[str, Any]) -> list[Table]:
     """CPU per object, and the ratio to each contender."""
-    names = [name for name in ("archiver", "aiohttp", "boto3", "wrk") if name in document["cases"][0]["rounds"]]
+    names = [name for name in ("archiver", "aiohttp", "boto3", "wrk", TLS) if name in document["cases"][0]["rounds"]]
     costs, ratios = [], []
     for case in document["cases"]:
         what = f"{case['operation']} {format_size(case['object_bytes'])}"
         costs.append((*plain(what), *(spread(case["rounds"][name], 1) for name in names)))
         ours = case["rounds"]["archiver"]
-        within = {
-            name: [mine / theirs for mine, theirs in zip(ours, case["rounds"][name], strict=True)] for name in names[1:]
-        }
-        ratios.append((*plain(what), *(spread(values, 2) for values in within.values())))
+        within = [_ratios(name, ours, case["rounds"][name]) for name in names[1:]]
+        ratios.append((*plain(what), *(spread(values, 2) for values in within)))
     return [
         Table("client-cost", "Client CPU per object, µs", labelled(("",), *names), tuple(costs)),
         Table(
             "client-cost-ratios",
-            "Archiver's to theirs, within a round",
-            labelled(("",), *(f"archiver / {name}" for name in names[1:])),
+            "Archiver's to theirs, and with TLS to without, within a round",
+            labelled(("",), *(f"{TLS} / archiver" if name == TLS else f"archiver / {name}" for name in names[1:])),
             tuple(ratios),
         ),
     ]
@@ -120,12 +124,19 @@ def tables(document: dict[str, Any]) -> list[Table]:
 
 def notes(document: dict[str, Any]) -> list[str]:
     return [
-        f"{case['operation']} {format_size(case['object_bytes'])}: goal: at most {goal} x {name}:"
-        f" {verdict(case['ratios'][name] <= goal)}"
+        f"{case['operation']} {format_size(case['object_bytes'])}: goal: "
+        + (f"with TLS at most {goal} x without" if name == TLS else f"at most {goal} x {name}")
+        + f": {verdict(case['ratios'][name] <= goal)}"
         for case in document["cases"]
         for name, goal in case["goals"].items()
         if name in case["ratios"]
     ]
+
+
+def _ratios(name: str, ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """Return Archiver's CPU in proportion to a contender's, round by round; with TLS in proportion to without."""
+    pairs = zip(theirs, ours, strict=True) if name == TLS else zip(ours, theirs, strict=True)
+    return [above / below for above, below in pairs]
 
 
 def headline(document: dict[str, Any]) -> str:
@@ -155,24 +166,29 @@ def _case(case: Case, rounds: int, small: bool, responder_cores: list[int]) -> d
     }
     if shutil.which("wrk"):
         contenders["wrk"] = _wrk
-    cpu: dict[str, list[float]] = {name: [] for name in contenders}
-    with null_responder.start(case.object_bytes, responder_cores) as responder:
+    cpu: dict[str, list[float]] = {name: [] for name in (*contenders, TLS)}
+    with (
+        null_responder.start(case.object_bytes, responder_cores) as responder,
+        null_responder.start(case.object_bytes, responder_cores, with_tls=True) as with_tls,
+    ):
         for _ in range(rounds):
             for name, contender in contenders.items():
                 cpu[name].append(contender(responder.endpoint, case, objects))
+            cpu[TLS].append(_archiver(with_tls.endpoint, case, objects))
     ratios = {
-        name: statistics.median(ours / theirs for ours, theirs in zip(cpu["archiver"], values, strict=True))
+        name: statistics.median(_ratios(name, cpu["archiver"], values))
         for name, values in cpu.items()
         if name != "archiver"
     }
+    goals = {**case.goals, TLS: case.tls_goal}
     return {
         "operation": case.operation,
         "object_bytes": case.object_bytes,
         "objects": objects,
         "rounds": cpu,
         "ratios": ratios,
-        "goals": case.goals,
-        "goals_met": all(ratios[name] <= goal for name, goal in case.goals.items() if name in ratios),
+        "goals": goals,
+        "goals_met": all(ratios[name] <= goal for name, goal in goals.items() if name in ratios),
     }
 
 
@@ -209,6 +225,7 @@ def s3_setting(endpoint: str) -> S3WorkerSetting:
         region="us-east-1",
         session_open="connect",
         keep_sessions_open=True,
+        ca_bundle=str(null_responder.CERTIFICATE) if endpoint.startswith("https") else None,
     )
     return S3Backend(options).setting_for(BUCKET, KEY_PREFIX, Retention())
 

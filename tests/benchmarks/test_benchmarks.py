@@ -22,10 +22,12 @@ def test_client_cost_compares_every_contender_on_every_case() -> None:
         ("archive", 8192), ("retrieve", 8192), ("archive", 1 << 20), ("retrieve", 1 << 20),
     ]  # fmt: skip
     for case in document["cases"]:
-        assert {"archiver", "aiohttp", "boto3"} <= set(case["rounds"])
+        assert {"archiver", "aiohttp", "boto3", "archiver, TLS"} <= set(case["rounds"])
         assert all(len(values) == document["rounds"] for values in case["rounds"].values())
         assert all(value > 0 for values in case["rounds"].values() for value in values)
-        assert {"aiohttp", "boto3"} <= set(case["ratios"])
+        assert {"aiohttp", "boto3", "archiver, TLS"} <= set(case["ratios"])
+        (plain,), (with_tls,) = case["rounds"]["archiver"], case["rounds"]["archiver, TLS"]
+        assert case["ratios"]["archiver, TLS"] == with_tls / plain
 
 
 def test_memory_measures_worker_and_coordinator() -> None:
