@@ -31,6 +31,7 @@ COPY = Operation.COPY.label
 EXTEND = Operation.EXTEND.label
 HOLD = Operation.HOLD.label
 RELEASE = Operation.RELEASE.label
+EVENT_HOLDS = {b"ON": Operation.EVENT_HOLD.label, b"OFF": Operation.EVENT_RELEASE.label}  # by the status of a request
 DELETE = Operation.DELETE.label
 DELETE_MARKER = Operation.DELETE_MARKER.label
 
@@ -282,6 +283,7 @@ def read_lock_body(call: CapturedCall, document: bytes) -> None:
         mode = _element(document, b"Mode").decode("latin-1")
         call.retention_mode = mode if mode in _MODES else None
         call.retain_until = _instant_of(_element(document, b"RetainUntilDate"))
+        call.operation = EVENT_HOLDS.get(_element(document, b"EventHold"), EXTEND)
         return
     status = _element(document, b"Status")
     call.legal_hold = {b"ON": True, b"OFF": False}.get(status)

@@ -45,6 +45,8 @@ class Watched:
 
 
 HOLD = b"<LegalHold xmlns='x'><Status>%b</Status></LegalHold>"
+PLACED = b"<EventHold>ON</EventHold><EventHoldDuration><Days>1</Days></EventHoldDuration>"
+EVENT_HOLD = b"<Retention><Mode>GOVERNANCE</Mode>%b</Retention>"
 RETENTION = b"<Retention><Mode>COMPLIANCE</Mode><RetainUntilDate>2001-09-09T01:47:40Z</RetainUntilDate></Retention>"
 LIST = (
     b"<Delete xmlns='http://s3.amazonaws.com/doc/2006-03-01/'><Object><Key>a&amp;b</Key></Object>"
@@ -97,6 +99,16 @@ CASES: dict[str, tuple[bytes, bytes, list[tuple[Any, ...]]]] = {
     "release": (request("PUT /b/k?legal-hold", body=HOLD % b"OFF"), EMPTY, [("release", "b/k", None, None, None, 0)]),
     "neither": (request("PUT /b/k?legal-hold", body=b"<x/>"), EMPTY, [("other", "b/k", 4, None, None, 0)]),
     "extend": (request("PUT /b/k?retention", body=RETENTION), EMPTY, [("extend", "b/k", None, None, None, 0)]),
+    "event hold": (
+        request("PUT /b/k?retention", body=EVENT_HOLD % PLACED),
+        EMPTY,
+        [("event-hold", "b/k", None, None, None, 0)],
+    ),
+    "event release": (
+        request("PUT /b/k?retention", body=EVENT_HOLD % b"<EventHold>OFF</EventHold>"),
+        EMPTY,
+        [("event-release", "b/k", None, None, None, 0)],
+    ),
     "query": (request("GET /b/k?retention="), answer(b"<x/>"), [("query", "b/k", None, None, None, 0)]),
     "copy that fails late": (
         request("PUT /b/k", "x-amz-copy-source: /b/a%20b?versionId=7\r\n"),
