@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape
 
-from archiver.worm.catalogue import expectation
+from archiver.worm.catalogue import catalogue, expectation, severity_rank
 from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.verdict import CheckEnded, CheckVerdict, Failed, Inconclusive, NotOffered, NotTried
 from results.model import CheckFinding
@@ -63,7 +63,7 @@ class Noticed(NamedTuple):
     """A finding of a check, and how serious it is."""
 
     verdict: CheckVerdict
-    severity: str  # empty: the catalogue's, which sorts before any other
+    severity: str
     finding: CheckFinding
 
 
@@ -365,21 +365,29 @@ class Case:
         if worst is None:
             return
         reason = "; ".join(f"{name}: {end}" for name, end in ends if type(end) is worst)
-        raise Failed(reason, _worst_severity(ends)) if worst is Failed else worst(reason)
+        if worst is not Failed:
+            raise worst(reason)
+        severities = [end.severity or self._severity for _, end in ends if isinstance(end, Failed)]
+        raise Failed(reason, min(severities, key=severity_rank))
 
     def must_survive(self, *versions: Version, unlocked: bool = False) -> None:
-        """Fail unless each version has its bytes and, unless ``unlocked``, a lock or a hold."""
+        """Fail unless each version has its bytes and, unless ``unlocked``, a lock or a hold.
+
+        A locked record that is gone or altered is S1, a weaker lock at least S2, whatever the check was to find.
+        """
         for version in versions:
-            state = self.state(version)
+            state, known = self.state(version), self._known.get((version.key, version.id))
+            was_locked = not unlocked or (known is not None and is_protected(known, self.now()))
+            lost = "S1" if was_locked else None
             if state.body is None:
-                raise Failed(f"version {version.id} of {version.key} is gone")
+                raise Failed(f"version {version.id} of {version.key} is gone", lost)
             if state.body != version.body:
-                raise Failed(f"version {version.id} of {version.key} has other bytes than were stored")
+                raise Failed(f"version {version.id} of {version.key} has other bytes than were stored", lost)
             if not unlocked and state.mode is None and state.hold != "ON":
-                raise Failed(f"version {version.id} of {version.key} is there, but no longer locked")
-            known = self._known.get((version.key, version.id))
+                raise Failed(f"version {version.id} of {version.key} is there, but no longer locked", self._at_least_s2)
             if known is not None and weaker(known, state, self.now()):
-                raise Failed(f"version {version.id} of {version.key}: {words_of(known)} became {words_of(state)}")
+                words = f"version {version.id} of {version.key}: {words_of(known)} became {words_of(state)}"
+                raise Failed(words, self._at_least_s2)
 
     def must_have_lost_nothing(self) -> None:
         """Return whether a request with all rights may have weakened the lock."""
@@ -434,14 +442,14 @@ class Case:
     def must_allow(self, answer: Answer, what: str, aws: str = "200") -> None:
         """Fail unless the request succeeded. Another status of success than ``aws`` is a deviation."""
         if not answer.ok:
-            raise Failed(f"{what} must be allowed, and was answered {answer}")
+            raise Failed(f"{what} must be allowed, and was answered {answer}", self._at_most_s3)
         if not aws.startswith(str(answer.status)):
             self.deviate(f"{what} was answered {answer}, not {aws}")
 
     def must_be_gone(self, version: Version, what: str) -> None:
         """Fail if a deleted version is still there."""
         if self.state(version).body is not None:
-            raise Failed(f"{what} was accepted, but version {version.id} is still there")
+            raise Failed(f"{what} was accepted, but version {version.id} is still there", self._at_most_s3)
 
     def expected(self, answer: str) -> str:
         """Return in words what is expected; it is Amazon's answer only if this check has a source for that."""
@@ -453,8 +461,22 @@ class Case:
         self.mark(CheckVerdict.DEVIATION, words)
 
     def mark(self, verdict: CheckVerdict, words: str, severity: str | None = None) -> None:
-        """Note that the exchanges so far show something; without a severity, the worst that the check can find."""
-        self.noticed.append(Noticed(verdict, severity or "", CheckFinding(words, len(self.client.record))))
+        """Note that the exchanges so far show something; without a severity, the catalogue's."""
+        found = CheckFinding(words, len(self.client.record))
+        self.noticed.append(Noticed(verdict, severity or self._severity, found))
+
+    @property
+    def _severity(self) -> str:
+        """The catalogue's: of the check's usual finding."""
+        return catalogue()[self.check_id].severity
+
+    @property
+    def _at_least_s2(self) -> str:
+        return min(self._severity, "S2", key=severity_rank)
+
+    @property
+    def _at_most_s3(self) -> str:
+        return max(self._severity, "S3", key=severity_rank)
 
     def control(self, client: S3Client | None = None) -> None:
         """Check that this credential can delete an unlocked version. Raises Inconclusive.
@@ -493,13 +515,6 @@ def lock_headers(lock: ObjectLock | None, hold: str | None) -> Headers:
     """Headers that lock the object of any kind of upload."""
     held = [("x-amz-object-lock-legal-hold", hold)] if hold is not None else []
     return [*(lock.headers if lock else ()), *held]
-
-
-def _worst_severity(ends: Sequence[tuple[str, CheckEnded]]) -> str | None:
-    """Return the worst severity of the failed parts; None, the catalogue's, if a part states none."""
-    severities = [end.severity for _, end in ends if isinstance(end, Failed)]
-    stated = [severity for severity in severities if severity is not None]
-    return min(stated) if len(stated) == len(severities) else None
 
 
 def is_protected(state: VersionState, now: datetime) -> bool:

@@ -19,7 +19,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tries: str
     must: str
     rules: tuple[str, ...]
-    severity: str  # of the worst finding, S1 to S4; "-" for a control
+    severity: str  # of a finding that states none, S1 to S4; "-" for a control
     needs: tuple[str, ...]
     answer: str = ""  # expected
     sources: dict[str, str] = {}  # what Amazon or IBM answers or does -> name of the source that says so
@@ -52,6 +52,11 @@ def _catalogue() -> _Catalogue:
 def catalogue() -> dict[str, CatalogueEntry]:
     """Return every check by its id, in the catalogue's order."""
     return {entry.id: entry for entry in _catalogue().check}
+
+
+def severity_rank(severity: str) -> str:
+    """Return a key that sorts the worst severity first, and a control last."""
+    return severity.replace("-", "S9")
 
 
 def expectation(identifier: str, answer: str) -> str:

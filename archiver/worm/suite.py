@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
 from archiver.worm.case import Case
-from archiver.worm.catalogue import CatalogueEntry, catalogue
+from archiver.worm.catalogue import CatalogueEntry, catalogue, severity_rank
 from archiver.worm.checks import CHECKS, CheckFunction
 from archiver.worm.requests.exchange import RecordedExchange, S3Client
 from archiver.worm.tsm.calls import ApiCall
@@ -46,7 +46,7 @@ class CheckResult:
     seconds: float
     exchanges: tuple[RecordedExchange | ApiCall, ...] = ()
     round: Round = Round.ALONE
-    found_severity: str | None = None  # of a finding that is less serious than the check's worst
+    found_severity: str | None = None  # of the finding; None: the catalogue's
     findings: tuple[CheckFinding, ...] = ()  # of a FAIL or DEVIATION
 
     @property
@@ -55,8 +55,8 @@ class CheckResult:
 
     @property
     def severity(self) -> str:
-        """Of the finding, and never worse than the catalogue's; the catalogue's if the check did not fail."""
-        return max(self.found_severity or "", self.entry.severity)
+        """Of the finding; the catalogue's if the finding states none, or the check did not fail."""
+        return self.found_severity or self.entry.severity
 
     @property
     def is_violation(self) -> bool:
@@ -97,7 +97,10 @@ class Suite:
         seconds = time.monotonic() - clock
         if end.verdict is CheckVerdict.FAIL and not any(each.verdict is end.verdict for each in case.noticed):
             case.mark(end.verdict, end.reason)
-        noticed = sorted((each for each in case.noticed if each.verdict is end.verdict), key=lambda each: each.severity)
+        noticed = sorted(
+            (each for each in case.noticed if each.verdict is end.verdict),
+            key=lambda each: severity_rank(each.severity),
+        )
         findings = tuple(each.finding for each in noticed)
         return CheckResult(
             identifier, end.verdict, end.reason, began, seconds, tuple(record), round_, end.severity, findings

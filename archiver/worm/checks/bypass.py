@@ -103,7 +103,7 @@ def _refused_compliance(case: Case, client: S3Client) -> None:
     after = case.state(version)
     what = "turning GOVERNANCE into COMPLIANCE with the bypass header and no permission"
     if after.mode == COMPLIANCE:
-        raise Failed(f"{what}: {words_of(before)} became {words_of(after)}")
+        raise Failed(f"{what}: {words_of(before)} became {words_of(after)}", "S3")  # a stronger lock
     case.must_keep(version, before, answer, what, "403 AccessDenied")
 
 
@@ -150,7 +150,10 @@ def bypass_by_other_words(case: Case) -> None:
 def _delete_with(case: Case, words: str) -> None:
     version = case.locked()
     answer = case.delete(version, headers=_NO_BYPASS[words])
-    case.must_refuse_delete(version, answer, f"deleting with the bypass header {words}")
+    try:
+        case.must_refuse_delete(version, answer, f"deleting with the bypass header {words}")
+    except Failed as failed:  # no record is lost to anybody who may not delete it in another way
+        raise Failed(f"{failed}, by a credential that has the right to bypass", "S2") from failed
 
 
 def _shorten_with(case: Case, words: str) -> None:

@@ -37,6 +37,7 @@ POLL_SECONDS = 0.1
 EARLY_SECONDS = (2.0, 0.5)  # first attempts, before the date
 WATCH_SECONDS = 3.0  # last attempt, after the date
 FRACTION_SECONDS = 0.9
+EARLY_SECONDS_MIN = 1.0  # a deletion this much too early loses a record inside its period
 FRACTION_TOLERANCE_SECONDS = 0.25
 SKEW_SECONDS = 16 * 60.0
 READ_BYTES = 4 << 20
@@ -92,7 +93,8 @@ def not_before_the_date(case: Case) -> None:
         # The answer comes after the deletion, so both bounds favour the platform.
         surely = release.answered_at + clock.high - date.timestamp()
         if surely < 0:
-            raise Failed(f"a version locked until {iso(date)} was deleted at least {-surely:.2f} s before")
+            words = f"a version locked until {iso(date)} was deleted at least {-surely:.2f} s before"
+            raise Failed(words, "S1" if surely <= -EARLY_SECONDS_MIN else "S2")
         case.notes.append(f"a lock until {iso(date)} ended {release.answered_at + clock.low - date.timestamp():+.2f} s")
     if at_whole.sent_at is None or at_fraction.answered_at is None:
         return

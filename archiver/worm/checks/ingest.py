@@ -213,7 +213,7 @@ def _plain_bucket_must_refuse(
         state = case.state(version)
         if state.lock is None and state.hold != "ON":
             if not answer.ok:
-                raise Failed(f"was refused ({answer}), and stored all the same, without a lock")
+                raise Failed(f"was refused ({answer}), and stored all the same, without a lock", "S3")
             raise Failed(f"was answered {answer}, and stored without a lock: the headers were silently ignored")
         case.delete(version)
         after = case.state(version)
@@ -276,7 +276,7 @@ def _shows_checksum(case: Case, key: str, header: str) -> bool:
 
 
 def _wrong_payload_hash(case: Case) -> None:
-    """Send a body other than the signed one, with a right checksum, as an attacker on the network could."""
+    """Send a body other than the one whose hash is signed, with a right checksum, so that the hash alone is wrong."""
     key, target = case.key(), f"/{case.bucket}/"
     sent, signed = b"the bytes that are sent", b"the bytes that are meant"
     checksum = ("x-amz-checksum-crc32", checksum_of("crc32", sent))

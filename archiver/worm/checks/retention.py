@@ -376,19 +376,26 @@ def nothing_else_changes(case: Case) -> None:
         ("shortening it with bypass", lambda: case.set_retention(version, lock, bypass=True)),
         ("removing it with bypass", lambda: case.set_retention(version, None, bypass=True)),
     )
-    done = []
-    for name, change in changes:
+    done: list[str] = []
+
+    def must_change_the_lock_alone(name: str, change: Callable[[], Answer]) -> None:
+        nonlocal before
         answer = change()
         if not answer.ok:
             case.notes.append(f"{name} was answered {answer}")
-            continue
+            return
+        was_locked = bool(done)
         done.append(name)
-        after = _described(case, version)
-        if after != before:
-            names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-            described = ", ".join(f"{n} {before.get(n, 'none')} became {after.get(n, 'none')}" for n in names)
-            raise Failed(f"{name}: {described}")
+        after, earlier = _described(case, version), before
+        before = after
+        if after != earlier:
+            names = sorted(name for name in earlier.keys() | after.keys() if earlier.get(name) != after.get(name))
+            words = ", ".join(f"{n} {earlier.get(n, 'none')} became {after.get(n, 'none')}" for n in names)
+            only_dates = all(name == "last-modified" or name.startswith("listed version ") for name in names)
+            raise Failed(words, "S3" if only_dates else "S1" if was_locked else "S2")
         case.must_survive(version, unlocked=True)
+
+    case.try_all(*((name, partial(must_change_the_lock_alone, name, change)) for name, change in changes))
     if not done:
         raise Inconclusive("no change of a lock was accepted")
 
@@ -464,9 +471,13 @@ def _must_not_pretend(case: Case, version: Version, what: str, where: str) -> No
     answer = _lock(case, version, what)
     query = (("versionId", version.id),) if version.id else ()
     if answer.ok:
+        shown = case.state(version)
         deleted = case.client.send("DELETE", version.bucket, version.key, query=query)
         if not case.client.send("GET", version.bucket, version.key, query=query).ok:
-            raise Failed(f"it was answered {answer} in {where}, and the object was then deleted ({deleted})")
+            words = (
+                f"it was answered {answer} in {where}, and the object, shown with {words_of(shown)}, was then deleted"
+            )
+            raise Failed(f"{words} ({deleted})", "S1" if shown.lock is not None or shown.hold == "ON" else "S2")
         if what == "hold":
             case.set_hold(version, "OFF")
         case.deviate(f"{what} in {where} was answered {answer}, and kept; {case.expected('400 InvalidRequest')}")
