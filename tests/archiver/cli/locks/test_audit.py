@@ -49,8 +49,8 @@ def test_an_audit_names_what_is_wrong_and_is_kept_with_the_run(home: Path, store
     assert document["bytes"] == archived * 8192
     assert document["objects_per_second"] > 0
 
-    assert archiver("report", run).returncode == 0
-    report = (home / "runs" / run / "report" / "report.md").read_text()
+    assert archiver("report", run, "--format", "html").returncode == 0
+    report = (home / "runs" / run / "report" / "report.html").read_text()
     assert "Audits: objects read again and compared" in report
     assert "1 missing; 1 hidden behind something newer" in report
 

@@ -54,9 +54,9 @@ def test_objects_of_a_run_whose_folder_is_lost_are_read_and_nothing_else_is_done
     assert [tuple(row) for row in left_in(home)] == ledger
     assert [each["Name"] for each in s3(store).list_buckets()["Buckets"]] == buckets
     assert s3(store).list_object_versions(Bucket=buckets[0])["Versions"] == held
-    report = archiver("report", document["run"])
+    report = archiver("report", document["run"], "--format", "html")
     assert report.returncode == 0, report.stderr
-    assert earlier in (home / "runs" / document["run"] / "report" / "report.md").read_text()
+    assert earlier in (home / "runs" / document["run"] / "report" / "report.html").read_text()
 
 
 def test_what_is_not_there_or_makes_no_sense_is_refused_before_anything_is_touched(

@@ -95,8 +95,8 @@ def test_transactions_of_one_object_are_their_own_experiment(home: Path) -> None
 
 def test_transactions_are_in_the_report(home: Path, tmp_path: Path) -> None:
     run = document_of(*TSM)["run"]
-    assert archiver("report", run, "--out", str(tmp_path / "report")).returncode == 0
-    report = (tmp_path / "report" / "report.md").read_text()
+    assert archiver("report", run, "--format", "html", "--out", str(tmp_path)).returncode == 0
+    report = (tmp_path / "report.html").read_text()
     assert "transaction commit" in report
     assert "transaction send" in report
     assert "management class STANDARD, 5m" in report
