@@ -257,7 +257,8 @@ class _Spool:
                 is_last = self._ended
                 written = await asyncio.to_thread(self._write, jobs, is_last)
                 self._waiting_bytes -= written
-                if self._paused and self._waiting_bytes <= _WAITING_BYTES_MAX // 2:
+                # Bytes that `abandon` dropped are never written, and would keep the sender waiting.
+                if self._paused and (is_last or self._waiting_bytes <= _WAITING_BYTES_MAX // 2):
                     self._paused = False
                     self._flow.resume()
                 if is_last:

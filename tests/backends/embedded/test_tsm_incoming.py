@@ -161,6 +161,16 @@ async def test_an_abandoned_large_transaction_leaves_no_file(
     assert rows(core, space) == []
 
 
+async def test_a_waiting_sender_goes_on_when_its_transaction_is_abandoned(core: Store, space: Space) -> None:
+    sender = Sender()
+    incoming = Incoming(core, "N", b"", sender.flow())
+    incoming.begin(new(core, space, b"/o"))
+    while not sender.told:
+        incoming.data(memoryview(bytes(MIB)))
+    await incoming.abandon()
+    assert sender.told == ["wait", "go on"]
+
+
 async def test_objects_of_a_large_transaction_share_segments_that_compaction_can_move(
     core: Store, space: Space, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
