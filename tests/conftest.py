@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Keep the modules of the tests out of later garbage collections, which would look at all of their objects."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_is_kept() -> Iterator[None]:
+    """Keep what a file's tests leave out of later garbage collections, too: it would make each of them longer."""
+    yield
     gc.collect()
     gc.freeze()
 
