@@ -191,9 +191,26 @@ def test_a_body_that_is_refused_before_its_end_is_read_to_its_end(
     assert connection.has("k", body)
 
 
-def test_a_body_without_a_bucket_is_read_to_its_end(store: StoreProcess, bucket: str) -> None:
+def test_a_body_that_follows_its_answer_is_read_to_its_end(store: StoreProcess) -> None:
     with connected(store, "no-such-bucket") as connection:
         for _ in range(2):
-            connection.socket.sendall(connection.put("k", content(LONG)))
+            connection.socket.sendall(connection.head("PUT", "k", LONG))
             status, document = connection.answer()
             assert (status, b"<Code>NoSuchBucket</Code>" in document) == (404, True)
+            connection.socket.sendall(content(LONG))
+
+
+@pytest.mark.parametrize("size", [LONG_BYTES_MIN, LONG, LARGE_BYTES + LONG])
+@pytest.mark.parametrize("difference", [-1, 1, -200_000, 2 * BLOCK_BYTES])
+def test_a_body_of_another_length_than_announced_leaves_nothing(
+    s3: Any, connection: Connection, bucket: str, size: int, difference: int
+) -> None:
+    sent = content(size + difference)
+    framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(sent), sent)
+    signed = {"x-amz-content-sha256": chunks.UNSIGNED_TRAILER, "x-amz-decoded-content-length": str(size)}
+    connection.socket.sendall(connection.put("k", framed, **signed))
+    status, document = connection.answer()
+    assert (status, b"<Code>IncompleteBody</Code>" in document) == (400, True)
+    assert is_absent(s3, bucket)
+    connection.socket.sendall(connection.put("k", sent))
+    assert connection.answer() == (200, b"")
