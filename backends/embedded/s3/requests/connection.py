@@ -1,8 +1,12 @@
-"""Connections of the S3 server: their number, their time limits, and the answers to input that is not HTTP.
+"""Connections of the S3 server: number, time limits, long bodies, and the answers to input that is not HTTP.
 
 One idea: a client is unknown until its signature is verified, so every connection has limits from its first byte. The
 parser limits the size of a request's head. This module limits time: a head must arrive completely, and a body or an
 answer must progress, each at a pace that any honest client keeps.
+
+aiohttp's parser copies each byte of a body. So a connection stops reading after the head of a long body, and the
+handler chooses: `S3Connection.receive` lets the network write the rest into memory of the store, `parsed_body`
+continues with the parser.
 """
 
 from __future__ import annotations
@@ -234,11 +238,7 @@ class S3Connection(RequestHandler):
 
 
 class LongBody(asyncio.BufferedProtocol):
-    """Receives the rest of a body in place of its connection's own protocol.
-
-    aiohttp's parser copies every byte of a body twice. Here the network writes into the memory that the store keeps
-    until the bytes are on the disk.
-    """
+    """Receives the rest of a body in place of its connection's own protocol."""
 
     def __init__(self, connection: S3Connection, content: StreamReader, left_bytes: int) -> None:
         self._connection = connection
