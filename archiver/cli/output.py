@@ -107,7 +107,7 @@ def facts(database: RunDatabase) -> dict[str, str]:
     if settings["legal_hold"] and earlier is None:
         lock += ", legal hold"
     if settings.get("event_hold_days") and earlier is None:
-        lock += f", event hold and then {settings['event_hold_days']} days"
+        lock += f", event hold and then {settings['event_hold_days']}d"
     if run.lock_verified:
         lock += f" (first lock read back: {run.lock_verified})"
     results = database.results()

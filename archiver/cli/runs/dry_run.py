@@ -116,7 +116,7 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
     if any(kind.event_hold_days is not None for kind in kinds) or scenario.does("event-hold"):
         yield (
             "places event holds; after cleanup --release-holds their objects stay for "
-            f"{retention.event_hold_days} days, unless cleanup --bypass-governance removes them"
+            f"{retention.event_hold_days}d, unless cleanup --bypass-governance removes them"
         )
     if scenario.does("event-release"):
         until = format_instant(latest_release_date(retention, plan.backend.server_now))
