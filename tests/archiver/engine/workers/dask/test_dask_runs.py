@@ -25,6 +25,7 @@ from results.tables.workers import worker_tables, worker_totals
 from tests.archiver.engine.workers.worker_assignments import SHORT, TIMER_NS, assignments
 from tests.support import forks
 from tests.support.commands import StartedCommand
+from tests.support.runs import shorten
 from tests.support.servers.fault_proxy import FaultProxy
 from tests.support.waiting import wait_until
 
@@ -245,7 +246,8 @@ def test_a_worker_is_killed_then_the_scheduler_and_the_run_is_resumed_on_another
     home = tmp_path / "second"
     cluster.add_worker()
     cluster.wait_for_workers(2)
-    run = archiver(home, "run", "dr550", *QUICK, "--dask", cluster.address)
+    endless_second = ("--order", "paper", "--set", "archive-parallel.stop.seconds_min=1h")
+    run = archiver(home, "run", "dr550", *QUICK, *endless_second, "--dask", cluster.address)
     wait_for_a_phase(home, run)
     cluster.scheduler.send_signal(signal.SIGKILL)
     status, _, err = finished(run)
@@ -256,6 +258,7 @@ def test_a_worker_is_killed_then_the_scheduler_and_the_run_is_resumed_on_another
         before = database.finished()
         assert 0 < before < database.run().phases_planned
 
+    shorten(home, "1h", "600ms")
     again = Cluster(folder, processes, "second")
     again.add_worker()
     again.wait_for_workers(1)
