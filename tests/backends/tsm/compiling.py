@@ -25,7 +25,7 @@ _FLAGS = ("-std=gnu11", "-fvisibility=hidden", "-pthread", f"-I{SHIM}", f"-I{SHI
 
 PROGRAM = ("-O2", "-g1", "-fPIC")  # as the library, whose objects it then shares
 SHARED = (*PROGRAM, "-shared")
-SANITIZED = ("-g1", "-O0", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZED = ("-g1", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @dataclass(frozen=True, slots=True)
