@@ -15,7 +15,7 @@ import ssl
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 from urllib.parse import quote, urlsplit
 from xml.sax.saxutils import escape
@@ -206,11 +206,11 @@ class S3Client:
         body: bytes = b"",
         *,
         unsure: bool = False,
-        body_is_secret: bool = False,
+        secrets: Sequence[str] = (),
     ) -> Answer:
         """Send path and query with these headers, a Host and a Content-Length, and nothing else.
 
-        With ``body_is_secret`` the record has only the hash of the body.
+        ``secrets`` are words of the body that the record leaves out.
         """
         began, clock = time.time(), time.monotonic()
         answer, failure = None, ""
@@ -218,15 +218,12 @@ class S3Client:
             answer = self._exchange(method, target, headers, body)
         except (OSError, http.client.HTTPException) as error:
             failure = f"{type(error).__name__}: {error}".strip(": ")
-        hidden = self._hidden(target, headers, body if body_is_secret else b"")
+        hidden = self._hidden(target, headers, secrets)
         host, sent = self._addressed(target)
         shown = [("Host", host), *headers] if self._virtual_hosted else headers
-        exchange = _exchange(
-            began, time.monotonic() - clock, method, sent, shown, body, answer, failure, hidden, self.sender
+        self.record.append(
+            _exchange(began, time.monotonic() - clock, method, sent, shown, body, answer, failure, hidden, self.sender)
         )
-        if body_is_secret:
-            exchange = replace(exchange, request_body=REDACTED.encode())
-        self.record.append(exchange)
         request_line = f"{method} {target.partition('?')[0]}"
         if answer is None:
             raise Inconclusive(f"{request_line}: no answer: {failure}")
@@ -260,11 +257,11 @@ class S3Client:
         finally:
             connection.close()
 
-    def _hidden(self, target: str, headers: Headers, secret_body: bytes) -> list[bytes]:
-        """Return the secrets of this request in every form in which the record could contain them."""
+    def _hidden(self, target: str, headers: Headers, secrets: Sequence[str]) -> list[bytes]:
+        """Return these and other secrets of this request in every form in which the record could contain them."""
         shown = " ".join(value for name, value in headers if name.lower() == "authorization")
         query = " ".join(word for word in target.split("&") if "X-Amz-Signature=" in word)
-        words = _SIGNATURE.findall(f"{shown} {query} {secret_body.decode('latin-1')}")
+        words = [*secrets, *_SIGNATURE.findall(f"{shown} {query}")]
         if self.credentials is not None:
             words += [word for word in (self.credentials.secret_key, self.credentials.session_token) if word]
         return [form.encode() for word in words for form in {word, quote(word, safe=""), quote(word), escape(word)}]

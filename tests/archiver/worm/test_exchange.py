@@ -203,7 +203,20 @@ def test_nothing_that_proves_who_we_are_is_kept_of_a_form(recording_client: S3Cl
     answer, _ = post_form(case, {})
     signature = re.search(b'name="x-amz-signature"\r\n\r\n([0-9a-f]{64})', answer.body)
     assert signature
-    must_hide(recording_client, signature[1].decode())
+    policy = re.search(b'name="policy"\r\n\r\n([^\r]+)', answer.body)
+    assert policy
+    must_hide(recording_client, signature[1].decode(), policy[1].decode())
+
+
+def test_the_evidence_of_a_form_has_its_other_fields(recording_client: S3Client) -> None:
+    case = Case("ING-12", recording_client, "bucket", False, {}, lambda lock: "", 0.0)
+    post_form(case, dict(case.lock().headers))
+    (seen,) = recording_client.record
+    fields = dict(re.findall('name="([^"]+)"\r\n\r\n([^\r]*)', seen.request_body.decode()))
+    assert fields["x-amz-object-lock-mode"] == "GOVERNANCE"
+    assert {name for name, value in fields.items() if REDACTED in value} == {
+        "policy", "x-amz-credential", "x-amz-security-token", "x-amz-signature",
+    }  # fmt: skip
 
 
 def test_what_was_cut_is_searched_before_it_is_cut(recording_client: S3Client) -> None:
