@@ -66,6 +66,23 @@ def entries_of(answer: Answer) -> list[ListedVersion]:
     ]
 
 
+def ids_of(case: Case, version: Version) -> list[str]:
+    """Return the version ids of its key, without delete markers."""
+    pages = versions(case, version.bucket, version.key)
+    return [entry.id for page in pages for entry in page if entry.key == version.key and not entry.is_marker]
+
+
+def with_id(case: Case, version: Version) -> Version:
+    """Return a version just written with its id, from the answer or else from the list of versions."""
+    if version.id:
+        return version
+    ids = ids_of(case, version)
+    if not ids:
+        raise Failed(f"a write of {version.key} was accepted, and no version of it is there")
+    case.deviate("a write into a bucket with Object Lock does not return the version's id")
+    return version._replace(id=ids[0])
+
+
 def must_store_nothing(case: Case, answer: Answer, what: str, aws: str, bucket: str, key: str) -> None:
     """Fail if a refused write stored a version. Another answer than ``aws`` is a deviation."""
     for page in versions(case, bucket, key):

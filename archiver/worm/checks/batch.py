@@ -13,6 +13,7 @@ from typing import NamedTuple
 from archiver.worm import listing
 from archiver.worm.case import BYPASS, COMPLIANCE, Case, Version, md5_of
 from archiver.worm.checks import check
+from archiver.worm.checks.ingest import NULL
 from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
@@ -150,11 +151,11 @@ def keys_alone(case: Case) -> None:
             if case.state(version).body is None:
                 raise Failed(f"a batch that names {version.key} without a version destroyed its locked version")
             case.must_survive(version)
-            case.must_allow(answer, "deleting a key without a version")
-            if batch_answer_of(answer).errors:
-                raise Failed(f"deleting a key without a version must be allowed: {_codes(batch_answer_of(answer))}")
+            if not answer.ok or batch_answer_of(answer).errors:
+                refusal = _codes(batch_answer_of(answer)) if answer.ok else str(answer)
+                raise Failed(f"deleting a key without a version must be allowed: {refusal}", "S3")
             if case.client.send("GET", version.bucket, version.key).ok:
-                raise Failed("the key was deleted, but its object is still current")
+                raise Failed("the key was deleted, but its object is still current", "S3")
 
         return attempt
 
@@ -286,20 +287,22 @@ def _stored_unlocked(case: Case, prefix: str, count: int) -> list[Version]:
 
 
 def _locked_with_ending(case: Case, ending: str) -> Version:
-    """Store a locked version whose key has this ending, without bytes if the platform stores none under such a key."""
-    key, lock = case.key(ending), case.lock()
-    answer, version = case.put(key, lock=lock)
-    if not answer.ok:
-        first = answer
-        headers = [("Content-MD5", md5_of(b"")), *lock.headers]
+    """Store a locked version whose key has this ending, without bytes if the platform keeps none under such a key."""
+    lock = case.lock()
+    answer, version = case.put(case.key(ending), lock=lock)
+    version = version._replace(id=version.id or NULL)
+    if not answer.ok or case.state(version).body != version.body:
+        case.notes.append(
+            f"a key that ends in {ending!r} is not shown with its bytes (PUT answered {answer}); see ING-14"
+        )
+        key, headers = case.key(ending), [("Content-MD5", md5_of(b"")), *lock.headers]
         answer = case.client.send("PUT", case.bucket, key, headers=headers)
-        version = Version(case.bucket, key, answer.version_id or "", b"")
-        case.notes.append(f"a key that ends in {ending!r} takes no bytes ({first})")
+        version = Version(case.bucket, key, answer.version_id or NULL, b"")
     if not answer.ok:
         raise NotOffered(f"a key that ends in {ending!r} is not stored: PUT answered {answer}")
-    version = version._replace(id=version.id or "null")  # some platforms keep no versions of such keys
-    if case.state(version).mode is None:
-        raise NotOffered(f"a key that ends in {ending!r} is stored without its lock; see ING-14")
+    state = case.state(version)
+    if state.body != version.body or state.mode is None:
+        raise NotOffered(f"a key that ends in {ending!r} is not shown with its bytes and its lock; see ING-14")
     return version
 
 

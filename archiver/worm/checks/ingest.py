@@ -21,6 +21,7 @@ from archiver.worm.case import (
     Case,
     ObjectLock,
     Version,
+    VersionState,
     instant_of,
     iso,
     lock_configuration,
@@ -30,15 +31,16 @@ from archiver.worm.case import (
     words_of,
 )
 from archiver.worm.checks import check
-from archiver.worm.listing import must_store_nothing, versions
+from archiver.worm.listing import ids_of, must_store_nothing, versions, with_id
 from archiver.worm.requests.checksums import KINDS, checksum_of
 from archiver.worm.requests.exchange import Answer, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 EXPIRING_SECONDS = 4.0
 FORM_SECONDS = 60  # a form has its signature in its body, so it must expire soon
-KEY_BYTES_MAX = 1024
 _FORM_SECRETS = ("policy", "x-amz-credential", "x-amz-security-token", "x-amz-signature")
+KEY_BYTES_MAX = 1024
+NULL = "null"  # the id of what some platforms keep without versions, such as keys with / at their end
 BIG_BYTES = multipart.PART_BYTES_MIN + 1
 MODE, UNTIL, HOLD = (
     "x-amz-object-lock-mode",
@@ -55,7 +57,7 @@ def put_with_retention(case: Case) -> None:
     lock = case.lock()
     answer, version = case.put(lock=lock)
     case.must_allow(answer, "PUT with a retention")
-    version = _found(case, version)
+    version = with_id(case, version)
     query = (("versionId", version.id),)
     shown = {
         name: _lock_in_headers(case.client.send(name, version.bucket, version.key, query=query))
@@ -76,7 +78,7 @@ def put_with_retention(case: Case) -> None:
 def put_with_hold(case: Case) -> None:
     answer, version = case.put(hold="ON")
     case.must_allow(answer, "PUT with a legal hold")
-    version = _found(case, version)
+    version = with_id(case, version)
     query = (("versionId", version.id),)
     answer = case.client.send("GET", version.bucket, version.key, query=(("legal-hold", None), *query))
     shown = {
@@ -135,7 +137,7 @@ def _beyond_100_years(case: Case) -> None:
     if not answer.ok:
         must_store_nothing(case, answer, "PUT with a date beyond 100 years", ANY_REFUSAL, version.bucket, version.key)
         return
-    version = _found(case, version)
+    version = with_id(case, version)
     try:
         _must_show(case, version, "PUT with a date beyond 100 years", lock=lock)
     finally:
@@ -233,7 +235,7 @@ def put_without_integrity(case: Case) -> None:
     lock, key, body = case.lock(), case.key(), b"sent without Content-MD5 and without a checksum"
     answer = case.client.send("PUT", case.bucket, key, headers=lock.headers, body=body)
     if answer.ok:
-        version = _found(case, Version(case.bucket, key, answer.version_id or "", body))
+        version = with_id(case, Version(case.bucket, key, answer.version_id or "", body))
         _must_show(case, version, "PUT with a lock and no integrity header", lock=lock)
         case.deviate(f"PUT with a lock and no integrity header is taken; {case.expected('400 InvalidRequest')}")
         return
@@ -378,7 +380,7 @@ def _multipart_with_lock(case: Case, lock: ObjectLock | None, hold: str | None) 
     bodies = [secrets.token_bytes(multipart.PART_BYTES_MIN), secrets.token_bytes(1000)]
     answer, version = multipart.uploaded(case, bodies, lock=lock, hold=hold)
     case.must_allow(answer, "a multipart upload with a lock")
-    version = _found(case, version)
+    version = with_id(case, version)
     _must_show(case, version, "a multipart upload", lock=lock, hold=hold)
     case.must_refuse_delete(version, case.delete(version), "deleting a locked version made of parts")
 
@@ -398,7 +400,7 @@ def multipart_that_outlives_its_lock(case: Case) -> None:
         multipart.abort(case, upload)
         case.notes.append(f"completion after the lock's date is refused: {answer}")
         return
-    version = _found(case, Version(upload.bucket, upload.key, answer.version_id or "", body))
+    version = with_id(case, Version(upload.bucket, upload.key, answer.version_id or "", body))
     state = case.state(version)
     case.notes.append(f"completion after the lock's date is accepted; the version shows {words_of(state)}")
     if state.until is not None and state.until > case.now():
@@ -424,7 +426,7 @@ def _need_multipart(case: Case) -> None:
 @check("ING-12")
 def form_with_lock(case: Case) -> None:
     plain, version = post_form(case, {})
-    if not plain.ok or not _ids(case, version):
+    if not plain.ok or not ids_of(case, version):
         raise NotOffered(f"browser POST: a form without a lock was answered {plain}")
     case.try_all(
         ("retention", partial(_form_with_lock, case, case.lock(), None)),
@@ -435,12 +437,12 @@ def form_with_lock(case: Case) -> None:
 def _form_with_lock(case: Case, lock: ObjectLock | None, hold: str | None) -> None:
     wanted = dict(lock_headers(lock, hold))
     answer, version = post_form(case, wanted)
-    if not answer.ok and not _ids(case, version):
+    if not answer.ok and not ids_of(case, version):
         case.notes.append(
             f"a form with {' and '.join(wanted)} is refused ({answer}), without its lock nothing is stored"
         )
         return
-    _must_show(case, _found(case, version), "a browser POST", lock=lock, hold=hold)
+    _must_show(case, with_id(case, version), "a browser POST", lock=lock, hold=hold)
 
 
 def post_form(case: Case, wanted: dict[str, str]) -> tuple[Answer, Version]:
@@ -495,7 +497,7 @@ def _presigned_as_signed(case: Case, lock: ObjectLock) -> None:
         "PUT", case.client.presigned("PUT", case.bucket, key, headers=headers), headers, body
     )
     case.must_allow(answer, "a presigned PUT with the lock headers that were signed")
-    version = _found(case, Version(case.bucket, key, answer.version_id or "", body))
+    version = with_id(case, Version(case.bucket, key, answer.version_id or "", body))
     _must_show(case, version, "a presigned PUT", lock=lock, hold="ON")
 
 
@@ -538,11 +540,12 @@ def _lock_shape(case: Case, name: str, key: str, body: bytes) -> None:
         plain, _ = _put(case, key, body)
         if not plain.ok:
             raise NotOffered(f"is not taken without a lock either: {plain}")
-        raise Failed(f"is refused with a lock ({answer}), but taken without")
-    version = _found(case, version)
+        raise Failed(f"is refused with a lock ({answer}), but taken without", "S3")
+    version = with_id(case, version)
     _must_show(case, version, f"PUT of {name}", lock=lock)
     for other in (b"overwritten", body):
-        _put(case, key, other)
+        answer, _ = _put(case, key, other)
+        case.must_survive_answer(answer, "another PUT to the same key", version)
         _must_show(case, version, "after another PUT to the same key", lock=lock)
     case.must_refuse_delete(version, case.delete(version), f"deleting {name} under GOVERNANCE")
 
@@ -586,23 +589,6 @@ def _put(case: Case, key: str, body: bytes, headers: Headers = ()) -> tuple[Answ
     return answer, Version(case.bucket, key, answer.version_id or "", body)
 
 
-def _ids(case: Case, version: Version) -> list[str]:
-    """Return the version ids of its key."""
-    pages = versions(case, version.bucket, version.key)
-    return [entry.id for page in pages for entry in page if entry.key == version.key and not entry.is_marker]
-
-
-def _found(case: Case, version: Version) -> Version:
-    """Return the version with its id, from the answer or else from the list of versions."""
-    if version.id:
-        return version
-    ids = _ids(case, version)
-    if not ids:
-        raise Failed(f"a write of {version.key} was accepted, and no version of it is there")
-    case.deviate("a write into a bucket with Object Lock does not return the version's id")
-    return version._replace(id=ids[0])
-
-
 def _lock_in_headers(answer: Answer) -> ObjectLock | None:
     mode, until = answer.headers.get(MODE), instant_of(answer.headers.get(UNTIL, ""))
     return ObjectLock(mode, until) if answer.ok and mode and until else None
@@ -611,14 +597,49 @@ def _lock_in_headers(answer: Answer) -> ObjectLock | None:
 def _must_show(
     case: Case, version: Version, what: str, *, lock: ObjectLock | None = None, hold: str | None = None
 ) -> None:
-    """Fail unless the version has the bytes, the lock and the hold of the request."""
+    """Fail unless a version just written has the bytes, the lock and the hold of the request."""
     state = case.state(version)
-    if state.body is None:
-        raise Failed(f"{what}: version {version.id} is not there")
     if state.body != version.body:
-        raise Failed(f"{what}: version {version.id} has other bytes than were stored")
+        raise _without_its_bytes(case, version, what, state)
     requested = [f"{lock.mode} until {iso(lock.until)}"] if lock else []
     requested += [f"hold {hold}"] if hold else []
-    is_locked = lock is None or (state.mode == lock.mode and same_instant(state.until, lock.until))
-    if not is_locked or (hold is not None and state.hold != hold):
-        raise Failed(f"{what}: {', '.join(requested)} was asked for, and the version has {words_of(state)}", "S2")
+    if (lock is not None and not _is(lock, state.lock)) or (hold is not None and state.hold != hold):
+        asked = f"{what}: {', '.join(requested)} was asked for"
+        if version.id == NULL and lock is not None and state.mode is None:
+            raise _null_without_its_lock(case, version, asked, lock)
+        raise Failed(f"{asked}, and the version has {words_of(state)}", "S2")
+
+
+def _is(lock: ObjectLock, found: ObjectLock | None) -> bool:
+    return found is not None and found.mode == lock.mode and same_instant(found.until, lock.until)
+
+
+def _without_its_bytes(case: Case, version: Version, what: str, state: VersionState) -> Failed:
+    """Judge a version just written whose id does not give its bytes: a read by key may give them."""
+    found = "is not there" if state.body is None else f"is shown with {len(state.body)} bytes, which are others"
+    by_key = case.client.send("GET", version.bucket, version.key)
+    if by_key.ok and by_key.body == version.body:
+        return Failed(f"{what}: version {version.id} {found}; without a version id they are right", "S3")
+    return Failed(f"{what} was accepted, and its bytes are not kept: version {version.id} {found}", "S1")
+
+
+def _null_without_its_lock(case: Case, version: Version, asked: str, lock: ObjectLock) -> Failed:
+    """Judge a version null that shows no lock: the platform may not find by that id what it keeps under the key."""
+    if any(_is(lock, found) for found in _locks_of_key(case, version)):
+        return Failed(f"{asked}, which only reads without a version id show, not those by the id {NULL}", "S3")
+    case.control()
+    by_id, by_key = case.delete(version), case.delete_key(version.bucket, version.key)
+    is_there = version.id in ids_of(case, version)
+    deleting = f"deleting it was answered {by_id} by the id {NULL} and {by_key} by key"
+    if is_there and 403 in (by_id.status, by_key.status):
+        return Failed(f"{asked}, which no read shows, with a version id or without; {deleting}", "S3")
+    left = "is there" if is_there else "is gone"
+    return Failed(f"{asked}, and no read shows it, with a version id or without; {deleting}, and it {left}", "S2")
+
+
+def _locks_of_key(case: Case, version: Version) -> list[ObjectLock | None]:
+    """Return the retention that HEAD and GetObjectRetention show without a version id."""
+    called = case.client.send("GET", version.bucket, version.key, query=(("retention", None),))
+    shown = _lock_in_headers(case.client.send("HEAD", version.bucket, version.key))
+    until = instant_of(called.text_of("RetainUntilDate"))
+    return [shown, ObjectLock(called.text_of("Mode"), until) if called.ok and until else None]

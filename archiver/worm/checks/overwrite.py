@@ -9,6 +9,7 @@ from functools import partial
 from archiver.worm import multipart
 from archiver.worm.case import COMPLIANCE, ROOT, Case, Version, VersionState, iso, md5_of, same_instant, words_of
 from archiver.worm.checks import check
+from archiver.worm.listing import with_id
 from archiver.worm.requests.exchange import Answer, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
@@ -215,6 +216,7 @@ def copy_with_lock(case: Case) -> None:
     lock = case.lock()
     answer, new = case.copy(case.stored(), lock=lock, hold="ON")
     case.must_allow(answer, "a copy with lock headers")
+    new = with_id(case, new)
     state = case.state(new)
     if state.body != new.body:
         raise Failed("a copy with lock headers was accepted, but has other bytes than its source")

@@ -699,6 +699,65 @@ def names_no_copied_version(asked: Asked, _: Store) -> Answer:
     return replace(answer, headers=named) if asked.way == "copy" else answer
 
 
+# ---- keys that end in /
+
+
+def keeps_no_versions_of_folders(asked: Asked, store: Store) -> Answer:
+    """A key that ends in / has one version, named null, and while that is locked nobody can write over or delete it."""
+    if not asked.key.endswith("/"):
+        for entry in asked.entries if asked.is_batch else ():
+            if entry.key.endswith("/") and store.is_locked(store.current(replace(asked, key=entry.key, query={}))):
+                return replace(
+                    YES, body=f"<R><Error><Key>{entry.key}</Key><Code>AccessDenied</Code></Error></R>".encode()
+                )
+        answer = asked.pass_on()
+        if asked.query.get("prefix", "").endswith("/"):
+            return replace(answer, body=re.sub(b"<VersionId>.*?</", b"<VersionId>null</", answer.body))
+        return answer
+    current = store.current(replace(asked, query={}))
+    if current.id and (asked.is_put or asked.method == "DELETE"):
+        if BYPASS not in asked.headers and store.is_locked(current):
+            return DENIED
+        store.owner.delete(current, bypass=True)
+    if asked.method == "DELETE":
+        return GONE
+    query = asked.query if asked.is_put else {**asked.query, "versionId": current.id or "none"}
+    answer = replace(asked, query=query).changed(asked.headers)
+    return replace(answer, headers={name: each for name, each in answer.headers.items() if name != "x-amz-version-id"})
+
+
+def keeps_no_bytes_of_folders(asked: Asked, store: Store) -> Answer:
+    if asked.is_put and asked.key.endswith("/"):
+        kept = {name: value for name, value in asked.headers.items() if name != "x-amz-content-sha256"}
+        asked = replace(asked, headers={**kept, "content-md5": md5_of(b"")}, body=b"")
+    return keeps_no_versions_of_folders(asked, store)
+
+
+def shows_no_bytes_by_the_id_null(asked: Asked, store: Store) -> Answer:
+    answer = keeps_no_versions_of_folders(asked, store)
+    return replace(answer, body=b"") if asked.is_read and asked.version.id == "null" else answer
+
+
+def shows_no_lock_by_the_id_null(asked: Asked, store: Store) -> Answer:
+    is_about = asked.method == "HEAD" or "retention" in asked.query
+    return NOT_FOUND if is_about and asked.version.id == "null" else keeps_no_versions_of_folders(asked, store)
+
+
+def shows_no_lock_of_folders(asked: Asked, store: Store) -> Answer:
+    if asked.key.endswith("/") and "retention" in asked.query:
+        return NOT_FOUND
+    answer = keeps_no_versions_of_folders(asked, store)
+    return shown_with(answer, mode=None, until=None) if asked.is_read and asked.key.endswith("/") else answer
+
+
+def drops_the_lock_of_folders(asked: Asked, store: Store) -> Answer:
+    if asked.is_put and asked.key.endswith("/"):
+        asked = replace(
+            asked, headers={name: value for name, value in asked.headers.items() if name not in (MODE, UNTIL)}
+        )
+    return keeps_no_versions_of_folders(asked, store)
+
+
 # ---- a bucket's default
 
 
@@ -1345,6 +1404,7 @@ def test_a_shortened_date_is_graded_by_how_much_it_was_shortened(
     [
         (drops_the_lock, "ING-10", "S2"),
         (names_no_copied_version, "OVR-03", "S3"),
+        (keeps_no_bytes_of_folders, "BAT-06", "S3"),
         (keeps_nothing_under_a_copy, "OVR-03", "S1"),
     ],
 )
@@ -1353,6 +1413,56 @@ def test_a_finding_is_graded_by_what_became_of_the_record(
 ) -> None:
     [result] = platform.results(lie, identifier)
     assert (result.verdict, result.severity) == (CheckVerdict.FAIL, severity), result.reason
+
+
+@pytest.mark.parametrize(
+    ("lie", "severity", "words"),
+    [
+        (keeps_no_bytes_of_folders, "S1", "9 bytes was accepted, and its bytes are not kept"),
+        (shows_no_bytes_by_the_id_null, "S3", "is shown with 0 bytes, which are others; without a version id they are"),
+        (shows_no_lock_by_the_id_null, "S3", "which only reads without a version id show, not those by the id null"),
+        (
+            shows_no_lock_of_folders,
+            "S3",
+            "which no read shows, with a version id or without; deleting it was answered 403",
+        ),
+        (
+            drops_the_lock_of_folders,
+            "S2",
+            "and no read shows it, with a version id or without; deleting it was answered 204",
+        ),
+    ],
+)
+def test_a_key_without_versions_is_judged_by_what_is_under_the_key(
+    lie: Lie, severity: str, words: str, platform: Platform
+) -> None:
+    [result] = platform.results(lie, "ING-14")
+    assert (result.verdict, result.severity) == (CheckVerdict.FAIL, severity), result.reason
+    assert words in result.reason
+
+
+def test_a_locked_key_without_versions_fails_only_where_its_deletion_must_be_allowed(platform: Platform) -> None:
+    [result] = platform.results(keeps_no_versions_of_folders, "BAT-06")
+    assert result.severity == "S3"
+    assert result.reason == "a key that ends in /: deleting a key without a version must be allowed: AccessDenied"
+
+
+def test_bytes_that_were_never_kept_are_not_lost_by_a_deletion(platform: Platform) -> None:
+    [batch, default] = platform.results(keeps_no_bytes_of_folders, "BAT-06", "DFT-02")
+    assert default.verdict is not CheckVerdict.FAIL, default.reason
+    assert "/ is shown with other bytes than were sent; see ING-14" in default.reason
+    assert "other bytes than were stored" not in batch.reason
+
+
+def test_a_batch_is_not_tried_with_a_key_that_is_not_shown_as_locked(platform: Platform) -> None:
+    [result] = platform.results(shows_no_lock_by_the_id_null, "BAT-06")
+    assert "a key that ends in '/' is not shown with its bytes and its lock; see ING-14" in result.reason
+    assert result.verdict is not CheckVerdict.FAIL, result.reason
+
+
+def test_a_copy_whose_id_is_not_told_is_found_in_the_list_of_versions(platform: Platform) -> None:
+    [result] = platform.results(names_no_copied_version, "OVR-07")
+    assert result.verdict is CheckVerdict.DEVIATION, result.reason
 
 
 def test_a_platform_that_knows_no_checksum_header_does_not_fail_for_ignoring_one(platform: Platform) -> None:
