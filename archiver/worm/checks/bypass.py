@@ -253,11 +253,15 @@ def _refused_lock(case: Case, client: S3Client, bucket: str) -> None:
     answer, version = case.put(bucket=bucket, client=client)
     if not answer.ok:
         raise Inconclusive(f"the control failed: this credential cannot PUT without a lock either ({answer})")
-    answer, version = case.put(bucket=bucket, lock=case.lock(), client=client)
+    _may_not_lock(case, client)
+    lock = case.lock()
+    answer, version = case.put(bucket=bucket, lock=lock, client=client)
     found = case.state(version)
     if answer.ok and found.body is not None:
+        is_a_lock_too_many = bucket == case.bucket and found.mode == lock.mode and same_instant(found.until, lock.until)
         raise Failed(
-            f"a PUT with lock headers and no permission was answered {answer}, and stored with {words_of(found)}"
+            f"a PUT with lock headers and no permission was answered {answer}, and stored with {words_of(found)}",
+            "S3" if is_a_lock_too_many else "S2",
         )
     if case.client.send("GET", bucket, version.key).ok:
         raise Failed(
@@ -267,6 +271,14 @@ def _refused_lock(case: Case, client: S3Client, bucket: str) -> None:
         case.deviate(
             f"a PUT with lock headers and no permission was answered {answer}; {case.expected('403 AccessDenied')}"
         )
+
+
+def _may_not_lock(case: Case, client: S3Client) -> None:
+    """Check that PutObjectRetention is refused to the same credential: the control. Raises Inconclusive."""
+    version = case.stored()
+    answer = case.set_retention(version, case.lock(), client=client)
+    if answer.status != 403 or case.state(version).mode is not None:
+        raise Inconclusive(f"the control failed: PutObjectRetention by this credential was answered {answer}")
 
 
 def _stamped(case: Case, client: S3Client, bucket: str) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from archiver.worm.case import BYPASS, GOVERNANCE, ROOT, Case, Version, lock_configuration, words_of
 from archiver.worm.checks import check
+from archiver.worm.listing import with_id
 from archiver.worm.requests.exchange import Answer, Headers
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered
 
@@ -213,10 +214,22 @@ def _set_malformed(case: Case, bucket: str, inner: str) -> None:
         elif answer.ok and "governance" in inner and _stamps_governance(case, bucket):
             case.deviate(f"a lower-case mode is taken for the same mode; {case.expected('400 MalformedXML')}")
         else:
-            raise Failed(f"was answered {answer}, and the bucket now has {after}")
+            raise _misunderstood(case, bucket, answer, after)
     finally:
         if after != BucketLockConfiguration(True):
             case.set_default(bucket, days=None)
+
+
+def _misunderstood(case: Case, bucket: str, answer: Answer, after: BucketLockConfiguration) -> Failed:
+    """Judge a malformed rule that was not refused. A rule without a period may lock nothing."""
+    words = f"was answered {answer}, and the bucket now has {after}"
+    if not answer.ok or not after.mode or after.days or after.years:
+        return Failed(words, "S3")
+    written, version = case.put(bucket=bucket)
+    if not written.ok:
+        return Failed(f"{words}; a PUT was answered {written}", "S3")
+    state = case.state(with_id(case, version))
+    return Failed(f"{words}; a PUT stored {words_of(state)}", "S2" if state.lock is None else "S3")
 
 
 def _stamps_governance(case: Case, bucket: str) -> bool:

@@ -295,20 +295,25 @@ def on_a_marker(case: Case) -> None:
 
     def part(named: bool) -> None:
         version = case.stored()
-        marker = case.delete_key(version.bucket, version.key).version_id
-        if not marker:
+        identifier = case.delete_key(version.bucket, version.key).version_id
+        if not identifier:
             raise Inconclusive("deleting by key did not say which marker it made")
-        target = version._replace(id=marker if named else "")
-        answer = case.set_retention(target, case.lock())
+        marker = version._replace(id=identifier)
+        answer = case.set_retention(marker if named else version._replace(id=""), case.lock())
         below = _shown(case, version)
         if below.state.mode is not None:
-            raise Failed(f"it was answered {answer}, and the version below the marker has now {below}")
-        if answer.ok and not named:
-            raise Failed(f"it was answered {answer}, and no version of the key is locked")
+            raise Failed(f"it was answered {answer}, and the version below the marker has now {below}", "S3")
+        shown = case.retention_of(marker)
+        deleting = case.delete(marker)
+        if shown is not None or not deleting.ok:
+            what = f"{shown.mode} until {iso(shown.until)}" if shown else "no retention"
+            words = f"it was answered {answer}; the marker shows {what}, and deleting it was answered {deleting}"
+            raise Failed(words, "S3")
+        if answer.ok:
+            raise Failed(f"it was answered {answer}, and neither the marker nor the version below is locked", "S2")
         case.must_refuse(answer, "retention on a delete marker", aws)
-        case.must_allow(case.delete(target._replace(id=marker)), "deleting the marker afterwards", "204")
         if not case.client.send("GET", version.bucket, version.key).ok:
-            raise Failed("the marker was deleted, and the object is not current again")
+            raise Failed("the marker was deleted, and the object is not current again", "S3")
 
     case.try_all(("by the marker's version id", partial(part, True)), ("by key", partial(part, False)))
 

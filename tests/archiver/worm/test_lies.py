@@ -362,6 +362,17 @@ def locks_what_is_below_a_marker(asked: Asked, store: Store) -> Answer:
     return answer
 
 
+def locks_the_marker(asked: Asked, store: Store) -> Answer:
+    named = asked.version._replace(body=b"")
+    if asked.is_delete and named in store.told:
+        return DENIED
+    answer = asked.pass_on()
+    if asked.sets("retention") and answer.status == 405 and named.id:
+        store.told[named] = True
+        return YES
+    return answer
+
+
 def locks_nothing_and_says_yes(asked: Asked, _: Store) -> Answer:
     answer = asked.pass_on()
     nowhere = asked.sets("retention") and answer.status in (400, 404) and asked.lock and asked.lock.mode == GOVERNANCE
@@ -501,6 +512,25 @@ def lets_nobody_bypass(asked: Asked, _: Store) -> Answer:
 def drops_the_lock_of_whom_it_does_not_let_lock(asked: Asked, store: Store) -> Answer:
     answer = asked.pass_on()
     return asked.without(MODE, UNTIL, HOLD) if asked.is_put and answer.status == 403 else answer
+
+
+def lets_everybody_lock(asked: Asked, store: Store) -> Answer:
+    answer = locks_for_whom_it_does_not_let_lock(asked, store)
+    if asked.sets("retention") and answer.status == 403 and asked.lock:
+        return store.owner.set_retention(asked.version, asked.lock)
+    return answer
+
+
+def locks_for_whom_it_does_not_let_lock(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    if asked.is_put and answer.status == 403 and asked.lock:
+        return store.owner.put(asked.key, asked.body, lock=asked.lock, bucket=asked.bucket)[0]
+    return answer
+
+
+def locks_for_whom_it_does_not_let_lock_without_a_default(asked: Asked, store: Store) -> Answer:
+    is_plain = asked.is_put and not _has_default(asked, store)
+    return locks_for_whom_it_does_not_let_lock(asked, store) if is_plain else asked.pass_on()
 
 
 # ---- writing over what is locked
@@ -849,6 +879,24 @@ def suspends_versioning(asked: Asked, store: Store) -> Answer:
 def takes_any_default(asked: Asked, _: Store) -> Answer:
     answer = asked.pass_on()
     return YES if asked.sets("object-lock") and answer.status == 400 and b"<Rule>" in asked.body else answer
+
+
+def keeps_a_default_without_a_period(asked: Asked, store: Store) -> Answer:
+    bucket, rule = Version(asked.bucket, "", "", b""), b"<Mode>GOVERNANCE</Mode></DefaultRetention>"
+    if asked.sets("object-lock"):
+        store.told.pop(bucket, None)
+        if rule in asked.body:
+            store.told[bucket] = asked.body
+            return YES
+    is_told = asked.method == "GET" and "object-lock" in asked.query and bucket in store.told
+    return replace(YES, body=store.told[bucket]) if is_told else asked.pass_on()
+
+
+def takes_no_period_for_a_day(asked: Asked, store: Store) -> Answer:
+    answer = keeps_a_default_without_a_period(asked, store)
+    if asked.sets("object-lock") and Version(asked.bucket, "", "", b"") in store.told:
+        return store.owner.set_default(asked.bucket)
+    return answer
 
 
 def locks_nothing_older_than_object_lock(asked: Asked, _: Store) -> Answer:
@@ -1404,6 +1452,15 @@ def test_a_shortened_date_is_graded_by_how_much_it_was_shortened(
     [
         (drops_the_lock, "ING-10", "S2"),
         (names_no_copied_version, "OVR-03", "S3"),
+        (takes_retention_without_keeping_it, "RET-14", "S2"),
+        (locks_the_marker, "RET-14", "S3"),
+        (locks_what_is_below_a_marker, "RET-14", "S3"),
+        (keeps_a_default_without_a_period, "CFG-05", "S2"),
+        (takes_no_period_for_a_day, "CFG-05", "S3"),
+        (takes_any_default, "CFG-05", "S3"),
+        (locks_for_whom_it_does_not_let_lock, "GOV-08", "S2"),  # under a default of a day it is less than that
+        (locks_for_whom_it_does_not_let_lock_without_a_default, "GOV-08", "S3"),
+        (drops_the_lock_of_whom_it_does_not_let_lock, "GOV-08", "S2"),
         (keeps_no_bytes_of_folders, "BAT-06", "S3"),
         (keeps_nothing_under_a_copy, "OVR-03", "S1"),
     ],
@@ -1458,6 +1515,12 @@ def test_a_batch_is_not_tried_with_a_key_that_is_not_shown_as_locked(platform: P
     [result] = platform.results(shows_no_lock_by_the_id_null, "BAT-06")
     assert "a key that ends in '/' is not shown with its bytes and its lock; see ING-14" in result.reason
     assert result.verdict is not CheckVerdict.FAIL, result.reason
+
+
+def test_a_credential_that_may_lock_after_all_proves_nothing(platform: Platform) -> None:
+    [result] = platform.results(lets_everybody_lock, "GOV-08")
+    assert result.verdict is CheckVerdict.INCONCLUSIVE, result.reason
+    assert "PutObjectRetention by this credential was answered 200" in result.reason
 
 
 def test_a_copy_whose_id_is_not_told_is_found_in_the_list_of_versions(platform: Platform) -> None:
