@@ -92,12 +92,13 @@ def _set_due_rule(case: Case) -> None:
 
 @check("SID-05")
 def open_to_everybody(case: Case) -> None:
-    case.try_all(
-        ("a policy that lets every client delete", partial(_open, case, _set_policy)),
-        ("an ACL of the bucket that lets every client write", partial(_open, case, _set_bucket_acl)),
-        ("an ACL of the version that gives every client full control", partial(_open, case, _set_version_acl)),
-        ("no block on public access", partial(_open, case, _remove_public_access_block)),
-    )
+    changes = {
+        "a policy that lets every client delete": _set_policy,
+        "an ACL of the bucket that lets every client write": _set_bucket_acl,
+        "an ACL of the version that gives every client full control": _set_version_acl,
+        "no block on public access": _remove_public_access_block,
+    }
+    case.try_all(*((name, partial(_open, case, name, change)) for name, change in changes.items()))
 
 
 def _set_policy(case: Case, version: Version) -> Answer:
@@ -127,7 +128,7 @@ def _remove_public_access_block(case: Case, version: Version) -> Answer:
     return case.client.send("DELETE", version.bucket, query=(("publicAccessBlock", None),))
 
 
-def _open(case: Case, change: Callable[[Case, Version], Answer]) -> None:
+def _open(case: Case, name: str, change: Callable[[Case, Version], Answer]) -> None:
     bucket = case.new_bucket()
     retained, held = case.stored(bucket=bucket, lock=case.lock()), case.stored(bucket=bucket, hold="ON")
     unlocked = case.stored(bucket=bucket)
@@ -149,8 +150,7 @@ def _open(case: Case, change: Callable[[Case, Version], Answer]) -> None:
     case.set_hold(held, "OFF", client=anonymous)
     _must_be_as_before(case, before, "attempts without a credential")
     if not case.delete(unlocked, client=anonymous).ok:
-        name = change.__name__.strip("_").replace("_", " ")
-        case.notes.append(f"{name}: lets no other client delete unlocked versions")
+        case.notes.append(f"{name}: NOTE: no other client can delete unlocked versions either, so refusals prove less")
 
 
 def _make_way(case: Case, bucket: str) -> None:

@@ -1080,6 +1080,10 @@ def unlocks_by_policy(asked: Asked, store: Store) -> Answer:
     return asked.pass_on()
 
 
+def takes_policies_without_effect(asked: Asked, _: Store) -> Answer:
+    return GONE if asked.sets("policy") else asked.pass_on()
+
+
 def expires_what_is_locked(asked: Asked, store: Store) -> Answer:
     if not asked.sets("lifecycle"):
         return asked.pass_on() if "lifecycle" not in asked.query else NOT_FOUND
@@ -1526,6 +1530,11 @@ def test_a_credential_that_may_lock_after_all_proves_nothing(platform: Platform)
 def test_a_copy_whose_id_is_not_told_is_found_in_the_list_of_versions(platform: Platform) -> None:
     [result] = platform.results(names_no_copied_version, "OVR-07")
     assert result.verdict is CheckVerdict.DEVIATION, result.reason
+
+
+def test_a_note_about_a_part_is_not_read_as_its_finding(platform: Platform) -> None:
+    [result] = platform.results(takes_policies_without_effect, "SID-05")
+    assert "a policy that lets every client delete: NOTE: no other client can delete unlocked" in result.reason
 
 
 def test_a_platform_that_knows_no_checksum_header_does_not_fail_for_ignoring_one(platform: Platform) -> None:
