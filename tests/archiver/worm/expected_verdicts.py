@@ -1,7 +1,7 @@
 """What the S3 checks find on each platform, as data: a verdict that changes fails a test.
 
-One file for each platform, in expected/, names every check that does not pass. Write the files anew, after a change of
-checks or of a platform's version:
+One file for each platform, in expected/, names every check that does not pass, and how serious each failure is. Write
+the files anew, after a change of checks or of a platform's version:
 
     python -m tests.archiver.worm.expected_verdicts [NAME...]
 
@@ -25,7 +25,7 @@ from archiver.worm import checks
 from archiver.worm.catalogue import catalogue
 from archiver.worm.requests.exchange import S3Client
 from archiver.worm.requests.limited import limited_clients
-from archiver.worm.suite import Suite
+from archiver.worm.suite import CheckResult, Suite
 from archiver.worm.verdict import CheckVerdict
 from backends.s3.control import Credentials
 from tests.support.servers import real
@@ -37,7 +37,7 @@ _LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # a thousand objects and more
 QUICK = tuple(each for each in ALL if not each.startswith(_RACE) and each not in _LONG)
 _OR = " or "
 
-Verdicts = Mapping[str, str]  # check -> its verdict
+Verdicts = Mapping[str, str]  # check -> its verdict, of a failure with its severity
 
 
 def found(names: Sequence[str], ids: Sequence[str]) -> dict[str, Verdicts]:
@@ -60,7 +60,13 @@ def _found(name: str, ids: Sequence[str]) -> Verdicts:
                 return bucket
 
             suite = Suite(client, make_bucket(client, True), True, limited.clients, make_bucket, 0.0)
-            return {result.id: result.verdict.value for result in suite.run(ids, lambda result: None)}
+            return {result.id: _graded(result) for result in suite.run(ids, lambda result: None)}
+
+
+def _graded(result: CheckResult) -> str:
+    """The verdict, of a failure with its severity."""
+    failed = result.verdict is CheckVerdict.FAIL
+    return f"{result.verdict.value} {result.severity}" if failed else result.verdict.value
 
 
 def expected(name: str) -> Mapping[str, Sequence[str]]:
