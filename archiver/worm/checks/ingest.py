@@ -625,21 +625,16 @@ def _without_its_bytes(case: Case, version: Version, what: str, state: VersionSt
 
 def _null_without_its_lock(case: Case, version: Version, asked: str, lock: ObjectLock) -> Failed:
     """Judge a version null that shows no lock: the platform may not find by that id what it keeps under the key."""
-    if any(_is(lock, found) for found in _locks_of_key(case, version)):
-        return Failed(f"{asked}, which only reads without a version id show, not those by the id {NULL}", "S3")
-    case.control()
-    by_id, by_key = case.delete(version), case.delete_key(version.bucket, version.key)
-    is_there = version.id in ids_of(case, version)
-    deleting = f"deleting it was answered {by_id} by the id {NULL} and {by_key} by key"
-    if is_there and 403 in (by_id.status, by_key.status):
-        return Failed(f"{asked}, which no read shows, with a version id or without; {deleting}", "S3")
-    left = "is there" if is_there else "is gone"
-    return Failed(f"{asked}, and no read shows it, with a version id or without; {deleting}, and it {left}", "S2")
-
-
-def _locks_of_key(case: Case, version: Version) -> list[ObjectLock | None]:
-    """Return the retention that HEAD and GetObjectRetention show without a version id."""
+    deleting = case.delete(version)
     called = case.client.send("GET", version.bucket, version.key, query=(("retention", None),))
-    shown = _lock_in_headers(case.client.send("HEAD", version.bucket, version.key))
-    until = instant_of(called.text_of("RetainUntilDate"))
-    return [shown, ObjectLock(called.text_of("Mode"), until) if called.ok and until else None]
+    shown = case.client.send("HEAD", version.bucket, version.key)
+    until = instant_of(called.text_of("RetainUntilDate")) if called.ok else None
+    of_key = (_lock_in_headers(shown), ObjectLock(called.text_of("Mode"), until) if until else None)
+    if any(_is(lock, found) for found in of_key):
+        return Failed(f"{asked}, which only reads without a version id show, not those by the id {NULL}", "S3")
+    answered = f"with a version id or without; deleting it by the id {NULL} was answered {deleting}"
+    if shown.ok and deleting.status == 403:
+        case.control()
+        return Failed(f"{asked}, which no read shows, {answered}", "S3")
+    left = "is there" if shown.ok else "is gone"
+    return Failed(f"{asked}, and no read shows it, {answered}, and it {left}", "S2")

@@ -1485,12 +1485,12 @@ def test_a_finding_is_graded_by_what_became_of_the_record(
         (
             shows_no_lock_of_folders,
             "S3",
-            "which no read shows, with a version id or without; deleting it was answered 403",
+            "which no read shows, with a version id or without; deleting it by the id null was answered 403",
         ),
         (
             drops_the_lock_of_folders,
             "S2",
-            "and no read shows it, with a version id or without; deleting it was answered 204",
+            "and no read shows it, with a version id or without; deleting it by the id null was answered 204",
         ),
     ],
 )
