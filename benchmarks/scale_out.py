@@ -7,8 +7,9 @@ second is what it costs a client that is woken for each. Where the store is on t
 
 Coordinator: reports of a worker whose core is full, 20,000 objects of 8 KiB a second by 16 clients, with times that are
 lognormal around 3 ms, counted by the worker's own code, encoded as they travel, and handed to a run's merging as those
-of 10, 100 and 1,000 workers. CPU per report is that of decoding and merging; the transport's own comes on top. A worker
-reports once a second, so a coordinator's core is full at 1,000,000 / (µs per report) workers.
+of 10, 100 and 1,000 workers. CPU per report is that of decoding and merging until the totals and the ranges of archived
+objects are there; the transport's own comes on top. A worker reports once a second, so a coordinator's core is full at
+1,000,000 / (µs per report) workers.
 
 What follows is arithmetic: cores = rate x CPU per object; machines = cores / cores of one; links = rate x object size
 x 8 / the link's rate; the coordinator's share = workers x CPU per report, one worker per core. Everything is rounded
@@ -29,8 +30,8 @@ import numpy as np
 
 from archiver.engine.worker.stopping import NO_END_NS
 from archiver.measure.folding import Folding, Population, fold, take
-from archiver.measure.merging import Merge
-from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, Tally, TallyKey
+from archiver.measure.merging import Merge, Window
+from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, Tally, TallyKey, joined
 from archiver.values.record import Operation, Recorder
 from archiver.values.sizes import format_size
 from backends.s3 import null_responder
@@ -53,6 +54,7 @@ OBJECTS_PER_REPORT, OBJECTS_PER_SESSION = 20_000, 50  # of a core that does noth
 MEDIAN_MS, SPREAD = 3.0, 0.3
 INTERVALS = 10**9 // INTERVAL_NS  # of a second
 OBJECTS_OF_CLIENT = 10_000_000  # numbers of its own
+_WHOLE = Window(0, SECONDS * 10**9, 0, SECONDS * INTERVALS, settled=True, seconds=SECONDS)
 
 TARGETS = (10_000, 100_000, 1_000_000)  # objects/s
 MACHINE_CORES = (16, 32, 64)
@@ -243,7 +245,7 @@ def _reports(seconds: int) -> list[IntervalReport]:
             rows = take(records, [(0, NO_END_NS)] * len(records))
             assert rows is not None
             changed += fold(rows, how, tallies)
-        reports.append(IntervalReport(tallies, changed, []))
+        reports.append(IntervalReport(tallies, joined(changed), []))
     return reports
 
 
@@ -288,6 +290,8 @@ def _merging(numbers: tuple[int, ...], reports: list[IntervalReport], rounds: in
             for of_workers in encoded:
                 for each in of_workers[:workers]:
                     merge.take(pickle.loads(each))
+            merge.totals([_WHOLE])
+            merge.archived_ranges()
             found[str(workers)].append((time.process_time() - began) / (workers * len(encoded)) * 1e6)
     return found
 

@@ -26,6 +26,7 @@ from archiver.measure.reports import (
     StageReport,
     Tally,
     TallyKey,
+    joined,
 )
 from archiver.measure.server_usage import WorkDone
 from archiver.values.record import ErrorKind
@@ -67,19 +68,6 @@ OPEN_INTERVALS = 40  # 10 s; a worker reports every second
 JOIN_AT = 20_000  # changes, before adjacent ones are joined
 
 
-def _joined(changes: list[Change]) -> list[Change]:
-    """Return the changes with adjacent archived ranges joined; all others keep their order."""
-    joined: list[Change] = []
-    for each in sorted(change for change in changes if change.operation == "archive"):
-        last = joined[-1] if joined else None
-        is_next = last is not None and each.first == last.last + 1
-        if last is not None and is_next and each[:3] == last[:3] and each.is_beside == last.is_beside:
-            joined[-1] = last._replace(last=each.last)
-        else:
-            joined.append(each)
-    return joined + [change for change in changes if change.operation != "archive"]
-
-
 class _Course:
     """Work of one worker by interval: objects, bytes, errors. 24 bytes for each interval."""
 
@@ -116,8 +104,10 @@ class Merge:
     def take(self, report: IntervalReport) -> None:
         for key, tally in report.tallies.items():
             self._take_tally(key, tally)
-            is_measured = not self._in_whole_sessions or key.part == "measured"
-            self._courses.setdefault((report.worker, is_measured), _Course()).add(max(0, key.interval), tally)
+            of = report.worker, not self._in_whole_sessions or key.part == "measured"
+            if of not in self._courses:
+                self._courses[of] = _Course()
+            self._courses[of].add(max(0, key.interval), tally)
         if len(self._tallies) >= PACK_AT:
             self._packed.append(zlib.compress(pickle.dumps(self._tallies, pickle.HIGHEST_PROTOCOL), 1))
             self._tallies = {}
@@ -128,7 +118,7 @@ class Merge:
                 known.outcomes_unknown += error.outcomes_unknown
         self._changed += report.changed
         if len(self._changed) > self._join_at:
-            self._changed = _joined(self._changed)
+            self._changed = joined(self._changed)
             self._join_at = max(JOIN_AT, 2 * len(self._changed))
 
     def windows(self, reports: Sequence[PhaseReport], start_ns: int) -> list[Window]:
@@ -270,7 +260,9 @@ class Merge:
         ]  # fmt: skip
 
     def _take_tally(self, key: TallyKey, tally: Tally) -> None:
-        self._tallies.setdefault(key, Tally()).add(tally)
+        if key not in self._tallies:
+            self._tallies[key] = Tally()
+        self._tallies[key].add(tally)
 
     def _all(self) -> Iterator[tuple[TallyKey, Tally]]:
         for packed in self._packed:
@@ -303,18 +295,18 @@ class Merge:
 
     def archived_ranges(self) -> list[ArchivedRange]:
         """Return the archived ranges in order, adjacent ones joined."""
-        joined: list[ArchivedRange] = []
+        ranges: list[ArchivedRange] = []
         for change in sorted(self._changed):
             if change.operation != "archive":
                 continue
             workload = self._phase.workloads[change.workload]
             data = workload.work.beside_data_set if change.is_beside else workload.data
             new = ArchivedRange(change.object_bytes, change.first, change.last, data, change.workload)
-            if joined and joined[-1][3:] == new[3:] and joined[-1][0] == new[0] and joined[-1].last + 1 == new.first:
-                joined[-1] = joined[-1]._replace(last=new.last)
+            if ranges and ranges[-1][3:] == new[3:] and ranges[-1][0] == new[0] and ranges[-1].last + 1 == new.first:
+                ranges[-1] = ranges[-1]._replace(last=new.last)
             else:
-                joined.append(new)
-        return joined
+                ranges.append(new)
+        return ranges
 
     def changes(self) -> list[Change]:
         """Return all other changes of objects."""

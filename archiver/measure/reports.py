@@ -5,11 +5,15 @@ One idea: reports are plain values that any transport can carry from a worker to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pickle
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from awscrt import checksums
 
 from archiver.measure.histogram import Histogram
+from archiver.values.errors import RunFailed
 from archiver.values.record import ErrorKind
 
 PartOfPhase = Literal["warm-up", "measured", "drain"]
@@ -86,7 +90,9 @@ class Tally:
 
 def _merge(histograms: dict[str, Histogram], others: Mapping[str, Histogram]) -> None:
     for quantity, histogram in others.items():
-        histograms.setdefault(quantity, Histogram()).add(histogram.part())
+        if quantity not in histograms:
+            histograms[quantity] = Histogram()
+        histograms[quantity].add(histogram.part())
 
 
 class TallyKey(NamedTuple):
@@ -108,6 +114,21 @@ class Change(NamedTuple):
     is_beside: bool = False  # additional objects next to the workload's own
 
 
+def joined(changes: Sequence[Change]) -> list[Change]:
+    """Return the changes with adjacent archived ranges joined; all others keep their order."""
+    ranges: list[Change] = []
+    end, kind = -1, None
+    for change in sorted([each for each in changes if each.operation == "archive"]):
+        workload, operation, object_bytes, first, last, is_beside = change
+        if first == end and kind == (workload, object_bytes, is_beside):
+            ranges[-1] = Change(workload, operation, object_bytes, ranges[-1].first, last, is_beside)
+        else:
+            ranges.append(change)
+            kind = (workload, object_bytes, is_beside)
+        end = last + 1
+    return ranges + [each for each in changes if each.operation != "archive"]
+
+
 @dataclass(slots=True)
 class IntervalReport:
     """What happened in a worker since its last report.
@@ -122,6 +143,17 @@ class IntervalReport:
     errors: list[ErrorKind]
     findings: list[tuple[int, int]] = field(default_factory=list)
     worker: int = 0  # number of the worker, set by the transport
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        content = pickle.dumps((self.tallies, self.changed, self.errors, self.findings, self.worker), -1)
+        return _received, (content, checksums.crc32c(content))
+
+
+def _received(content: bytes, checksum: int) -> IntervalReport:
+    """Rebuild a report that another process pickled. Raises RunFailed if it is damaged."""
+    if checksums.crc32c(content) != checksum:
+        raise RunFailed("a worker's report arrived damaged; check the network and repeat the run")
+    return IntervalReport(*pickle.loads(content))
 
 
 @dataclass(slots=True)

@@ -24,7 +24,16 @@ from archiver.engine.worker.assignment import Assignment, Channel
 from archiver.engine.worker.client import Client
 from archiver.measure.folding import Folding, Rows, fold, take
 from archiver.measure.histogram import Histogram, part_of
-from archiver.measure.reports import INTERVAL_NS, Change, CpuSample, IntervalReport, PhaseReport, Tally, TallyKey
+from archiver.measure.reports import (
+    INTERVAL_NS,
+    Change,
+    CpuSample,
+    IntervalReport,
+    PhaseReport,
+    Tally,
+    TallyKey,
+    joined,
+)
 from archiver.values.content import Content
 from archiver.values.record import OPERATION_OF, Operation, Recorder, Status
 from archiver.values.retention import Retention
@@ -245,7 +254,7 @@ class PhaseRun:
             for client in self._clients
             for error in client.record.errors.values()
         ]
-        self._channel.report(IntervalReport(self._tallies, self._changed, errors, self._findings))
+        self._channel.report(IntervalReport(self._tallies, joined(self._changed), errors, self._findings))
         self._tallies, self._changed, self._findings = {}, [], []
         for client in self._clients:
             client.record.errors = {}

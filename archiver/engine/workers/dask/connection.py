@@ -7,7 +7,6 @@ for a worker or scheduler that is gone.
 from __future__ import annotations
 
 import asyncio
-import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 
 from distributed import Client
 
-from archiver.engine.workers.dask.channel import TOPIC, WorkerMessage
+from archiver.engine.workers.dask.channel import TOPIC
 
 _T = TypeVar("_T")
 # Exceptions of Dask for a peer that is gone, or going.
@@ -28,12 +27,12 @@ class Connection:
     def __init__(self, client: Client, address: str) -> None:
         self.client = client
         self.address = address
-        self._inboxes: dict[str, SimpleQueue[tuple[int, WorkerMessage]]] = {}
+        self._inboxes: dict[str, SimpleQueue[tuple[int, bytes]]] = {}
         client.subscribe_topic(TOPIC, self._take)
 
     @contextmanager
-    def inbox(self, phase: str) -> Iterator[SimpleQueue[tuple[int, WorkerMessage]]]:
-        """Yield a queue of the messages of one phase's workers, as (worker, message)."""
+    def inbox(self, phase: str) -> Iterator[SimpleQueue[tuple[int, bytes]]]:
+        """Yield a queue of the messages of one phase's workers, as (worker, encoded message)."""
         inbox = self._inboxes[phase] = SimpleQueue()
         try:
             yield inbox
@@ -63,4 +62,4 @@ class Connection:
         phase, worker, data = event[1]
         inbox = self._inboxes.get(phase)
         if inbox is not None:
-            inbox.put((worker, pickle.loads(data)))
+            inbox.put((worker, data))

@@ -7,6 +7,7 @@ of each can be converted to the coordinator's clock.
 
 from __future__ import annotations
 
+import pickle
 import time
 import uuid
 import warnings
@@ -53,7 +54,7 @@ class _Phase:
     """One phase in progress."""
 
     name: str
-    inbox: SimpleQueue[tuple[int, WorkerMessage]]
+    inbox: SimpleQueue[tuple[int, bytes]]
     carried: Carried
     places: list[WorkerPlace]
     tasks: dict[int, Any]  # Dask's futures of workers that have not ended
@@ -124,11 +125,11 @@ class DaskWorkers:
         looked = alive = time.monotonic()
         while phase.tasks:
             try:
-                worker, message = phase.inbox.get(timeout=LOOK_SECONDS / 4)
+                worker, data = phase.inbox.get(timeout=LOOK_SECONDS / 4)
             except Empty:
                 pass
             else:
-                self._hear(phase, worker, message, on_report)
+                self._hear(phase, worker, pickle.loads(data), on_report)
             if phase.may_start():
                 self._start(phase, start)
             now = time.monotonic()
@@ -246,10 +247,10 @@ class DaskWorkers:
         until = time.monotonic() + DRAIN_SECONDS_MAX
         while phase.tasks and (left := until - time.monotonic()) > 0:
             try:
-                worker, message = phase.inbox.get(timeout=left)
+                worker, data = phase.inbox.get(timeout=left)
             except Empty:
                 break
-            self._hear(phase, worker, message, on_report)
+            self._hear(phase, worker, pickle.loads(data), on_report)
         wait(sent, timeout=max(0.0, until - time.monotonic()))
 
     def _forget(self, phase: _Phase) -> None:
