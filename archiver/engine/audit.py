@@ -357,10 +357,10 @@ class _Locks:
         self._replaced = _Ranges(changes, "new-version")
         holds_changed = any(each.operation in ("hold", "release") for each in changes)
         # The run's first row records whether the run requested holds. Its phases may have set them later.
-        is_possible = any(each.legal_hold for each in holding.placements if each.objects == 0)
+        requests_holds = any(each.legal_hold for each in holding.placements if each.objects == 0)
         filled = [each for each in holding.placements if each.objects != 0]
         late = {
-            each.id: each.legal_hold and not is_possible and Lock.HEADER_AND_HOLD.value not in each.phase
+            each.id: each.legal_hold and not requests_holds and Lock.HEADER_AND_HOLD.value not in each.phase
             for each in filled
         }
         self._hold_is_known = {row: not holds_changed and not is_late for row, is_late in late.items()}

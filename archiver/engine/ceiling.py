@@ -162,9 +162,9 @@ def with_objects(mix: Mix, objects: int) -> Mix:
     """Return a mix in a closed loop that may archive this many objects."""
     own = mix.written_per_transaction()
     aside = mix.aside
-    beside = mix.operations_per_transaction() * aside.per_operation if aside is not None else 0.0
-    size_bytes = own * mix.sizes.mean + (beside * aside.sizes.mean if aside is not None else 0.0)
-    return replace(mix, bytes_max=int(objects / (own + beside) * size_bytes) + 1)
+    aside_operations = mix.operations_per_transaction() * aside.per_operation if aside is not None else 0.0
+    size_bytes = own * mix.sizes.mean + (aside_operations * aside.sizes.mean if aside is not None else 0.0)
+    return replace(mix, bytes_max=int(objects / (own + aside_operations) * size_bytes) + 1)
 
 
 def _writes(mix: Mix) -> bool:

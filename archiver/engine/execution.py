@@ -72,9 +72,9 @@ def planned(phases: Sequence[Phase], runs: Sequence[Run]) -> Generator[Phase, No
 
 def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> Generator[Phase, None, None]:
     """Yield the phases of a search, step by step, from the verdicts on the previous steps."""
-    (run,), of_scenario = runs, scenario.search
-    assert of_scenario is not None
-    search = Search(of_scenario.name, of_scenario.first, of_scenario.last, of_scenario.repeat, of_scenario.step)
+    (run,), declared = runs, scenario.search
+    assert declared is not None
+    search = Search(declared.name, declared.first, declared.last, declared.repeat, declared.step)
     position = 1
     rates = OfferedRates()
     try:
@@ -82,7 +82,7 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
             phases = traces.read(phases_at(scenario, scale, position))
             too_much = _too_much(run, phases, rates)
             if too_much is not None:
-                search.stopped(f"{of_scenario.name} {scale} was not tried: {too_much}")
+                search.stopped(f"{declared.name} {scale} was not tried: {too_much}")
                 break
             judged, measured = len(run.outcome.criteria), len(run.outcome.results)
             yield from phases
@@ -91,12 +91,12 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
             results = run.outcome.results[measured:]
             if any(result.incomplete for result in results):
                 reason = next(result.incomplete for result in results if result.incomplete)
-                search.stopped(f"{of_scenario.name} {scale} is incomplete: {phases[-1].label}: {reason}")
+                search.stopped(f"{declared.name} {scale} is incomplete: {phases[-1].label}: {reason}")
                 break
             positions = tuple(phase.position for phase in phases)
             found = phases_verdict(results, run.outcome.criteria[judged:])
             if found == "void":
-                search.voided(scale, _void_step(f"{of_scenario.name} {scale}", results), positions)
+                search.voided(scale, _void_step(f"{declared.name} {scale}", results), positions)
                 break
             search.judged(scale, found == "pass", positions)
             position += len(phases)

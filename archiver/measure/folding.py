@@ -49,8 +49,8 @@ class Population:
 
     numbers: NDArray[np.int64]  # rising
     sizes: NDArray[np.int64]
-    beside: tuple[int, int] = (0, 0)  # first number, last + 1
-    beside_name: str = ""
+    aside: tuple[int, int] = (0, 0)  # first number, last + 1
+    aside_name: str = ""
     in_parts: bool = False  # several kinds of operation, counted separately
     versions_differ: bool = False  # another version of an object may have another size
 
@@ -71,8 +71,8 @@ class TracePopulation:
     prepared_objects: int
     written: int  # first number of the objects that the trace archives
     sizes: NDArray[np.int64]  # of both ranges, one after another
-    beside: tuple[int, int] = (0, 0)
-    beside_name: str = ""
+    aside: tuple[int, int] = (0, 0)
+    aside_name: str = ""
     in_parts: bool = True
     versions_differ: bool = True
 
@@ -226,17 +226,17 @@ def _add_parts(
     tally: Tally, columns: dict[str, _Column], here: NDArray[np.bool_], good: NDArray[np.bool_], how: Folding
 ) -> None:
     """Count each kind of object operation separately."""
-    first, end = how.population.beside
-    beside = (columns["number"] >= first) & (columns["number"] < end)
+    first, end = how.population.aside
+    in_aside = (columns["number"] >= first) & (columns["number"] < end)
     counted: list[tuple[PartTally, _Column]] = []
     for code in np.unique(columns["operation"][here]).tolist():
         label = Operation(code).label
         of_code = here & (columns["operation"] == code)
-        for is_beside in (False, True):
-            rows = of_code & (beside == is_beside)
+        for is_aside in (False, True):
+            rows = of_code & (in_aside == is_aside)
             if not rows.any():
                 continue
-            part = tally.parts.setdefault(how.population.beside_name if is_beside else label, PartTally(label))
+            part = tally.parts.setdefault(how.population.aside_name if is_aside else label, PartTally(label))
             objects = rows & good
             part.objects += int(objects.sum())
             part.bytes += int(columns["bytes"][objects].sum())
@@ -273,7 +273,7 @@ def _changes(
     operation: _Column, numbers: _Column, moved: _Column, good: NDArray[np.bool_], how: Folding
 ) -> list[Change]:
     """Return each operation's numbers as ranges of one size."""
-    first, end = how.population.beside
+    first, end = how.population.aside
     changes = []
     for code in _CHANGES:
         rows = np.flatnonzero((operation == code) & good)
@@ -283,11 +283,11 @@ def _changes(
         changed = numbers[rows]
         written = how.population.versions_differ and code in _WRITTEN
         sizes = moved[rows] if written else how.population.sizes_of(changed)
-        beside = (changed >= first) & (changed < end)
-        breaks = np.flatnonzero((np.diff(changed) != 1) | (np.diff(sizes) != 0) | (np.diff(beside) != 0)) + 1
+        in_aside = (changed >= first) & (changed < end)
+        breaks = np.flatnonzero((np.diff(changed) != 1) | (np.diff(sizes) != 0) | (np.diff(in_aside) != 0)) + 1
         starts, ends = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(changed)])) - 1
         label = code.label
-        ranges = (sizes[starts], changed[starts], changed[ends], beside[starts])
+        ranges = (sizes[starts], changed[starts], changed[ends], in_aside[starts])
         changes += [
             Change(how.workload, label, *each) for each in zip(*(column.tolist() for column in ranges), strict=True)
         ]

@@ -296,16 +296,11 @@ class Merge:
     def archived_ranges(self) -> list[ArchivedRange]:
         """Return the archived ranges in order, adjacent ones joined."""
         ranges: list[ArchivedRange] = []
-        for change in sorted(self._changed):
-            if change.operation != "archive":
-                continue
-            workload = self._phase.workloads[change.workload]
-            data = workload.work.beside_data_set if change.is_beside else workload.data
-            new = ArchivedRange(change.object_bytes, change.first, change.last, data, change.workload)
-            if ranges and ranges[-1][3:] == new[3:] and ranges[-1][0] == new[0] and ranges[-1].last + 1 == new.first:
-                ranges[-1] = ranges[-1]._replace(last=new.last)
-            else:
-                ranges.append(new)
+        for change in joined(self._changed):
+            if change.operation == "archive":
+                workload = self._phase.workloads[change.workload]
+                data = workload.work.aside_data_set if change.is_aside else workload.data
+                ranges.append(ArchivedRange(change.object_bytes, change.first, change.last, data, change.workload))
         return ranges
 
     def changes(self) -> list[Change]:

@@ -111,7 +111,7 @@ class Change(NamedTuple):
     object_bytes: int
     first: int
     last: int
-    is_beside: bool = False  # additional objects next to the workload's own
+    is_aside: bool = False  # additional objects next to the workload's own
 
 
 def joined(changes: Sequence[Change]) -> list[Change]:
@@ -119,12 +119,12 @@ def joined(changes: Sequence[Change]) -> list[Change]:
     ranges: list[Change] = []
     end, kind = -1, None
     for change in sorted([each for each in changes if each.operation == "archive"]):
-        workload, operation, object_bytes, first, last, is_beside = change
-        if first == end and kind == (workload, object_bytes, is_beside):
-            ranges[-1] = Change(workload, operation, object_bytes, ranges[-1].first, last, is_beside)
+        workload, operation, object_bytes, first, last, is_aside = change
+        if first == end and kind == (workload, object_bytes, is_aside):
+            ranges[-1] = Change(workload, operation, object_bytes, ranges[-1].first, last, is_aside)
         else:
             ranges.append(change)
-            kind = (workload, object_bytes, is_beside)
+            kind = (workload, object_bytes, is_aside)
         end = last + 1
     return ranges + [each for each in changes if each.operation != "archive"]
 

@@ -45,7 +45,7 @@ _LETTER_INCHES = 0.075  # upper bound of the mean width of a character in a labe
 _EDGE_INCHES = 1.9  # title, axis, legend and caption
 _LEGEND_INCHES = 0.6
 _BETWEEN_INCHES = 0.85  # a panel's axis, its name, and the title of the panel below
-_BESIDE_MAX = 2
+_COLUMNS_MAX = 2
 
 
 def write_comparison(folder: Path, comparison: Comparison, judgements: Sequence[Judgement] = ()) -> list[Path]:
@@ -126,14 +126,14 @@ def comparison_figure(comparison: Comparison) -> Figure:
     A row is a cell or a workload with the ratios of all further platforms. The scale is logarithmic, with 1 marked.
     """
     panels = _panels(comparison)
-    beside = min(len(panels), _BESIDE_MAX)
-    lines = [panels[start : start + beside] for start in range(0, len(panels), beside)]
+    columns = min(len(panels), _COLUMNS_MAX)
+    lines = [panels[start : start + columns] for start in range(0, len(panels), columns)]
     tallest = [max(_places(panel.rows)[-1] + 1 for panel in line) for line in lines]
     inches = [_ROW_INCHES * (rows + 1) for rows in tallest]
     height = _EDGE_INCHES + sum(inches) + _BETWEEN_INCHES * (len(lines) - 1) + 0.17 * len(_caption(comparison))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(_WIDTH_INCHES, height))
-        grid = figure.subplots(len(lines), beside, sharex=True, squeeze=False, height_ratios=inches)
+        grid = figure.subplots(len(lines), columns, sharex=True, squeeze=False, height_ratios=inches)
         for drawn, line, rows in zip(grid, lines, tallest, strict=True):
             for axes, panel in zip(drawn, line, strict=False):
                 _draw_forest(axes, panel.rows, len(comparison.overall))
@@ -330,7 +330,7 @@ def _frame_comparison(figure: Figure, comparison: Comparison, axes: Axes, inches
         fontsize=8.5,
     )
     drawn = _panels(comparison)
-    panels = min(len(drawn), _BESIDE_MAX)
+    panels = min(len(drawn), _COLUMNS_MAX)
     label = 0.3 + _LETTER_INCHES * max(len(row.label) for panel in drawn for row in panel.rows)
     figure.subplots_adjust(
         left=label / _WIDTH_INCHES,

@@ -23,7 +23,7 @@ from results.tables.session_time import RESIDUAL_MAX_PERCENT, SessionTimeFit
 from results.units import Unit
 
 _NAMES = {"archive": "figure-17-archive-session-time", "retrieve": "figure-18-retrieve-session-time"}
-_BESIDE_MAX = 4  # panels
+_COLUMNS_MAX = 4  # panels
 _ROW_INCHES = 2.4
 _LINE_POINTS = 60
 _LABELS_MAX = 4  # of the narrow x axis of a panel
@@ -45,11 +45,11 @@ def _session_time_figure(operation: str, fits: Sequence[FittedTimes], caption: C
     """Draw a panel per object size, all with the same axes."""
     measured = [each for each in fits if each.is_measured]
     published = {each.object_bytes: each for each in fits if not each.is_measured}
-    beside = min(len(measured), _BESIDE_MAX)
-    rows = -(-len(measured) // beside)
+    columns = min(len(measured), _COLUMNS_MAX)
+    rows = -(-len(measured) // columns)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 1.9 + _ROW_INCHES * rows))
-        grid = figure.subplots(rows, beside, sharex=True, sharey=True, squeeze=False)
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         panels: list[Axes] = list(grid.flat)
         for axes, each in zip(panels, measured, strict=False):
             _draw_panel(axes, each, published.get(each.object_bytes))
@@ -61,7 +61,7 @@ def _session_time_figure(operation: str, fits: Sequence[FittedTimes], caption: C
         label_log_axis(panels[0].yaxis)
         for row in grid:
             label_y(row[0], "session time, ms (log)")
-        for axes in panels[len(measured) - beside : len(measured)]:
+        for axes in panels[len(measured) - columns : len(measured)]:
             axes.set_xlabel("objects per session (log)")
             axes.tick_params(axis="x", labelbottom=True)
         place_legend(figure, panels, None, left=_RIGHT + 0.01)

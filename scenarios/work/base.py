@@ -169,7 +169,7 @@ class Work:
         return existing
 
     @property
-    def beside_data_set(self) -> str:
+    def aside_data_set(self) -> str:
         """Return the data set of its aside: objects that it archives next to its own."""
         return ""
 

@@ -146,7 +146,7 @@ class Mix(Work):
         return self.data
 
     @property
-    def beside_data_set(self) -> str:
+    def aside_data_set(self) -> str:
         return self.aside.data if self.aside is not None else ""
 
     @property

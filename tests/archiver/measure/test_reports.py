@@ -45,7 +45,7 @@ tallies = st.builds(
 )  # fmt: skip
 keys = st.builds(TallyKey, st.integers(0, 6), st.just(0), st.sampled_from(("warm-up", "measured", "drain")))
 changes = st.builds(
-    lambda operation, first, count, is_beside: Change(0, operation, 8192, first, first + count, is_beside),
+    lambda operation, first, count, is_aside: Change(0, operation, 8192, first, first + count, is_aside),
     st.sampled_from(("archive", "delete", "hold")), st.integers(0, 40), st.integers(0, 3), st.booleans(),
 )  # fmt: skip
 errors = st.builds(
@@ -112,13 +112,13 @@ def test_joining_ranges_keeps_every_object_and_the_order_of_other_changes(given_
 
 def test_adjacent_ranges_of_one_kind_become_one() -> None:
     ranges = [Change(0, "archive", 8192, first, first + 9) for first in (20, 0, 10)]
-    other = Change(0, "archive", 8192, 30, 39, is_beside=True)
+    other = Change(0, "archive", 8192, 30, 39, is_aside=True)
     assert joined([*ranges, other]) == [Change(0, "archive", 8192, 0, 29), other]
 
 
 def _archived_objects(found: list[Change]) -> list[tuple[int, bool]]:
     return sorted(
-        (number, change.is_beside)
+        (number, change.is_aside)
         for change in found
         if change.operation == "archive"
         for number in range(change.first, change.last + 1)

@@ -73,7 +73,7 @@ class Traffic(RuleBasedStateMachine):
 
     @rule(target=changing)
     def delete(self) -> tuple[int, str]:
-        free = {n for n in self.expired if not self.readers[n] and n not in self.being_changed and n not in self.gone}
+        free = self._untouched(self.expired)
         expired = self.data.take_expired()
         assert (expired is None) == (not free)
         if expired is None:
@@ -95,51 +95,37 @@ class Traffic(RuleBasedStateMachine):
 
     @rule(target=changing)
     def release(self) -> tuple[int, str]:
-        free = {n for n in self.held if not self.readers[n]}
-        number = self.data.held()
-        assert (number is None) == (not free)
-        if number is None:
-            return 0, ""
-        assert number in free
-        self.take(number, self.data.size_of(number))
-        self.data.take(number)
-        return number, "release"
+        return self._taken(self.data.held(), self._unread(self.held), "release")
 
     @rule(target=changing)
     def hold(self) -> tuple[int, str]:
         number = next((n for n in list(self.data.numbers) if self.data.is_locked(n)), None)
-        free = {n for n in self.locked if not self.readers[n] and n not in self.being_changed and n not in self.gone}
-        assert (number is None) == (not free)
-        if number is None:
-            return 0, ""
-        assert number in free
-        self.take(number, self.data.size_of(number))
-        self.data.take(number)
-        return number, "hold"
+        return self._taken(number, self._untouched(self.locked), "hold")
 
     @rule(target=changing)
     def event_hold(self) -> tuple[int, str]:
         number = next((n for n in list(self.data.numbers) if self.data.takes_event_hold(n)), None)
-        free = {n for n in self.locked if not self.readers[n] and n not in self.being_changed and n not in self.gone}
-        assert (number is None) == (not free)
-        if number is None:
-            return 0, ""
-        assert number in free
-        self.take(number, self.data.size_of(number))
-        self.data.take(number)
-        return number, "event-hold"
+        return self._taken(number, self._untouched(self.locked), "event-hold")
 
     @rule(target=changing)
     def event_release(self) -> tuple[int, str]:
-        free = {n for n in self.event_held if not self.readers[n]}
-        number = self.data.event_held()
+        return self._taken(self.data.event_held(), self._unread(self.event_held), "event-release")
+
+    def _unread(self, numbers: set[int]) -> set[int]:
+        return {n for n in numbers if not self.readers[n]}
+
+    def _untouched(self, numbers: set[int]) -> set[int]:
+        return {n for n in self._unread(numbers) if n not in self.being_changed and n not in self.gone}
+
+    def _taken(self, number: int | None, free: set[int], operation: str) -> tuple[int, str]:
+        """An object is found where one is free, and is then in the hands of the operation."""
         assert (number is None) == (not free)
         if number is None:
             return 0, ""
         assert number in free
         self.take(number, self.data.size_of(number))
         self.data.take(number)
-        return number, "event-release"
+        return number, operation
 
     @rule(change=consumes(changing))
     def was_changed(self, change: tuple[int, str]) -> None:

@@ -511,7 +511,7 @@ def _own_numbers(channel: Channel) -> list[int]:
     return [
         n
         for each in changes
-        if each.operation == "archive" and not each.is_beside
+        if each.operation == "archive" and not each.is_aside
         for n in range(each.first, each.last + 1)
     ]
 
