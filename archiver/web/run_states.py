@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from threading import Lock
+from time import time_ns
 
 from archiver.engine.resumption import carried_out_whole
 from results.database import FILE_NAME, StoredRun, is_under_way
@@ -16,6 +17,7 @@ from results.report.index import ListedRun, listed_run
 from results.summary.key_figures import KeyFigures
 
 _Fingerprint = tuple[tuple[int, int], ...]
+_SETTLED_NS = 5 * 10**9  # no transaction takes longer from its first byte to its end
 
 
 class RunState(StrEnum):
@@ -71,7 +73,7 @@ class RunList:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = Lock()  # so that several readers of the list read no database twice
-        self._read: dict[Path, tuple[_Fingerprint, ListedRun, bool]] = {}
+        self._read: dict[Path, tuple[_Fingerprint, ListedRun]] = {}
 
     def runs(self) -> Mapping[str, ShownRun]:
         """Return every run by its id, the latest first; runs that cannot be read come last."""
@@ -98,16 +100,15 @@ class RunList:
         fingerprint = _fingerprint(path)
         kept = self._read.get(path)
         if kept is None or kept[0] != fingerprint:
-            listed = listed_run(path)
-            kept = self._read[path] = fingerprint, listed, listed.figures is not None and _has_ended(path)
-        _, listed, has_ended = kept
-        if listed.figures is None:
+            kept = self._read[path] = fingerprint, listed_run(path)
+        _, listed = kept
+        figures = listed.figures
+        if figures is None:
             state = RunState.UNREADABLE
-        elif has_ended:
+        elif figures.has_ended:
             state = RunState.ENDED
         else:
             state = RunState.RUNNING if writer_is_alive else RunState.KILLED
-        figures = listed.figures
         if figures is not None and state is not RunState.ENDED:
             figures = replace(figures, verdict=state.value)
         return ShownRun(path.parent.name, path.parent, state, figures, listed.problem, fingerprint)
@@ -119,13 +120,12 @@ def run_details(path: Path) -> RunDetails:
         return RunDetails(database.run(), database.finished(), tuple(doubts(database)))
 
 
-def _has_ended(path: Path) -> bool:
-    with opened(path) as database:
-        return database.run().ended_at is not None
-
-
 def _fingerprint(path: Path) -> _Fingerprint:
-    """Return the size and the time of the last change of a database and of its write-ahead log."""
+    """Return the size and the time of the last change of a database and of its write-ahead log.
+
+    A transaction is in the file before readers see it. The fingerprint of a file that changed a moment ago is therefore
+    never the same again, so that nothing that was read before the transaction is kept after it.
+    """
     found = []
     for each in (path, path.with_name(f"{path.name}-wal")):
         try:
@@ -134,4 +134,7 @@ def _fingerprint(path: Path) -> _Fingerprint:
             found.append((0, 0))
         else:
             found.append((status.st_size, status.st_mtime_ns))
+    now = time_ns()
+    if now - max(changed for _, changed in found) < _SETTLED_NS:
+        found.append((0, now))
     return tuple(found)

@@ -50,6 +50,7 @@ class KeyFigures:
 
     run: str
     started_at: float  # epoch seconds
+    has_ended: bool
     platform: str
     backend: str
     scenario: str
@@ -66,6 +67,7 @@ def key_figures(database: RunDatabase) -> KeyFigures:
     return KeyFigures(
         run=run.id,
         started_at=run.started_at,
+        has_ended=run.ended_at is not None,
         platform=run.platform.name,
         backend=run.backend,
         scenario=run.scenario,
