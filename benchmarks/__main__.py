@@ -22,6 +22,7 @@ from benchmarks import (
     minio,
     open_loop,
     page,
+    polling,
     replay,
     sampling,
     scale_out,
@@ -35,6 +36,7 @@ from benchmarks import (
 # document, and ``tables(document)`` and ``notes(document)``; ``headline(document)`` where other pages quote it.
 ON_PAGE: dict[str, tuple[ModuleType, str]] = {
     "client-cost": (client_cost, "Client CPU per object: Archiver against aiohttp, boto3 and wrk."),
+    "polling": (polling, "Busy polling: objects/s, CPU and times of 1 and 16 connections."),
     "minio": (minio, "Client CPU per object where answers are waited for: MinIO."),
     "ceilings": (ceilings, "What one worker on one core can do at most."),
     "scale-out": (scale_out, "Client cores, machines and links for a rate; when a coordinator is full."),

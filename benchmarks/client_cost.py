@@ -192,7 +192,7 @@ def _case(case: Case, rounds: int, small: bool, responder_cores: list[int]) -> d
     }
 
 
-class _Counter:
+class Counter:
     """A channel that starts at once, and counts objects and CPU from there to the last report."""
 
     def __init__(self) -> None:
@@ -258,7 +258,7 @@ def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, ob
         first, end = client * per_client, (client + 1) * per_client
         numbers = (first, end) if operation == "archive" else np.arange(first, end)
         clients.append(ClientAssignment(client, 0, numbers))
-    counter = _Counter()
+    counter = Counter()
     run_phase(assignment(endpoint, workload, clients), counter)
     assert counter.errors == 0, "the null responder answered something unexpected"
     return counter.cpu_seconds / counter.objects * 1e6

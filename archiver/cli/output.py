@@ -135,7 +135,8 @@ def facts(database: RunDatabase) -> dict[str, str]:
         "client": f"{host['processor']}, {host['cores']} cores, {format_bytes(host['memory_bytes'])} memory, "
         f"kernel {host['kernel']}, Python {host['python']}, {run.workers} worker(s)"
         + _on_cluster(settings)
-        + (f" on core {', '.join(map(str, run.worker_cores))}" if run.worker_cores else ""),
+        + (f" on core {', '.join(map(str, run.worker_cores))}" if run.worker_cores else "")
+        + (", polling busily" if settings.get("poll") == "busy" else ""),
         "warm-up": f"{warm_up:,} objects before the measured times, in no rate",
         "command": " ".join(run.command_line),
     }

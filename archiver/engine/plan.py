@@ -20,10 +20,10 @@ from archiver.engine.earlier import EarlierObjects
 from archiver.engine.numbers import LOCKED_RESERVE_SECONDS
 from archiver.engine.offered_rates import OfferedRates
 from archiver.engine.probing import probed_max
-from archiver.engine.request import RunRequest
+from archiver.engine.request import Poll, RunRequest
 from archiver.engine.work.replay.infrastructure import refusal
 from archiver.engine.workers.contract import Cluster
-from archiver.machine.cores import cores_here
+from archiver.machine.cores import Cores, cores_here, have_cores_of_their_own
 from archiver.measure.server_usage import ServerView
 from archiver.platforms.hosted import HostedStore
 from archiver.values.clock import now_seconds
@@ -88,6 +88,7 @@ class Plan:
     probes_max: tuple[int, int]  # (objects, bytes) archived at most before phases, to read their locks back
     run_id: str
     worker_cores: list[int]
+    polls_busily: bool  # the workers ask for answers without a break; otherwise they sleep until one comes
     server_cores: list[int]  # left to a platform on this host; empty: it shares the workers' cores, or is elsewhere
     sources: list[Source]
     server: ServerView
@@ -205,6 +206,14 @@ def make_plan(
         probes_max=probes,
         run_id=run_id,
         worker_cores=cores.workers,
+        polls_busily=profile.protocol == "s3"
+        and polls_busily(
+            options.request.poll,
+            _workers(options, scenario, cores.workers),
+            cores,
+            shares_host=profile.shares_host,
+            is_cluster=options.cluster is not None,
+        ),
         server_cores=cores.server,
         sources=watch_sources(options.watch, watched),
         server=ServerView(
@@ -250,6 +259,23 @@ def _workers(options: RunOptions, scenario: Scenario, cores: Sequence[int]) -> i
     if scenario.search is not None:
         return wanted  # later steps may have more clients
     return min(wanted, max((phase.workers_max for phase in scenario.phases), default=wanted))
+
+
+def polls_busily(poll: Poll, workers: int, cores: Cores, *, shares_host: bool, is_cluster: bool) -> bool:
+    """Return whether the workers poll busily. Raises UsageError if the user wants it and they have no core each.
+
+    By themselves they do so only where they take time from nobody: not from a server on this host, not from the
+    coordinator, and not from each other. Nobody knows that of the machines of a cluster.
+    """
+    if poll == "busy" and not is_cluster and (workers > len(cores.workers) or (shares_host and not cores.server)):
+        raise UsageError(
+            f"--poll busy: each of {workers} worker(s) needs a core that nothing else uses, and there "
+            f"{'is' if len(cores.workers) == 1 else 'are'} {len(cores.workers)} for workers"
+            f"{'' if cores.server or not shares_host else ', which the platform shares'}; leave --poll out"
+        )
+    if poll == "auto":
+        return not shares_host and not is_cluster and have_cores_of_their_own(workers, cores.workers)
+    return poll == "busy"
 
 
 def _check_rule(scenario: str, retention: Retention, guards: Guards) -> None:

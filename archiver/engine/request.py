@@ -10,13 +10,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from archiver.engine.workers.contract import IfLost
 from archiver.values.retention import Guards, RetentionWish
 from scenarios.model import Order
+
+Poll = Literal["auto", "busy", "sleep"]  # how workers wait for answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,7 @@ class RunRequest:
     out_dir: Path | None  # None: in the home folder
     op_log_dir: Path | None
     metrics_port: int | None
+    poll: Poll = "sleep"  # the default is of requests that were recorded before there was a choice
     disclosure: Mapping[str, Any] | None = None  # tested configuration, in the user's own words; None: not disclosed
     dry_run: bool
     as_json: bool

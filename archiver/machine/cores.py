@@ -51,6 +51,12 @@ def divide(
     return Cores(_one_of_each(shared[left:])[: max(1, allowed // 2)], sorted(chain(*shared[:left])))
 
 
+def have_cores_of_their_own(workers: int, cores: Sequence[int]) -> bool:
+    """Return whether each worker gets a physical core of these logical ``cores``, and another is left."""
+    siblings = _siblings(cores, _TOPOLOGY)
+    return workers < len({min(siblings[core]) for core in cores})
+
+
 def _one_of_each(physical: Sequence[Sequence[int]]) -> list[int]:
     """Return the first hyper-thread of every core, then the second of every core, and so on."""
     return [core for rank in zip_longest(*physical) for core in rank if core is not None]

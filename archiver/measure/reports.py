@@ -191,7 +191,11 @@ class StageReport:
 
 
 class CpuSample(NamedTuple):
-    """CPU time that a worker's process has used so far. These are counters, so usage is a difference."""
+    """CPU time that a worker's process has used so far. These are counters, so usage is a difference.
+
+    A worker that polls busily is on a core all the time. The time in which it only waited there is not use, and is left
+    out.
+    """
 
     at_ns: int  # CLOCK_MONOTONIC
     used_seconds: float  # on a core

@@ -132,6 +132,8 @@ RULES = (
     Rule("Python", _host("python"), "mark", "the client's share of the time is another"),
     Rule("Archiver version", _host("archiver"), "mark", "the client's share of the time is another"),
     Rule("number of worker processes", lambda row: row.workers, "mark", "the client's own limit is another"),
+    Rule("waiting of the workers for answers", lambda row: row.settings.get("poll", "sleep"), "mark",
+         "a worker that polls busily sees an answer earlier than one that sleeps"),
     Rule("sharing of one machine by client and server", lambda row: row.shared_host, "mark",
          "there they take processor time from each other, and no network lies between"),
 )  # fmt: skip

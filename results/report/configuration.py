@@ -21,6 +21,7 @@ _NAMES = {  # of settings whose own name, with spaces, is not clear
     "session_kind": "sessions are",
     "payload_signing": "payloads are signed",
     "verify": "retrieved objects verified",
+    "poll": "how workers wait for answers",
     "watched": "sources of server samples",
     "dask": "Dask cluster",
     "on_close": "when the platform ends a connection",

@@ -30,6 +30,17 @@ def test_client_cost_compares_every_contender_on_every_case() -> None:
         assert case["ratios"]["archiver, TLS"] == with_tls / plain
 
 
+def test_polling_compares_both_ways_of_waiting() -> None:
+    document = small("polling")
+    assert set(document["connections"]) == {"1", "16"}
+    for rounds in document["connections"].values():
+        for each in rounds:
+            assert all(value > 0 for way in ("sleep", "busy") for value in each[way].values())
+            assert each["busy"]["median_microseconds"] < 1e6
+    (one,) = document["connections"]["1"]
+    assert document["busy_to_sleep"]["1"] == one["busy"]["objects_per_second"] / one["sleep"]["objects_per_second"]
+
+
 def test_memory_measures_worker_and_coordinator() -> None:
     document = small("memory")
     few, many = document["objects"]

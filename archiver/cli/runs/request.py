@@ -148,6 +148,7 @@ def run_request(
             link_speed_bytes_per_second=given["link_speed"],
         ),
         workers=given["workers"],
+        poll=given["poll"],
         dask=given["dask"],
         if_worker_lost=given["if_worker_lost"],
         out_dir=given["out"],

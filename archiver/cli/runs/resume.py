@@ -53,7 +53,12 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, tables:
         row = broken.row
         request = _request(row)
         request = replace(
-            request, dask=_dask(row.id, request.dask, dask), workers=row.workers, as_json=as_json, quiet=quiet
+            request,
+            dask=_dask(row.id, request.dask, dask),
+            workers=row.workers,
+            poll=row.settings.get("poll", "sleep"),
+            as_json=as_json,
+            quiet=quiet,
         )
         scenario = recorded_scenario(
             row.scenario_json,

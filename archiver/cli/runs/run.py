@@ -265,6 +265,14 @@ def _instead(option: str, args: Sequence[str]) -> str:
 )
 @click.option("--workers", type=click.IntRange(1, 1000), help="Worker processes  [default: one per core it may use]")
 @click.option(
+    "--poll",
+    type=click.Choice(["auto", "busy", "sleep"]),
+    default="auto",
+    show_default=True,
+    help="How workers wait for answers: they ask without a break (busy), or sleep. auto: busy where the platform is"
+    " on another machine and every worker has a core of its own, with one left.",
+)
+@click.option(
     "--dask",
     metavar="ADDRESS",
     help="Have the workers of a Dask cluster carry it out: its scheduler's address, or local:N for N new ones here.",
@@ -564,7 +572,7 @@ def _say_nothing(words: str) -> None:
 _S3_ONLY = (
     "endpoints", "platform_name", "platform_version", "bucket", "region", "profile", "ca_bundle", "insecure",
     "addressing", "direct", "connect_timeout", "read_timeout", "retries", "on_close", "checksum", "payload_signing",
-    "session_open", "keep_sessions_open",
+    "session_open", "keep_sessions_open", "poll",
 )  # fmt: skip
 _TSM_ONLY = (
     "tsm_library", "tsm_server", "tsm_node", "tsm_password_file", "management_class", "filespace",

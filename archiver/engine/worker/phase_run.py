@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import backends
 from archiver.engine.worker.assignment import Assignment, Channel
 from archiver.engine.worker.client import Client
+from archiver.engine.worker.polling import BusyPolling
 from archiver.measure.folding import Folding, Rows, fold, take
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import (
@@ -57,12 +58,13 @@ def findings(record: Recorder) -> list[tuple[int, int]]:
     ]
 
 
-def _cpu_now() -> CpuSample:
+def _cpu_now(idle_seconds: float) -> CpuSample:
+    """Return the CPU time of this process without the ``idle_seconds`` in which it polled for nothing."""
     try:
         waited_ns = int(Path("/proc/thread-self/schedstat").read_text().split()[1])
     except (OSError, IndexError):  # kernel without scheduler statistics
         waited_ns = 0
-    return CpuSample(time.monotonic_ns(), time.process_time(), waited_ns / 1e9)
+    return CpuSample(time.monotonic_ns(), time.process_time() - idle_seconds, waited_ns / 1e9)
 
 
 @contextmanager
@@ -125,6 +127,7 @@ class PhaseRun:
         self._lateness_ns: list[int] = []  # of the loop's timers, see _measure_lateness
         self._lateness = Histogram()
         self._cpu: list[CpuSample] = []
+        self._polling = BusyPolling()
         self.start_ns = 0
         self._has_ended = False
         self._folder = ThreadPoolExecutor(1)
@@ -172,8 +175,10 @@ class PhaseRun:
     async def _run(self) -> PhaseReport:
         self._prepare()
         self.start_ns = self._channel.wait_for_start()
+        if self._assignment.polls_busily:
+            await self._polling.begin()
         await asyncio.sleep(max(0.0, (self.start_ns - time.monotonic_ns()) / 1e9))
-        self._cpu.append(_cpu_now())
+        self._cpu.append(_cpu_now(self._polling.idle_seconds))
         began_ns = time.monotonic_ns()
         work = [] if self._channel.should_stop() else self._begin()
         tasks = [asyncio.create_task(each) for each in work]
@@ -182,12 +187,13 @@ class PhaseRun:
         results = await asyncio.gather(*tasks, return_exceptions=True)
         ended_ns = time.monotonic_ns()
         self._has_ended = True
+        self._polling.end()
         ticker.cancel()
         await asyncio.gather(ticker, return_exceptions=True)
         await self.plane.end_phase()
         self.flush()
         self._folder.shutdown()
-        self._cpu.append(_cpu_now())
+        self._cpu.append(_cpu_now(self._polling.idle_seconds))
         if self._op_log is not None:
             self._op_log.close()
         for result in results:
@@ -282,7 +288,7 @@ class PhaseRun:
             await asyncio.sleep(TICK_SECONDS)
             now_ns = time.monotonic_ns()
             if now_ns - self._cpu[-1].at_ns >= INTERVAL_NS:
-                self._cpu.append(_cpu_now())
+                self._cpu.append(_cpu_now(self._polling.idle_seconds))
             if now_ns - folded_ns >= self._fold_every_ns:
                 folded_ns = now_ns
                 self._interval_passed()

@@ -101,6 +101,7 @@ def test_other_work_for_the_client_is_refused(change: dict[str, Any], words: str
         ({"host__python": "3.13"}, "Python differs (minio: 3.12; versitygw: 3.13)"),
         ({"host__archiver": "0.2"}, "Archiver version differs (minio: 0.1; versitygw: 0.2)"),
         ({"workers": 4}, "number of worker processes differs (minio: 1; versitygw: 4)"),
+        ({"settings__poll": "busy"}, "waiting of the workers for answers differs (minio: sleep; versitygw: busy)"),
         ({"shared_host": False}, "sharing of one machine by client and server differs (minio: yes; versitygw: no)"),
     ],
 )  # fmt: skip

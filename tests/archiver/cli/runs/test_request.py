@@ -26,7 +26,8 @@ EVERYTHING = (
     "--retain-until", "2030-01-01T00:00Z", "--legal-hold", "--max-locked-bytes", "1GB", "--accept-locked-until",
     "2030-01-02T00:00Z", "--tsm-password-file", "password", "--watch", "minio", "--metrics-token-file", "token",
     "--disk-role", "/dev/vda=object", "--disk-speed", "vda=450MB", "--link-speed", "10Gbit", "--workers", "4",
-    "--dask", "local:2", "--if-worker-lost", "go-on", "--out", "out", "--op-log", "log", "--metrics-port", "9100",
+    "--poll", "busy", "--dask", "local:2", "--if-worker-lost", "go-on", "--out", "out", "--op-log", "log",
+    "--metrics-port", "9100",
 )  # fmt: skip
 
 
