@@ -84,7 +84,7 @@ fuzz: $(VENV)/installed ## try hostile input at length (FUZZ_TIMES as many; FUZZ
 clean: ## remove everything that the other targets made
 	rm -rf $(VENV) $(DEMO_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
-$(VENV)/installed: setup.cfg setup.py pyproject.toml requirements-dev.lock $(shell find backends/tsm/shim -name '*.[ch]')
+$(VENV)/installed: setup.cfg setup.py pyproject.toml requirements-dev.lock $(shell find backends -name '*.[ch]')
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements-dev.lock --editable '.[test,docs]'
 	touch $@

@@ -1,8 +1,8 @@
-"""What setup.cfg cannot say: the TSM client library is a plain shared library, not a Python module; and what is built
-is the same bytes wherever and by whomever it is built, where SOURCE_DATE_EPOCH says of when it is.
+"""Build two plain shared libraries into the packages. Builds are reproducible when SOURCE_DATE_EPOCH is set.
 
-The library is built into the package as backends/tsm/libApiTSM64.so. Where there is no C compiler the installation goes
-on without it, and `--backend tsm` then says what is missing.
+The TSM client library is backends/tsm/libApiTSM64.so; the MD5 library of the embedded store is
+backends/embedded/core/files/libmd5.so. Without a C compiler the installation goes on without them. Then
+`--backend tsm` reports what is missing, and the store hashes with `hashlib`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 
 SHIM = Path("backends/tsm/shim")
-LIBRARY = "backends.tsm.libApiTSM64"
+TSM_LIBRARY = "backends.tsm.libApiTSM64"
+MD5_LIBRARY = "backends.embedded.core.files.libmd5"
+COMPILE_ARGS = ["-std=gnu11", "-O2", "-fvisibility=hidden", "-pthread", f"-ffile-prefix-map={Path.cwd()}=."]
 
 
 class BuildLibrary(build_ext):
@@ -68,19 +70,19 @@ setup(
     cmdclass={"bdist_wheel": WheelForEveryPython, "build_ext": BuildLibrary, "sdist": SameSdist},
     ext_modules=[
         Extension(
-            LIBRARY,
+            TSM_LIBRARY,
             sources=sorted(str(path) for path in SHIM.glob("*.c")),
             depends=sorted(str(path) for path in SHIM.rglob("*.h")),
             include_dirs=[str(SHIM), str(SHIM / "include")],
-            extra_compile_args=[
-                "-std=gnu11",
-                "-O2",
-                "-fvisibility=hidden",
-                "-pthread",
-                f"-ffile-prefix-map={Path.cwd()}=.",
-            ],
+            extra_compile_args=COMPILE_ARGS,
             extra_link_args=["-pthread", "-ldl", "-Wl,-soname,libApiTSM64.so"],
             optional=True,
-        )
+        ),
+        Extension(
+            MD5_LIBRARY,
+            sources=["backends/embedded/core/files/md5.c"],
+            extra_compile_args=COMPILE_ARGS,
+            optional=True,
+        ),
     ],
 )

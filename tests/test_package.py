@@ -101,6 +101,12 @@ def test_the_tsm_library_comes_with_the_wheel_and_needs_no_python(installed: Pat
     assert " Py" not in needed.stdout
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_the_md5_library_comes_with_the_wheel_and_is_used(installed: Path, tmp_path: Path) -> None:
+    used = run(installed, tmp_path, "-c", "from backends.embedded.core.files import md5; print(type(md5.start()))")
+    assert "_LibraryMd5" in used
+
+
 def test_without_a_compiler_everything_else_is_installed(tree: Path, tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(tree)],
@@ -116,7 +122,8 @@ def test_without_a_compiler_everything_else_is_installed(tree: Path, tmp_path: P
         tmp_path / "site",
         tmp_path,
         "-c",
-        "from backends.tsm.library.codes import Code; from backends.tsm.library.structures import DataBlk",
+        "from backends.tsm.library.codes import Code; from backends.tsm.library.structures import DataBlk;"
+        "from backends.embedded.core.files import md5; md5.start().update(b'')",
     )
     done = subprocess.run(
         [sys.executable, "-m", "archiver", "run", "dr550", "--quick", "--backend", "tsm"],

@@ -29,6 +29,7 @@ from .commits import Writer
 from .compliance_clock import ComplianceClock
 from .files.buffers import ReceiveBuffers
 from .files.digests import BLOCK_BYTES, first_damaged_block
+from .files.hashing import Hashing
 from .files.segments import LargeContent, LargeTransaction, OwnSegment, SegmentFile, Segments, block_span
 from .files.written import Written
 from .recovery import CommitMark
@@ -70,6 +71,7 @@ class Store:
         self.folder = folder
         self.clock = clock
         self.buffers = ReceiveBuffers()
+        self.hashing = Hashing()
         self._locks = locks
         self._catalogue = catalogue
         self._segments = segments

@@ -11,6 +11,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -102,6 +103,25 @@ def test_a_long_body_is_stored_as_it_was_sent(connection: Connection, size: int,
     connection.socket.sendall(body[first:])
     assert connection.answer() == (200, b"")
     assert connection.has("k", body)
+
+
+def test_bodies_that_arrive_at_once_have_their_own_digests(s3: Any, bucket: str) -> None:
+    """Also where one of them is refused."""
+    bodies = [content(LONG_BYTES_MIN + 70_001 * number) for number in range(24)]
+    wrong = base64.b64encode(hashlib.md5(b"another body").digest()).decode()
+
+    def put(number: int) -> str:
+        claim = {"ContentMD5": wrong} if number % 5 == 2 else {}
+        try:
+            return str(s3.put_object(Bucket=bucket, Key=f"k{number}", Body=bodies[number], **claim)["ETag"])
+        except ClientError as refused:
+            return str(refused.response["Error"]["Code"])
+
+    with ThreadPoolExecutor(len(bodies)) as clients:
+        answers = list(clients.map(put, range(len(bodies))))
+    assert answers == [
+        "BadDigest" if number % 5 == 2 else f'"{hashlib.md5(body).hexdigest()}"' for number, body in enumerate(bodies)
+    ]
 
 
 def test_requests_that_wait_behind_long_bodies_are_answered_in_order(connection: Connection) -> None:

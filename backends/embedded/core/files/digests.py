@@ -11,23 +11,19 @@ import hashlib
 import zlib
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from itertools import zip_longest
 
 from awscrt import checksums
+
+from . import md5
+from .md5 import Running
 
 BLOCK_BYTES = 1 << 20
 
 _MD5_PIECE_BYTES = 2047
 _MD5_WHOLE_BYTES_MIN = 64 << 10
 
-Buffer = bytes | bytearray | memoryview
-
-
-class Running(Protocol):
-    """A running checksum, with the interface of `hashlib`."""
-
-    def update(self, data: Buffer, /) -> None: ...
-    def digest(self) -> bytes: ...
+Buffer = md5.Buffer
 
 
 class _Crc:
@@ -123,8 +119,9 @@ class Digests:
     The CRC32C of the whole object is computed from those of its blocks.
     """
 
-    def __init__(self, kinds: tuple[str, ...] = ()) -> None:
-        self._md5 = hashlib.md5(usedforsecurity=False)
+    def __init__(self, kinds: tuple[str, ...] = (), *, is_long: bool = False) -> None:
+        """`is_long`: threads hash the object, by `update_together`."""
+        self._md5: Running = md5.start() if is_long else hashlib.md5(usedforsecurity=False)
         self._crcs = BlockCrcs()
         self._others = {kind: CHECKSUM_KINDS[kind]() for kind in kinds if kind != "crc32c"}
 
@@ -134,6 +131,9 @@ class Digests:
 
     def update(self, data: Buffer) -> None:
         self._update_md5(data)
+        self._update_others(data)
+
+    def _update_others(self, data: Buffer) -> None:
         for other in self._others.values():
             other.update(data)
         self._crcs.update(data)
@@ -157,6 +157,15 @@ class Digests:
     def block_crcs(self) -> bytes:
         """Return one unsigned 32-bit little-endian CRC32C per block; empty for an empty object."""
         return self._crcs.all()
+
+
+def update_together(updates: Sequence[tuple[Digests, Sequence[Buffer]]]) -> None:
+    """Update each of these different digests with the next pieces of its object."""
+    for nth_pieces in zip_longest(*(pieces for _, pieces in updates)):
+        nth = [(each, piece) for (each, _), piece in zip(updates, nth_pieces, strict=True) if piece is not None]
+        md5.update_together([(each._md5, piece) for each, piece in nth])
+        for each, piece in nth:
+            each._update_others(piece)
 
 
 def first_damaged_block(data: Buffer, crcs: bytes, first_block: int) -> int | None:

@@ -138,28 +138,23 @@ async def copy_content(
     store: Store, source: VersionRow, start: int, length: int, kind: str | None, bucket: str, key: str
 ) -> Received:
     """Copy bytes of a version to a new record for `key`. After a failure no byte of the copy is left."""
-    digests = Digests((kind,) if kind else ())
+    digests = Digests((kind,) if kind else (), is_long=True)
     content: list[Buffer] | LargeContent
     if length <= LARGE_BYTES:
         content = [await store.read(source, start, length)] if length else []
-        for piece in content:
-            await asyncio.to_thread(digests.update, piece)
+        await store.hashing.update(digests, content)
     else:
         content = await store.begin_large(bucket, key)
         try:
             async for block in store.read_blocks(source, start, length):
-                await asyncio.to_thread(_take, digests, content, block)
+                await store.hashing.update(digests, [block])
+                await asyncio.to_thread(content.write, [block])
             await asyncio.to_thread(content.sync)
         except BaseException:
             await store.abandon(content)
             raise
     checksum = f"{kind}:{base64.b64encode(digests.of_kind(kind)).decode()}" if kind else None
     return Received(content, length, digests.block_crcs(), digests.md5().hex(), checksum)
-
-
-def _take(digests: Digests, content: LargeContent, block: Buffer) -> None:
-    digests.update(block)
-    content.write([block])
 
 
 def result_elements(copied: Received, now_ms: int) -> list[str]:

@@ -19,6 +19,7 @@ from aiohttp import web
 
 from ...core.files.buffers import ReceiveBuffers
 from ...core.files.digests import BLOCK_BYTES, CHECKSUM_KINDS, Buffer, Digests
+from ...core.files.hashing import Hashing
 from ...core.files.segments import LARGE_BYTES, LargeContent
 from ...core.store import Store
 from ..errors import S3Error, plain_number
@@ -138,12 +139,12 @@ async def receive_object(
     intake = _Intake(request, signed, claims, store.buffers)
     content: list[Buffer] | LargeContent
     if size <= LARGE_BYTES:
-        content = await _receive(intake, size, None)
+        content = await _receive(intake, size, None, store.hashing)
         checksum = intake.check(size)
     else:
         content = await store.begin_large(bucket, key)
         try:
-            await _receive(intake, size, content)
+            await _receive(intake, size, content, store.hashing)
             checksum = intake.check(size)
         except BaseException:
             await store.abandon(content)
@@ -180,12 +181,12 @@ async def receive_unmeasured(
             if size > LARGE_BYTES and batch_bytes >= BLOCK_BYTES:
                 if large is None:
                     large = await store.begin_large(bucket, key)
-                await asyncio.to_thread(_write_all, intake.digests, large, batch)
+                await store.hashing.update(intake.digests, batch)
+                await asyncio.to_thread(large.write, batch)
                 batch, batch_bytes = [], 0
-        if large is None:
-            await asyncio.to_thread(_update_all, intake.digests, batch)
-        else:
-            await asyncio.to_thread(_write_all, intake.digests, large, batch)
+        await store.hashing.update(intake.digests, batch)
+        if large is not None:
+            await asyncio.to_thread(large.write, batch)
             await asyncio.to_thread(large.sync)
         check_length(size, True)
         checksum = intake.check(size)
@@ -198,21 +199,16 @@ async def receive_unmeasured(
     return Received(content, size, digests.block_crcs(), digests.md5().hex(), checksum)
 
 
-def _write_all(digests: Digests, content: LargeContent, pieces: list[Buffer]) -> None:
-    _update_all(digests, pieces)
-    content.write(pieces)
-
-
-async def _receive(intake: _Intake, size: int, large: LargeContent | None) -> list[Buffer]:
+async def _receive(intake: _Intake, size: int, large: LargeContent | None, hashing: Hashing) -> list[Buffer]:
     """Receive a body into memory, or write it to `large`. Threads hash and write it, block by block."""
     content: list[Buffer] = []
 
-    def take(pieces: list[Buffer]) -> None:
-        _update_all(intake.digests, pieces)
+    async def take(pieces: list[Buffer]) -> None:
+        await hashing.update(intake.digests, pieces)
         if large is None:
             content.extend(pieces)
         else:
-            large.write(pieces)
+            await asyncio.to_thread(large.write, pieces)
 
     batch: list[Buffer] = []
     batch_bytes = 0
@@ -220,22 +216,19 @@ async def _receive(intake: _Intake, size: int, large: LargeContent | None) -> li
         batch.append(piece)
         batch_bytes += len(piece)
         if batch_bytes >= BLOCK_BYTES:
-            await asyncio.to_thread(take, batch)
+            await take(batch)
             batch, batch_bytes = [], 0
             if intake.digests.size_bytes > size:
                 return content
     if large is None and batch_bytes < LONG_BYTES_MIN:
-        take(batch)
+        for piece in batch:
+            intake.digests.update(piece)
+        content.extend(batch)
     else:
-        await asyncio.to_thread(take, batch)
+        await take(batch)
     if large is not None:
         await asyncio.to_thread(large.sync)
     return content
-
-
-def _update_all(digests: Digests, pieces: list[Buffer]) -> None:
-    for piece in pieces:
-        digests.update(piece)
 
 
 class _Intake:
@@ -256,7 +249,8 @@ class _Intake:
                 raise S3Error("InvalidRequest", f"x-amz-content-sha256 {signed.payload_hash!r} is not known")
             self._signed_sha256 = signed.payload_hash
             kinds.add("sha256")
-        self.digests = Digests(tuple(kinds))
+        length = request.content_length
+        self.digests = Digests(tuple(kinds), is_long=length is None or length >= LONG_BYTES_MIN)
 
     async def pieces(self) -> AsyncIterator[Buffer]:
         length = self._request.content_length
