@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import resource
+import socket
 import statistics
 import subprocess
 import sys
@@ -32,10 +33,13 @@ from archiver.values.retention import DateMaker, Retention
 from backends.embedded.process import StoreProcess
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
+from backends.tsm.library.api import Library, SignOn, default_library_path
+from backends.tsm.setting import TsmWorkerSetting
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import InWindow, Sessions
 
 BUCKET = "benchmark"
+_SPACE = "/benchmark"
 CONTENT_SEED = 1
 CLIENT_OBJECTS_MAX = 1_000_000  # object numbers set aside for each client of a load
 
@@ -213,6 +217,32 @@ def s3_way(store: StoreProcess, *, keep_sessions_open: bool) -> Way:
         keep_sessions_open=keep_sessions_open,
     )
     return Way("s3", S3Backend(options).setting_for(BUCKET, "b/", Retention()))
+
+
+def tsm_way(store: StoreProcess, configuration: Path) -> Way:
+    """Through the TSM server, into the benchmark's file space."""
+    library = Library(str(default_library_path()))
+    library.set_up(configuration)
+    with SignOn(library, store.node, store.node_password, "").open() as session:
+        session.register_space(_SPACE)
+    setting = TsmWorkerSetting(
+        library=library.path,
+        configuration=configuration,
+        options="",
+        node=store.node,
+        password=store.node_password,
+        space=_SPACE,
+        prefix="b",
+        management_class=None,
+        objects_per_transaction=4096,
+    )
+    return Way("tsm", setting)
+
+
+def free_port() -> int:
+    """Return a TCP port of loopback that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def make_bucket(store: StoreProcess) -> None:

@@ -4,9 +4,10 @@ The load is signed requests with lock headers and a CRC32C, on connections kept 
 answer, so one client measures the latency of the disk's syncs; sixteen share each sync, which is what group commit is
 for.
 
-1 MiB objects are measured beside one process that writes as many bytes to a file in the same folder, with one
-fdatasync at the end: the least that the same durability can cost. Rounds are interleaved: every contender once, then
-again. Ratios are taken within a round; medians of the rounds are quoted.
+1 MiB objects are compared with one process that writes as many bytes to a file in the same folder, with one fdatasync
+at the end: the least that the same durability can cost. They are also compared with the store's TSM server, which
+computes no MD5. Rounds are interleaved: every contender once, then again. Ratios are taken within a round; medians of
+the rounds are quoted.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from typing import Any
 from archiver.machine import description as machine
 from archiver.values.sizes import format_size
 from backends.embedded import process
+from backends.tsm.library.configuration import private_configuration
 from benchmarks.embedded_load import (
     Load,
     archive,
     cores,
+    free_port,
     make_bucket,
     median,
     median_ratio,
     s3_way,
+    tsm_way,
     write,
 )
 from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
@@ -34,7 +38,13 @@ from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
 TITLE = "The embedded store"
 OBJECTS_PER_SESSION = 16
 
-GOALS = {"sixteen_clients_to_one_min": 4.0, "server_cpu_microseconds_per_object_max": 250.0}
+TSM = "16 by TSM"  # the contender: as many clients, objects and objects per session as the S3 clients "16"
+
+GOALS = {
+    "sixteen_clients_to_one_min": 4.0,
+    "server_cpu_microseconds_per_object_max": 250.0,
+    "s3_to_tsm_1MiB_min": 0.5,
+}
 
 
 def measure(*, small: bool) -> dict[str, Any]:
@@ -42,9 +52,15 @@ def measure(*, small: bool) -> dict[str, Any]:
     rounds, seconds = (1, 0.1) if small else (5, 5.0)
     large_objects = 16 if small else 1024
     eight_kib = {f"{clients}": Load(8192, clients, OBJECTS_PER_SESSION, seconds) for clients in (1, 16)}
-    one_mib = {f"{clients}": Load(1 << 20, clients, OBJECTS_PER_SESSION, 60.0, large_objects) for clients in (1, 4)}
+    one_mib = {f"{clients}": Load(1 << 20, clients, OBJECTS_PER_SESSION, 60.0, large_objects) for clients in (1, 4, 16)}
+    order = ["writer", *one_mib, TSM]
     large_rounds: list[dict[str, Any]] = []
-    with cores() as (store_cores, client_cores), tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder:
+    port = free_port()  # of every store, one after another: option files are read once per process
+    with (
+        cores() as (store_cores, client_cores),
+        tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder,
+        private_configuration("127.0.0.1", port) as configuration,
+    ):
         device = ", ".join(machine.disks_under(Path(folder)))
         os.sched_setaffinity(0, store_cores)  # the store inherits them, threads and all
         with process.start(Path(folder) / "small") as store:
@@ -54,18 +70,27 @@ def measure(*, small: bool) -> dict[str, Any]:
             small_rounds = [
                 {name: archive(store, way, load) for name, load in eight_kib.items()} for _ in range(rounds)
             ]
-        for _ in range(rounds):
-            with tempfile.TemporaryDirectory(dir=folder) as once:  # so that one round's bytes are on the disk at a time
-                os.sched_setaffinity(0, store_cores)
-                writer = write(Path(once) / "file", large_objects)
-                with process.start(Path(once) / "store") as store:
-                    os.sched_setaffinity(0, client_cores)
-                    make_bucket(store)
-                    way = s3_way(store, keep_sessions_open=True)
-                    results = {name: archive(store, way, load) for name, load in one_mib.items()}
-            large_rounds.append({**results, "writer": writer})
+        for round_number in range(rounds):
+            results: dict[str, Any] = {}
+            # Each in a folder of its own and in turn first: what one leaves to the disk, the next would pay for.
+            turn = round_number % len(order)
+            for name in order[turn:] + order[:turn]:
+                with tempfile.TemporaryDirectory(dir=folder) as once:
+                    os.sched_setaffinity(0, store_cores)
+                    if name == "writer":
+                        results[name] = write(Path(once) / "file", large_objects)
+                        continue
+                    with process.start(Path(once) / "store", tsm_port=port) as store:
+                        os.sched_setaffinity(0, client_cores)
+                        if name == TSM:
+                            results[name] = archive(store, tsm_way(store, configuration), one_mib["16"])
+                            continue
+                        make_bucket(store)
+                        results[name] = archive(store, s3_way(store, keep_sessions_open=True), one_mib[name])
+            large_rounds.append({name: results[name] for name in (*one_mib, TSM, "writer")})
     ratio = median_ratio(small_rounds, "16", "1", "objects_per_second")
     cpu = median(small_rounds, "16", "server_cpu_microseconds_per_object")
+    to_tsm = median_ratio(large_rounds, "16", TSM, "bytes_per_second")
     return {
         "rounds": rounds,
         "device": device,
@@ -73,6 +98,7 @@ def measure(*, small: bool) -> dict[str, Any]:
         "archive_1MiB": large_rounds,
         "sixteen_clients_to_one": ratio,
         "server_cpu_microseconds_per_object": cpu,
+        "s3_to_tsm_1MiB": to_tsm,
         "share_of_writer_1MiB": {
             name: median_ratio(large_rounds, name, "writer", "bytes_per_second") for name in one_mib
         },
@@ -80,8 +106,12 @@ def measure(*, small: bool) -> dict[str, Any]:
         "goals_met": {
             "sixteen_clients_to_one_min": ratio >= GOALS["sixteen_clients_to_one_min"],
             "server_cpu_microseconds_per_object_max": cpu <= GOALS["server_cpu_microseconds_per_object_max"],
+            "s3_to_tsm_1MiB_min": to_tsm >= GOALS["s3_to_tsm_1MiB_min"],
         },
     }
+
+
+_WHO = {"1": "1 client", TSM: "16 clients through TSM", "writer": "a writer of one file"}
 
 
 def tables(document: dict[str, Any]) -> list[Table]:
@@ -90,7 +120,7 @@ def tables(document: dict[str, Any]) -> list[Table]:
     for object_bytes, rounds in ((8192, document["archive_8KiB"]), (1 << 20, document["archive_1MiB"])):
         for name in rounds[0]:
             found = [each[name] for each in rounds]
-            who = f"{name} client{'s' * (name != '1')}" if name != "writer" else "a writer of one file"
+            who = _WHO.get(name, f"{name} clients")
             cells = [spread([each["bytes_per_second"] / 1e6 for each in found], 1)]
             for key, decimals in (
                 ("server_cpu_microseconds_per_object", 0), ("objects_per_commit", 1), ("objects_per_sync", 1),
@@ -99,7 +129,7 @@ def tables(document: dict[str, Any]) -> list[Table]:
             objects = Cell("") if name == "writer" else spread([each["objects_per_second"] for each in found], 0)
             rows.append((*plain(format_size(object_bytes), who), objects, *cells))
     headings = ("objects/s", "MB/s", "server CPU per object, µs", "objects per commit", "objects per sync")
-    title = f"Archive through the S3 server, on {document['device'] or 'memory'}"
+    title = f"Archive through the S3 server, and through the TSM server, on {document['device'] or 'memory'}"
     return [Table("store", title, labelled(("object size", "by"), *headings), tuple(rows))]
 
 
@@ -111,6 +141,8 @@ def notes(document: dict[str, Any]) -> list[str]:
         f"server CPU per object, 16 clients: {document['server_cpu_microseconds_per_object']:.0f} µs (goal: at most"
         f" {GOALS['server_cpu_microseconds_per_object_max']:.0f}:"
         f" {verdict(met['server_cpu_microseconds_per_object_max'])})",
+        f"1 MiB, 16 clients, S3 to TSM: {document['s3_to_tsm_1MiB']:.2f} (goal: at least"
+        f" {GOALS['s3_to_tsm_1MiB_min']}: {verdict(met['s3_to_tsm_1MiB_min'])})",
         "1 MiB, share of the writer's rate: "
         + ", ".join(f"{share:.0%} with {name} clients" for name, share in document["share_of_writer_1MiB"].items()),
     ]

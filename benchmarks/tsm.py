@@ -10,7 +10,6 @@ medians of the rounds are quoted. Client CPU is the whole engine's: its loop, bi
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,19 +17,17 @@ from typing import Any
 from archiver.machine import description as machine
 from archiver.values.sizes import format_size
 from backends.embedded import process
-from backends.embedded.process import StoreProcess
-from backends.tsm.library.api import Library, SignOn, default_library_path
 from backends.tsm.library.configuration import private_configuration
-from backends.tsm.setting import TsmWorkerSetting
 from benchmarks.embedded_load import (
     Load,
-    Way,
     archive,
     cores,
+    free_port,
     make_bucket,
     median,
     median_ratio,
     s3_way,
+    tsm_way,
     write,
 )
 from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
@@ -40,7 +37,6 @@ SESSIONS = (1, 10, 100, 500)  # objects
 PARALLEL_OBJECTS = 250
 CLIENTS = (1, 2, 4)
 SMALL_TRANSACTION_CLIENTS = 16
-SPACE = "/benchmark"
 
 GOALS = {
     "tsm_to_s3_500_min": 15.0,
@@ -64,7 +60,7 @@ def measure(*, small: bool) -> dict[str, Any]:
     small_transactions = Load(8192, SMALL_TRANSACTION_CLIENTS, 1, seconds)
     names = ("tsm", "s3", "8KiB", "small_transactions", "1MiB")
     rounds_of: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    port = _free_port()  # of every store, one after another: option files are read once per process
+    port = free_port()  # of every store, one after another: option files are read once per process
     with (
         cores() as (store_cores, client_cores),
         tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder,
@@ -75,7 +71,7 @@ def measure(*, small: bool) -> dict[str, Any]:
         with process.start(Path(folder) / "small", tsm_port=port) as store:
             os.sched_setaffinity(0, client_cores)
             make_bucket(store)
-            tsm = _tsm_way(store, configuration)
+            tsm = tsm_way(store, configuration)
             s3 = s3_way(store, keep_sessions_open=False)
             for _ in range(rounds):
                 both = {name: (archive(store, tsm, load), archive(store, s3, load)) for name, load in batches.items()}
@@ -96,7 +92,7 @@ def measure(*, small: bool) -> dict[str, Any]:
                         continue
                     with process.start(Path(once) / "store", tsm_port=port) as store:
                         os.sched_setaffinity(0, client_cores)
-                        results[name] = archive(store, _tsm_way(store, configuration), parallel_1mib[name])
+                        results[name] = archive(store, tsm_way(store, configuration), parallel_1mib[name])
             rounds_of["1MiB"].append({name: results[name] for name in (*parallel_1mib, "writer")})
     return _judged({"rounds": rounds, "device": device, "objects_per_session": SESSIONS, **rounds_of})
 
@@ -255,28 +251,3 @@ def headline(document: dict[str, Any]) -> str:
             f" {document['syncs_per_transaction']:.2f} syncs each.",
         ]
     )
-
-
-def _tsm_way(store: StoreProcess, configuration: Path) -> Way:
-    """Through the TSM server, into a file space of the benchmark's."""
-    library = Library(str(default_library_path()))
-    library.set_up(configuration)
-    with SignOn(library, store.node, store.node_password, "").open() as session:
-        session.register_space(SPACE)
-    setting = TsmWorkerSetting(
-        library=library.path,
-        configuration=configuration,
-        options="",
-        node=store.node,
-        password=store.node_password,
-        space=SPACE,
-        prefix="b",
-        management_class=None,
-        objects_per_transaction=4096,
-    )
-    return Way("tsm", setting)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
