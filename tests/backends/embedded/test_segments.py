@@ -61,6 +61,19 @@ def test_digests_do_not_depend_on_how_the_bytes_arrive(pieces: list[bytes]) -> N
     assert first_damaged_block(whole, fed.block_crcs(), 0) is None
 
 
+@pytest.mark.parametrize("size", [2047, 2048, 8192, 64 << 10, (64 << 10) + 1])
+def test_digests_of_small_and_large_pieces_are_those_of_all_bytes(size: int) -> None:
+    data = os.urandom(size)
+    fed = Digests(tuple(digests.CHECKSUM_KINDS))
+    fed.update(data)
+    fed.update(data[:3000])
+    whole = data + data[:3000]
+    assert fed.size_bytes == len(whole)
+    assert fed.md5() == hashlib.md5(whole).digest()
+    assert fed.of_kind("sha256") == hashlib.sha256(whole).digest()
+    assert fed.of_kind("crc32c") == checksums.crc32c(whole).to_bytes(4, "big")
+
+
 @pytest.mark.parametrize("size", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES + 5])
 @pytest.mark.parametrize("piece_bytes", [700_001, 1 << 20, 5 << 20])
 def test_every_block_has_its_own_crc(size: int, piece_bytes: int) -> None:

@@ -20,8 +20,8 @@ from .md5 import Running
 
 BLOCK_BYTES = 1 << 20
 
-_MD5_PIECE_BYTES = 2047
-_MD5_WHOLE_BYTES_MIN = 64 << 10
+_GIL_BYTES_MAX = 2047
+_SMALL_BYTES_MAX = 64 << 10
 
 Buffer = md5.Buffer
 
@@ -130,23 +130,19 @@ class Digests:
         return self._crcs.size_bytes
 
     def update(self, data: Buffer) -> None:
-        self._update_md5(data)
-        self._update_others(data)
+        # hashlib releases the GIL from 2048 bytes on, and awscrt from 5121. For a small object, getting the GIL back
+        # from the busy writer thread costs several times as much as the hashing.
+        piece_bytes = _GIL_BYTES_MAX if len(data) <= _SMALL_BYTES_MAX else len(data)
+        view = memoryview(data)
+        for start in range(0, len(view), piece_bytes):
+            piece = view[start : start + piece_bytes]
+            self._md5.update(piece)
+            self._update_others(piece)
 
     def _update_others(self, data: Buffer) -> None:
         for other in self._others.values():
             other.update(data)
         self._crcs.update(data)
-
-    def _update_md5(self, data: Buffer) -> None:
-        if len(data) > _MD5_WHOLE_BYTES_MIN:
-            self._md5.update(data)
-            return
-        # hashlib releases the GIL from 2048 bytes on. For a small object, getting the GIL back from the busy writer
-        # thread costs several times as much as the hashing.
-        view = memoryview(data)
-        for start in range(0, len(view), _MD5_PIECE_BYTES):
-            self._md5.update(view[start : start + _MD5_PIECE_BYTES])
 
     def md5(self) -> bytes:
         return self._md5.digest()
