@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 FUZZ_TIMES ?= 50
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo picture test test-platforms test-browser test-long platforms browser check format bench scorecard docs lock dist fuzz clean
+.PHONY: help demo picture test test-platforms test-browser test-long platforms browser peers check format bench scorecard docs lock dist fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -44,6 +44,12 @@ platforms: $(VENV)/installed ## install Ceph RGW, MinIO, SeaweedFS and versitygw
 browser: ## install Chromium from the system's packages, where it is missing (once; needs apt-get)
 	@command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends chromium; }
 
+# What cannot be installed is left out of the comparison.
+peers: $(VENV)/installed ## install what `make bench` compares with: wrk (needs apt-get), minio-go and MinIO (need Go)
+	@command -v wrk || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends wrk; } || true
+	-$(BIN)/python -m benchmarks.peers.minio_go
+	-$(BIN)/archiver platform install minio
+
 check: $(VENV)/installed ## format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -54,7 +60,7 @@ format: $(VENV)/installed ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/installed ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour)
+bench: peers ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour)
 	$(BIN)/python -m benchmarks all --out docs/benchmarks.md
 
 scorecard: platforms ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (half an hour)

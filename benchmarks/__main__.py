@@ -31,12 +31,14 @@ from benchmarks import (
     traces,
     tsm,
 )
+from benchmarks.peers import comparison as peers
 
 # Those of the page, in its order. Every benchmark is a module with ``TITLE``, ``measure(small=...)``, which returns a
 # document, and ``tables(document)`` and ``notes(document)``; ``headline(document)`` where other pages quote it.
 ON_PAGE: dict[str, tuple[ModuleType, str]] = {
     "client-cost": (client_cost, "Client CPU per object: Archiver against aiohttp, boto3 and wrk."),
     "polling": (polling, "Busy polling: objects/s, CPU and times of 1 and 16 connections."),
+    "peers": (peers, "Client CPU and rates next to minio-go and wrk, on a null responder and MinIO."),
     "minio": (minio, "Client CPU per object where answers are waited for: MinIO."),
     "ceilings": (ceilings, "What one worker on one core can do at most."),
     "scale-out": (scale_out, "Client cores, machines and links for a rate; when a coordinator is full."),

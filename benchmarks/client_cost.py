@@ -16,16 +16,11 @@ import asyncio
 import concurrent.futures
 import functools
 import os
-import re
 import resource
-import shutil
 import statistics
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
@@ -45,6 +40,8 @@ from backends.s3.control import Credentials
 from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.checksums import WindowChecksums
 from backends.s3.wire.signing import RequestTemplate, Signer
+from benchmarks.peers import wrk
+from benchmarks.peers.base import BUCKET, KEY_PREFIX, Cost, Job, Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
@@ -53,8 +50,6 @@ from scenarios.work.sessions import AllObjects, Sessions
 TITLE = "What the client costs"
 TLS = "archiver, TLS"  # a contender whose ratio is to Archiver without TLS
 CONNECTIONS = 16
-BUCKET = "null"
-KEY_PREFIX = "null/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +159,7 @@ def _case(case: Case, rounds: int, small: bool, responder_cores: list[int]) -> d
         "aiohttp": _aiohttp,
         "boto3": _boto3,
     }
-    if shutil.which("wrk"):
+    if wrk.is_installed():
         contenders["wrk"] = _wrk
     cpu: dict[str, list[float]] = {name: [] for name in (*contenders, TLS)}
     with (
@@ -217,15 +212,15 @@ class Counter:
 
 
 @functools.cache  # half a second of boto3's
-def s3_setting(endpoint: str) -> S3WorkerSetting:
-    """Of a worker on the null responder."""
+def s3_setting(target: Target) -> S3WorkerSetting:
+    """Return the setting of a worker on this server."""
     options = S3Options(
-        endpoints=(endpoint,),
-        credentials=Credentials("null", "null", None),
+        endpoints=(target.endpoint,),
+        credentials=Credentials(target.access_key, target.secret_key, None),
         region="us-east-1",
         session_open="connect",
         keep_sessions_open=True,
-        ca_bundle=str(null_responder.CERTIFICATE) if endpoint.startswith("https") else None,
+        ca_bundle=str(null_responder.CERTIFICATE) if target.has_tls else None,
     )
     return S3Backend(options).setting_for(BUCKET, KEY_PREFIX, Retention())
 
@@ -234,13 +229,13 @@ def _archiver(endpoint: str, case: Case, objects: int) -> float:
     return archiver_cost(endpoint, case.operation, case.object_bytes, objects, CONNECTIONS)
 
 
-def assignment(endpoint: str, workload: Workload, clients: Sequence[ClientAssignment]) -> Assignment:
-    """Return the assignment of a worker that carries out one workload on a null responder."""
+def assignment(setting: S3WorkerSetting, workload: Workload, clients: Sequence[ClientAssignment]) -> Assignment:
+    """Return the assignment of a worker that carries out one workload, with the null responder's content."""
     return Assignment(
         run_id=null_responder.RUN_ID,
         content_seed=null_responder.CONTENT_SEED,
         backend="s3",
-        backend_setting=s3_setting(endpoint),
+        backend_setting=setting,
         phase=Phase("benchmark", 1, 1, (workload,)),
         clients=tuple(clients),
         dates={None: DateMaker(Retention(), time.time() + 7200)},
@@ -250,24 +245,31 @@ def assignment(endpoint: str, workload: Workload, clients: Sequence[ClientAssign
 
 def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, objects: int, connections: int) -> float:
     """Microseconds of client CPU per object, of the engine's own worker on the null responder."""
-    per_session = max(1, objects // connections // 4)
+    return archiver_run(Job(Target(endpoint), operation, object_bytes, connections, objects)).cpu_microseconds
+
+
+def archiver_run(job: Job) -> Cost:
+    """Carry out a job by the engine's own worker, in this process: four sessions of each connection."""
+    per_session = max(1, job.objects // job.connections // 4)
     per_client = per_session * 4
-    workload = Workload(operation, Sessions(operation, object_bytes, AllObjects()), connections, per_session)
+    work = Sessions(job.operation, job.object_bytes, AllObjects())
+    workload = Workload(job.operation, work, job.connections, per_session)
     clients = []
-    for client in range(connections):
+    for client in range(job.connections):
         first, end = client * per_client, (client + 1) * per_client
-        numbers = (first, end) if operation == "archive" else np.arange(first, end)
+        numbers = (first, end) if job.operation == "archive" else np.arange(first, end)
         clients.append(ClientAssignment(client, 0, numbers))
     counter = Counter()
-    run_phase(assignment(endpoint, workload, clients), counter)
-    assert counter.errors == 0, "the null responder answered something unexpected"
-    return counter.cpu_seconds / counter.objects * 1e6
+    report = run_phase(assignment(replace(s3_setting(job.target), prefix=job.prefix), workload, clients), counter)
+    assert counter.errors == 0, "the server answered something unexpected"
+    seconds = (report.ended_ns - report.began_ns) / 1e9
+    return Cost(counter.cpu_seconds / counter.objects * 1e6, counter.objects / seconds)
 
 
 def _aiohttp(endpoint: str, case: Case, objects: int) -> float:
     content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, case.object_bytes)
     checksums = WindowChecksums("crc32c", content, case.object_bytes)
-    setting = s3_setting(endpoint)
+    setting = s3_setting(Target(endpoint))
     signer = Signer(setting.access_key, setting.secret_key, setting.region)
     host = endpoint.removeprefix("http://")
     lock = {"x-amz-object-lock-mode": "GOVERNANCE"}
@@ -361,29 +363,8 @@ def _boto3(endpoint: str, case: Case, objects: int) -> float:
 
 
 def _wrk(endpoint: str, case: Case, objects: int) -> float:
-    """wrk runs for a time, not a count: as long as the objects take it, roughly."""
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "request.lua"
-        if case.operation == "archive":
-            body = Path(folder) / "body"
-            body.write_bytes(bytes(case.object_bytes))
-            script.write_text(
-                f'wrk.method = "PUT"\nlocal file = io.open("{body}", "rb")\nwrk.body = file:read("*a")\nfile:close()\n'
-            )
-        else:
-            script.write_text('wrk.method = "GET"\n')
-        seconds = 2 if objects > 1000 else 1
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        output = subprocess.run(
-            ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script),
-             f"{endpoint}/{BUCKET}/{KEY_PREFIX}{1:012d}"],
-            check=True, capture_output=True, text=True,
-        ).stdout  # fmt: skip
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    requests = re.search(r"(\d+) requests in", output)
-    assert requests is not None, output
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used / int(requests[1]) * 1e6
+    job = Job(Target(endpoint), case.operation, case.object_bytes, CONNECTIONS, objects)
+    return wrk.run(job, 2 if objects > 1000 else 1).cpu_microseconds
 
 
 def _cpu_seconds() -> float:

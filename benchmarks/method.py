@@ -35,7 +35,8 @@ from archiver.engine.worker.assignment import ClientAssignment
 from archiver.engine.worker.stopping import SessionStop, SharedWindow, WindowStop
 from archiver.measure.histogram import Histogram
 from archiver.measure.reports import IntervalReport
-from benchmarks.client_cost import assignment
+from benchmarks.client_cost import assignment, s3_setting
+from benchmarks.peers.base import Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from results.statistics import t_quantile
 from scenarios.model import Workload
@@ -284,7 +285,7 @@ def _archive(endpoint: str, objects: int) -> Histogram:
     """Let a worker archive objects over one connection; return the service times."""
     workload = Workload("archive", Sessions("archive", 8192, AllObjects()), 1, OBJECTS_PER_SESSION)
     channel = _Times()
-    run_phase(assignment(endpoint, workload, [ClientAssignment(0, 0, (0, objects))]), channel)
+    run_phase(assignment(s3_setting(Target(endpoint)), workload, [ClientAssignment(0, 0, (0, objects))]), channel)
     assert channel.errors == 0, "the server answered something unexpected"
     return channel.service
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 from archiver.machine import description as machine
 from archiver.platforms import programs
 from archiver.values.sizes import format_bytes
+from benchmarks.peers import minio_go, wrk
 from results.text import render_markdown, render_text
 
 ROOT = Path(__file__).parent.parent
@@ -122,16 +121,9 @@ def _machine(documents: Mapping[str, Mapping[str, Any]]) -> str:
         "load average when each began": f"{min(loads):.1f} to {max(loads):.1f}",
         "Archiver": host["archiver"],
         **host["packages"],
-        "wrk": _wrk() or "not installed",
+        "wrk": wrk.version() or "not installed",
+        "minio-go": minio_go.version(),
         "MinIO": programs.PROGRAMS["minio"].version,
     }
     lines = [f"| {name} | {value} |" for name, value in rows.items()]
     return "\n".join(["| machine | |", "| :--- | :--- |", *lines])
-
-
-def _wrk() -> str | None:
-    if shutil.which("wrk") is None:
-        return None
-    said = subprocess.run(["wrk", "--version"], capture_output=True, text=True, check=False)
-    found = re.search(r"wrk (\S+)", said.stdout + said.stderr)
-    return found[1] if found else None

@@ -18,7 +18,8 @@ from archiver.engine.worker.assignment import ClientAssignment
 from archiver.measure.histogram import Histogram, merged
 from archiver.measure.reports import IntervalReport
 from backends.s3 import null_responder
-from benchmarks.client_cost import Counter, assignment
+from benchmarks.client_cost import Counter, assignment, s3_setting
+from benchmarks.peers.base import Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Workload
 from scenarios.work.sessions import AllObjects, Sessions
@@ -124,7 +125,8 @@ def _archive(endpoint: str, connections: int, objects: int, way: str) -> dict[st
         ClientAssignment(client, 0, (client * per_client, (client + 1) * per_client)) for client in range(connections)
     ]
     channel = _Timed()
-    report = run_phase(replace(assignment(endpoint, workload, clients), polls_busily=way == "busy"), channel)
+    setting = s3_setting(Target(endpoint))
+    report = run_phase(replace(assignment(setting, workload, clients), polls_busily=way == "busy"), channel)
     assert channel.errors == 0, "the null responder answered something unexpected"
     seconds = (report.ended_ns - report.began_ns) / 1e9
     used = report.cpu[-1].used_seconds - report.cpu[0].used_seconds

@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -60,22 +60,7 @@ class GoProgram(Program):
         return self.folder / self.name
 
     def build(self, folder: Path) -> None:
-        go = shutil.which("go")
-        if go is None:
-            raise PlatformError(
-                f"{self.name} is built with the Go toolchain, and there is no `go`; install Go (https://go.dev/dl)"
-            )
-        done = subprocess.run(
-            [go, "install", f"{self.module}@{self.version}"],
-            env={**os.environ, "GOBIN": str(folder), "GOFLAGS": ""},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise PlatformError(
-                f"{self.name} {self.version} could not be built: {_one_line(done.stderr)[-_QUOTED_MAX:]}"
-            )
+        run_go(self, ["install", f"{self.module}@{self.version}"], GOBIN=str(folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +224,12 @@ def find(name: str) -> Path:
 
 
 def install(name: str) -> Path:
-    """Install the program if it is missing, which can take minutes. Raises PlatformError."""
-    program = PROGRAMS[name]
+    """Install the platform's program if it is missing, which can take minutes. Raises PlatformError."""
+    return install_program(PROGRAMS[name])
+
+
+def install_program(program: Program) -> Path:
+    """Install the program if it is missing. Raises PlatformError."""
     if program.is_installed():
         return program.path
     cache = program.folder.parent
@@ -255,6 +244,26 @@ def install(name: str) -> Path:
         shutil.rmtree(program.folder, ignore_errors=True)  # it lacks the program
         built.rename(program.folder)
     return program.path
+
+
+def run_go(program: Program, arguments: Sequence[str], **environment: str) -> None:
+    """Build the program by a command of the Go toolchain. Raises PlatformError."""
+    go = shutil.which("go")
+    if go is None:
+        raise PlatformError(
+            f"{program.name} is built with the Go toolchain, and there is no `go`; install Go (https://go.dev/dl)"
+        )
+    done = subprocess.run(
+        [go, *arguments],
+        env={**os.environ, "GOFLAGS": "", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise PlatformError(
+            f"{program.name} {program.version} could not be built: {_one_line(done.stderr)[-_QUOTED_MAX:]}"
+        )
 
 
 def _one_line(output: str) -> str:

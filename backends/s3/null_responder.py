@@ -37,6 +37,8 @@ _PUT_REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\nx-
 _PART_REPLY = b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\nETag: "0"\r\n\r\n'
 _HEAD_REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\n\r\n"
 _DELETE_REPLY = b"HTTP/1.1 204 No Content\r\nx-amz-request-id: 0\r\nx-amz-delete-marker: true\r\n\r\n"
+# minio-go reads an object only if the answer has this header.
+_LAST_MODIFIED = b"Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
 _RANGE = re.compile(rb"\r\nrange: *bytes=(\d+)-(\d+)", re.IGNORECASE)
 _FIRST_LINE_BYTES_MAX = 300  # a query begins within this
 
@@ -124,16 +126,16 @@ class _Responder(asyncio.BufferedProtocol):
 
     def _retrieve(self, head: bytes, number: int) -> tuple[bytes | memoryview, ...]:
         size_bytes, window, last_block = self._objects.find(number)
+        whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%bx-amz-request-id: 0\r\n\r\n" % (size_bytes, _LAST_MODIFIED)
         if head.startswith(b"HEAD"):
-            return (b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nx-amz-request-id: 0\r\n\r\n" % size_bytes,)
+            return (whole,)
         part = _RANGE.search(head)
         if part is None:
-            reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nx-amz-request-id: 0\r\n\r\n" % size_bytes
-            return reply, window, last_block
+            return whole, window, last_block
         first, end = int(part[1]), min(int(part[2]) + 1, size_bytes)
         reply = (
-            b"HTTP/1.1 206 Partial Content\r\nContent-Length: %d\r\nContent-Range: bytes %d-%d/%d\r\n"
-            b"x-amz-request-id: 0\r\n\r\n" % (end - first, first, end - 1, size_bytes)
+            b"HTTP/1.1 206 Partial Content\r\nContent-Length: %d\r\nContent-Range: bytes %d-%d/%d\r\n%b"
+            b"x-amz-request-id: 0\r\n\r\n" % (end - first, first, end - 1, size_bytes, _LAST_MODIFIED)
         )
         split = len(window)
         return reply, window[first:end], last_block[max(0, first - split) : max(0, end - split)]

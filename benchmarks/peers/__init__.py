@@ -1,0 +1,1 @@
+"""Clients that others measure S3 stores with, and Archiver next to them."""

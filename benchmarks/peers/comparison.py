@@ -1,0 +1,236 @@
+"""Client CPU and rate of Archiver next to clients that others measure with: minio-go and wrk.
+
+minio-go is the library that the benchmark warp calls for every object. A small program calls it in a loop; what warp
+adds of its own is not in it. warp itself is not run: its module could not be verified with the Go checksum database.
+One contender has warp's default options: it signs the content, and sends neither checksum nor lock. Another has those
+of Archiver. wrk sends unsigned requests: one static request again and again, or one that a script makes anew each time.
+wrk is not run on MinIO, which requires signatures.
+
+The client has one core and the server another. The contenders take turns within each round; ratios are taken within a
+round. CPU is user and system time from getrusage, of Archiver and minio-go without their start. A rate is that of a
+fixed number of objects, with the time to connect. Each row states what the client signs, its checksum, and its lock.
+`make peers` installs wrk, minio-go and MinIO; what is not installed is left out.
+
+The agreement: `archiver run` and minio-go archive objects of one size, with the same options, to one MinIO in turns.
+The rate that Archiver reports is compared with that of minio-go's program by the 95% intervals over the rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from archiver.values.sizes import format_size
+from benchmarks.client_cost import archiver_run
+from benchmarks.peers import agreement, minio_go, wrk
+from benchmarks.peers.base import Cost, Job, Options, Target
+from benchmarks.peers.servers import has_minio, minio_server, null_server, pinned
+from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
+from scenarios.work.mix import OperationName
+
+TITLE = "Archiver next to other clients"
+ROUNDS = 3
+OBJECTS_SMALL = 64
+WRK_SECONDS = 1
+FILLED = "filled/"  # prefix of the objects that are retrieved from MinIO
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One operation at one size. ``objects`` are those of a round on the null responder, and on MinIO.
+
+    ``goals``: contender -> Archiver's CPU in proportion to its CPU, at most, on the null responder.
+    """
+
+    operation: OperationName
+    object_bytes: int
+    objects: tuple[int, int]  # multiples of four sessions of every connection
+    connections: int = 16
+    with_tls: bool = False
+    goals: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_archive(self) -> bool:
+        return self.operation == "archive"
+
+
+def _archivers_options(case: Case) -> Options:
+    if case.is_archive:
+        return Options("head", "CRC32C", "governance")
+    return Options("head", "every byte checked", "none")
+
+
+def _warps_options(case: Case) -> Options:
+    return Options("head and content" if case.is_archive and not case.with_tls else "head", "none", "none")
+
+
+def _wrks_options(case: Case) -> Options:
+    return Options("nothing", "none", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A client. ``objects_share``: its part of the objects of a round on the null responder, where it is slower."""
+
+    name: str
+    run: Callable[[Job], Cost]
+    is_installed: Callable[[], bool]
+    options: Callable[[Case], Options]
+    signs: bool = True
+    retrieves: bool = True
+    objects_share: float = 1.0
+
+
+def _wrk(job: Job) -> Cost:
+    return wrk.run(job, WRK_SECONDS)
+
+
+def _wrk_formatted(job: Job) -> Cost:
+    return wrk.run(job, WRK_SECONDS, formatted=True)
+
+
+def _minio_go_as_archiver(job: Job) -> Cost:
+    return minio_go.run(job, as_archiver=True)
+
+
+ARCHIVER, MINIO_GO, WRK = "archiver", "minio-go", "wrk"
+NULL, MINIO = "null responder", "MinIO"
+CONTENDERS = (
+    Contender(ARCHIVER, archiver_run, lambda: True, _archivers_options),
+    Contender(MINIO_GO, minio_go.run, minio_go.is_installed, _warps_options, objects_share=0.5),
+    Contender(
+        f"{MINIO_GO}, Archiver's options", _minio_go_as_archiver, minio_go.is_installed, _archivers_options,
+        retrieves=False, objects_share=0.5,
+    ),
+    Contender(WRK, _wrk, wrk.is_installed, _wrks_options, signs=False),
+    Contender(f"{WRK}, formatted", _wrk_formatted, wrk.is_installed, _wrks_options, signs=False),
+)  # fmt: skip
+SMALL_BYTES, LARGE_BYTES = 8 << 10, 1 << 20
+CASES = (
+    Case("archive", SMALL_BYTES, (16_384, 1_024), goals={WRK: 2.0, MINIO_GO: 0.20}),
+    Case("retrieve", SMALL_BYTES, (16_384, 4_096), goals={MINIO_GO: 0.25}),
+    Case("archive", LARGE_BYTES, (768, 128)),
+    Case("retrieve", LARGE_BYTES, (768, 256)),
+    Case("archive", SMALL_BYTES, (4_096, 256), connections=1),
+    Case("archive", SMALL_BYTES, (8_192, 1_024), with_tls=True, goals={MINIO_GO: 0.5}),
+    Case("retrieve", SMALL_BYTES, (8_192, 4_096), with_tls=True, goals={MINIO_GO: 0.5}),
+    Case("archive", LARGE_BYTES, (512, 128), with_tls=True, goals={MINIO_GO: 0.7}),
+    Case("retrieve", LARGE_BYTES, (512, 256), with_tls=True, goals={MINIO_GO: 0.7}),
+)
+CASES_SMALL = (CASES[0], CASES[6])
+
+
+def measure(*, small: bool) -> dict[str, Any]:
+    """Every case on every server, and the agreement."""
+    rounds = 1 if small else ROUNDS
+    *_, client_core = cores = sorted(os.sched_getaffinity(0))
+    missing = [name for name, found in programs_found().items() if not found]
+    with pinned([client_core]):
+        return {
+            "rounds": rounds,
+            "missing": missing,
+            "servers": {
+                name: [_case(name, case, rounds, small, cores[:1]) for case in (CASES_SMALL if small else CASES)]
+                for name in (NULL, MINIO)
+                if name not in missing
+            },
+            "agreement": None if {MINIO_GO, MINIO} & {*missing} else agreement.measure(cores[:1], small=small),
+        }
+
+
+def programs_found() -> dict[str, bool]:
+    """Return whether each program is installed."""
+    return {MINIO_GO: minio_go.is_installed(), WRK: wrk.is_installed(), MINIO: has_minio()}
+
+
+def _case(server: str, case: Case, rounds: int, small: bool, server_cores: Sequence[int]) -> dict[str, Any]:
+    on_minio = server == MINIO
+    contenders = [
+        each for each in CONTENDERS
+        if each.is_installed() and (each.signs or not on_minio) and (each.retrieves or case.is_archive)
+    ]  # fmt: skip
+    objects = OBJECTS_SMALL if small else case.objects[on_minio]
+    costs: dict[str, list[Cost]] = {each.name: [] for each in contenders}
+    with _server(on_minio, case, server_cores) as target:
+        job = Job(target, case.operation, case.object_bytes, case.connections, objects, FILLED)
+        if on_minio and not case.is_archive:
+            archiver_run(replace(job, operation="archive"))
+        for round_ in range(rounds):
+            for number, each in enumerate(contenders):
+                share = 1.0 if on_minio else each.objects_share
+                own = replace(job, objects=int(objects * share))
+                if case.is_archive:  # each object is new
+                    own = replace(own, prefix=f"{number}/{round_}/")
+                costs[each.name].append(each.run(own))
+    return {
+        "operation": case.operation,
+        "object_bytes": case.object_bytes,
+        "connections": case.connections,
+        "with_tls": case.with_tls,
+        "objects": objects,
+        "contenders": {
+            each.name: {
+                **each.options(case)._asdict(),
+                "cpu_microseconds_per_object": [cost.cpu_microseconds for cost in costs[each.name]],
+                "objects_per_second": [cost.objects_per_second for cost in costs[each.name]],
+            }
+            for each in contenders
+        },
+        "goals": {} if on_minio else {name: goal for name, goal in case.goals.items() if name in costs},
+    }
+
+
+def _server(on_minio: bool, case: Case, cores: Sequence[int]) -> AbstractContextManager[Target]:
+    if on_minio:
+        return minio_server(cores, with_tls=case.with_tls)
+    return null_server(case.object_bytes, cores, with_tls=case.with_tls)
+
+
+def tables(document: dict[str, Any]) -> list[Table]:
+    """CPU and rate of every client on every server, and the agreement."""
+    found = [
+        Table(
+            f"peers-{server.lower().replace(' ', '-')}",
+            f"On {'the ' * (server == NULL)}{server}",
+            labelled(
+                ("", "client"), *Options._fields, "client CPU per object, µs", "objects/s", "archiver's CPU / its CPU"
+            ),
+            tuple(row for case in cases for row in _rows(case)),
+        )
+        for server, cases in document["servers"].items()
+    ]
+    return [*found, agreement.table(document["agreement"])] if document["agreement"] else found
+
+
+def notes(document: dict[str, Any]) -> list[str]:
+    lines = [f"{name} is not installed (`make peers`): not measured" for name in document["missing"]]
+    for case in document["servers"][NULL]:
+        for name, goal in case["goals"].items():
+            ratio = statistics.median(_ratios(case, name))
+            lines.append(f"{_label(case)}: goal: at most {goal} x {name}: {ratio:.2f}: {verdict(ratio <= goal)}")
+    return [*lines, agreement.note(document["agreement"])] if document["agreement"] else lines
+
+
+def _rows(case: dict[str, Any]) -> Iterator[tuple[Cell, ...]]:
+    for name, client in case["contenders"].items():
+        yield (
+            *plain(_label(case), name, *(client[option] for option in Options._fields)),
+            spread(client["cpu_microseconds_per_object"], 1),
+            spread(client["objects_per_second"], 0),
+            Cell("–") if name == ARCHIVER else spread(_ratios(case, name), 2),
+        )
+
+
+def _ratios(case: dict[str, Any], name: str) -> list[float]:
+    """Return Archiver's CPU in proportion to a contender's, round by round."""
+    ours, theirs = (case["contenders"][each]["cpu_microseconds_per_object"] for each in (ARCHIVER, name))
+    return [above / below for above, below in zip(ours, theirs, strict=True)]
+
+
+def _label(case: dict[str, Any]) -> str:
+    connections = "1 connection" if case["connections"] == 1 else f"{case['connections']} connections"
+    return f"{case['operation']} {format_size(case['object_bytes'])}, {connections}{', TLS' * case['with_tls']}"
