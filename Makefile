@@ -45,9 +45,9 @@ browser: ## install Chromium from the system's packages, where it is missing (on
 	@command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends chromium; }
 
 # What cannot be installed is left out of the comparison.
-peers: $(VENV)/installed ## install what `make bench` compares with: wrk (needs apt-get), minio-go and MinIO (need Go)
+peers: $(VENV)/installed ## install what `make bench` compares with: wrk (needs apt-get), warp, minio-go and MinIO (need Go)
 	@command -v wrk || { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends wrk; } || true
-	-$(BIN)/python -m benchmarks.peers.minio_go
+	$(BIN)/python -m benchmarks.peers
 	-$(BIN)/archiver platform install minio
 
 check: $(VENV)/installed ## format, lint, types

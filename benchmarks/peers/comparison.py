@@ -1,15 +1,16 @@
-"""Client CPU and rate of Archiver next to clients that others measure with: minio-go and wrk.
+"""Client CPU and rate of Archiver next to clients that others measure with: warp, minio-go and wrk.
 
-minio-go is the library that the benchmark warp calls for every object. A small program calls it in a loop; what warp
-adds of its own is not in it. warp itself is not run: its module could not be verified with the Go checksum database.
-One contender has warp's default options: it signs the content, and sends neither checksum nor lock. Another has those
-of Archiver. wrk sends unsigned requests: one static request again and again, or one that a script makes anew each time.
-wrk is not run on MinIO, which requires signatures.
+warp is run on MinIO with its default options, 8 KiB objects and 16 connections: it signs the content, and sends neither
+checksum nor lock. It asks more than the null responder answers. minio-go is the library that warp calls for every
+object, and runs everywhere: a small program calls it in a loop, so what warp adds of its own is not in it. One
+contender has warp's default options, another has those of Archiver. wrk sends unsigned requests: one static request
+again and again, or one that a script makes anew each time. wrk is not run on MinIO, which requires signatures.
 
 The client has one core and the server another. The contenders take turns within each round; ratios are taken within a
-round. CPU is user and system time from getrusage, of Archiver and minio-go without their start. A rate is that of a
-fixed number of objects, with the time to connect. Each row states what the client signs, its checksum, and its lock.
-`make peers` installs wrk, minio-go and MinIO; what is not installed is left out.
+round. CPU is user and system time from getrusage, of Archiver and minio-go without their start. Their rates are those
+of a fixed number of objects, with the time to connect; those of warp and wrk are their own, of some seconds. Each row
+states what the client signs, its checksum, and its lock. `make peers` installs wrk, warp, minio-go and MinIO; what is
+not installed is left out.
 
 The agreement: `archiver run` and minio-go archive objects of one size, with the same options, to one MinIO in turns.
 The rate that Archiver reports is compared with that of minio-go's program by the 95% intervals over the rounds.
@@ -26,7 +27,7 @@ from typing import Any
 
 from archiver.values.sizes import format_size
 from benchmarks.client_cost import archiver_run
-from benchmarks.peers import agreement, minio_go, wrk
+from benchmarks.peers import agreement, minio_go, warp, wrk
 from benchmarks.peers.base import Cost, Job, Options, Target
 from benchmarks.peers.servers import has_minio, minio_server, null_server, pinned
 from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
@@ -74,14 +75,16 @@ def _wrks_options(case: Case) -> Options:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A client. ``objects_share``: its part of the objects of a round on the null responder, where it is slower."""
+    """A client. ``takes``: whether it runs a case on a server.
+
+    ``objects_share``: its part of the objects of a round on the null responder, where it is slower.
+    """
 
     name: str
     run: Callable[[Job], Cost]
     is_installed: Callable[[], bool]
     options: Callable[[Case], Options]
-    signs: bool = True
-    retrieves: bool = True
+    takes: Callable[[str, Case], bool] = lambda server, case: True
     objects_share: float = 1.0
 
 
@@ -97,19 +100,32 @@ def _minio_go_as_archiver(job: Job) -> Cost:
     return minio_go.run(job, as_archiver=True)
 
 
-ARCHIVER, MINIO_GO, WRK = "archiver", "minio-go", "wrk"
+def _is_on_null(server: str, case: Case) -> bool:
+    return server == NULL
+
+
+def _is_archive(server: str, case: Case) -> bool:
+    return case.is_archive
+
+
+def _is_small_on_minio(server: str, case: Case) -> bool:
+    return server == MINIO and case.object_bytes == SMALL_BYTES and case.connections > 1
+
+
+ARCHIVER, WARP, MINIO_GO, WRK = "archiver", "warp", "minio-go", "wrk"
 NULL, MINIO = "null responder", "MinIO"
+SMALL_BYTES, LARGE_BYTES = 8 << 10, 1 << 20
 CONTENDERS = (
     Contender(ARCHIVER, archiver_run, lambda: True, _archivers_options),
-    Contender(MINIO_GO, minio_go.run, minio_go.is_installed, _warps_options, objects_share=0.5),
+    Contender(WARP, warp.run, warp.PROGRAM.is_installed, _warps_options, takes=_is_small_on_minio),
+    Contender(MINIO_GO, minio_go.run, minio_go.PROGRAM.is_installed, _warps_options, objects_share=0.5),
     Contender(
-        f"{MINIO_GO}, Archiver's options", _minio_go_as_archiver, minio_go.is_installed, _archivers_options,
-        retrieves=False, objects_share=0.5,
+        f"{MINIO_GO}, Archiver's options", _minio_go_as_archiver, minio_go.PROGRAM.is_installed, _archivers_options,
+        takes=_is_archive, objects_share=0.5,
     ),
-    Contender(WRK, _wrk, wrk.is_installed, _wrks_options, signs=False),
-    Contender(f"{WRK}, formatted", _wrk_formatted, wrk.is_installed, _wrks_options, signs=False),
+    Contender(WRK, _wrk, wrk.is_installed, _wrks_options, takes=_is_on_null),
+    Contender(f"{WRK}, formatted", _wrk_formatted, wrk.is_installed, _wrks_options, takes=_is_on_null),
 )  # fmt: skip
-SMALL_BYTES, LARGE_BYTES = 8 << 10, 1 << 20
 CASES = (
     Case("archive", SMALL_BYTES, (16_384, 1_024), goals={WRK: 2.0, MINIO_GO: 0.20}),
     Case("retrieve", SMALL_BYTES, (16_384, 4_096), goals={MINIO_GO: 0.25}),
@@ -144,15 +160,17 @@ def measure(*, small: bool) -> dict[str, Any]:
 
 def programs_found() -> dict[str, bool]:
     """Return whether each program is installed."""
-    return {MINIO_GO: minio_go.is_installed(), WRK: wrk.is_installed(), MINIO: has_minio()}
+    return {
+        WARP: warp.PROGRAM.is_installed(),
+        MINIO_GO: minio_go.PROGRAM.is_installed(),
+        WRK: wrk.is_installed(),
+        MINIO: has_minio(),
+    }
 
 
 def _case(server: str, case: Case, rounds: int, small: bool, server_cores: Sequence[int]) -> dict[str, Any]:
     on_minio = server == MINIO
-    contenders = [
-        each for each in CONTENDERS
-        if each.is_installed() and (each.signs or not on_minio) and (each.retrieves or case.is_archive)
-    ]  # fmt: skip
+    contenders = [each for each in CONTENDERS if each.is_installed() and each.takes(server, case)]
     objects = OBJECTS_SMALL if small else case.objects[on_minio]
     costs: dict[str, list[Cost]] = {each.name: [] for each in contenders}
     with _server(on_minio, case, server_cores) as target:

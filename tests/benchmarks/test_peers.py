@@ -9,16 +9,17 @@ import pytest
 from benchmarks import page
 from benchmarks.peers import agreement, comparison
 from benchmarks.peers.base import Cost
-from benchmarks.peers.comparison import ARCHIVER, MINIO, MINIO_GO, NULL, WRK
+from benchmarks.peers.comparison import ARCHIVER, MINIO, MINIO_GO, NULL, WARP, WRK
 from tests.benchmarks.small import document_of
 
 
+@pytest.mark.platforms
 def test_every_installed_client_is_measured_with_its_options_on_every_server() -> None:
     installed = {name for name, found in comparison.programs_found().items() if found}
     document = document_of("peers")
     missing = {*document["missing"]}
     assert not missing & installed
-    expected = {NULL: {ARCHIVER, MINIO_GO, WRK} - missing, MINIO: {ARCHIVER, MINIO_GO} - missing}
+    expected = {NULL: {ARCHIVER, MINIO_GO, WRK} - missing, MINIO: {ARCHIVER, MINIO_GO, WARP} - missing}
     assert set(document["servers"]) == expected.keys() - missing
     for server, cases in document["servers"].items():
         assert [(case["operation"], case["with_tls"]) for case in cases] == [("archive", False), ("retrieve", True)]

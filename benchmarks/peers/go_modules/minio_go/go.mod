@@ -1,4 +1,4 @@
-module archiver/benchmarks/peers/go
+module archiver/benchmarks/peers/minio-go
 
 go 1.23.0
 

@@ -1,0 +1,60 @@
+"""warp, MinIO's benchmark of S3 servers, which is run as its users run it.
+
+warp asks more of a server than a null responder answers, so it is run on MinIO only. It has no option for locks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pyarrow
+
+from archiver.values.sizes import format_size
+from backends.s3 import null_responder
+from benchmarks.peers import go_programs
+from benchmarks.peers.base import BUCKET, Cost, Job
+
+MODULE = "github.com/minio/warp"
+PROGRAM = go_programs.pinned_program("warp", MODULE, MODULE)
+SECONDS = 4  # warp rates only runs of several seconds
+
+
+def run(job: Job) -> Cost:
+    """Put or get objects for ``SECONDS``, however many objects the job has. CPU includes that of warp's start."""
+    scheme, _, host = job.target.endpoint.partition("://")
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
+        command = [
+            str(PROGRAM.path), {"archive": "put", "retrieve": "get"}[job.operation], "--host", host,
+            "--region", "us-east-1", "--bucket", BUCKET, "--noclear", "--disable-multipart", "--no-color",
+            "--noprefix", "--obj.size", format_size(job.object_bytes), "--concurrent", str(job.connections),
+            "--duration", f"{SECONDS}s", "--benchdata", str(data),
+        ]  # fmt: skip
+        command += ["--tls"] if scheme == "https" else []
+        command += ["--prefix", job.prefix.rstrip("/")] if job.operation == "archive" else ["--list-existing"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            command,
+            env={
+                **os.environ,
+                "WARP_ACCESS_KEY": job.target.access_key,
+                "WARP_SECRET_KEY": job.target.secret_key,
+                "SSL_CERT_FILE": str(null_responder.CERTIFICATE),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        rate = re.search(r"Average: .*?([\d.]+) obj/s", done.stdout)
+        assert done.returncode == 0, f"warp failed: {done.stdout} {done.stderr}"
+        assert rate is not None, done.stdout
+        with pyarrow.input_stream(data.with_suffix(".csv.zst"), compression="zstd") as rows:
+            operations = rows.read().count(b"\n") - 1  # without the heading
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(cpu_seconds / operations * 1e6, float(rate[1]))
