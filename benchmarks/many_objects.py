@@ -65,7 +65,7 @@ class _Watch(Stopwatch):
         super().report(report)
         for tally in report.tallies.values():
             if "object_service" in tally.histograms:
-                self.took.add(tally.histograms["object_service"].part())
+                self.took.add_all(tally.histograms["object_service"])
 
 
 def measure(*, small: bool) -> dict[str, Any]:

@@ -212,7 +212,7 @@ def _encoded_arrays(part: HistogramPart) -> bytes:
 def _merged_arrays(encoded: Sequence[bytes]) -> HistogramPart:
     merged = Histogram()
     for each in encoded:
-        merged.add(pickle.loads(each).part())
+        merged.add_all(pickle.loads(each))
     return merged.part()
 
 

@@ -258,7 +258,7 @@ class _Times:
         for tally in report.tallies.values():
             self.errors += tally.errors
             if "object_service" in tally.histograms:
-                self.service.add(tally.histograms["object_service"].part())
+                self.service.add_all(tally.histograms["object_service"])
 
     def should_stop(self) -> bool:
         return False

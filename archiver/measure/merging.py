@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import pickle
 import zlib
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -72,18 +73,20 @@ class _Course:
     """Work of one worker by interval: objects, bytes, errors. 24 bytes for each interval."""
 
     def __init__(self) -> None:
-        self._done = np.zeros((64, 3), dtype=np.int64)
+        self._done = array("q")  # three values for each interval
 
     def add(self, interval: int, tally: Tally) -> None:
-        missing = max(0, interval + 1 - len(self._done))
-        if missing:
-            self._done = np.pad(self._done, ((0, max(missing, len(self._done))), (0, 0)))
-        self._done[interval] += (tally.objects, tally.bytes, tally.errors)
+        at = 3 * interval
+        if at >= len(self._done):
+            self._done.extend([0] * (at + 3 - len(self._done)))
+        self._done[at] += tally.objects
+        self._done[at + 1] += tally.bytes
+        self._done[at + 2] += tally.errors
 
     def between(self, first: int, last: int) -> tuple[int, int, int]:
         """Return (objects, bytes, errors) of intervals ``first`` to ``last`` - 1."""
-        objects, size_bytes, errors = self._done[first:last].sum(axis=0).tolist()
-        return objects, size_bytes, errors
+        done = self._done[3 * first : 3 * last]
+        return sum(done[::3]), sum(done[1::3]), sum(done[2::3])
 
 
 class Merge:
@@ -343,7 +346,7 @@ class ReplayMerge(Merge):
         self._rows[at] = _sum(self._rows[at], row) if at in self._rows else row
         response = tally.histograms.get("object_response")
         if response is not None and key.interval >= self._open_from:
-            self._responses.setdefault(at, Histogram()).add(response.part())
+            self._responses.setdefault(at, Histogram()).add_all(response)
             if key.interval - OPEN_INTERVALS > self._open_from:
                 self._close(key.interval - OPEN_INTERVALS)
         self._moved.setdefault(key.interval, Counter()).update(self._bytes_of(key, tally), objects=tally.objects)
@@ -397,7 +400,7 @@ def _with_percentiles(row: IntervalRow, responses: Histogram | None) -> Interval
 
 
 def _interval_row(interval: int, workload: str, part: str, tally: Tally) -> IntervalRow:
-    times = tally.histograms["object_response"].part() if "object_response" in tally.histograms else None
+    times = tally.histograms.get("object_response")
     return IntervalRow(
         interval, workload, part, tally.sessions, tally.objects, tally.bytes, tally.attempts, tally.errors,
         times.total_ns if times is not None else 0, times.max_ns if times is not None else 0,

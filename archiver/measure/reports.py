@@ -92,7 +92,7 @@ def _merge(histograms: dict[str, Histogram], others: Mapping[str, Histogram]) ->
     for quantity, histogram in others.items():
         if quantity not in histograms:
             histograms[quantity] = Histogram()
-        histograms[quantity].add(histogram.part())
+        histograms[quantity].add_all(histogram)
 
 
 class TallyKey(NamedTuple):

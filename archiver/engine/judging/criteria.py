@@ -200,7 +200,7 @@ class _Watched:
         if self._percent is not None:
             sparse = times.part()
             self._beyond += int(sparse.counts[sparse.indices > self._limit_index].sum())
-            self._times.add(sparse)
+            self._times.add_all(times)
 
     def missed_at(self) -> float | None:
         """Return the current value if the criterion can no longer be met; None otherwise."""

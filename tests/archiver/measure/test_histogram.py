@@ -159,6 +159,22 @@ def test_counts_and_gaps_of_any_size_travel(count: int) -> None:
     assert state(pickle.loads(pickle.dumps(merged([part])))) == state(merged([part]))
 
 
+def test_counts_of_different_sizes_are_added() -> None:
+    counts = [1, 300, 70_000, 2**33]
+    parts = [HistogramPart(array([7, 600 + at]), array([each, each]), each, each) for at, each in enumerate(counts)]
+    part = merged(parts).part()
+    assert part.indices.tolist() == [7, 600, 601, 602, 603]
+    assert part.counts.tolist() == [sum(counts), *counts]
+    assert (part.total_ns, part.max_ns) == (sum(counts), max(counts))
+
+
+def test_adding_a_histogram_does_not_change_it() -> None:
+    source, whole = merged([part_of(array([1000]))]), Histogram()
+    whole.add_all(source)
+    whole.add(part_of(array([2000])))
+    assert (source.count, whole.count) == (1, 2)
+
+
 def test_a_histogram_travels_in_few_bytes_for_each_of_its_counts() -> None:
     values = np.random.default_rng(1).lognormal(np.log(3e6), 0.3, 2000).astype(np.int64)
     histogram = merged([part_of(values)])
