@@ -17,7 +17,7 @@ import numpy as np
 from archiver.engine.coordinator import PhaseOutcome
 from archiver.engine.run import ServerLately
 from archiver.engine.worker.phase_run import REPORT_SECONDS
-from archiver.measure.histogram import HistogramPart, index_of, percentiles
+from archiver.measure.histogram import Histogram, HistogramPart, index_of, merged, percentiles
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally
 from archiver.web.live_state import LogLine
 from results.model import ServerUsage
@@ -74,19 +74,21 @@ class Totals:
     objects: int = 0
     bytes: int = 0
     errors: int = 0
-    service_seconds: float = 0.0  # sum over the objects
-    service_counts: tuple[int, ...] = (0,) * (len(SERVICE_BOUNDS_SECONDS) + 1)  # of objects up to each bound, and above
+    service: Histogram = field(default_factory=Histogram)  # of the objects
 
     def add(self, counts: Tally | PartTally) -> None:
         self.objects += counts.objects
         self.bytes += counts.bytes
         self.errors += counts.errors
-        if (histogram := counts.histograms.get("object_service")) is not None:
-            part = histogram.part()
-            within = np.searchsorted(_SERVICE_INDICES, part.indices)
-            found = np.bincount(within, part.counts, len(self.service_counts)).astype(np.int64)
-            self.service_counts = tuple((found + self.service_counts).tolist())
-            self.service_seconds += part.total_ns / 1e9
+        if (service := counts.histograms.get("object_service")) is not None:
+            self.service.add_all(service)
+
+    @property
+    def service_counts(self) -> list[int]:
+        """Return the number of objects up to each of SERVICE_BOUNDS_SECONDS, and above the last one."""
+        part = self.service.part()
+        within = np.searchsorted(_SERVICE_INDICES, part.indices)
+        return [int(count) for count in np.bincount(within, part.counts, len(SERVICE_BOUNDS_SECONDS) + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ class Meter:
                 current=current.figures(self._clock_ns()) if current is not None and not current.ended else None,
                 finished=tuple(self._finished),
                 objects_by_second=[count for second, count in sorted(self._by_second.items()) if second <= newest],
-                totals={key: replace(totals) for key, totals in self._totals.items()},
+                totals={key: replace(totals, service=merged([totals.service])) for key, totals in self._totals.items()},
                 log=tuple(self._log),
             )
 
@@ -235,7 +237,7 @@ class _Current:
             interval.objects += tally.objects
             interval.bytes += tally.bytes
             if "object_service" in tally.histograms:
-                interval.parts.append(tally.histograms["object_service"].part())
+                interval.service.add_all(tally.histograms["object_service"])
             self.errors += tally.errors
         oldest = self.told_up_to(now_ns) - _LAST_INTERVALS
         for index in [index for index in self.intervals if index < oldest]:
@@ -256,7 +258,7 @@ class _Current:
         here = [interval for index, interval in self.intervals.items() if since <= index < until]
         seconds = max(0, until - since) * INTERVAL_NS / 1e9
         known = seconds >= REPORT_SECONDS
-        p50, p99 = _p50_and_p99([part for interval in here for part in interval.parts] if known else [])
+        p50, p99 = _p50_and_p99([interval.service.part() for interval in here] if known else [])
         return Figures(
             phase=self.phase,
             platform=self.platform,
@@ -273,7 +275,7 @@ class _Current:
 class _Interval:
     objects: int = 0
     bytes: int = 0
-    parts: list[HistogramPart] = field(default_factory=list)  # of the objects' service time
+    service: Histogram = field(default_factory=Histogram)  # of the objects
 
 
 def _newest_second(now: float) -> int:
@@ -302,7 +304,7 @@ def _of_finished(outcome: PhaseOutcome, platform: str) -> Figures:
 
 
 def _p50_and_p99(parts: Sequence[HistogramPart]) -> tuple[float | None, float | None]:
-    if not parts:
+    if not any(len(part.indices) for part in parts):
         return None, None
     p50, p99 = percentiles(parts, (50, 99))
     return p50, p99

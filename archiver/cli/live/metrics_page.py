@@ -75,7 +75,7 @@ def _service_times(totals: Mapping[tuple[str, str], Totals]) -> HistogramMetricF
     bounds = [*map(str, SERVICE_BOUNDS_SECONDS), "+Inf"]
     for labels, each in totals.items():
         buckets = zip(bounds, accumulate(each.service_counts), strict=True)
-        family.add_metric(labels, list(buckets), each.service_seconds)
+        family.add_metric(labels, list(buckets), each.service.total_ns / 1e9)
     return family
 
 
