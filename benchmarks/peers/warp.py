@@ -1,6 +1,7 @@
 """warp, MinIO's benchmark of S3 servers, which is run as its users run it.
 
 warp asks more of a server than a null responder answers, so it is run on MinIO only. It has no option for locks.
+The checksum database of Go could not be asked about this version: ``go.sum`` has the checksum of the first download.
 """
 
 from __future__ import annotations
