@@ -65,6 +65,7 @@ class RunSetting:
     payload_signing: bool
     objects_per_transaction_max: int | None = None
     has_markers: bool = False  # the platform can hide retained objects behind a delete marker
+    share_cores: bool = False  # there are more workers than cores
     polls_busily: bool = False  # the workers' event loops never sleep
     op_log_dir: Path | None = None
     second_setting: Any = field(default=None, repr=False)  # of the backend of the second place, if there is one
@@ -361,6 +362,7 @@ class Coordinator:
                 infrastructures=share.infrastructures,
                 data=share.data,
                 has_markers=setting.has_markers,
+                shares_core=setting.share_cores,
                 polls_busily=setting.polls_busily,
             )
             for worker, share in enumerate(share_phase(phase, numbers, sharing))

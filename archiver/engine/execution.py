@@ -273,6 +273,7 @@ def open_run(
         payload_signing=profile.payload_signing,
         objects_per_transaction_max=profile.objects_per_transaction_max,
         has_markers=Operation.DELETE_MARKER in backend.capabilities.operations,
+        share_cores=plan.workers > plan.workers_at_once,
         polls_busily=plan.polls_busily,
         op_log_dir=_op_log_dir(plan),
         second_setting=second.backend.worker_setting() if second is not None else None,

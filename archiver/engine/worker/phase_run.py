@@ -23,6 +23,7 @@ import backends
 from archiver.engine.worker.assignment import Assignment, Channel
 from archiver.engine.worker.client import Client
 from archiver.engine.worker.polling import BusyPolling
+from archiver.machine.cores import share_core
 from archiver.measure.folding import Folding, Rows, fold, take
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import (
@@ -43,6 +44,7 @@ from backends.base import DataPlane, PhaseSetting
 if TYPE_CHECKING:
     from archiver.engine.worker.op_log import OpLog
 
+BEGIN_NS = 250_000_000  # in which workers that share a core let each other begin
 TICK_SECONDS = 0.05
 LATENESS_SECONDS = 0.01  # between two measurements of the scheduling delay: 5 us of CPU each
 REPORT_SECONDS = 1.0
@@ -182,14 +184,17 @@ class PhaseRun:
         began_ns = time.monotonic_ns()
         work = [] if self._channel.should_stop() else self._begin()
         tasks = [asyncio.create_task(each) for each in work]
-        ticker = asyncio.create_task(self._tick(tasks))
+        helpers = [asyncio.create_task(self._tick(tasks))]
+        if self._assignment.shares_core:
+            helpers.append(asyncio.create_task(share_core(began_ns + BEGIN_NS)))
         self._measure_lateness(loop := asyncio.get_running_loop(), loop.time())
         results = await asyncio.gather(*tasks, return_exceptions=True)
         ended_ns = time.monotonic_ns()
         self._has_ended = True
         self._polling.end()
-        ticker.cancel()
-        await asyncio.gather(ticker, return_exceptions=True)
+        for each in helpers:
+            each.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
         await self.plane.end_phase()
         self.flush()
         self._folder.shutdown()

@@ -27,7 +27,9 @@ from archiver.values import clock
 from archiver.values.errors import ArchiverError, RunFailed
 
 _context = multiprocessing.get_context("spawn")
-START_DELAY_NS = 20_000_000  # until every pipe has been read
+# Until every pipe has been read. Many workers share few cores, and a worker that began takes them from the others.
+START_DELAY_NS = 20_000_000
+START_DELAY_NS_EACH = 2_000_000  # for each worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ class WorkerProcesses:
                             self._tell(busy, _Stop())
                     if busy and not is_started and failure is None and ready >= busy.keys():
                         is_started = True
-                        self._tell(busy, _Start(start(START_DELAY_NS)))
+                        self._tell(busy, _Start(start(START_DELAY_NS + START_DELAY_NS_EACH * len(busy))))
         except KeyboardInterrupt:
             self._drain(busy, numbers, on_report)
             raise

@@ -130,6 +130,18 @@ def test_a_phase_leaves_objects_frozen_only_if_its_process_froze_some(frozen_bef
         gc.freeze()
 
 
+@pytest.mark.parametrize("shares_core", [True, False])
+def test_a_worker_that_shares_its_core_lets_others_begin(monkeypatch: pytest.MonkeyPatch, shares_core: bool) -> None:
+    shared_until_ns = []
+
+    async def share(until_ns: int) -> None:
+        shared_until_ns.append(until_ns)
+
+    monkeypatch.setattr(phase_run, "share_core", share)
+    report = run_phase(replace(assignment(), shares_core=shares_core), Channel())
+    assert shared_until_ns == ([report.began_ns + phase_run.BEGIN_NS] if shares_core else [])
+
+
 @pytest.mark.parametrize("objects", [1, 5, 500])
 def test_one_client_does_its_warm_up_and_its_sessions_and_reports_them(objects: int) -> None:
     channel = Channel()

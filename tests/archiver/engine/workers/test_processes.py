@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from archiver.engine.workers.processes import PipeChannel, WorkerProcesses
+from archiver.engine.workers.processes import START_DELAY_NS_EACH, PipeChannel, WorkerProcesses
 from archiver.measure.reports import Change, IntervalReport
 from archiver.values.errors import RunFailed
 from tests.archiver.engine.workers.worker_assignments import LONG, SHORT, assignments, at_once
@@ -53,6 +53,18 @@ def test_phase_after_phase_on_the_same_workers(workers: WorkerProcesses) -> None
         assert [end.stages[0].measured_from_ns for end in ends] == [started[-1]] * 2
         assert objects(reports) == 110
         assert sum(each.last - each.first + 1 for report in reports for each in report.changed) == 110
+
+
+def test_more_workers_have_more_time_until_the_start(workers: WorkerProcesses) -> None:
+    delays_ns: list[int] = []
+
+    def start(delay_ns: int) -> int:
+        delays_ns.append(delay_ns)
+        return time.monotonic_ns()
+
+    for count in (1, 2):
+        workers.run(assignments(SHORT)[:count], start, lambda report: None)
+    assert delays_ns[1] - delays_ns[0] == START_DELAY_NS_EACH
 
 
 def test_a_killed_worker_fails_the_run_by_name_and_what_it_had_reported_is_handed_on(workers: WorkerProcesses) -> None:
