@@ -25,9 +25,9 @@ picture: browser ## take the picture of README.md: the page that the last demo w
 	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,800 \
 		--screenshot=docs/images/demo.png file://$(abspath $(DEMO_HOME))/page/comparison.html
 
-# Tests wait for other processes and for the disk: five at a time keep two cores busy.
+# Tests wait for other processes and for the disk: four at a time keep two cores busy.
 test: $(VENV)/installed ## run the tests (minutes)
-	$(BIN)/python -m pytest -q -n 5 --dist loadfile --no-loadscope-reorder -m "not long and not platforms and not browser"
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not long and not platforms and not browser"
 
 test-platforms: $(VENV)/installed ## run the tests against real platforms
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m platforms
@@ -60,7 +60,7 @@ format: $(VENV)/installed ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: peers ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour)
+bench: peers ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour and more)
 	$(BIN)/python -m benchmarks all --out docs/benchmarks.md
 
 scorecard: platforms ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (half an hour)
