@@ -87,6 +87,7 @@ class Plan:
     latest_dates: Mapping[Retention, float | None]  # of every retention of archived objects; None: it sets no date
     probes_max: tuple[int, int]  # (objects, bytes) archived at most before phases, to read their locks back
     run_id: str
+    workers: int
     worker_cores: list[int]
     polls_busily: bool  # the workers ask for answers without a break; otherwise they sleep until one comes
     server_cores: list[int]  # left to a platform on this host; empty: it shares the workers' cores, or is elsewhere
@@ -106,12 +107,6 @@ class Plan:
         """Upper bound of (objects, bytes) that the phases archive, without probe objects."""
         archived = self.archived_by_phase
         return sum(each.objects for each in archived), sum(each.bytes for each in archived)
-
-    @property
-    def workers(self) -> int:
-        if self.options.cluster is not None:
-            return len(self.options.cluster)
-        return _workers(self.options, self.scenario, self.worker_cores)
 
     @property
     def workers_at_once(self) -> int:
@@ -178,9 +173,9 @@ def make_plan(
             check(each, guards, locked_bytes, server_now)
     latest_dates = {each: latest_date(each, guards, server_now) for each in retentions}
     cores = cores_here(shares_host=profile.shares_host and options.cluster is None)
+    workers = len(options.cluster) if options.cluster is not None else _workers(options, scenario, cores.workers)
     if options.cluster is None:
         clients = max((phase.clients for phase in scenario.phases), default=0)
-        workers = _workers(options, scenario, cores.workers)
         make_room(clients, workers, len(profile.endpoints), threads=profile.protocol == "tsm")
     watched = WatchedPlatform(
         endpoints=(hosted.endpoint,) if hosted is not None else profile.endpoints if profile.protocol == "s3" else (),
@@ -205,11 +200,12 @@ def make_plan(
         latest_dates=latest_dates,
         probes_max=probes,
         run_id=run_id,
+        workers=workers,
         worker_cores=cores.workers,
         polls_busily=profile.protocol == "s3"
         and polls_busily(
             options.request.poll,
-            _workers(options, scenario, cores.workers),
+            workers,
             cores,
             shares_host=profile.shares_host,
             is_cluster=options.cluster is not None,
@@ -329,12 +325,12 @@ def _check_replays(scenario: Scenario, retention: Retention) -> None:
         return
     for phase in scenario.phases:
         refusing = any("replay" in each.work.traits and "refused-delete" in each.does for each in phase.workloads)
-        if refusing and retention.retain_for_seconds < phase.seconds_max + LOCKED_RESERVE_SECONDS:
-            longest = format_duration(phase.seconds_max + LOCKED_RESERVE_SECONDS)
+        locked_seconds = phase.seconds_max + LOCKED_RESERVE_SECONDS
+        if refusing and retention.retain_for_seconds < locked_seconds:
             raise UsageError(
                 f"{scenario.name}: the trace has deletions that a lock refused, and locks of "
-                f"{format_duration(retention.retain_for_seconds)} may be over before: --retain-for {longest} at least, "
-                "or leave them out with archiver trace cut --operations"
+                f"{format_duration(retention.retain_for_seconds)} may be over before: --retain-for "
+                f"{format_duration(locked_seconds)} at least, or leave them out with archiver trace cut --operations"
             )
 
 
