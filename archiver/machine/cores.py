@@ -6,11 +6,9 @@ a control group limits this process's CPU time, there are no more workers than t
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -19,8 +17,6 @@ from archiver.machine import cgroup
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 _MEMBERSHIP = Path("/proc/self/cgroup")
-ALONE_NS = 5_000_000  # a core that no other process takes for this long is not shared
-TAKEN_NS = 20_000  # a longer yield means that another process used the core
 
 
 class Cores(NamedTuple):
@@ -59,26 +55,6 @@ def have_cores_of_their_own(workers: int, cores: Sequence[int]) -> bool:
     """Return whether each worker gets a physical core of these logical ``cores``, and another is left."""
     siblings = _siblings(cores, _TOPOLOGY)
     return workers < len({min(siblings[core]) for core in cores})
-
-
-async def share_core(
-    until_ns: int,
-    clock_ns: Callable[[], int] = time.monotonic_ns,
-    yield_core: Callable[[], None] = os.sched_yield,
-) -> None:
-    """Yield the core after each pass of the event loop, until this instant or until no other process takes the core.
-
-    ``clock_ns`` is CLOCK_MONOTONIC. The kernel lets a busy process keep its core for several milliseconds, so the last
-    of many processes that wake at one instant would otherwise begin hundreds of milliseconds after the first.
-    """
-    now_ns = taken_ns = clock_ns()
-    while now_ns < until_ns and now_ns - taken_ns < ALONE_NS:
-        yield_core()
-        back_ns = clock_ns()
-        if back_ns - now_ns > TAKEN_NS:
-            taken_ns = back_ns
-        await asyncio.sleep(0)
-        now_ns = clock_ns()
 
 
 def _one_of_each(physical: Sequence[Sequence[int]]) -> list[int]:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 import backends
 from archiver.engine.worker.assignment import Assignment, Channel
 from archiver.engine.worker.client import Client
+from archiver.engine.worker.core_sharing import share_core
 from archiver.engine.worker.polling import BusyPolling
-from archiver.machine.cores import share_core
 from archiver.measure.folding import Folding, Rows, fold, take
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import (

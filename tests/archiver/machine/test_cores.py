@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from archiver.machine import cgroup, cores
-from archiver.machine.cores import ALONE_NS, TAKEN_NS, Cores, cores_here, divide, share_core
+from archiver.machine.cores import Cores, cores_here, divide
 
 FOUR = range(4)
 
@@ -115,50 +114,3 @@ def test_the_quota_of_the_clients_own_group_is_read_of_version_1(machine: Path) 
     assert len(cores_here(shares_host=False).workers) == 4
     (group / "cpu.cfs_quota_us").write_text("350000\n")
     assert len(cores_here(shares_host=False).workers) == 3
-
-
-class Core:
-    """A core that other processes use for the same time after each yield, and its clock."""
-
-    def __init__(self, others_ns: int) -> None:
-        self._others_ns = others_ns
-        self.now_ns = 0
-        self.yields = 0
-
-    def give_up(self) -> None:
-        self.yields += 1
-        self.now_ns += self._others_ns
-
-    async def share(self, until_ns: int) -> int:
-        """Share the core until an instant; return the passes of another task meanwhile."""
-        passes = 0
-
-        async def work() -> None:
-            nonlocal passes
-            while True:
-                passes += 1
-                await asyncio.sleep(0)
-
-        worker = asyncio.create_task(work())
-        await share_core(until_ns, lambda: self.now_ns, self.give_up)
-        worker.cancel()
-        return passes
-
-
-def test_a_core_that_others_take_is_yielded_in_every_pass_until_the_instant() -> None:
-    core = Core(others_ns=TAKEN_NS + 1)
-    passes = asyncio.run(core.share(20 * (TAKEN_NS + 1)))
-    assert (core.yields, core.now_ns) == (20, 20 * (TAKEN_NS + 1))
-    assert passes == 20
-
-
-def test_a_core_that_no_other_process_takes_is_not_yielded_for_long() -> None:
-    core = Core(others_ns=ALONE_NS // 250)
-    asyncio.run(core.share(1_000_000_000))
-    assert (core.yields, core.now_ns) == (250, ALONE_NS)
-
-
-def test_after_the_instant_a_core_is_not_yielded() -> None:
-    core = Core(others_ns=1_000_000)
-    asyncio.run(core.share(0))
-    assert core.yields == 0
