@@ -38,7 +38,7 @@ from benchmarks.peers import comparison as peers
 ON_PAGE: dict[str, tuple[ModuleType, str]] = {
     "client-cost": (client_cost, "Client CPU per object: Archiver against aiohttp, boto3 and wrk."),
     "polling": (polling, "Busy polling: objects/s, CPU and times of 1 and 16 connections."),
-    "peers": (peers, "Client CPU and rates next to minio-go and wrk, on a null responder and MinIO."),
+    "peers": (peers, "Client CPU and rates next to warp, minio-go and wrk, on a null responder and MinIO."),
     "minio": (minio, "Client CPU per object where answers are waited for: MinIO."),
     "ceilings": (ceilings, "What one worker on one core can do at most."),
     "scale-out": (scale_out, "Client cores, machines and links for a rate; when a coordinator is full."),

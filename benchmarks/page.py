@@ -17,7 +17,7 @@ from typing import Any
 from archiver.machine import description as machine
 from archiver.platforms import programs
 from archiver.values.sizes import format_bytes
-from benchmarks.peers import go_programs, warp, wrk
+from benchmarks.peers import minio_go, warp, wrk
 from results.text import render_markdown, render_text
 
 ROOT = Path(__file__).parent.parent
@@ -122,8 +122,8 @@ def _machine(documents: Mapping[str, Mapping[str, Any]]) -> str:
         "Archiver": host["archiver"],
         **host["packages"],
         "wrk": wrk.version() or "not installed",
-        "warp": go_programs.module_version("warp", warp.MODULE),
-        "minio-go": go_programs.module_version("minio-go", "github.com/minio/minio-go/v7"),
+        "warp": warp.PROGRAM.module_version,
+        "minio-go": minio_go.PROGRAM.module_version,
         "MinIO": programs.PROGRAMS["minio"].version,
     }
     lines = [f"| {name} | {value} |" for name, value in rows.items()]

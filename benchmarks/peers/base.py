@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from backends.s3 import null_responder
 from scenarios.work.mix import OperationName
 
 BUCKET = "null"
@@ -49,3 +54,25 @@ class Cost(NamedTuple):
 
     cpu_microseconds: float  # user and system time of the client, per object
     objects_per_second: float
+
+
+class Ended(NamedTuple):
+    """A client's process that has ended."""
+
+    printed: str
+    cpu_seconds: float  # its user and system time, that of its start included
+
+
+def run_client(command: Sequence[str], variables: Mapping[str, str] | None = None) -> Ended:
+    """Run a client until it ends, with these environment variables, too. It trusts the servers' certificate."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        command,
+        env={**os.environ, **(variables or {}), "SSL_CERT_FILE": str(null_responder.CERTIFICATE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, f"{command[0]} failed: {done.stdout} {done.stderr}"
+    return Ended(done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)

@@ -11,40 +11,31 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from archiver.platforms.programs import Program, install_program, run_go
+from archiver.platforms.programs import GoProgram, Program, install_program, run_go
 from archiver.values.errors import PlatformError
 
 _MODULES = Path(__file__).with_name("go_modules")
 
 
 @dataclass(frozen=True, slots=True)
-class PinnedProgram(Program):
-    """A program of a module in ``go_modules/``: its main ``package``."""
+class PinnedProgram(GoProgram):
+    """A program that is built in ``sources``, a folder of ``go_modules/``: its ``package``, with ``module``."""
 
+    module_version: str
     package: str
     sources: Path
-
-    @property
-    def path(self) -> Path:
-        return self.folder / self.name
 
     def build(self, folder: Path) -> None:
         run_go(self, ["build", "-C", str(self.sources), "-buildvcs=false", "-o", str(folder / self.name), self.package])
 
 
 def pinned_program(name: str, module: str, package: str = ".") -> PinnedProgram:
-    """Return the program of ``go_modules/NAME``; its version is that of ``module`` there."""
+    """Return the program of ``go_modules/NAME``; its version begins with that of ``module`` there."""
     sources = _MODULES / name.replace("-", "_")
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources.iterdir()))).hexdigest()
-    return PinnedProgram(name, f"{module_version(name, module)}-{digest[:12]}", package, sources)
-
-
-def module_version(name: str, module: str) -> str:
-    """Return the pinned version of a module of ``go_modules/NAME``."""
-    text = (_MODULES / name.replace("-", "_") / "go.mod").read_text()
-    found = re.search(rf"{re.escape(module)} (v\S+)", text)
+    found = re.search(rf"{re.escape(module)} (v\S+)", (sources / "go.mod").read_text())
     assert found is not None
-    return found[1]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources.iterdir()))).hexdigest()
+    return PinnedProgram(name, f"{found[1]}-{digest[:12]}", module, found[1], package, sources)
 
 
 def install(program: Program) -> None:

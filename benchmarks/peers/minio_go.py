@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-
-from backends.s3 import null_responder
 from benchmarks.peers import go_programs
-from benchmarks.peers.base import BUCKET, Cost, Job
+from benchmarks.peers.base import BUCKET, Cost, Job, run_client
 
 LOCK = "5m"  # as long as Archiver locks by default
 PROGRAM = go_programs.pinned_program("minio-go", "github.com/minio/minio-go/v7")
@@ -28,18 +24,6 @@ def run(job: Job, *, as_archiver: bool = False) -> Cost:
         command.append("-get")
     elif as_archiver:
         command += ["-unsigned-payload", "-crc32c", "-lock", LOCK]
-    done = subprocess.run(
-        command,
-        env={
-            **os.environ,
-            "AWS_ACCESS_KEY_ID": job.target.access_key,
-            "AWS_SECRET_ACCESS_KEY": job.target.secret_key,
-            "SSL_CERT_FILE": str(null_responder.CERTIFICATE),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"minio-go failed: {done.stderr}"
-    seconds, cpu_seconds = map(float, done.stdout.split())
+    keys = {"AWS_ACCESS_KEY_ID": job.target.access_key, "AWS_SECRET_ACCESS_KEY": job.target.secret_key}
+    seconds, cpu_seconds = map(float, run_client(command, keys).printed.split())
     return Cost(cpu_seconds / job.objects * 1e6, job.objects / seconds)

@@ -6,19 +6,15 @@ The checksum database of Go could not be asked about this version: ``go.sum`` ha
 
 from __future__ import annotations
 
-import os
 import re
-import resource
-import subprocess
 import tempfile
 from pathlib import Path
 
 import pyarrow
 
 from archiver.values.sizes import format_size
-from backends.s3 import null_responder
 from benchmarks.peers import go_programs
-from benchmarks.peers.base import BUCKET, Cost, Job
+from benchmarks.peers.base import BUCKET, Cost, Job, run_client
 
 MODULE = "github.com/minio/warp"
 PROGRAM = go_programs.pinned_program("warp", MODULE, MODULE)
@@ -38,24 +34,10 @@ def run(job: Job) -> Cost:
         ]  # fmt: skip
         command += ["--tls"] if scheme == "https" else []
         command += ["--prefix", job.prefix.rstrip("/")] if job.operation == "archive" else ["--list-existing"]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(
-            command,
-            env={
-                **os.environ,
-                "WARP_ACCESS_KEY": job.target.access_key,
-                "WARP_SECRET_KEY": job.target.secret_key,
-                "SSL_CERT_FILE": str(null_responder.CERTIFICATE),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        rate = re.search(r"Average: .*?([\d.]+) obj/s", done.stdout)
-        assert done.returncode == 0, f"warp failed: {done.stdout} {done.stderr}"
-        assert rate is not None, done.stdout
+        keys = {"WARP_ACCESS_KEY": job.target.access_key, "WARP_SECRET_KEY": job.target.secret_key}
+        ended = run_client(command, keys)
+        rate = re.search(r"Average: .*?([\d.]+) obj/s", ended.printed)
+        assert rate is not None, ended.printed
         with pyarrow.input_stream(data.with_suffix(".csv.zst"), compression="zstd") as rows:
             operations = rows.read().count(b"\n") - 1  # without the heading
-    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Cost(cpu_seconds / operations * 1e6, float(rate[1]))
+    return Cost(ended.cpu_seconds / operations * 1e6, float(rate[1]))

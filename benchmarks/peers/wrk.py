@@ -6,13 +6,12 @@ A Lua script can make each request anew, with a key of its own. That is the leas
 from __future__ import annotations
 
 import re
-import resource
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from benchmarks.peers.base import BUCKET, Cost, Job
+from benchmarks.peers.base import BUCKET, Cost, Job, run_client
 
 
 def is_installed() -> bool:
@@ -50,14 +49,8 @@ def run(job: Job, seconds: int, *, formatted: bool = False) -> Cost:
                 "end",
             ]
         script.write_text("\n".join(lines))
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        printed = subprocess.run(
-            ["wrk", "-t1", f"-c{job.connections}", f"-d{seconds}s", "-s", str(script),
-             f"{job.target.endpoint}{path}{1:012d}"],
-            check=True, capture_output=True, text=True,
-        ).stdout  # fmt: skip
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        command = ["wrk", "-t1", f"-c{job.connections}", f"-d{seconds}s", "-s", str(script)]
+        printed, cpu_seconds = run_client([*command, f"{job.target.endpoint}{path}{1:012d}"])
     requests = re.search(r"(\d+) requests in ([\d.]+)(m?s)", printed)
     assert requests is not None, printed
     assert "Non-2xx" not in printed, printed
