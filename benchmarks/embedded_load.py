@@ -14,9 +14,10 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,6 +206,24 @@ def cores() -> Iterator[tuple[list[int], list[int]]]:
         yield usable[: max(1, len(usable) - 1)], usable[-1:]
     finally:
         os.sched_setaffinity(0, usable)
+
+
+def in_turn(
+    rounds: int, contenders: Sequence[str], folder: Path, carry_out: Callable[[str, Path], dict[str, float]]
+) -> list[dict[str, dict[str, float]]]:
+    """Carry out every contender in every round, each in an empty folder; another one is first in each round.
+
+    What one leaves to the disk, the next would pay for.
+    """
+    found = []
+    for number in range(rounds):
+        turn = number % len(contenders)
+        results = {}
+        for name in (*contenders[turn:], *contenders[:turn]):
+            with tempfile.TemporaryDirectory(dir=folder) as once:
+                results[name] = carry_out(name, Path(once))
+        found.append({name: results[name] for name in contenders})
+    return found
 
 
 def s3_way(store: StoreProcess, *, keep_sessions_open: bool) -> Way:

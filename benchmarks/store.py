@@ -26,6 +26,7 @@ from benchmarks.embedded_load import (
     archive,
     cores,
     free_port,
+    in_turn,
     make_bucket,
     median,
     median_ratio,
@@ -53,8 +54,6 @@ def measure(*, small: bool) -> dict[str, Any]:
     large_objects = 16 if small else 1024
     eight_kib = {f"{clients}": Load(8192, clients, OBJECTS_PER_SESSION, seconds) for clients in (1, 16)}
     one_mib = {f"{clients}": Load(1 << 20, clients, OBJECTS_PER_SESSION, 60.0, large_objects) for clients in (1, 4, 16)}
-    order = ["writer", *one_mib, TSM]
-    large_rounds: list[dict[str, Any]] = []
     port = free_port()  # of every store, one after another: option files are read once per process
     with (
         cores() as (store_cores, client_cores),
@@ -70,24 +69,19 @@ def measure(*, small: bool) -> dict[str, Any]:
             small_rounds = [
                 {name: archive(store, way, load) for name, load in eight_kib.items()} for _ in range(rounds)
             ]
-        for round_number in range(rounds):
-            results: dict[str, Any] = {}
-            # Each in a folder of its own and in turn first: what one leaves to the disk, the next would pay for.
-            turn = round_number % len(order)
-            for name in order[turn:] + order[:turn]:
-                with tempfile.TemporaryDirectory(dir=folder) as once:
-                    os.sched_setaffinity(0, store_cores)
-                    if name == "writer":
-                        results[name] = write(Path(once) / "file", large_objects)
-                        continue
-                    with process.start(Path(once) / "store", tsm_port=port) as store:
-                        os.sched_setaffinity(0, client_cores)
-                        if name == TSM:
-                            results[name] = archive(store, tsm_way(store, configuration), one_mib["16"])
-                            continue
-                        make_bucket(store)
-                        results[name] = archive(store, s3_way(store, keep_sessions_open=True), one_mib[name])
-            large_rounds.append({name: results[name] for name in (*one_mib, TSM, "writer")})
+
+        def archive_large(name: str, empty: Path) -> dict[str, float]:
+            os.sched_setaffinity(0, store_cores)
+            if name == "writer":
+                return write(empty / "file", large_objects)
+            with process.start(empty / "store", tsm_port=port) as store:
+                os.sched_setaffinity(0, client_cores)
+                if name == TSM:
+                    return archive(store, tsm_way(store, configuration), one_mib["16"])
+                make_bucket(store)
+                return archive(store, s3_way(store, keep_sessions_open=True), one_mib[name])
+
+        large_rounds = in_turn(rounds, (*one_mib, TSM, "writer"), Path(folder), archive_large)
     ratio = median_ratio(small_rounds, "16", "1", "objects_per_second")
     cpu = median(small_rounds, "16", "server_cpu_microseconds_per_object")
     to_tsm = median_ratio(large_rounds, "16", TSM, "bytes_per_second")

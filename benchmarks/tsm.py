@@ -23,6 +23,7 @@ from benchmarks.embedded_load import (
     archive,
     cores,
     free_port,
+    in_turn,
     make_bucket,
     median,
     median_ratio,
@@ -58,7 +59,7 @@ def measure(*, small: bool) -> dict[str, Any]:
     parallel_8kib = {f"{clients}": Load(8192, clients, PARALLEL_OBJECTS, seconds) for clients in CLIENTS}
     parallel_1mib = {f"{each}": Load(1 << 20, each, PARALLEL_OBJECTS, 60.0, large_objects) for each in CLIENTS}
     small_transactions = Load(8192, SMALL_TRANSACTION_CLIENTS, 1, seconds)
-    names = ("tsm", "s3", "8KiB", "small_transactions", "1MiB")
+    names = ("tsm", "s3", "8KiB", "small_transactions")
     rounds_of: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     port = free_port()  # of every store, one after another: option files are read once per process
     with (
@@ -79,21 +80,16 @@ def measure(*, small: bool) -> dict[str, Any]:
                 rounds_of["s3"].append({name: pair[1] for name, pair in both.items()})
                 rounds_of["8KiB"].append({name: archive(store, tsm, load) for name, load in parallel_8kib.items()})
                 rounds_of["small_transactions"].append({"tsm": archive(store, tsm, small_transactions)})
-        for round_number in range(rounds):
-            results: dict[str, Any] = {}
-            # Each in a folder of its own and in turn first: what one leaves to the disk, the next would pay for.
-            order = ["writer", *parallel_1mib]
-            turn = round_number % len(order)
-            for name in order[turn:] + order[:turn]:
-                with tempfile.TemporaryDirectory(dir=folder) as once:
-                    os.sched_setaffinity(0, store_cores)
-                    if name == "writer":
-                        results[name] = write(Path(once) / "file", large_objects)
-                        continue
-                    with process.start(Path(once) / "store", tsm_port=port) as store:
-                        os.sched_setaffinity(0, client_cores)
-                        results[name] = archive(store, tsm_way(store, configuration), parallel_1mib[name])
-            rounds_of["1MiB"].append({name: results[name] for name in (*parallel_1mib, "writer")})
+
+        def archive_large(name: str, empty: Path) -> dict[str, float]:
+            os.sched_setaffinity(0, store_cores)
+            if name == "writer":
+                return write(empty / "file", large_objects)
+            with process.start(empty / "store", tsm_port=port) as store:
+                os.sched_setaffinity(0, client_cores)
+                return archive(store, tsm_way(store, configuration), parallel_1mib[name])
+
+        rounds_of["1MiB"] = in_turn(rounds, (*parallel_1mib, "writer"), Path(folder), archive_large)
     return _judged({"rounds": rounds, "device": device, "objects_per_session": SESSIONS, **rounds_of})
 
 
