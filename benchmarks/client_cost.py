@@ -31,7 +31,8 @@ from botocore.config import Config
 
 from archiver.engine.work.worker import run_phase
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
-from archiver.measure.reports import IntervalReport
+from archiver.measure.histogram import Histogram
+from archiver.measure.reports import IntervalReport, PhaseReport
 from archiver.values.content import Content
 from archiver.values.retention import DateMaker, Retention
 from archiver.values.sizes import format_instant, format_size
@@ -188,9 +189,10 @@ def _case(case: Case, rounds: int, small: bool, responder_cores: list[int]) -> d
 
 
 class Counter:
-    """A channel that starts at once, and counts objects and CPU from there to the last report."""
+    """A channel that starts at once, and counts objects, their times and CPU from there to the last report."""
 
     def __init__(self) -> None:
+        self.service = Histogram()
         self.objects = 0
         self.errors = 0
         self.cpu_seconds = 0.0
@@ -201,8 +203,11 @@ class Counter:
 
     def report(self, report: IntervalReport) -> None:
         self.cpu_seconds = _cpu_seconds() - self._cpu_from
-        self.objects += sum(tally.objects for tally in report.tallies.values())
-        self.errors += sum(tally.errors for tally in report.tallies.values())
+        for tally in report.tallies.values():
+            self.objects += tally.objects
+            self.errors += tally.errors
+            if "object_service" in tally.histograms:
+                self.service.add_all(tally.histograms["object_service"])
 
     def should_stop(self) -> bool:
         return False
@@ -212,7 +217,7 @@ class Counter:
 
 
 @functools.cache  # half a second of boto3's
-def s3_setting(target: Target) -> S3WorkerSetting:
+def _s3_setting(target: Target) -> S3WorkerSetting:
     """Return the setting of a worker on this server."""
     options = S3Options(
         endpoints=(target.endpoint,),
@@ -229,7 +234,7 @@ def _archiver(endpoint: str, case: Case, objects: int) -> float:
     return archiver_cost(endpoint, case.operation, case.object_bytes, objects, CONNECTIONS)
 
 
-def assignment(setting: S3WorkerSetting, workload: Workload, clients: Sequence[ClientAssignment]) -> Assignment:
+def _assignment(setting: S3WorkerSetting, workload: Workload, clients: Sequence[ClientAssignment]) -> Assignment:
     """Return the assignment of a worker that carries out one workload, with the null responder's content."""
     return Assignment(
         run_id=null_responder.RUN_ID,
@@ -250,8 +255,14 @@ def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, ob
 
 def archiver_run(job: Job) -> Cost:
     """Carry out a job by the engine's own worker, in this process: four sessions of each connection."""
-    per_session = max(1, job.objects // job.connections // 4)
-    per_client = per_session * 4
+    counter, report = carry_out(job, max(1, job.objects // job.connections // 4))
+    seconds = (report.ended_ns - report.began_ns) / 1e9
+    return Cost(counter.cpu_seconds / counter.objects * 1e6, counter.objects / seconds)
+
+
+def carry_out(job: Job, per_session: int, *, polls_busily: bool = False) -> tuple[Counter, PhaseReport]:
+    """Carry out a job by the engine's own worker, in this process, in whole sessions of so many objects."""
+    per_client = max(1, job.objects // job.connections // per_session) * per_session
     work = Sessions(job.operation, job.object_bytes, AllObjects())
     workload = Workload(job.operation, work, job.connections, per_session)
     clients = []
@@ -260,16 +271,16 @@ def archiver_run(job: Job) -> Cost:
         numbers = (first, end) if job.operation == "archive" else np.arange(first, end)
         clients.append(ClientAssignment(client, 0, numbers))
     counter = Counter()
-    report = run_phase(assignment(replace(s3_setting(job.target), prefix=job.prefix), workload, clients), counter)
+    given = _assignment(replace(_s3_setting(job.target), prefix=job.prefix), workload, clients)
+    report = run_phase(replace(given, polls_busily=polls_busily), counter)
     assert counter.errors == 0, "the server answered something unexpected"
-    seconds = (report.ended_ns - report.began_ns) / 1e9
-    return Cost(counter.cpu_seconds / counter.objects * 1e6, counter.objects / seconds)
+    return counter, report
 
 
 def _aiohttp(endpoint: str, case: Case, objects: int) -> float:
     content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, case.object_bytes)
     checksums = WindowChecksums("crc32c", content, case.object_bytes)
-    setting = s3_setting(Target(endpoint))
+    setting = _s3_setting(Target(endpoint))
     signer = Signer(setting.access_key, setting.secret_key, setting.region)
     host = endpoint.removeprefix("http://")
     lock = {"x-amz-object-lock-mode": "GOVERNANCE"}

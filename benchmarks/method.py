@@ -29,18 +29,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from archiver.engine.work.worker import run_phase
 from archiver.engine.worker import phase_run
-from archiver.engine.worker.assignment import ClientAssignment
 from archiver.engine.worker.stopping import SessionStop, SharedWindow, WindowStop
-from archiver.measure.histogram import Histogram
-from archiver.measure.reports import IntervalReport
-from benchmarks.client_cost import assignment, s3_setting
-from benchmarks.peers.base import Target
+from benchmarks.client_cost import carry_out
+from benchmarks.peers.base import Job, Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from results.statistics import t_quantile
-from scenarios.model import Workload
-from scenarios.work.sessions import AllObjects, InWindow, Sessions, UntilPrecise
+from scenarios.work.sessions import InWindow, UntilPrecise
 
 TITLE = "Coverage, bias and the engine's own tail"
 RULE = UntilPrecise(3.0, 10.0, 1 << 60, 0.05, sessions_min=3)
@@ -53,6 +48,7 @@ VOTES_SPREAD = 0.3
 ANSWER_SECONDS = 0.0005
 OBJECTS, OBJECTS_SMALL = 20_000, 400
 OBJECTS_PER_SESSION = 100
+OBJECT_BYTES = 8192
 ROUNDS = 5
 COVERAGE_GOAL, BIAS_GOAL = 0.90, 0.02
 
@@ -244,50 +240,20 @@ class _InTheLoop:
 FOLDERS = {"in a thread": ThreadPoolExecutor, "in the event loop": _InTheLoop}
 
 
-class _Times:
-    """The channel of the worker: collects service times."""
-
-    def __init__(self) -> None:
-        self.service = Histogram()
-        self.errors = 0
-
-    def wait_for_start(self) -> int:
-        return time.monotonic_ns()
-
-    def report(self, report: IntervalReport) -> None:
-        for tally in report.tallies.values():
-            self.errors += tally.errors
-            if "object_service" in tally.histograms:
-                self.service.add_all(tally.histograms["object_service"])
-
-    def should_stop(self) -> bool:
-        return False
-
-    def should_finish(self) -> bool:
-        return False
-
-
 def _tail(rounds: int, objects: int) -> dict[str, dict[str, list[float]]]:
     """Return percentiles in ms by where the rows are folded, and round."""
     found: dict[str, dict[str, list[float]]] = {where: {"p50": [], "p99": [], "p99_9": []} for where in FOLDERS}
     with _server() as endpoint:
+        job = Job(Target(endpoint), "archive", OBJECT_BYTES, 1, objects)
         for number in range(rounds):
             for where in sorted(FOLDERS, reverse=bool(number % 2)):
                 with patch.object(phase_run, "ThreadPoolExecutor", FOLDERS[where]):
-                    latency = _archive(endpoint, objects).latency()
+                    counter, _ = carry_out(job, OBJECTS_PER_SESSION)
+                latency = counter.service.latency()
                 assert latency is not None, "nothing was archived"
                 for name, values in found[where].items():
                     values.append(getattr(latency, name))
     return found
-
-
-def _archive(endpoint: str, objects: int) -> Histogram:
-    """Let a worker archive objects over one connection; return the service times."""
-    workload = Workload("archive", Sessions("archive", 8192, AllObjects()), 1, OBJECTS_PER_SESSION)
-    channel = _Times()
-    run_phase(assignment(s3_setting(Target(endpoint)), workload, [ClientAssignment(0, 0, (0, objects))]), channel)
-    assert channel.errors == 0, "the server answered something unexpected"
-    return channel.service
 
 
 @contextmanager

@@ -10,19 +10,12 @@ from __future__ import annotations
 
 import os
 import statistics
-from dataclasses import replace
 from typing import Any
 
-from archiver.engine.work.worker import run_phase
-from archiver.engine.worker.assignment import ClientAssignment
-from archiver.measure.histogram import Histogram, merged
-from archiver.measure.reports import IntervalReport
 from backends.s3 import null_responder
-from benchmarks.client_cost import Counter, assignment, s3_setting
-from benchmarks.peers.base import Target
+from benchmarks.client_cost import carry_out
+from benchmarks.peers.base import Job, Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.model import Workload
-from scenarios.work.sessions import AllObjects, Sessions
 
 TITLE = "Busy polling"
 OBJECT_BYTES = 8192
@@ -31,24 +24,6 @@ OBJECTS, OBJECTS_SMALL = 32_000, 400
 CONNECTIONS = (1, 16)
 GOAL = 1.6  # rate of one connection that polls busily, in proportion to one that sleeps
 WAYS = ("sleep", "busy")
-
-
-class _Timed(Counter):
-    """Also collects the objects' times."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._service: list[Histogram] = []
-
-    def report(self, report: IntervalReport) -> None:
-        super().report(report)
-        self._service += [tally.histograms["object_service"] for tally in report.tallies.values()]
-
-    @property
-    def median_microseconds(self) -> float:
-        latency = merged(self._service).latency()
-        assert latency is not None
-        return latency.p50 * 1e3
 
 
 def measure(*, small: bool) -> dict[str, Any]:
@@ -118,20 +93,13 @@ def _ratios(rounds: list[dict[str, dict[str, float]]], name: str) -> list[float]
 
 
 def _archive(endpoint: str, connections: int, objects: int, way: str) -> dict[str, float]:
-    per_client = objects // connections // OBJECTS_PER_SESSION * OBJECTS_PER_SESSION or OBJECTS_PER_SESSION
-    work = Sessions("archive", OBJECT_BYTES, AllObjects())
-    workload = Workload("archive", work, connections, OBJECTS_PER_SESSION)
-    clients = [
-        ClientAssignment(client, 0, (client * per_client, (client + 1) * per_client)) for client in range(connections)
-    ]
-    channel = _Timed()
-    setting = s3_setting(Target(endpoint))
-    report = run_phase(replace(assignment(setting, workload, clients), polls_busily=way == "busy"), channel)
-    assert channel.errors == 0, "the null responder answered something unexpected"
-    seconds = (report.ended_ns - report.began_ns) / 1e9
+    job = Job(Target(endpoint), "archive", OBJECT_BYTES, connections, objects)
+    counter, report = carry_out(job, OBJECTS_PER_SESSION, polls_busily=way == "busy")
     used = report.cpu[-1].used_seconds - report.cpu[0].used_seconds
+    latency = counter.service.latency()
+    assert latency is not None, "nothing was archived"
     return {
-        "objects_per_second": channel.objects / seconds,
-        "cpu_microseconds_per_object": used / channel.objects * 1e6,
-        "median_microseconds": channel.median_microseconds,
+        "objects_per_second": counter.objects / ((report.ended_ns - report.began_ns) / 1e9),
+        "cpu_microseconds_per_object": used / counter.objects * 1e6,
+        "median_microseconds": latency.p50 * 1e3,
     }
