@@ -57,9 +57,13 @@ class Arrivals:
 
     def expected(self, seconds: float) -> float:
         """Return the expected number of sessions in this many seconds."""
-        bursts = self.burst_sessions * math.ceil(seconds / self.every_seconds) if self.kind == "bursts" else 0
+        bursts = self.burst_sessions * self.bursts(seconds)
         end = self.to_per_second if self.to_per_second is not None else self.per_second
         return (self.per_second + end) / 2 * seconds + bursts
+
+    def bursts(self, seconds: float) -> int:
+        """Return the number of bursts before the end of this many seconds."""
+        return math.ceil(seconds / self.every_seconds) if self.kind == "bursts" else 0
 
     def sessions_max(self, seconds: float) -> int:
         """Upper bound of the sessions of such a schedule: six standard deviations above the mean if it is random."""

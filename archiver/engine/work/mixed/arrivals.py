@@ -34,7 +34,8 @@ def due_times(arrivals: Arrivals, seconds: float, seed: int, part: int = 0, part
             end = arrivals.per_second if arrivals.to_per_second is None else arrivals.to_per_second
             due_seconds = _at_random(arrivals.per_second, end, seconds, seed, sessions_max)
         case "bursts":
-            bursts = np.arange(0.0, seconds, arrivals.every_seconds).repeat(arrivals.burst_sessions)
+            begins = np.arange(arrivals.bursts(seconds)) * arrivals.every_seconds
+            bursts = begins.repeat(arrivals.burst_sessions)
             rate = arrivals.per_second
             between = _at_random(rate, rate, seconds, seed, sessions_max - len(bursts))
             due_seconds = np.sort(np.concatenate((bursts, between)))

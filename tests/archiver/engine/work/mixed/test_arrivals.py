@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -105,6 +105,7 @@ def test_bursts_come_at_one_moment_each_on_a_poisson_background() -> None:
 
 
 @given(some_arrivals, st.floats(0.0, 20.0), st.integers(0, 2**62), st.integers(1, 7))
+@example(Arrivals("bursts", 0.0, burst_sessions=7, every_seconds=2.0), 5e-324, 0, 1)
 def test_all_parts_together_are_one_schedule_within_its_bounds(
     arrivals: Arrivals, seconds: float, seed: int, parts: int
 ) -> None:
