@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from archiver.values.errors import SafetyRefused
-from archiver.values.sizes import format_bytes, format_duration, format_instant
+from archiver.values.sizes import format_bytes, format_clock_offset, format_duration, format_instant
 
 RETAIN_FOR_SECONDS = 300.0  # the default
 SHORTEST_SECONDS = 2.0  # dates are whole seconds, and a request takes time
@@ -205,7 +205,7 @@ def check_clock(offset_seconds: float | None, client_now: float, *, accepted: bo
         return
     raise SafetyRefused(
         f"the platform's clock says {format_instant(client_now + offset_seconds)}, this machine's "
-        f"{format_instant(client_now)}: they are {format_duration(abs(offset_seconds))} apart, more than "
+        f"{format_instant(client_now)}: they are {format_clock_offset(offset_seconds)} apart, more than "
         f"{format_duration(CLOCK_OFFSET_SECONDS_MAX)}, and retain-until dates follow the platform's clock; set the "
         "clock that is wrong, or consent to dates by the platform's clock: --accept-server-clock"
     )

@@ -133,6 +133,11 @@ def format_duration(seconds: float) -> str:
     return " ".join(part for part in parts if part)
 
 
+def format_clock_offset(seconds: float) -> str:
+    """Return the distance of two clocks in whole minutes: one that is read over a network is seconds off."""
+    return format_duration(round(abs(seconds) / 60) * 60)
+
+
 def format_instant(epoch_seconds: float) -> str:
     """Return ``2026-11-21T18:00:00Z`` for seconds since the epoch."""
     return datetime.fromtimestamp(epoch_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,7 +15,7 @@ from archiver.values.retention import (
     RetentionMode,
     latest_release_date,
 )
-from archiver.values.sizes import format_bytes, format_duration, format_instant
+from archiver.values.sizes import format_bytes, format_clock_offset, format_duration, format_instant
 from scenarios.model import Phase, Scenario, SearchRange, Workload
 from scenarios.work.base import Archived
 from scenarios.work.infrastructure import Infrastructure
@@ -106,7 +106,7 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
     offset = plan.profile.server_clock_offset_seconds or 0.0
     if dates and abs(offset) > CLOCK_OFFSET_SECONDS_MAX:
         direction = "ahead of" if offset > 0 else "behind"
-        yield f"dates follow the platform's clock, which is {format_duration(abs(offset))} {direction} this machine's"
+        yield f"dates follow the platform's clock, which is {format_clock_offset(offset)} {direction} this machine's"
     if scenario.uses_lock(Lock.BUCKET_DEFAULT):
         yield f"what the bucket's own rule locks stays for {format_duration(BUCKET_DEFAULT_SECONDS)}"
     if kinds and all(kind.legal_hold for kind in kinds):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from archiver.values.sizes import (
     format_bytes,
+    format_clock_offset,
     format_duration,
     format_instant,
     format_size,
@@ -118,6 +119,11 @@ def test_what_is_no_duration_is_refused_with_the_remedy(text: str, remedy: str) 
 )
 def test_a_duration_is_written_for_people(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize("seconds", [7198.6, -7198.6, 7200.0, 7201.4])
+def test_a_clocks_offset_is_told_in_minutes(seconds: float) -> None:
+    assert format_clock_offset(seconds) == "2h"
 
 
 @pytest.mark.parametrize("text", ["2026-11-21T18:00:00Z", "2026-11-21T19:00:00+01:00", " 2026-11-21T18:00:00+00:00 "])
