@@ -24,13 +24,13 @@ from backends.base import ExpectedLock
 from backends.embedded import process
 from benchmarks.embedded_load import (
     CONTENT_SEED,
-    Stopwatch,
     Way,
     cores,
     make_bucket,
     median_ratio,
     s3_way,
 )
+from benchmarks.own_worker import Counter
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import AllObjects, Sessions
@@ -122,7 +122,7 @@ def _phase(way: Way, operation: Any, size_bytes: int, numbers: Any, expected: Ex
         for client in range(CLIENTS)
     )
     workload = Workload(operation, Sessions(operation, size_bytes, AllObjects()), CLIENTS, OBJECTS_PER_SESSION)
-    stopwatch = Stopwatch()
+    counter = Counter()
     run_phase(
         Assignment(
             run_id="benchmark",
@@ -135,11 +135,11 @@ def _phase(way: Way, operation: Any, size_bytes: int, numbers: Any, expected: Ex
             verify="all",
             expected=(expected,),
         ),
-        stopwatch,
+        counter,
     )
-    assert not stopwatch.errors, f"{operation}: {stopwatch.errors} objects failed"
+    assert not counter.errors, f"{operation}: {counter.errors} objects failed"
     return {
-        "objects": stopwatch.objects,
-        "objects_per_second": stopwatch.objects / stopwatch.seconds,
-        "cpu_microseconds_per_object": stopwatch.cpu_seconds / stopwatch.objects * 1e6,
+        "objects": counter.objects,
+        "objects_per_second": counter.objects / counter.seconds,
+        "cpu_microseconds_per_object": counter.cpu_seconds / counter.objects * 1e6,
     }

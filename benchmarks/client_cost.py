@@ -14,39 +14,28 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import functools
 import os
-import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import boto3
-import numpy as np
 import uvloop
 from botocore.config import Config
 
-from archiver.engine.work.worker import run_phase
-from archiver.engine.worker.assignment import Assignment, ClientAssignment
-from archiver.measure.histogram import Histogram
-from archiver.measure.reports import IntervalReport, PhaseReport
 from archiver.values.content import Content
-from archiver.values.retention import DateMaker, Retention
 from archiver.values.sizes import format_instant, format_size
-from backends.s3 import S3Backend, S3Options, null_responder
-from backends.s3.control import Credentials
-from backends.s3.setting import S3WorkerSetting
+from backends.s3 import null_responder
 from backends.s3.wire.checksums import WindowChecksums
 from backends.s3.wire.signing import RequestTemplate, Signer
+from benchmarks.own_worker import archiver_cost, own_cpu_seconds, s3_setting
 from benchmarks.peers import wrk
-from benchmarks.peers.base import BUCKET, KEY_PREFIX, Cost, Job, Target
+from benchmarks.peers.base import BUCKET, KEY_PREFIX, Job, Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
-from scenarios.work.sessions import AllObjects, Sessions
 
 TITLE = "What the client costs"
 TLS = "archiver, TLS"  # a contender whose ratio is to Archiver without TLS
@@ -188,99 +177,14 @@ def _case(case: Case, rounds: int, small: bool, responder_cores: list[int]) -> d
     }
 
 
-class Counter:
-    """A channel that starts at once, and counts objects, their times and CPU from there to the last report."""
-
-    def __init__(self) -> None:
-        self.service = Histogram()
-        self.objects = 0
-        self.errors = 0
-        self.cpu_seconds = 0.0
-
-    def wait_for_start(self) -> int:
-        self._cpu_from = _cpu_seconds()
-        return time.monotonic_ns()
-
-    def report(self, report: IntervalReport) -> None:
-        self.cpu_seconds = _cpu_seconds() - self._cpu_from
-        for tally in report.tallies.values():
-            self.objects += tally.objects
-            self.errors += tally.errors
-            if "object_service" in tally.histograms:
-                self.service.add_all(tally.histograms["object_service"])
-
-    def should_stop(self) -> bool:
-        return False
-
-    def should_finish(self) -> bool:
-        return False
-
-
-@functools.cache  # half a second of boto3's
-def _s3_setting(target: Target) -> S3WorkerSetting:
-    """Return the setting of a worker on this server."""
-    options = S3Options(
-        endpoints=(target.endpoint,),
-        credentials=Credentials(target.access_key, target.secret_key, None),
-        region="us-east-1",
-        session_open="connect",
-        keep_sessions_open=True,
-        ca_bundle=str(null_responder.CERTIFICATE) if target.has_tls else None,
-    )
-    return S3Backend(options).setting_for(BUCKET, KEY_PREFIX, Retention())
-
-
 def _archiver(endpoint: str, case: Case, objects: int) -> float:
     return archiver_cost(endpoint, case.operation, case.object_bytes, objects, CONNECTIONS)
-
-
-def _assignment(setting: S3WorkerSetting, workload: Workload, clients: Sequence[ClientAssignment]) -> Assignment:
-    """Return the assignment of a worker that carries out one workload, with the null responder's content."""
-    return Assignment(
-        run_id=null_responder.RUN_ID,
-        content_seed=null_responder.CONTENT_SEED,
-        backend="s3",
-        backend_setting=setting,
-        phase=Phase("benchmark", 1, 1, (workload,)),
-        clients=tuple(clients),
-        dates={None: DateMaker(Retention(), time.time() + 7200)},
-        verify="all",
-    )
-
-
-def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, objects: int, connections: int) -> float:
-    """Microseconds of client CPU per object, of the engine's own worker on the null responder."""
-    return archiver_run(Job(Target(endpoint), operation, object_bytes, connections, objects)).cpu_microseconds
-
-
-def archiver_run(job: Job) -> Cost:
-    """Carry out a job by the engine's own worker, in this process: four sessions of each connection."""
-    counter, report = carry_out(job, max(1, job.objects // job.connections // 4))
-    seconds = (report.ended_ns - report.began_ns) / 1e9
-    return Cost(counter.cpu_seconds / counter.objects * 1e6, counter.objects / seconds)
-
-
-def carry_out(job: Job, per_session: int, *, polls_busily: bool = False) -> tuple[Counter, PhaseReport]:
-    """Carry out a job by the engine's own worker, in this process, in whole sessions of so many objects."""
-    per_client = max(1, job.objects // job.connections // per_session) * per_session
-    work = Sessions(job.operation, job.object_bytes, AllObjects())
-    workload = Workload(job.operation, work, job.connections, per_session)
-    clients = []
-    for client in range(job.connections):
-        first, end = client * per_client, (client + 1) * per_client
-        numbers = (first, end) if job.operation == "archive" else np.arange(first, end)
-        clients.append(ClientAssignment(client, 0, numbers))
-    counter = Counter()
-    given = _assignment(replace(_s3_setting(job.target), prefix=job.prefix), workload, clients)
-    report = run_phase(replace(given, polls_busily=polls_busily), counter)
-    assert counter.errors == 0, "the server answered something unexpected"
-    return counter, report
 
 
 def _aiohttp(endpoint: str, case: Case, objects: int) -> float:
     content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, case.object_bytes)
     checksums = WindowChecksums("crc32c", content, case.object_bytes)
-    setting = _s3_setting(Target(endpoint))
+    setting = s3_setting(Target(endpoint))
     signer = Signer(setting.access_key, setting.secret_key, setting.region)
     host = endpoint.removeprefix("http://")
     lock = {"x-amz-object-lock-mode": "GOVERNANCE"}
@@ -329,9 +233,9 @@ def _aiohttp(endpoint: str, case: Case, objects: int) -> float:
     async def run() -> float:
         connector = aiohttp.TCPConnector(limit=CONNECTIONS)
         async with aiohttp.ClientSession(connector=connector) as session:
-            before = _cpu_seconds()
+            before = own_cpu_seconds()
             await asyncio.gather(*(client(session, first) for first in range(CONNECTIONS)))
-            return _cpu_seconds() - before
+            return own_cpu_seconds() - before
 
     return uvloop.run(run()) / objects * 1e6
 
@@ -368,16 +272,11 @@ def _boto3(endpoint: str, case: Case, objects: int) -> float:
 
     one(0)  # what boto3 makes on its first call is not part of the cost per object
     with concurrent.futures.ThreadPoolExecutor(CONNECTIONS) as pool:
-        before = _cpu_seconds()
+        before = own_cpu_seconds()
         list(pool.map(one, range(objects)))
-        return (_cpu_seconds() - before) / objects * 1e6
+        return (own_cpu_seconds() - before) / objects * 1e6
 
 
 def _wrk(endpoint: str, case: Case, objects: int) -> float:
     job = Job(Target(endpoint), case.operation, case.object_bytes, CONNECTIONS, objects)
     return wrk.run(job, 2 if objects > 1000 else 1).cpu_microseconds
-
-
-def _cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime

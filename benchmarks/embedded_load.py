@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import resource
 import socket
 import statistics
 import subprocess
@@ -29,13 +28,13 @@ import psutil
 from archiver.engine.work.worker import run_phase
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from archiver.machine import description as machine
-from archiver.measure.reports import IntervalReport
 from archiver.values.retention import DateMaker, Retention
 from backends.embedded.process import StoreProcess
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.tsm.library.api import Library, SignOn, default_library_path
 from backends.tsm.setting import TsmWorkerSetting
+from benchmarks.own_worker import Counter
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import InWindow, Sessions
 
@@ -76,36 +75,6 @@ class Load:
     objects_max: int = CLIENT_OBJECTS_MAX
 
 
-class Stopwatch:
-    """A channel that starts at once, and counts from there to the last report."""
-
-    def __init__(self) -> None:
-        self._begin_ns = 0
-        self._begin_cpu = 0.0
-        self.objects = 0
-        self.sessions = 0
-        self.errors = 0
-        self.seconds = 0.0
-        self.cpu_seconds = 0.0
-
-    def wait_for_start(self) -> int:
-        self._begin_ns, self._begin_cpu = time.monotonic_ns(), _own_cpu_seconds()
-        return self._begin_ns
-
-    def report(self, report: IntervalReport) -> None:
-        self.seconds = (time.monotonic_ns() - self._begin_ns) / 1e9
-        self.cpu_seconds = _own_cpu_seconds() - self._begin_cpu
-        self.objects += sum(tally.objects for tally in report.tallies.values())
-        self.sessions += sum(tally.sessions for tally in report.tallies.values())
-        self.errors += sum(tally.errors for tally in report.tallies.values())
-
-    def should_stop(self) -> bool:
-        return False
-
-    def should_finish(self) -> bool:
-        return False
-
-
 _firsts = itertools.count(step=100 * CLIENT_OBJECTS_MAX)  # no two loads archive the same object
 
 
@@ -120,7 +89,7 @@ def archive(store: StoreProcess, way: Way, load: Load) -> dict[str, float]:
         ClientAssignment(client, 0, (first + client * per_client, first + (client + 1) * per_client))
         for client in range(load.clients)
     )
-    stopwatch = Stopwatch()
+    counter = Counter()
     before, server = store_statistics(store), _Server(store)
     run_phase(
         Assignment(
@@ -133,27 +102,27 @@ def archive(store: StoreProcess, way: Way, load: Load) -> dict[str, float]:
             dates={None: DateMaker(Retention(), time.time() + 7200)},
             verify="none",
         ),
-        stopwatch,
+        counter,
     )
-    used, after = server.used(stopwatch.seconds), store_statistics(store)
-    assert stopwatch.objects, "the store archived nothing"
+    used, after = server.used(counter.seconds), store_statistics(store)
+    assert counter.objects, "the store archived nothing"
     objects = after["objects_written"] - before["objects_written"]  # those under way at the end included
     syncs = after["syncs"] - before["syncs"]
     return {
-        "objects": stopwatch.objects,
-        "sessions": stopwatch.sessions,
-        "errors": stopwatch.errors,
-        "seconds": stopwatch.seconds,
-        "objects_per_second": stopwatch.objects / stopwatch.seconds,
-        "bytes_per_second": stopwatch.objects * load.object_bytes / stopwatch.seconds,
+        "objects": counter.objects,
+        "sessions": counter.sessions,
+        "errors": counter.errors,
+        "seconds": counter.seconds,
+        "objects_per_second": counter.objects / counter.seconds,
+        "bytes_per_second": counter.objects * load.object_bytes / counter.seconds,
         "server_cpu_microseconds_per_object": used["cpu_seconds"] / objects * 1e6,
         "server_busiest_thread_percent": used["busiest_thread_percent"],
         "server_cores_percent": used["cores_percent"],
         "disk_busy_percent": used["disk_busy_percent"],
-        "client_cpu_microseconds_per_object": stopwatch.cpu_seconds / stopwatch.objects * 1e6,
+        "client_cpu_microseconds_per_object": counter.cpu_seconds / counter.objects * 1e6,
         "objects_per_commit": objects / (after["commits"] - before["commits"]),
         "objects_per_sync": objects / syncs,
-        "syncs_per_session": syncs / max(1, stopwatch.sessions),
+        "syncs_per_session": syncs / max(1, counter.sessions),
     }
 
 
@@ -290,8 +259,3 @@ def median(rounds: Sequence[dict[str, Any]], name: str, key: str) -> float:
 def median_ratio(rounds: Sequence[dict[str, Any]], name: str, to: str, key: str) -> float:
     """Of one contender's value to another's, taken within each round."""
     return float(statistics.median(each[name][key] / each[to][key] for each in rounds))
-
-
-def _own_cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime

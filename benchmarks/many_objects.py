@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from archiver.engine.work.worker import run_phase
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
-from archiver.measure.histogram import Histogram, percentiles
-from archiver.measure.reports import IntervalReport
+from archiver.measure.histogram import percentiles
 from archiver.values.content import Content
 from archiver.values.retention import DateMaker, Retention
 from backends.base import Location
@@ -37,7 +36,8 @@ from backends.embedded.core.store import Store
 from backends.embedded.process import StoreProcess
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from benchmarks.embedded_load import CONTENT_SEED, Stopwatch
+from benchmarks.embedded_load import CONTENT_SEED
+from benchmarks.own_worker import Counter
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import Sessions, UntilPrecise
@@ -52,20 +52,6 @@ _PER_SESSION = 20
 
 RATES = ("archive", "retrieve", "head", "remove")  # objects/s each; how fast a store is filled is not interleaved
 GOAL_RATE_RATIO = 0.5  # of a rate with the most objects, to that with the fewest
-
-
-class _Watch(Stopwatch):
-    """Counts, and merges how long each object took."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.took = Histogram()
-
-    def report(self, report: IntervalReport) -> None:
-        super().report(report)
-        for tally in report.tallies.values():
-            if "object_service" in tally.histograms:
-                self.took.add_all(tally.histograms["object_service"])
 
 
 def measure(*, small: bool) -> dict[str, Any]:
@@ -176,7 +162,7 @@ class Held:
         """One client does one thing; its rate, and what an object takes."""
         stop = UntilPrecise(seconds, seconds, bytes_max=1 << 60, precision=0.0)
         workload = Workload(operation, Sessions(operation, OBJECT_BYTES, stop), 1, _PER_SESSION)
-        watch = _Watch()
+        counter = Counter()
         run_phase(
             Assignment(
                 run_id="benchmark",
@@ -188,12 +174,12 @@ class Held:
                 dates={None: DateMaker(Retention(), time.time() + 7200)},
                 verify="all",
             ),
-            watch,
+            counter,
         )
-        assert watch.objects, f"nothing was done: {operation}"
-        assert not watch.errors, f"{operation}: {watch.errors} errors"
-        p50, p99 = percentiles([watch.took.part()], (50.0, 99.0))
-        rate = watch.objects / watch.seconds
+        assert counter.objects, f"nothing was done: {operation}"
+        assert not counter.errors, f"{operation}: {counter.errors} errors"
+        p50, p99 = percentiles([counter.service.part()], (50.0, 99.0))
+        rate = counter.objects / counter.seconds
         return {f"{operation}_per_second": rate, f"{operation}_p50_ms": p50, f"{operation}_p99_ms": p99}
 
     def _listings(self) -> dict[str, float]:

@@ -31,7 +31,7 @@ import numpy as np
 
 from archiver.engine.worker import phase_run
 from archiver.engine.worker.stopping import SessionStop, SharedWindow, WindowStop
-from benchmarks.client_cost import carry_out
+from benchmarks.own_worker import carry_out
 from benchmarks.peers.base import Job, Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from results.statistics import t_quantile

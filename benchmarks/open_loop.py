@@ -47,9 +47,10 @@ from archiver.measure.reports import CpuSample, IntervalReport, PhaseReport
 from archiver.values.record import Operation, Recorder
 from archiver.values.retention import DateMaker, Retention
 from archiver.values.sizes import format_size
-from backends.s3 import S3Backend, S3Options, null_responder
-from backends.s3.control import Credentials
+from backends.s3 import null_responder
 from backends.s3.setting import S3WorkerSetting
+from benchmarks.own_worker import s3_setting
+from benchmarks.peers.base import Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
 from scenarios.notation.distribution import Sizes
@@ -60,7 +61,7 @@ SESSIONS_PER_SECOND = 2000.0
 OBJECT_BYTES = 8192
 SECONDS, SECONDS_SMALL = 10.0, 0.25
 WARM_UP_SECONDS, WARM_UP_SECONDS_SMALL = 1.0, 0.05
-ROUNDS = 5
+ROUNDS = 3
 CLIENTS = 64  # sessions at once; what is due beyond waits
 WITHIN_MS = 2.0
 WITHIN_PERCENT_GOAL = 99.0
@@ -138,9 +139,10 @@ def measure(*, small: bool) -> dict[str, Any]:
     os.sched_setaffinity(0, cores[:1])
     try:
         with null_responder.start(OBJECT_BYTES, cores[:1]) as responder, _worker(cores[-1:]) as pipe:
+            setting = s3_setting(Target(responder.endpoint), keep_sessions_open=False)
             for seed in range(rounds):
                 null = _assignment("null", None, warm_up_seconds, seconds, seed)
-                s3 = _assignment("s3", _s3_setting(responder.endpoint), warm_up_seconds, seconds, seed)
+                s3 = _assignment("s3", setting, warm_up_seconds, seconds, seed)
                 for name in KEEPERS:
                     for case, figures in (_carried_out(pipe, name, null) | _carried_out(pipe, name, s3)).items():
                         found[case][name].append(figures)
@@ -218,13 +220,6 @@ def _ratios(keepers: dict[str, list[dict[str, float]]]) -> dict[str, float]:
         key: statistics.median(ours[key] / theirs[key] for ours, theirs in pairs)
         for key in ("lateness_ms_p99", "gaps_distance", "cpu_percent")
     }
-
-
-def _s3_setting(endpoint: str) -> S3WorkerSetting:
-    options = S3Options(
-        endpoints=(endpoint,), credentials=Credentials("null", "null", None), region="us-east-1", session_open="connect"
-    )
-    return S3Backend(options).setting_for("null", "null/", Retention())
 
 
 def _assignment(

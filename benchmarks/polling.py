@@ -13,7 +13,7 @@ import statistics
 from typing import Any
 
 from backends.s3 import null_responder
-from benchmarks.client_cost import carry_out
+from benchmarks.own_worker import carry_out
 from benchmarks.peers.base import Job, Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 

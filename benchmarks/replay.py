@@ -41,12 +41,12 @@ from archiver.engine.work.replay.compile.compiled import CompiledTrace
 from archiver.engine.work.replay.compile.compiling import compile_trace
 from archiver.engine.work.worker import run_phase
 from archiver.engine.worker.assignment import Assignment, ReplayAssignment
-from archiver.measure.reports import IntervalReport
 from archiver.traces.format import Origin, TracedOperation, TraceWriter
 from archiver.values.retention import DateMaker, Retention
-from backends.s3 import S3Backend, S3Options, null_responder
-from backends.s3.control import Credentials
+from backends.s3 import null_responder
 from benchmarks.open_loop import distance
+from benchmarks.own_worker import Counter, s3_setting
+from benchmarks.peers.base import Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
 from scenarios.work.replay import Replay
@@ -56,7 +56,7 @@ OBJECT_BYTES = 8192
 STREAMS = 16
 STOCK_OBJECTS = 1000
 ROUNDS = 3
-SECONDS, SECONDS_SMALL = 10.0, 0.5
+SECONDS, SECONDS_SMALL = 5.0, 0.5
 RATES, RATES_SMALL = (200, 500, 1000, 2000), (200,)  # operations/s
 WIRE_RATES, WIRE_RATES_SMALL = (500, 1000), (500,)
 MEMORY_RATE = 20_000  # operations/s: one core bears nearly twice as many on the null backend
@@ -366,19 +366,17 @@ def _on_the_wire(path: Path, folder: Path, seconds: float) -> dict[str, float]:
 
 
 def _work(pipe: Connection[Any, Any], endpoint: str, compiled: Path, log: Path) -> None:
-    options = S3Options(
-        endpoints=(endpoint,), credentials=Credentials("null", "null", None), region="us-east-1", session_open="connect"
-    )
     facts = CompiledTrace.open(compiled).facts
     replay = Replay(None, None, None, 0, 1.0, 0.0, 60.0, None, 1.0, facts=facts, folder=str(compiled))
     phase = Phase("replay", 1, 1, (Workload("replay", replay, facts.streams),))
     there = sum(count for _, count in facts.prepared)
+    counter = Counter()
     report = run_phase(
         Assignment(
             run_id=null_responder.RUN_ID,
             content_seed=null_responder.CONTENT_SEED,
             backend="s3",
-            backend_setting=S3Backend(options).setting_for("null", "null/", Retention()),
+            backend_setting=s3_setting(Target(endpoint), keep_sessions_open=False),
             phase=phase,
             clients=(),
             dates={None: DateMaker(Retention(), time.time() + 7200)},
@@ -386,22 +384,7 @@ def _work(pipe: Connection[Any, Any], endpoint: str, compiled: Path, log: Path) 
             op_log=log,
             replays=(ReplayAssignment(0, str(compiled), 0, 0, 0, there, there),),
         ),
-        _AtOnce(),
+        counter,
     )
+    assert counter.errors == 0, "the null responder answered something unexpected"
     pipe.send(report.cpu[-1].waited_seconds - report.cpu[0].waited_seconds)
-
-
-class _AtOnce:
-    """Starts without being told, and goes on to the end."""
-
-    def wait_for_start(self) -> int:
-        return time.monotonic_ns()
-
-    def report(self, report: IntervalReport) -> None:
-        assert not report.errors, "the null responder answered something unexpected"
-
-    def should_stop(self) -> bool:
-        return False
-
-    def should_finish(self) -> bool:
-        return False

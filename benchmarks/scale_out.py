@@ -35,7 +35,8 @@ from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, Tally,
 from archiver.values.record import Operation, Recorder
 from archiver.values.sizes import format_size
 from backends.s3 import null_responder
-from benchmarks.client_cost import CONNECTIONS, archiver_cost
+from benchmarks.client_cost import CONNECTIONS
+from benchmarks.own_worker import archiver_cost
 from benchmarks.tables import Table, labelled, plain, spread
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName

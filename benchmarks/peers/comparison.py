@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archiver.values.sizes import format_size
-from benchmarks.client_cost import archiver_run
+from benchmarks.own_worker import archiver_run
 from benchmarks.peers import agreement, minio_go, warp, wrk
 from benchmarks.peers.base import Cost, Job, Options, Target
 from benchmarks.peers.servers import has_minio, minio_server, null_server, pinned
