@@ -137,6 +137,10 @@ class Histogram:
         if self._room_bytes < 0:
             self._merge()
 
+    def sum_up(self) -> None:
+        """Merge the pieces that wait. Call it when no more are expected: until then they may take 128 KiB."""
+        self._merge()
+
     @property
     def count(self) -> int:
         """Return the number of values."""

@@ -98,6 +98,7 @@ class Merge:
         self._courses: dict[tuple[int, bool], _Course] = {}  # by worker; in whole sessions, and whether measured
         self._shows_all = False  # no session was measured, so the result covers the whole time
         self._tallies: dict[TallyKey, Tally] = {}
+        self._summed_to = 0  # the tallies of all earlier intervals were summed up
         self._packed: list[bytes] = []  # older tallies; a key may be in several, since everything is a sum
         self._moved: dict[int, Counter[str]] | None = None  # see ``_moved_by_interval``
         self._errors: dict[tuple[int, str, str], ErrorKind] = {}
@@ -114,6 +115,9 @@ class Merge:
         if len(self._tallies) >= PACK_AT:
             self._packed.append(zlib.compress(pickle.dumps(self._tallies, pickle.HIGHEST_PROTOCOL), 1))
             self._tallies = {}
+        latest = max((key.interval for key in report.tallies), default=0)
+        if latest - 2 * OPEN_INTERVALS >= self._summed_to:
+            self._sum_up(latest - OPEN_INTERVALS)
         for error in report.errors:
             known = self._errors.setdefault((error.workload, error.operation, error.reason), error)
             if known is not error:
@@ -266,6 +270,13 @@ class Merge:
         if key not in self._tallies:
             self._tallies[key] = Tally()
         self._tallies[key].add(tally)
+
+    def _sum_up(self, to: int) -> None:
+        """Sum up the tallies of the intervals before ``to``: what workers reported of them is not kept apart."""
+        for key, tally in self._tallies.items():
+            if self._summed_to <= key.interval < to:
+                tally.sum_up()
+        self._summed_to = to
 
     def _all(self) -> Iterator[tuple[TallyKey, Tally]]:
         for packed in self._packed:

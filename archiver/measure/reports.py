@@ -78,6 +78,12 @@ class Tally:
         for name, part in other.parts.items():
             self.parts.setdefault(name, PartTally(part.operation)).add(part)
 
+    def sum_up(self) -> None:
+        """Merge the times of all workers that were added. Call it when no more are expected."""
+        for histograms in (self.histograms, *(part.histograms for part in self.parts.values())):
+            for histogram in histograms.values():
+                histogram.sum_up()
+
     def add_times(self, other: Tally) -> None:
         """Add the times and delays of another tally, but not its counts."""
         self.missed_deadlines += other.missed_deadlines

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
+from archiver.measure import merging
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.merging import OPEN_INTERVALS, Merge, ReplayMerge, Window
 from archiver.measure.reports import IntervalReport, Tally, TallyKey
@@ -61,3 +64,20 @@ def test_a_replay_keeps_few_histograms_and_shows_no_percentiles_of_late_interval
     assert (rows[0].objects, rows[0].response_p50_ns) == (2, None)
     assert rows[1].response_p50_ns == pytest.approx(5e6, rel=1e-3)
     assert rows[3 * OPEN_INTERVALS - 1].response_p99_ns == pytest.approx(5e6, rel=1e-3)
+
+
+def kept_bytes(open_intervals: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """What the reports of twelve workers about many intervals take in memory; the same times in every interval."""
+    monkeypatch.setattr(merging, "OPEN_INTERVALS", open_intervals)
+    merge, intervals, workers = Merge(PHASE), 60, 12
+    tracemalloc.start()
+    for interval in range(intervals):
+        for worker in range(workers):
+            merge.take(report(interval, *range(1, 400), worker=worker))
+    size_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return size_bytes
+
+
+def test_what_workers_reported_of_earlier_intervals_is_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kept_bytes(5, monkeypatch) < kept_bytes(10**6, monkeypatch) / 2
