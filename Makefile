@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 300
 FUZZ_TIMES ?= 50
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo picture test test-platforms test-browser test-long platforms browser peers check format bench scorecard docs lock dist fuzz clean
+.PHONY: help demo picture test test-benchmarks test-platforms test-browser test-long platforms browser peers check format bench scorecard docs lock dist fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,7 +27,11 @@ picture: browser ## take the picture of README.md: the page that the last demo w
 
 # Tests wait for other processes and for the disk: four at a time keep two cores busy.
 test: $(VENV)/installed ## run the tests (minutes)
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not long and not platforms and not browser"
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not long and not platforms and not browser" \
+		--ignore=tests/benchmarks
+
+test-benchmarks: $(VENV)/installed ## run every benchmark small, and test what they say
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long" tests/benchmarks
 
 test-platforms: $(VENV)/installed ## run the tests against real platforms
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m platforms

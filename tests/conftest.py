@@ -37,7 +37,7 @@ PLATFORM_VARIABLES = (
 LONGEST_FIRST = (
     "test_examples.py", "test_rounds.py", "test_lies.py", "test_run.py", "test_kills.py", "test_dask_runs.py",
     "test_resume.py", "test_report.py", "test_lock_cost.py", "test_agreement.py", "test_audit.py", "test_package.py",
-    "test_documents.py", "test_program.py", "test_capacity_scenarios.py", "test_benchmarks.py", "test_faults.py",
+    "test_documents.py", "test_program.py", "test_capacity_scenarios.py", "test_faults.py",
 )  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def test_every_step_of_the_workflow_is_a_target_of_the_makefile() -> None:
 
 def test_the_workflow_runs_all_that_a_change_has_to_pass() -> None:
     gate = {*re.findall(r"\bmake ([a-z-]+)(?: \|\| try_again)?$", (ROOT / ".ci/run").read_text(), re.MULTILINE)}
-    assert {"check", "test", "test-platforms", "test-browser", "demo"} <= gate
+    assert {"check", "test", "test-benchmarks", "test-platforms", "test-browser", "demo"} <= gate
     assert gate <= set(re.findall(r"- run: make ([a-z-]+)", WORKFLOW))
 
 
