@@ -64,7 +64,7 @@ format: $(VENV)/installed ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: peers ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour and more)
+bench: peers ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour)
 	$(BIN)/python -m benchmarks all --out docs/benchmarks.md
 
 scorecard: platforms ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (half an hour)

@@ -50,7 +50,7 @@ GOALS = {
 
 def measure(*, small: bool) -> dict[str, Any]:
     """Rates, server CPU and group sizes of each load and round; ratios; which goals were met."""
-    rounds, seconds = (1, 0.1) if small else (5, 5.0)
+    rounds, seconds = (1, 0.1) if small else (3, 5.0)
     large_objects = 16 if small else 1024
     eight_kib = {f"{clients}": Load(8192, clients, OBJECTS_PER_SESSION, seconds) for clients in (1, 16)}
     one_mib = {f"{clients}": Load(1 << 20, clients, OBJECTS_PER_SESSION, 60.0, large_objects) for clients in (1, 4, 16)}

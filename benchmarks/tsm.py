@@ -53,7 +53,7 @@ GOALS = {
 
 def measure(*, small: bool) -> dict[str, Any]:
     """Every load and round: rates, CPU of both sides, commits and syncs; ratios; which goals were met."""
-    rounds, seconds = (1, 0.1) if small else (5, 2.0)
+    rounds, seconds = (1, 0.1) if small else (3, 2.0)
     large_objects = 16 if small else 1000
     batches = {f"{count}": Load(8192, 1, count, seconds) for count in SESSIONS}
     parallel_8kib = {f"{clients}": Load(8192, clients, PARALLEL_OBJECTS, seconds) for clients in CLIENTS}
