@@ -78,8 +78,10 @@ def measure(*, small: bool) -> dict[str, Any]:
     coverage = [coverage_of(random, sample, cells) for sample in SAMPLES]
     settled = sum(each["settled"] for each in coverage)
     bias = [bias_of(random, seconds, WINDOWS_SMALL if small else WINDOWS) for seconds in VOTES_SECONDS]
-    tail = _tail(1 if small else ROUNDS, OBJECTS_SMALL if small else OBJECTS)
+    rounds = 1 if small else ROUNDS
+    tail = _tail(rounds, OBJECTS_SMALL if small else OBJECTS)
     return {
+        "rounds": rounds,
         "cells": cells,
         "coverage": coverage,
         "coverage_of_all": sum(each["settled"] * each["coverage"] for each in coverage) / settled if settled else None,

@@ -91,11 +91,12 @@ def write(
 
 
 def _section(name: str, module: ModuleType, document: Mapping[str, Any]) -> list[str]:
-    how, made = (module.__doc__ or "").strip(), document["made"]
+    how, made, rounds = (module.__doc__ or "").strip(), document["made"], document.get("rounds", 1)
     parts = [
         f"## {module.TITLE}",
         how,
-        f"`python -m benchmarks {name}`: {made['seconds']:.0f} s; load average {made['load']:.1f} before it.",
+        f"`python -m benchmarks {name}`: {made['seconds']:.0f} s, {rounds} round{'s' * (rounds > 1)}; "
+        f"load average {made['load']:.1f} before it.",
     ]
     if hasattr(module, "headline"):
         parts.append(module.headline(document))

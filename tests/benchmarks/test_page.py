@@ -24,7 +24,7 @@ def made_module() -> ModuleType:
     table = Table("made", "Costs", labelled(("",), "µs"), ((*plain("archive"), spread([3.0, 1.0, 2.0], 1)),))
     module.__dict__.update(
         TITLE="What it costs",
-        measure=lambda small: {"small": small, "seconds": 77.0},  # of what it measures, not of the measuring
+        measure=lambda small: {"small": small, "rounds": 5, "seconds": 77.0},  # seconds that it measured
         tables=lambda document: [table],
         notes=lambda document: ["goal: met"],
         headline=lambda document: "2.0 µs",
@@ -41,7 +41,7 @@ def test_a_page_says_what_when_where_and_how() -> None:
         "goal: met", "load average", "| processor |", "| kernel |", "| Archiver |", "| boto3 |",
     ):  # fmt: skip
         assert expected in text, expected
-    assert "`python -m benchmarks made`: 0 s" in text
+    assert "`python -m benchmarks made`: 0 s, 5 rounds; load average" in text
     assert re.search(r"\| date \| \d{4}-\d\d-\d\d \d\d:\d\d UTC \|", text)
 
 
