@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 _STEPS = (  # ticks within each decade, the most first
     (1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0),
@@ -23,7 +23,7 @@ def label_log_axis(axis: Axis, labels_max: int = 10) -> None:
     """Label a logarithmic axis with plain numbers: about ``labels_max`` at most, and at least one per decade."""
     axis.set_major_locator(_LogTicks(labels_max))
     axis.set_major_formatter(FuncFormatter(plain_number))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())  # marks without labels: they take a third of the time to draw
 
 
 def plain_number(value: float, _position: int | None) -> str:
