@@ -119,7 +119,7 @@ class Histogram:
         return f"Histogram(count={self.count}, total_ns={self.total_ns}, max_ns={self.max_ns})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        self._merge()
+        self.sum_up()
         return _travelled, (self._pieces, self.total_ns, self.max_ns)
 
     def add(self, part: HistogramPart) -> None:
@@ -135,11 +135,7 @@ class Histogram:
         for piece in other._pieces:
             self._room_bytes -= len(piece[2]) + len(piece[3]) + _PIECE_BYTES
         if self._room_bytes < 0:
-            self._merge()
-
-    def sum_up(self) -> None:
-        """Merge the pieces that wait. Call it when no more are expected: until then they may take 128 KiB."""
-        self._merge()
+            self.sum_up()
 
     @property
     def count(self) -> int:
@@ -155,7 +151,7 @@ class Histogram:
 
     def part(self) -> HistogramPart:
         """Return the merged counts as a sparse part."""
-        self._merge()
+        self.sum_up()
         indices, counts = _arrays(self._pieces) if self._pieces else (_NOTHING, _NOTHING)
         return HistogramPart(indices, counts, self.total_ns, self.max_ns)
 
@@ -180,7 +176,8 @@ class Histogram:
         part = self.part()
         return part.indices.tolist(), part.counts.tolist(), part.total_ns, part.max_ns
 
-    def _merge(self) -> None:
+    def sum_up(self) -> None:
+        """Merge the pieces that wait. Call it when no more are expected: until then they may take 128 KiB."""
         if len(self._pieces) > 1:
             self._pieces = [_added_up(self._pieces)]
         self._room_bytes = max(_ROOM_BYTES, sum(len(piece[2]) + len(piece[3]) for piece in self._pieces))
