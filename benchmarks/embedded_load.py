@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,16 +29,17 @@ from archiver.engine.work.worker import run_phase
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from archiver.machine import description as machine
 from archiver.values.retention import DateMaker, Retention
+from backends.embedded import process
 from backends.embedded.process import StoreProcess
-from backends.s3 import S3Backend, S3Options
-from backends.s3.control import Credentials
 from backends.tsm.library.api import Library, SignOn, default_library_path
 from backends.tsm.setting import TsmWorkerSetting
-from benchmarks.own_worker import Counter
+from benchmarks.own_worker import Counter, s3_setting
+from benchmarks.peers.base import Target
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import InWindow, Sessions
 
 BUCKET = "benchmark"
+WRITER = "writer"
 _SPACE = "/benchmark"
 CONTENT_SEED = 1
 CLIENT_OBJECTS_MAX = 1_000_000  # object numbers set aside for each client of a load
@@ -178,33 +179,43 @@ def cores() -> Iterator[tuple[list[int], list[int]]]:
 
 
 def in_turn(
-    rounds: int, contenders: Sequence[str], folder: Path, carry_out: Callable[[str, Path], dict[str, float]]
+    rounds: int,
+    loads: Mapping[str, Callable[[StoreProcess], dict[str, float]]],
+    writer_mib: int,
+    folder: Path,
+    tsm_port: int,
+    pinned: tuple[Sequence[int], Sequence[int]],
 ) -> list[dict[str, dict[str, float]]]:
-    """Carry out every contender in every round, each in an empty folder; another one is first in each round.
+    """Carry out every load on a store of its own, and a writer of one file, in every round.
 
-    What one leaves to the disk, the next would pay for.
+    Another one is first in each round: what one leaves to the disk, the next would pay for. ``pinned``: the
+    cores of the store and of the clients.
     """
-    found = []
+    store_cores, client_cores = pinned
+
+    def carry_out(name: str, empty: Path) -> dict[str, float]:
+        os.sched_setaffinity(0, store_cores)  # the store inherits them, threads and all
+        if name == WRITER:
+            return write(empty / "file", writer_mib)
+        with process.start(empty / "store", tsm_port=tsm_port) as store:
+            os.sched_setaffinity(0, client_cores)
+            return loads[name](store)
+
+    found, names = [], (*loads, WRITER)
     for number in range(rounds):
-        turn = number % len(contenders)
+        turn = number % len(names)
         results = {}
-        for name in (*contenders[turn:], *contenders[:turn]):
+        for name in (*names[turn:], *names[:turn]):
             with tempfile.TemporaryDirectory(dir=folder) as once:
                 results[name] = carry_out(name, Path(once))
-        found.append({name: results[name] for name in contenders})
+        found.append({name: results[name] for name in names})
     return found
 
 
 def s3_way(store: StoreProcess, *, keep_sessions_open: bool) -> Way:
     """Through the S3 server, into the benchmark's bucket."""
-    options = S3Options(
-        endpoints=(store.endpoint,),
-        credentials=Credentials(store.access_key, store.secret_key, None),
-        region="us-east-1",
-        session_open="connect",
-        keep_sessions_open=keep_sessions_open,
-    )
-    return Way("s3", S3Backend(options).setting_for(BUCKET, "b/", Retention()))
+    target = Target(store.endpoint, store.access_key, store.secret_key)
+    return Way("s3", s3_setting(target, BUCKET, "b/", keep_sessions_open=keep_sessions_open))
 
 
 def tsm_way(store: StoreProcess, configuration: Path) -> Way:

@@ -57,7 +57,9 @@ class Counter:
 
 
 @functools.cache  # half a second of boto3's
-def s3_setting(target: Target, *, keep_sessions_open: bool = True) -> S3WorkerSetting:
+def s3_setting(
+    target: Target, bucket: str = BUCKET, prefix: str = KEY_PREFIX, *, keep_sessions_open: bool = True
+) -> S3WorkerSetting:
     """Return the setting of a worker on this server."""
     options = S3Options(
         endpoints=(target.endpoint,),
@@ -67,7 +69,7 @@ def s3_setting(target: Target, *, keep_sessions_open: bool = True) -> S3WorkerSe
         keep_sessions_open=keep_sessions_open,
         ca_bundle=str(null_responder.CERTIFICATE) if target.has_tls else None,
     )
-    return S3Backend(options).setting_for(BUCKET, KEY_PREFIX, Retention())
+    return S3Backend(options).setting_for(bucket, prefix, Retention())
 
 
 def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, objects: int, connections: int) -> float:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from archiver.machine import description as machine
 from archiver.values.sizes import format_size
 from backends.embedded import process
+from backends.embedded.process import StoreProcess
 from backends.tsm.library.configuration import private_configuration
 from benchmarks.embedded_load import (
     Load,
@@ -32,7 +34,6 @@ from benchmarks.embedded_load import (
     median_ratio,
     s3_way,
     tsm_way,
-    write,
 )
 from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
 
@@ -70,18 +71,16 @@ def measure(*, small: bool) -> dict[str, Any]:
                 {name: archive(store, way, load) for name, load in eight_kib.items()} for _ in range(rounds)
             ]
 
-        def archive_large(name: str, empty: Path) -> dict[str, float]:
-            os.sched_setaffinity(0, store_cores)
-            if name == "writer":
-                return write(empty / "file", large_objects)
-            with process.start(empty / "store", tsm_port=port) as store:
-                os.sched_setaffinity(0, client_cores)
-                if name == TSM:
-                    return archive(store, tsm_way(store, configuration), one_mib["16"])
+        def through_s3(load: Load) -> Callable[[StoreProcess], dict[str, float]]:
+            def carry_out(store: StoreProcess) -> dict[str, float]:
                 make_bucket(store)
-                return archive(store, s3_way(store, keep_sessions_open=True), one_mib[name])
+                return archive(store, s3_way(store, keep_sessions_open=True), load)
 
-        large_rounds = in_turn(rounds, (*one_mib, TSM, "writer"), Path(folder), archive_large)
+            return carry_out
+
+        loads = {name: through_s3(load) for name, load in one_mib.items()}
+        loads[TSM] = lambda store: archive(store, tsm_way(store, configuration), one_mib["16"])
+        large_rounds = in_turn(rounds, loads, large_objects, Path(folder), port, (store_cores, client_cores))
     ratio = median_ratio(small_rounds, "16", "1", "objects_per_second")
     cpu = median(small_rounds, "16", "server_cpu_microseconds_per_object")
     to_tsm = median_ratio(large_rounds, "16", TSM, "bytes_per_second")

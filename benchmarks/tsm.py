@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from archiver.machine import description as machine
 from archiver.values.sizes import format_size
 from backends.embedded import process
+from backends.embedded.process import StoreProcess
 from backends.tsm.library.configuration import private_configuration
 from benchmarks.embedded_load import (
     Load,
@@ -29,7 +31,6 @@ from benchmarks.embedded_load import (
     median_ratio,
     s3_way,
     tsm_way,
-    write,
 )
 from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
 
@@ -81,15 +82,11 @@ def measure(*, small: bool) -> dict[str, Any]:
                 rounds_of["8KiB"].append({name: archive(store, tsm, load) for name, load in parallel_8kib.items()})
                 rounds_of["small_transactions"].append({"tsm": archive(store, tsm, small_transactions)})
 
-        def archive_large(name: str, empty: Path) -> dict[str, float]:
-            os.sched_setaffinity(0, store_cores)
-            if name == "writer":
-                return write(empty / "file", large_objects)
-            with process.start(empty / "store", tsm_port=port) as store:
-                os.sched_setaffinity(0, client_cores)
-                return archive(store, tsm_way(store, configuration), parallel_1mib[name])
+        def through_tsm(load: Load) -> Callable[[StoreProcess], dict[str, float]]:
+            return lambda store: archive(store, tsm_way(store, configuration), load)
 
-        rounds_of["1MiB"] = in_turn(rounds, (*parallel_1mib, "writer"), Path(folder), archive_large)
+        loads = {name: through_tsm(load) for name, load in parallel_1mib.items()}
+        rounds_of["1MiB"] = in_turn(rounds, loads, large_objects, Path(folder), port, (store_cores, client_cores))
     return _judged({"rounds": rounds, "device": device, "objects_per_session": SESSIONS, **rounds_of})
 
 
