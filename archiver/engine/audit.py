@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from numpy.random import PCG64, Generator
 from numpy.typing import NDArray
 
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
@@ -180,7 +181,7 @@ class AuditPopulation:
 
     def draw(self, count: int, seed: int) -> NDArray[np.int64]:
         """Return the numbers of ``count`` distinct objects in random order. Every set of objects is equally likely."""
-        generator = np.random.Generator(np.random.PCG64(seed))
+        generator = Generator(PCG64(seed))
         chosen = generator.choice(self.objects, count, replace=False)
         lengths = np.array([len(each) for each in self.ranges], dtype=np.int64)
         starts = np.cumsum(lengths) - lengths

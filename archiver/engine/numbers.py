@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from archiver.values.retention import DateMaker
@@ -108,7 +109,7 @@ class ObjectNumbers:
 
     def seed_of(self, *what: int) -> int:
         """Return a reproducible seed for one random draw of this run."""
-        return int(np.random.SeedSequence([self._seed, *what]).generate_state(1, np.uint64)[0])
+        return int(SeedSequence([self._seed, *what]).generate_state(1, np.uint64)[0])
 
     def fresh(self, count: int) -> tuple[int, int]:
         """Return ``count`` unused numbers, as (first, last + 1)."""
@@ -183,7 +184,7 @@ class ObjectNumbers:
         one size have adjacent numbers.
         """
         items = np.array(sizes.shuffle_items(), dtype=np.int64)
-        generator = np.random.Generator(np.random.PCG64([self._seed, position, workload]))
+        generator = Generator(PCG64([self._seed, position, workload]))
         rounds = np.tile(items, (-(-count // len(items)), 1))
         shuffled = generator.permuted(rounds, axis=1).ravel()[:count]
         numbers = np.empty(count, dtype=np.int64)
@@ -209,7 +210,7 @@ class ObjectNumbers:
 
         The seed and ``position``, that of the phase, determine the order.
         """
-        generator = np.random.Generator(np.random.PCG64([self._seed, position]))
+        generator = Generator(PCG64([self._seed, position]))
         held, event_held = self._held[object_bytes].all(), self._event_held[object_bytes].all()
         ranges = [(k.first, k.last) for k in self._kept.get(object_bytes, []) if _fits(k, operation, times)]
         unfit = [self._deleted[object_bytes].all()]

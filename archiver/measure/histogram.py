@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.ma  # otherwise np.unique loads it at its first call, while a phase is measured
 from numpy.typing import NDArray
 
 from results.model import Latency

@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.random import PCG64, SeedSequence
 from numpy.typing import NDArray
 
 from archiver.traces.format import CODES, SCHEMA, Origin, TraceInfo, TraceWriter, words
@@ -109,7 +110,7 @@ class _Draws:
 
     def __init__(self, seed: int, *purpose: str) -> None:
         words = "/".join(purpose).encode()
-        self._bits = np.random.PCG64(np.random.SeedSequence([seed, *words]))
+        self._bits = PCG64(SeedSequence([seed, *words]))
 
     def raw(self, count: int) -> NDArray[np.uint64]:
         return self._bits.random_raw(count)

@@ -10,6 +10,7 @@ schedule that a single worker would have.
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import PCG64
 from numpy.typing import NDArray
 
 from scenarios.work.mix import Arrivals
@@ -53,7 +54,7 @@ def _at_random(first_rate: float, last_rate: float, seconds: float, seed: int, c
     seconds). This form of the root is also valid if the rate does not change.
     """
     # numpy guarantees the raw stream for all its versions, but not its distributions. Uniform in [0, 1).
-    uniform = (np.random.PCG64(seed).random_raw(count) >> np.uint64(11)) * 2.0**-53
+    uniform = (PCG64(seed).random_raw(count) >> np.uint64(11)) * 2.0**-53
     passed = np.cumsum(-np.log1p(-uniform))
     passed = passed[: np.searchsorted(passed, (first_rate + last_rate) / 2 * seconds)]
     rate_squared = first_rate**2 + 2 * (last_rate - first_rate) * passed / seconds

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from itertools import islice, repeat
 
-import numpy as np
+from numpy.random import PCG64, Generator
 
 from archiver.engine.work.mixed.data_set import TRIES, Choice, DataSet, EachOnce, Sequential, Uniform, Zipf, choose_free
 from archiver.engine.work.mixed.shares import mix_of
@@ -54,7 +54,7 @@ class BatchSource:
         self._aside = _Stock(assignment.aside)
         self._has_markers = has_markers
         self._grows = grows
-        self._generator = np.random.Generator(np.random.PCG64(assignment.seed))
+        self._generator = Generator(PCG64(assignment.seed))
         self._transactions = [transaction.steps for transaction in self._mix.transactions]
         self._needs_new = [sum(step in WRITES_CONTENT for step in steps) for steps in self._transactions]
         self._items = self._mix.transaction_items()

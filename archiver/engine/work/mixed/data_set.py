@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Protocol
 
 import numpy as np
+from numpy.random import Generator
 
 from archiver.engine.numbers import Members
 
@@ -147,7 +148,7 @@ class Choice(Protocol):
 class Uniform:
     """Every object is equally likely."""
 
-    def __init__(self, data: DataSet, generator: np.random.Generator) -> None:
+    def __init__(self, data: DataSet, generator: Generator) -> None:
         self._data = data
         self._generator = generator
         self._draws: list[float] = []
@@ -162,7 +163,7 @@ class Uniform:
 class Zipf:
     """The probability of the object of rank r is proportional to 1 / r^exponent. Ranks are assigned at random."""
 
-    def __init__(self, data: DataSet, generator: np.random.Generator, exponent: float) -> None:
+    def __init__(self, data: DataSet, generator: Generator, exponent: float) -> None:
         self._data = data
         self._generator = generator
         self._ranked = generator.permutation(len(data))
@@ -200,7 +201,7 @@ class EachOnce:
     Of objects that other workers read too, each worker takes its part: every ``parts``-th object from ``part`` on.
     """
 
-    def __init__(self, data: DataSet, generator: np.random.Generator, part: int = 0, parts: int = 1) -> None:
+    def __init__(self, data: DataSet, generator: Generator, part: int = 0, parts: int = 1) -> None:
         self._data = data
         self._generator = generator
         self._part = part
