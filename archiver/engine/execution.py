@@ -31,7 +31,7 @@ from archiver.engine.workers.contract import Workers
 from archiver.engine.workers.processes import WorkerProcesses
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.machine import description as machine
-from archiver.machine.interruption import put_off, signal_of
+from archiver.machine.interruption import put_off, raise_lost, signal_of
 from archiver.measure.reports import INTERVAL_NS
 from archiver.platforms.hosted import HostedStore
 from archiver.values.content import GENERATOR
@@ -143,6 +143,7 @@ def carry_through(
             runs[-1].start_watching()
         with closing(phases(runs)) as order:
             for phase in order:
+                raise_lost()
                 for run in runs:
                     if run.outcome.failure is None:
                         run.carry_out(phase)

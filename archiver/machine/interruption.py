@@ -21,6 +21,7 @@ _HEARD = (signal.SIGTERM, signal.SIGHUP)  # besides SIGINT, which Python handles
 _ALL = (signal.SIGINT, *_HEARD)
 _is_put_off = False
 _waiting: list[int] = []
+_received: int | None = None  # the first one of the command
 
 
 class Terminated(KeyboardInterrupt):
@@ -52,14 +53,17 @@ def heard() -> Iterator[None]:
 
     A signal that was ignored before stays ignored, for nohup(1). Call this in the main thread.
     """
+    global _received
     first_at: float | None = None
+    _received = None
 
     def handle(number: int, frame: FrameType | None) -> None:
+        global _received
         nonlocal first_at
         if number == signal.SIGHUP:
             _let_go_of_the_terminal()
         if first_at is None:
-            first_at = time.monotonic()
+            first_at, _received = time.monotonic(), number
             if _is_put_off:
                 _waiting.append(number)
                 return
@@ -74,6 +78,16 @@ def heard() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def raise_lost() -> None:
+    """Raise Terminated if SIGTERM or SIGHUP was received: its exception may have been lost.
+
+    Python discards an exception that a signal raises in a finalizer or in a callback of a weak reference. Modules in C
+    may discard one that is raised while they load.
+    """
+    if _received is not None:
+        raise Terminated(_received)
 
 
 @contextmanager
