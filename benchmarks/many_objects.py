@@ -34,10 +34,9 @@ from backends.embedded.core.changes.objects import CreateBucket, PutVersion
 from backends.embedded.core.files.digests import Digests
 from backends.embedded.core.store import Store
 from backends.embedded.process import StoreProcess
-from backends.s3 import S3Backend, S3Options
-from backends.s3.control import Credentials
 from benchmarks.embedded_load import CONTENT_SEED
-from benchmarks.own_worker import Counter
+from benchmarks.own_worker import Counter, s3_backend, s3_setting
+from benchmarks.peers.base import Target
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import Sessions, UntilPrecise
@@ -137,24 +136,15 @@ class Held:
         before = psutil.Process().memory_info().rss
         began = time.perf_counter()
         location = Location(self.store.endpoint, "us-east-1", self._bucket, True, _PREFIX)
-        report = self._backend().remove(location, bypass_governance=True, release_holds=False)
+        report = s3_backend(self._target()).remove(location, bypass_governance=True, release_holds=False)
         seconds = time.perf_counter() - began
         assert report.bucket_removed, report
         self.values["remove_per_second"] = report.objects_removed / seconds
         self.values["remove_client_more_MB"] = max(1.0, (psutil.Process().memory_info().rss - before) / 1e6)
         self.values["store_peak_MB"] = _resident_megabytes(self.store.pid, "VmHWM")
 
-    def _backend(self) -> S3Backend:
-        credentials = Credentials(self.store.access_key, self.store.secret_key, None)
-        return S3Backend(
-            S3Options(
-                (self.store.endpoint,),
-                credentials=credentials,
-                region="us-east-1",
-                session_open="connect",
-                keep_sessions_open=True,
-            )
-        )
+    def _target(self) -> Target:
+        return Target(self.store.endpoint, self.store.access_key, self.store.secret_key)
 
     def _load(
         self, operation: OperationName, seconds: float, numbers: tuple[int, int] | NDArray[np.int64]
@@ -168,7 +158,7 @@ class Held:
                 run_id="benchmark",
                 content_seed=CONTENT_SEED,
                 backend="s3",
-                backend_setting=self._backend().setting_for(self._bucket, _PREFIX, Retention()),
+                backend_setting=s3_setting(self._target(), self._bucket, _PREFIX),
                 phase=Phase("many", 1, 1, (workload,)),
                 clients=(ClientAssignment(0, 0, numbers),),
                 dates={None: DateMaker(Retention(), time.time() + 7200)},

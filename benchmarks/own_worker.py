@@ -61,15 +61,21 @@ def s3_setting(
     target: Target, bucket: str = BUCKET, prefix: str = KEY_PREFIX, *, keep_sessions_open: bool = True
 ) -> S3WorkerSetting:
     """Return the setting of a worker on this server."""
-    options = S3Options(
-        endpoints=(target.endpoint,),
-        credentials=Credentials(target.access_key, target.secret_key, None),
-        region="us-east-1",
-        session_open="connect",
-        keep_sessions_open=keep_sessions_open,
-        ca_bundle=str(null_responder.CERTIFICATE) if target.has_tls else None,
+    return s3_backend(target, keep_sessions_open=keep_sessions_open).setting_for(bucket, prefix, Retention())
+
+
+def s3_backend(target: Target, *, keep_sessions_open: bool = True) -> S3Backend:
+    """Return the backend of this server."""
+    return S3Backend(
+        S3Options(
+            endpoints=(target.endpoint,),
+            credentials=Credentials(target.access_key, target.secret_key, None),
+            region="us-east-1",
+            session_open="connect",
+            keep_sessions_open=keep_sessions_open,
+            ca_bundle=str(null_responder.CERTIFICATE) if target.has_tls else None,
+        )
     )
-    return S3Backend(options).setting_for(bucket, prefix, Retention())
 
 
 def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, objects: int, connections: int) -> float:
