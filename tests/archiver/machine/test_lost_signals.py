@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock
@@ -12,6 +12,15 @@ import pytest
 
 from archiver.engine.execution import carry_through
 from archiver.machine import interruption
+
+
+@pytest.fixture(autouse=True)
+def default_signals() -> Iterator[None]:
+    """Undo what nohup(1) ignores: a command leaves an ignored signal ignored."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def receive_and_lose(number: signal.Signals) -> None:
