@@ -72,7 +72,7 @@ credential_options = _all_of(
 server_clock_option = click.option(
     "--accept-server-clock",
     is_flag=True,
-    help="Consent to dates by a platform's clock that is more than 15 minutes from this machine's.",
+    help="Accept a platform's clock that differs from this machine's by more than 15 minutes, and dates by it.",
 )
 
 tables_option = click.option(
@@ -89,22 +89,33 @@ route_options = _all_of(
         type=click.Choice(ADDRESSING_STYLES),
         default="auto",
         show_default=True,
-        help="Where requests name the bucket: path, or virtual: in the host; auto: as the AWS settings say, else path.",
+        help="Where requests have the bucket's name: in the path, or in the host name (virtual). auto: as in "
+        "the AWS settings, else path.",
     ),
-    click.option("--direct", is_flag=True, help="Ignore the proxies that the environment names."),
+    click.option("--direct", is_flag=True, help="Ignore the proxies of the environment."),
 )
 
 # How reports name a platform that runs already.
 platform_name_options = _all_of(
-    click.option("--platform-name", metavar="NAME", help="Name of a running platform  [default: its Server header's]"),
-    click.option("--platform-version", metavar="VERSION", help="Its version  [default: its Server header's]"),
+    click.option(
+        "--platform-name", metavar="NAME", help="Name of a running platform  [default: from its Server header]"
+    ),
+    click.option(
+        "--platform-version", metavar="VERSION", help="Version of a running platform  [default: from its Server header]"
+    ),
 )
 
 # Timeouts of an S3 platform.
 timeout_options = _all_of(
-    click.option("--connect-timeout", type=DURATION, default="5s", show_default=True, help="For connecting and TLS."),
     click.option(
-        "--read-timeout", type=DURATION, default="30s", show_default=True, help="For each 64 KiB of an exchange."
+        "--connect-timeout", type=DURATION, default="5s", show_default=True, help="Timeout for connecting and TLS."
+    ),
+    click.option(
+        "--read-timeout",
+        type=DURATION,
+        default="30s",
+        show_default=True,
+        help="Timeout for each 64 KiB of a request or an answer.",
     ),
 )
 
@@ -116,14 +127,14 @@ def say_first(words: str) -> None:
 
 # The connection to a TSM server.
 tsm_options = _all_of(
-    click.option("--tsm-library", metavar="PATH", help="TSM: client library, for example IBM's  [default: ours]"),
+    click.option("--tsm-library", metavar="PATH", help="TSM: client library, for example IBM's  [default: Archiver's]"),
     click.option(
-        "--tsm-server", metavar="HOST:PORT|STANZA", help="TSM: a running server  [default: DSMI_CONFIG's, if set]"
+        "--tsm-server", metavar="HOST:PORT|STANZA", help="TSM: a running server  [default: from DSMI_CONFIG, if set]"
     ),
-    click.option("--tsm-node", metavar="NAME", help="TSM: node to sign on as  [default: the option files']"),
+    click.option("--tsm-node", metavar="NAME", help="TSM: node to sign on as  [default: from the option files]"),
     click.option(
         "--tsm-password-file",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="TSM: file with the node's password, readable by its owner only.",
+        help="TSM: file with the node's password, readable only by its owner.",
     ),
 )

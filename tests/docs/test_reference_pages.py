@@ -12,7 +12,9 @@ from typing import get_args
 import click
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from archiver.cli import main
 from archiver.cli.live.metrics_page import _RunCollector
 from archiver.values.content import Checksum
 from archiver.values.retention import Lock
@@ -61,6 +63,13 @@ def test_the_page_has_the_tables_and_columns_that_sqlite_makes(heading: str, sch
         columns = database.execute(f"PRAGMA table_info({table})").fetchall()
         assert told == [(name, kind.lower()) for _, name, kind, *_ in columns], table
     database.close()
+
+
+@pytest.mark.parametrize("group", ["", "bundle", "plan", "platform", "scenarios", "trace", "worm"])
+def test_a_list_of_commands_cuts_no_description(group: str) -> None:
+    shown = CliRunner().invoke(main, [*group.split(), "--help"], terminal_width=80).output
+    assert "Commands:" in shown
+    assert "..." not in shown.partition("Commands:")[2]
 
 
 @pytest.mark.parametrize(

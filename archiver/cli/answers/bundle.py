@@ -23,7 +23,7 @@ from results.opened import opened
 
 @click.group()
 def bundle() -> None:
-    """What somebody else needs to confirm a published result, as one file.
+    """Make and verify files that confirm a published result.
 
     \b
     Example:
@@ -37,32 +37,33 @@ def bundle() -> None:
 @click.option(
     "--worm",
     metavar="RUN|FILE",
-    help="ZIP: the conformance evidence of the same platform: of a run of archiver worm, or a file made of one.",
+    help="ZIP: add the conformance evidence of the same platform: a run of archiver worm, or a file made from one.",
 )
 @click.option(
     "--prices",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="ZIP: TOML of the platform's priced parts, and what they cost; docs/planning.md has the form.",
+    help="ZIP: add the price. TOML file of the platform's priced parts; see docs/planning.md.",
 )
 @click.option(
     "--trace",
     "traces",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     multiple=True,
-    help="ZIP: a trace that the run replayed, itself. Repeatable; without it the trace is named by its SHA-256.",
+    help="ZIP: add this trace, which the run replayed; repeat for several. Other traces are identified "
+    "by their SHA-256.",
 )
 @click.option(
     "--sign",
     "key",
     metavar="KEY",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Sign the manifest with this OpenSSH key. ssh-keygen asks for its passphrase, or uses the agent.",
+    help="Sign the manifest with this OpenSSH key. ssh-keygen asks for its passphrase or uses the agent.",
 )
 @click.option(
     "--timestamp",
     "authority_url",
     metavar="URL",
-    help="Have the manifest's hash time-stamped by the RFC 3161 authority at this URL.",
+    help="Get a timestamp of the manifest's hash from the RFC 3161 authority at this URL.",
 )
 def make_command(
     run: str,
@@ -73,11 +74,11 @@ def make_command(
     key: Path | None,
     authority_url: str | None,
 ) -> None:
-    """Write what confirms RUN into the file OUT.
+    """Write a file with which others can confirm RUN.
 
-    OUT.zip has the run's database, its results, report, environment and traces, and a manifest of their hashes;
-    docs/audit-bundles.md has all of it. OUT.json, of a run of archiver worm, has every request and answer of its
-    checks. RUN is a run's id, its folder, its database, or `latest`.
+    An OUT that ends in .zip gets the run's database, results, report, environment and traces, and a manifest of their
+    hashes; docs/audit-bundles.md describes it. An OUT that ends in .json gets every request and answer of the checks of
+    a conformance run (`archiver worm`). RUN is a run's id, its folder, its database, or `latest`.
 
     \b
     Example:
@@ -105,28 +106,28 @@ def make_command(
     "--signer",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Require a signature by a key in this file: OpenSSH public keys, or allowed signers.",
+    help="Require a signature by a key in this file of OpenSSH public keys or allowed signers.",
 )
 @click.option(
     "--timestamp-certificate",
     "authority",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Require a timestamp by an authority with this root certificate, in PEM.",
+    help="Require a timestamp by an authority with this root certificate (PEM).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON document.")
 def verify(file: Path, signer: Path | None, authority: Path | None, as_json: bool) -> None:
-    """Check that nothing in FILE was changed, and that its results follow from its database.
+    """Verify that a bundle is unchanged and consistent.
 
-    A signature proves who vouches for FILE. A timestamp proves that FILE existed at that time. Neither proves that the
-    measurement was honest.
+    Checks that nothing in FILE was changed, and that its results follow from its database. A signature proves who
+    vouches for FILE. A timestamp proves that FILE existed at that time. Neither proves that the measurement was honest.
 
     \b
     Example:
         archiver bundle verify audit.zip
 
-    Exit status: 0 confirmed; 1 it is not what was written, or lacks what an option requires, and each thing is named;
-    2 it is no bundle.
+    Exit status: 0 confirmed; 1 FILE was changed, or lacks what an option requires, and each problem is named; 2 FILE is
+    not a bundle.
     """
     try:
         with file.open("rb") as opened:

@@ -51,15 +51,16 @@ FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
     type=click.Choice(FORMS),
     default="rates",
     show_default=True,
-    help="What is printed of the ratios: beside both rates; as percent of the first; as times more and percent faster"
-    " response; or by object size and objects per session, workloads by scale.",
+    help="Form of the ratios. rates: next to both rates. percent: percent of the first platform. times: "
+    "times more, and percent faster response. matrix: by object size and objects per session; "
+    "workloads by scale.",
 )
 @click.option(
     "--fail-if",
     "conditions",
     metavar="CONDITION",
     multiple=True,
-    help="Exit 1 where this holds, or cannot be judged (repeatable).",
+    help="Exit with status 1 if this condition is true or cannot be judged; repeat for several.",
 )
 @click.option(
     "--format",
@@ -67,14 +68,14 @@ FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
     type=click.Choice(FILE_FORMATS),
     default=FILE_FORMATS[0],
     show_default=True,
-    help="Of the files. markdown: with --out, comparison.md and the tables and a figure. html: comparison.html, one "
-    "page with all of it.",
+    help="Format of the files. markdown: comparison.md, tables and a figure; needs --out. html: one "
+    "page, comparison.html.",
 )
-@click.option("--force", is_flag=True, help="Compare runs that are too unlike, marked and without verdicts.")
+@click.option("--force", is_flag=True, help="Compare runs that differ too much for a verdict, and mark the comparison.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the files  [default: with html, report/ in the folder of the last run]",
+    help="Folder for the files  [default: with html, report/ in the folder of the last run]",
 )
 @tables_option
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as one JSON document.")
@@ -88,12 +89,13 @@ def compare(
     tables: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Compare the platforms of two or more runs, cell by cell and over all cells; ratios are to the first.
+    """Compare the platforms of two or more runs.
 
-    RUN is a run's id, its folder, its database, or `latest`. Several runs of one platform count together; runs that
-    are all of one platform are compared with each other. Workloads that ran side by side are compared one by one and
-    all together, at every scale that both runs had; --form percent and times show the largest, beside ESG's ratios.
-    Conformance runs are compared check by check.
+    Compares cell by cell and over all cells. Ratios are to the first platform. RUN is a run's id, its folder, its
+    database, or `latest`. Several runs of one platform count together; runs that are all of one platform are compared
+    with each other. Workloads that ran in parallel are compared one by one and all together, at every scale that all
+    runs have; --form percent and times show the largest, next to ESG's ratios. Conformance runs are compared check by
+    check.
 
     \b
     Example:
@@ -104,22 +106,23 @@ def compare(
         --fail-if "archive.8KiB.500.objects_per_second < 0.9"
         --fail-if "*.*.*.*.object_service_ms_p99 > 1.5"  --fail-if "retrieve.*.*.errors > 0"
 
-    OPERATION is as in the table (also `archive, lock header`), SIZE an object's, OBJECTS those of a session; without
-    CLIENTS it is about one client; * stands for any. QUANTITY is objects_per_second, megabytes_per_second,
-    session_service_ms_mean, object_response_ms_mean, object_service_ms_p50, object_service_ms_p99, each as its ratio
-    to the first platform, or errors, the number of operations that failed on the further platform. COMPARISON is <,
-    <=, > or >=. The estimate is judged, not its interval, which is shown; a cell that the further platform lacks fails.
-    Between S3 and TSM use rates and sessions: an object's time is defined differently.
+    OPERATION is as in the table (also `archive, lock header`), SIZE is the object size, OBJECTS the number of objects
+    per session. Without CLIENTS the condition is about one client. * matches any value. QUANTITY is objects_per_second,
+    megabytes_per_second, session_service_ms_mean, object_response_ms_mean, object_service_ms_p50 or
+    object_service_ms_p99, each as its ratio to the first platform, or errors, the number of failed operations on the
+    other platform. COMPARISON is <, <=, > or >=. The estimate is judged, and its interval is shown. A cell that the
+    other platform lacks fails. Between S3 and TSM use rates and sessions, because the time of an object is defined
+    differently.
 
     \b
-    Of workloads that ran side by side it is WORKLOAD[/OPERATION][.CLIENTS][@SCALE].QUANTITY COMPARISON NUMBER:
+    For workloads that ran in parallel it is WORKLOAD[/OPERATION][.CLIENTS][@SCALE].QUANTITY COMPARISON NUMBER:
         --fail-if "e-mail.objects_per_second < 0.9"  --fail-if "e-mail/retrieve@4.object_response_ms_mean > 1.2"
         --fail-if "all workloads/steady.megabytes_per_second < 0.95"  --fail-if "*.errors > 0"
 
-    WORKLOAD is its name without the tile's, OPERATION one of several that it does, CLIENTS one of several numbers of
-    them (without it: the best), SCALE the number of tiles, users ... (without it: every one). `all workloads/steady`
-    and `/peak` are all together, `/score` is the score of tiles. QUANTITY may also be sessions_per_second of an open
-    loop, object_response_ms_p99, or score.
+    WORKLOAD is the name without the tile's number, OPERATION is one of the workload's operations, CLIENTS the number of
+    clients (without it: the best number), SCALE the number of tiles, users ... (without it: every scale). `all
+    workloads/steady` and `/peak` are all workloads together, `/score` is the score of tiles. QUANTITY may also be
+    sessions_per_second of an open loop, object_response_ms_p99, or score.
     """
     wanted = [parse_condition(condition) for condition in conditions]
     paths = [find_run(run) for run in runs]

@@ -123,13 +123,15 @@ def course_options(command: _Command) -> _Command:
     """Add the options for the course of the load over the years, the limits of a platform, and the costs."""
     for option in (
         click.option("--retrieved", **parsed(parse_share), default="0%", show_default=True,
-                     help="Share of the kept objects that is retrieved each year. Only prices need it."),
+                     help="Share of the kept objects that is retrieved per year; only prices use it."),
         click.option("--prices", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                     help="TOML file of priced parts, or of a cloud's prices."),
-        click.option("--what-if", is_flag=True, help="Answer for fewer and more, and show where it no longer fits."),
+                     help="TOML file of priced parts, or of cloud prices."),
+        click.option("--what-if", is_flag=True,
+                     help="Also show fewer and more users, cameras or objects per day, and where the load no longer "
+                     "fits."),
         click.option("--restore", "restore", type=SIZE,
-                     help="Amount that must be restored within --restore-within, today  [default: everything that is "
-                     "kept; of backups a full one]"),
+                     help="Amount to restore within --restore-within, at today's load  [default: everything that "
+                     "is kept; for backups, a full backup]"),
         click.option("--restore-within", type=DURATION,
                      help="Time in which all platforms together must restore that amount."),
         click.option("--objects-max", type=POSITIVE, help="Objects that one platform (all its buckets) can hold."),
@@ -143,7 +145,7 @@ def course_options(command: _Command) -> _Command:
         click.option("--headroom", **parsed(parse_share), default="20%", show_default=True,
                      help="Share of its time and of its usable capacity that each platform keeps free."),
         click.option("--growth", **parsed(parse_share), default="0%", show_default=True,
-                     help="Growth of the load each year."),
+                     help="Growth of the load per year."),
         click.option("--retention", type=DURATION,
                      help="Lock period, after which objects are removed  [default: nothing is removed]"),
         click.option("--years", type=click.IntRange(1, 100), default=7, show_default=True,
@@ -155,27 +157,27 @@ def course_options(command: _Command) -> _Command:
 
 @click.group()
 def plan() -> None:
-    """Answer how many are needed, how long it takes and what it costs, from a measured run.
+    """Compute how many platforms a load needs.
 
-    The platforms needed are as many as the largest of several needs: archive rate, capacity (--usable), objects
-    (--objects-max) and restore time (--restore-within). The answer says which of them decided. Rates between measured
-    sizes are interpolated; of the objects per session the next smaller number measured counts. What lies beyond the
-    measured is said loudly, and refused beyond 4 times.
+    The rates come from a measured run. The number of platforms is the largest of several needs: archive rate, capacity
+    (--usable), objects (--objects-max) and restore time (--restore-within). The answer says which of them decided, how
+    long a retrieval takes and what it costs. Rates between measured sizes are interpolated. For the objects per session
+    the next smaller measured number counts. Rates beyond the measured sizes are marked, and refused beyond 4 times.
     """
 
 
 @plan.command()
 @click.option("--users", type=POSITIVE, required=True, help="Number of mailboxes.")
-@click.option("--messages", type=POSITIVE, required=True, help="Messages of each user each day.")
+@click.option("--messages", type=POSITIVE, required=True, help="Messages of each user per day.")
 @click.option("--mean-size", type=SIZE, required=True, help="Mean size of a message.")
 @click.option(
     "--session-per",
     type=click.Choice(["user", "message"]),
     default="user",
     show_default=True,
-    help="What one session archives: the messages of a user, or one message.",
+    help="Content of a session: the messages of one user, or one message.",
 )
-@click.option("--objects-per-session", type=POSITIVE, help="Messages in a session, of any users.")
+@click.option("--objects-per-session", type=POSITIVE, help="Messages per session, of any users.")
 @click.option(
     "--window",
     type=DURATION,
@@ -188,12 +190,12 @@ def plan() -> None:
     type=POSITIVE,
     default=1,
     show_default=True,
-    help="Users whose messages are retrieved in a discovery.",
+    help="Users whose messages a discovery retrieves.",
 )
 @click.option(
     "--discovery-messages",
     type=POSITIVE,
-    help="Messages that are retrieved of each of these users  [default: those of a day]",
+    help="Messages of each of these users that a discovery retrieves  [default: those of a day]",
 )
 @course_options
 @answer_options
@@ -210,25 +212,25 @@ def mail(**given: Any) -> None:
 @plan.command()
 @click.option("--cameras", type=POSITIVE, required=True, help="Cameras that record at the same time.")
 @click.option("--stream-rate", **parsed(parse_stream_rate), help="Rate of each camera: 0.28MB/s, 2.24Mbit/s.")
-@click.option("--gigabytes-per-hour", type=float, help="The same rate in GB (10^9 bytes) an hour.")
+@click.option("--gigabytes-per-hour", type=float, help="The same rate in GB (10^9 bytes) per hour.")
 @click.option(
     "--objects-per-session",
     type=POSITIVE,
     default=VIDEO_OBJECTS_PER_SESSION,
     show_default=True,
-    help="Objects in a session that archives.",
+    help="Objects per session when archiving.",
 )
 @click.option(
     "--film",
     type=SIZE,
-    help="Size of a film that is retrieved, one object per session  [default: an hour of one camera]",
+    help="Size of a retrieved film, one object per session  [default: an hour of one camera]",
 )
 @course_options
 @answer_options
 def video(**given: Any) -> None:
     """Plan an archive of digital video.
 
-    A film is a stream of objects of the largest size measured.
+    A film is stored as objects of the largest measured size.
 
     \b
     Example:
@@ -238,17 +240,17 @@ def video(**given: Any) -> None:
 
 
 @plan.command()
-@click.option("--size", type=SIZE, required=True, help="Size of what is retrieved, all of its objects together.")
-@click.option("--parallel", type=POSITIVE, default=1, show_default=True, help="Retrievals of this size at once.")
+@click.option("--size", type=SIZE, required=True, help="Total size of the objects of a retrieval.")
+@click.option("--parallel", type=POSITIVE, default=1, show_default=True, help="Parallel retrievals of this size.")
 @click.option(
-    "--objects-per-session", type=POSITIVE, default=1, show_default=True, help="Objects in a session that retrieves."
+    "--objects-per-session", type=POSITIVE, default=1, show_default=True, help="Objects per session when retrieving."
 )
 @answer_options
 def retrieve(**given: Any) -> None:
-    """Tell how long it takes to get something back.
+    """Compute how long a retrieval takes.
 
-    Up to the largest size measured it is one object; above, a stream of objects of that size. Parallel retrievals
-    overlap only as far as it was measured with several clients.
+    Up to the largest measured size a retrieval is one object, and above it a sequence of objects of that size. Parallel
+    retrievals overlap only as far as runs with several clients have shown.
 
     \b
     Example:
@@ -258,13 +260,13 @@ def retrieve(**given: Any) -> None:
 
 
 @plan.command()
-@click.option("--objects-per-day", type=POSITIVE, required=True, help="Objects of all sizes each day.")
+@click.option("--objects-per-day", type=POSITIVE, required=True, help="Objects per day, of all sizes.")
 @click.option(
     "--size-histogram", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True,
-    metavar="FILE", help="CSV file of sizes, and the share of the objects that has each.",
+    metavar="FILE", help="CSV or TOML file of object sizes, and the share of each.",
 )  # fmt: skip
 @click.option(
-    "--objects-per-session", type=POSITIVE, default=1, show_default=True, help="Objects in a session that archives."
+    "--objects-per-session", type=POSITIVE, default=1, show_default=True, help="Objects per session when archiving."
 )
 @click.option(
     "--window",
@@ -276,9 +278,10 @@ def retrieve(**given: Any) -> None:
 @course_options
 @answer_options
 def size(**given: Any) -> None:
-    """Plan an archive of any mix of sizes.
+    """Plan an archive of any mix of object sizes.
 
-    FILE has lines such as 8KiB,70% under a first line size,share; or, as TOML, tables [[size]] with size and share.
+    FILE is CSV with the first line size,share and lines such as 8KiB,70%. It may also be TOML, with tables [[size]] of
+    size and share.
 
     \b
     Example:
@@ -294,13 +297,13 @@ def size(**given: Any) -> None:
 @click.option(
     "--full-every", type=DURATION, default="7d", show_default=True, help="Time between full backups, in whole days."
 )
-@click.option("--object-size", type=SIZE, help="Size of the objects of a backup  [default: the largest measured]")
+@click.option("--object-size", type=SIZE, help="Object size of a backup  [default: the largest measured]")
 @click.option(
     "--objects-per-session",
     type=POSITIVE,
     default=1,
     show_default=True,
-    help="Objects in a session, archiving and restoring.",
+    help="Objects per session when archiving and restoring.",
 )
 @click.option(
     "--window", type=DURATION, default="8h", show_default=True, help="Time in which a full backup must be archived."
@@ -308,9 +311,10 @@ def size(**given: Any) -> None:
 @course_options
 @answer_options
 def backup(**given: Any) -> None:
-    """Plan a store of backups: everything every --full-every, and what changed on the days between.
+    """Plan a store of backups.
 
-    --retention says how long each backup is kept.
+    A full backup is archived every --full-every, and on the days between what changed. --retention says how long each
+    backup is kept.
 
     \b
     Example:

@@ -41,38 +41,47 @@ SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: a path with one of the
     type=click.Choice(FORMATS),
     default=FORMATS[0],
     show_default=True,
-    help="markdown: report.md, results.json, tables as CSV, figures as SVG and PNG. html: report.html, one file with "
-    "all of it. csv: the tables. json: the run's document, on standard output unless there is an --out. text: what run "
-    "printed, with --tables. junit: criteria and conformance checks for build servers. hlog: latencies as an "
-    "HdrHistogram log. prometheus: results for node_exporter's textfile collector.",
+    help="markdown: report.md, results.json, tables as CSV, figures as SVG and PNG. html: report.html, "
+    "one file with everything. csv: the tables. json: the run's document, on standard output "
+    "without --out. text: the output of run, with --tables. junit: criteria and conformance checks "
+    "for build servers. hlog: latencies as an HdrHistogram log. prometheus: results for "
+    "node_exporter's textfile collector.",
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder  [default: report/ in the run's]")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the report  [default: report/ in the run's folder]",
+)
 @click.option(
     "--prices",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML of the platform's priced parts, for a section on price; docs/planning.md has the form. html; of a run "
-    "that replayed application sets markdown and csv, too.",
+    help="TOML file of the platform's priced parts, for a section about price; see docs/planning.md. "
+    "Used by html, and by markdown and csv if the run replayed application sets.",
 )
 @tables_option
-@click.option("--years", type=click.IntRange(1, 100), default=3, show_default=True, help="Of support to be paid for.")
+@click.option(
+    "--years", type=click.IntRange(1, 100), default=3, show_default=True, help="Years of support in the price."
+)
 @click.option(
     "--reference",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Tiles: score over this reference tile  [default: the one that comes with Archiver]",
+    help="Tiles: reference tile of the score  [default: the one that comes with Archiver]",
 )
 @click.option(
     "--save-reference",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Tiles: instead of a report, write this run's single tile as a reference for other runs.",
+    help="Tiles: write no report, but this run's single tile as a reference for other runs.",
 )
-@click.option("--drives", type=click.IntRange(1, 100_000), help="Tiles: rates per drive, over so many of them.")
+@click.option(
+    "--drives", type=click.IntRange(1, 100_000), help="Tiles: show rates per drive, for this number of drives."
+)
 @click.option(
     "--index",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Instead of a report: DIR/index.html, a page that lists every run under DIR.",
+    help="Write no report, but DIR/index.html, a page that lists every run under DIR.",
 )
 def report(
     run: str | None,
@@ -86,9 +95,9 @@ def report(
     drives: int | None,
     index: Path | None,
 ) -> None:
-    """Write the report of RUN; the same database gives the same bytes.
+    """Write the report of RUN.
 
-    RUN is a run's id, its folder, its database, or `latest`.
+    The same database gives the same bytes. RUN is a run's id, its folder, its database, or `latest`.
 
     \b
     Example:

@@ -30,14 +30,15 @@ _RUN = "source"
     type=click.IntRange(0, 65535),
     default=8765,
     show_default=True,
-    help="TCP port; 0 takes a free one.",
+    help="TCP port; 0 takes a free port.",
 )
 def web(host: str, port: int) -> None:
-    """Show runs in a browser until Ctrl-C: live figures, reports, comparisons, plans and the ledger.
+    """Show runs in a browser until Ctrl-C.
 
-    The command prints the address of the first page. The address has a random token, and every page needs it. The
-    pages only read: no run is started and nothing is deleted. Only this machine can reach the pages unless --host
-    names another address. From another machine use an SSH tunnel, for example ssh -L 8765:127.0.0.1:8765 MACHINE.
+    Shows live figures, reports, comparisons, plans and the ledger. The command prints the address of the first page.
+    The address has a random token, and every page needs it. The pages only read: no run is started and nothing is
+    deleted. Only this machine can reach the pages unless --host names another address. From another machine use an SSH
+    tunnel, for example ssh -L 8765:127.0.0.1:8765 MACHINE.
 
     \b
     Example:

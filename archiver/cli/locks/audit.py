@@ -38,26 +38,27 @@ NAMED_MAX = 20  # of each kind of finding; the JSON document and the run's datab
     "--sample",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Read N objects, drawn at random, and say what that proves  [default: all]",
+    help="Read only N objects, drawn at random, and print what that proves  [default: all]",
 )
 @click.option(
-    "--clients", type=click.IntRange(1, 256), default=4, show_default=True, help="How many read at the same time."
+    "--clients", type=click.IntRange(1, 256), default=4, show_default=True, help="Clients that read in parallel."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every finding by name.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every finding.")
 @recorded_platform_options
 def audit(run: str, sample: int | None, clients: int, as_json: bool, platform: PlatformOptions) -> None:
-    """Read again what RUN archived, compare every byte and every lock with what was asked for, and name what differs.
+    """Check that the objects and locks of RUN are as archived.
 
-    RUN is a run's id, or `latest`: the last one that left something. What ought to be there comes from the ledger, so
-    the run's folder may be gone; where it is there, the audit is recorded in it and shown by `archiver report`. Dates
-    are compared with the bounds that the ledger has of each phase.
+    Reads the objects again, compares every byte and every lock with what the run archived, and names each difference.
+    RUN is a run id, or `latest` for the latest run that left something. The ledger has the expected objects, so the
+    run's folder may be gone. If it exists, the audit is recorded in it, and `archiver report` shows it. Dates are
+    compared with the bounds that the ledger has for each phase.
 
     \b
     Example:
         archiver audit latest --sample 100
 
-    Exit status: 0 all is as it ought to be; 1 something is not, and is named; 3 the platform could not be reached; 130,
-    143 or 129 interrupted by Ctrl-C, SIGTERM or SIGHUP, and then nothing is recorded.
+    Exit status: 0 everything is as archived; 1 something is not, and is named; 3 the platform could not be reached;
+    130, 143 or 129 interrupted by Ctrl-C, SIGTERM or SIGHUP, and nothing is recorded.
     """
     options = replace(platform, s3=replace(platform.s3, session_open="connect", keep_sessions_open=True))
     with closing(Ledger(ledger_path())) as ledger:

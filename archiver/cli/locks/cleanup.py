@@ -35,14 +35,15 @@ def cleanup(
     release_holds: bool,
     platform: PlatformOptions,
 ) -> None:
-    """Remove the objects of RUN that are no longer locked, and the bucket or file space where the run made it.
+    """Remove what RUN left, except what is still locked.
 
-    RUN is a run's id, or `latest`: the last one that left something. What to remove comes from the ledger; nothing
-    else is touched. Says what remains, and until when. `archiver ledger` lists what there is.
+    Removes objects, and the bucket or file space if the run made it. RUN is a run's id, or `latest` for the latest run
+    that left something. The ledger says what to remove, and nothing else is touched. The command prints what remains
+    and until when. `archiver ledger` lists what runs left.
 
-    --all-expired is for all runs of which the ledger says that every lock has ended; runs that may be under way are
-    left alone, and so are those under hold, unless --release-holds is given. A platform that cannot be reached
-    keeps no other from being cleaned up.
+    --all-expired cleans up after all runs whose locks have ended, according to the ledger. It skips runs that may still
+    be in progress, and runs under hold unless --release-holds is given. If one platform cannot be reached, the others
+    are still cleaned up.
 
     The release of an event hold starts its period, at least a day. Its objects stay until then, unless
     --bypass-governance is given too.
@@ -51,7 +52,7 @@ def cleanup(
     Example:
         archiver cleanup latest --bypass-governance
 
-    Exit status: 0 nothing remains of what was to be removed; 1 something does; 3 no platform could be reached.
+    Exit status: 0 everything that was to be removed is removed; 1 something remains; 3 no platform could be reached.
     """
     if (run is not None) == all_expired:
         raise UsageError("name a run (its id, or `latest`), or give --all-expired: one of the two")

@@ -35,21 +35,24 @@ _RULE = (
 
 
 @click.command()
-@click.option("--run", metavar="RUN", help="Only of this run: its id, or `latest`.")
-@click.option("--expired", is_flag=True, help="Only what is not locked (any more), by this machine's clock.")
-@click.option("--locked", is_flag=True, help="Only what is locked, under hold, or not known to be neither.")
+@click.option("--run", metavar="RUN", help="Show only this run: its id, or `latest`.")
+@click.option(
+    "--expired", is_flag=True, help="Show only what is no longer locked, or never was, by this machine's clock."
+)
+@click.option("--locked", is_flag=True, help="Show only what is locked, under hold, or of unknown state.")
 @click.option(
     "--price-per-gb-month",
     type=float,
     metavar="PRICE",
-    help="What a GB costs in a month, to say what keeping it costs.",
+    help="Price of a GB per month, for the cost of what is kept.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout, with all numbers.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with all numbers.")
 def ledger(run: str | None, expired: bool, locked: bool, price_per_gb_month: float | None, as_json: bool) -> None:
-    """What runs left on their platforms and until when it is locked, as the ledger knows it; asks no platform.
+    """List what runs left, and how long it is locked.
 
-    A date is a bound: Archiver locked nothing beyond it. What is locked is unknown, and the amount a bound, where a
-    phase never ended or is under way.
+    Reads only the ledger and contacts no platform. A date is an upper bound: Archiver locked nothing beyond it. If a
+    phase never ended or is in progress, its amount is an upper bound too, and it is unknown whether its objects are
+    locked.
 
     \b
     Example:

@@ -21,15 +21,15 @@ from results.worm.reproduction.tracker import title_of, tracker_text
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for both files  [default: reproductions/ in the run's]",
+    help="Folder for both files  [default: reproductions/ in the run's folder]",
 )
 def reproduce(run: str, check: str, out: Path | None) -> None:
-    """Write a script and a text for a vendor that show the finding of CHECK again.
+    """Write a script and a text that show a finding to a vendor.
 
-    CHECK.py needs Python and botocore, and nothing of Archiver; endpoint and credentials come from AWS's variables. It
-    sends the requests of the evidence, and exits with 1 if the finding was seen again, 0 if not, 125 if it cannot tell.
-    CHECK.md has platform, steps, what was expected and what was seen. Only a FAIL or a DEVIATION is reproduced, and
-    only its first finding. A finding that was seen only under load or after a restart is refused.
+    CHECK.py needs Python and botocore, and nothing of Archiver; endpoint and credentials come from the AWS variables.
+    It sends the requests of the evidence, and exits with 1 if it saw the finding again, 0 if not, 125 if it cannot
+    tell. CHECK.md has platform, steps, what was expected and what was seen. Only a FAIL or a DEVIATION can be
+    reproduced, and only its first finding. A finding that was seen only under load or after a restart is refused.
 
     \b
     Example:

@@ -67,36 +67,40 @@ _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, 
     "platforms",
     multiple=True,
     type=click.Choice(PLATFORMS),
-    help="Start this platform and check it; repeat for several side by side  [default: embedded]",
+    help="Start this platform and check it; repeat to check several  [default: embedded]",
 )
-@click.option("--endpoint", metavar="URL", help="A running platform.")
-@click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
+@click.option("--endpoint", metavar="URL", help="Address of a running platform.")
+@click.option("--region", help="Region for signatures  [default: the profile's, or us-east-1]")
 @platform_name_options
 @credential_options
 @route_options
-@click.option("--limited-profile", help="AWS profile that may not bypass, nor set retention or holds, nor delete.")
+@click.option(
+    "--limited-profile", help="AWS profile without the rights to bypass, to set retention or holds, and to delete."
+)
 @click.option(
     "--compliance",
     is_flag=True,
-    help=f"Also lock some objects in COMPLIANCE mode, for {format_duration(COMPLIANCE_SECONDS)} at most, which nobody "
-    "can undo; without asking on platforms that Archiver starts.",
+    help="Also lock some objects in COMPLIANCE mode, which nobody can undo, for at most "
+    f"{format_duration(COMPLIANCE_SECONDS)}. On platforms that Archiver starts, this is always done.",
 )
 @server_clock_option
 @click.option(
-    "--check", "ids", multiple=True, metavar="ID", help="Only this check, or family (DEL); repeat for several."
+    "--check", "ids", multiple=True, metavar="ID", help="Run only this check or family (DEL); repeat for several."
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: runs in $ARCHIVER_HOME]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
 @click.option(
     "--against",
     metavar="RUN|FILE",
-    help="An earlier run, or a JSON document of one: exit status 1 only for findings that are new since.",
+    help="An earlier run, or its JSON document: exit with status 1 only for findings that it does not have.",
 )
 @click.option(
     "--expected",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="TOML of checks that are expected to fail, each with a reason and a link: they do not fail the run.",
+    help="TOML file of checks that are expected to fail, each with a reason and a link. They do not fail the run.",
 )
 @click.pass_context
 def worm(
@@ -120,13 +124,13 @@ def worm(
     against: str | None,
     expected: Path | None,
 ) -> None:
-    """Try whatever could lose, alter or unlock a record on a platform, and say what became of it.
+    """Test whether the locks of a platform hold.
 
-    The checks make buckets of their own, lock for seconds, and remove all that may be removed. Every answer is judged
-    by the state it left. Refusals that held are tried again while clients archive and retrieve and, where Archiver
-    started the server, after it was killed. A check that fails with severity S1 or S2 is a violation: exit status 1.
-    Interrupted by Ctrl-C, SIGTERM or SIGHUP it records the checks that ended, removes what it made, and exits with
-    130, 143 or 129.
+    Tries everything that could lose, alter or unlock a record. The checks make their own buckets, lock for seconds, and
+    remove everything that may be removed. Every answer is judged by the state afterwards. Refusals that held are tried
+    again while clients archive and retrieve and, if Archiver started the server, after it was killed. A check that
+    fails with severity S1 or S2 is a violation: exit status 1. If Ctrl-C, SIGTERM or SIGHUP interrupts the command, it
+    records the checks that ended, removes what it made, and exits with 130, 143 or 129.
 
     \b
     Example:

@@ -16,13 +16,14 @@ from archiver.values.sizes import format_bytes, format_size
 
 
 @click.command()
-@click.option("--seconds", type=DURATION, default="2s", show_default=True, help="Measured time of each ceiling.")
+@click.option("--seconds", type=DURATION, default="2s", show_default=True, help="Duration of each measurement.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(seconds: float, as_json: bool) -> None:
-    """Describe this machine and measure the client's ceilings on it.
+    """Measure the maximum performance of this client machine.
 
-    The engine's ceiling is measured with sessions that do nothing; the wire's against a process that answers every
-    S3 request at once. A result near its ceiling measured the client, not the platform.
+    Describes the machine, too. The ceiling of the engine is measured with sessions that do nothing, the ceiling of the
+    wire path against a process that answers every S3 request at once. A result near its ceiling measured the client,
+    not the platform.
 
     \b
     Example:

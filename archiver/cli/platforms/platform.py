@@ -18,7 +18,9 @@ _NAMES = sorted([servers.EMBEDDED, *PROGRAMS])
 
 @click.group()
 def platform() -> None:
-    """Platforms on this machine: the embedded store, and others at pinned versions, which it installs.
+    """Install, start and stop platforms on this machine.
+
+    Platforms are the embedded store, and others at pinned versions. `archiver platform list` has their names.
 
     \b
     Example:
@@ -27,11 +29,12 @@ def platform() -> None:
 
 
 @platform.command("install")
-@click.argument("names", nargs=-1, type=click.Choice(_PROGRAMS))
+@click.argument("names", nargs=-1, type=click.Choice(_PROGRAMS), metavar="[NAME]...")
 def install_command(names: tuple[str, ...]) -> None:
-    """Install NAMES (all without one) into the cache folder; minutes, once.
+    """Install platforms into the cache folder, once, in minutes.
 
-    What cannot be installed is named with the reason; the rest is installed, and the exit status is 3.
+    `archiver platform list` has the names. Without one, all are installed. If one cannot be installed, the reason is
+    printed, the others are installed, and the exit status is 3.
 
     \b
     Example:
@@ -49,14 +52,16 @@ def install_command(names: tuple[str, ...]) -> None:
 
 
 @platform.command()
-@click.argument("name", type=click.Choice(_NAMES))
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Its folder  [default: in the home]")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="On loopback  [default: a free one]")
+@click.argument("name", type=click.Choice(_NAMES), metavar="NAME")
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), help="Folder for its data  [default: in $ARCHIVER_HOME]"
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="TCP port on loopback  [default: a free port]")
 def start(name: str, data: Path | None, port: int) -> None:
-    """Start NAME on loopback until `archiver platform stop NAME`.
+    """Start a platform on loopback.
 
-    Its credentials are throw-away ones, those of the embedded store are that store's own. They are kept in Archiver's
-    home, readable by you only; `archiver platform environment NAME` prints them.
+    It runs until `archiver platform stop NAME`. Its credentials are temporary; the embedded store has its own. They are
+    kept in ARCHIVER_HOME, readable only by you. `archiver platform environment NAME` prints them.
 
     \b
     Example:
@@ -77,11 +82,12 @@ def start(name: str, data: Path | None, port: int) -> None:
 
 
 @platform.command()
-@click.argument("name", type=click.Choice(_NAMES))
+@click.argument("name", type=click.Choice(_NAMES), metavar="NAME")
 def environment(name: str) -> None:
-    """Print the variables with which any client uses NAME, its credentials among them, for `eval`.
+    """Print a platform's environment variables, for `eval`.
 
-    AWS_* for S3 clients; for TSM programs DSMI_DIR and DSMI_CONFIG, which name option files with address and node.
+    Any client can use the platform with them. They include its credentials. AWS_* are for S3 clients. DSMI_DIR and
+    DSMI_CONFIG are for TSM programs, and name option files with address and node.
 
     \b
     Example:
@@ -99,9 +105,9 @@ def environment(name: str) -> None:
 
 
 @platform.command()
-@click.argument("name", type=click.Choice(_NAMES))
+@click.argument("name", type=click.Choice(_NAMES), metavar="NAME")
 def stop(name: str) -> None:
-    """Stop NAME; its data stays.
+    """Stop a platform and keep its data.
 
     \b
     Example:
@@ -114,7 +120,7 @@ def stop(name: str) -> None:
 
 @platform.command("list")
 def list_command() -> None:
-    """The platforms: installed or not, up or not.
+    """List the platforms: installed or not, running or not.
 
     \b
     Example:

@@ -23,12 +23,12 @@ from backends.embedded.tsm import nodes as nodes_file
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the store; made if missing.  [default: store in $ARCHIVER_HOME]",
+    help="Folder of the store; it is made if it is missing.  [default: store in $ARCHIVER_HOME]",
 )
 @click.option(
     "--catalogue-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the catalogue, as on another disk; for a new store, which remembers it.  [default: --data]",
+    help="Folder of a new store's catalogue, for example on another disk; the store remembers it.  [default: --data]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -36,36 +36,39 @@ from backends.embedded.tsm import nodes as nodes_file
     type=click.IntRange(0, 65535),
     default=9000,
     show_default=True,
-    help="TCP port of the S3 server; 0 takes a free one.",
+    help="TCP port of the S3 server; 0 takes a free port.",
 )
 @click.option(
     "--tsm-port",
     type=click.IntRange(0, 65535),
     default=1500,
     show_default=True,
-    help="TCP port of the TSM server; 0 takes a free one.",
+    help="TCP port of the TSM server; 0 takes a free port.",
 )
 @click.option(
     "--credential",
     "requests",
     multiple=True,
     metavar="NAME[:without=RIGHT,...]",
-    help="Make a further credential, without some rights: bypass, retention, hold, delete. May be repeated.",
+    help="Make another credential, without these rights: bypass, retention, hold, delete; repeat for several.",
 )
-@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Make a further TSM node. May be repeated.")
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Make another TSM node; repeat for several.")
 @click.option(
     "--management-class",
     "management_classes",
     multiple=True,
     metavar="NAME:retver=DURATION[,...]",
-    help="Define a class, or make one stricter: retver=30d|nolimit, retinit=creation|event, retmin=10d. Repeatable.",
+    help="Define a class, or make one stricter: retver=30d|nolimit, retinit=creation|event, retmin=10d; "
+    "repeat for several.",
 )
 @click.option(
     "--tls-certificate",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="PEM file; turns TLS on, for both servers.",
+    help="PEM file of the certificate; both servers then accept only TLS.",
 )
-@click.option("--tls-key", type=click.Path(dir_okay=False, path_type=Path), help="PEM file of its private key.")
+@click.option(
+    "--tls-key", type=click.Path(dir_okay=False, path_type=Path), help="PEM file of the certificate's private key."
+)
 def serve(
     data: Path | None,
     catalogue_dir: Path | None,
@@ -78,22 +81,27 @@ def serve(
     tls_certificate: Path | None,
     tls_key: Path | None,
 ) -> None:
-    """Run the embedded WORM store until Ctrl-C: S3 with Object Lock and TSM sessions, on this machine's disk.
+    """Run the embedded WORM store until Ctrl-C.
+
+    It serves S3 with Object Lock and TSM sessions, and keeps its data on this machine's disk.
 
     \b
     Example:
         archiver serve --data /tmp/worm-store --port 0 --tsm-port 0
 
-    The store makes a random access key and secret, and the TSM node ARCHIVER with a random password, on first use and
-    keeps them in credentials.json and nodes.json in its folder, readable by its owner only; it never prints a secret.
+    On first use the store makes a random access key and secret, and the TSM node ARCHIVER with a random password. It
+    keeps them in credentials.json and nodes.json in its folder, readable only by their owner, and never prints a
+    secret.
+
     Every store has the management classes STANDARD (the default, 5 minutes from archiving on), SHORT (10 seconds), NONE
-    (expires at once) and EVENT (until an event, at least 5 minutes); a class can be made stricter, never weaker.
-    With --tls-certificate both servers speak TLS and nothing else: S3 clients use https; a stanza of dsm.sys needs
-    SSL YES and, for our TSM library, SSLCAFILE with the PEM file of whoever signed the certificate.
-    The store refuses writes when less than 256 MiB of
-    the device are free, and says so when that begins and ends.
-    A store that was made with --catalogue-dir finds its catalogue again without it, and does not start where that is
-    missing; a catalogue cannot be moved.
+    (expires at once) and EVENT (until an event, at least 5 minutes). A class can be made stricter, never weaker.
+
+    With --tls-certificate both servers accept only TLS. S3 clients use https. A stanza of dsm.sys needs SSL YES and,
+    for Archiver's TSM library, SSLCAFILE with the PEM file of the authority that signed the certificate.
+
+    The store refuses writes while less than 256 MiB of the device are free, and prints when that begins and ends. A
+    store that was made with --catalogue-dir remembers that folder, and does not start if the folder is missing. A
+    catalogue cannot be moved.
     """
     folder = data if data is not None else store_dir()
     if not is_loopback(host) and tls_certificate is None:

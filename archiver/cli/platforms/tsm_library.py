@@ -11,16 +11,20 @@ from backends.tsm.library.api import Library, default_library_path
 
 
 @click.command("tsm-library")
-@click.option("--tsm-library", metavar="PATH", help="Another library, for example IBM's  [default: ours]")
-@click.option("--check", is_flag=True, help="Load it; print its version and how many of the API's functions it has.")
+@click.option("--tsm-library", metavar="PATH", help="Use another library, for example IBM's  [default: Archiver's]")
+@click.option(
+    "--check", is_flag=True, help="Load the library, and print its version and how many of the API's functions it has."
+)
 def tsm_library(tsm_library: str | None, check: bool) -> None:
-    """Print the path of the library that speaks the TSM API; link programs written for that API against it.
+    """Print the path of the TSM API library.
+
+    Programs that use the TSM API can be linked against it.
 
     \b
     Example:
         archiver tsm-library --check
 
-    Exit status: 0 all well; 3 it is not there, cannot be loaded, or lacks a function.
+    Exit status: 0 all well; 3 the library is missing, cannot be loaded, or lacks a function.
     """
     path = tsm_library or str(default_library_path())
     click.echo(path)

@@ -36,13 +36,13 @@ def _object_size(text: str) -> int:
     "--objects-per-session",
     type=list_of("number", parse_count),
     metavar="N,...",
-    help="Objects that a session archives or retrieves before it closes  [default: 100; with --rate 1]",
+    help="Objects that a session archives or retrieves  [default: 100; with --rate 1]",
 )
 @click.option(
     "--clients",
     type=list_of("number", parse_count),
     metavar="N,...",
-    help="Clients at once, each with one request under way  [default: 1,4; with --rate 16]",
+    help="Parallel clients, each with one outstanding request  [default: 1,4; with --rate 16]",
 )
 @click.option(
     "--operation",
@@ -51,32 +51,33 @@ def _object_size(text: str) -> int:
     default="archive,retrieve",
     show_default=True,
     metavar="NAME,...",
-    help="archive, retrieve, or mixed:70/30 for 70% retrieves and 30% archives, in this order.",
+    help="Operations in this order: archive, retrieve, or mixed:70/30 for 70% retrieves and 30% archives.",
 )
 @click.option(
     "--duration",
     type=DURATION,
     default="6s",
     show_default=True,
-    help="Of each measurement; its first tenth is warm-up.",
+    help="Duration of each measurement; its first tenth is warm-up.",
 )
 @click.option(
     "--rate",
     type=RATE,
     metavar="N/s",
-    help="Open loop: so many sessions are due per second, at random times  [default: closed loop]",
+    help="Open loop: this many sessions are due per second, at random times  [default: closed loop]",
 )
-@click.option("--show-scenario", is_flag=True, help="Print the scenario, a TOML file, and stop.")
+@click.option("--show-scenario", is_flag=True, help="Print the scenario as a TOML file and stop.")
 def bench(show_scenario: bool, **given: Any) -> None:
-    """Measure every operation with every size, number of objects per session and number of clients.
+    """Measure operations without a scenario file.
 
-    Without options it takes about a minute, on the embedded store. The command makes a scenario and carries it out as
-    `archiver run` does, with the same locks, guards, ledger and reports. --show-scenario prints the scenario: save it,
-    change it, and carry it out with `archiver run FILE`.
+    Measures every operation with every size, number of objects per session and number of clients. Without options this
+    takes about a minute, on the embedded store. The command makes a scenario and runs it as `archiver run` does, with
+    the same locks, limits, ledger and reports. --show-scenario prints the scenario: save it, change it, and run it with
+    `archiver run FILE`.
 
     Retrieves read what earlier phases archived. If the first operation retrieves, a phase named load archives objects
-    before it. In a closed loop the archiving measurements share --max-locked-bytes. One that uses up its part ends
-    early, and the result says so.
+    before it. In a closed loop the archiving measurements share --max-locked-bytes. A measurement that uses up its part
+    ends early, and the result says so.
 
     \b
     Example:

@@ -19,13 +19,15 @@ from backends.s3.endpoints import tls_context
 @click.command()
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--listen", metavar="ADDRESS:PORT", default="127.0.0.1:0", show_default=True,
-              help="Where clients connect; port 0 takes a free one.")  # fmt: skip
-@click.option("--upstream", metavar="URL", help="The store that everything is passed on to.")
-@click.option("--ca-bundle", metavar="PATH", help="PEM file of authorities trusted for the upstream  [default: system]")
+              help="Address for clients; port 0 takes a free port.")  # fmt: skip
+@click.option("--upstream", metavar="URL", help="URL of the store that gets the requests.")
+@click.option(
+    "--ca-bundle", metavar="PATH", help="PEM file of certificate authorities for the upstream  [default: the system's]"
+)
 @click.option("--insecure", is_flag=True, help="Do not verify the upstream's certificate.")
 @click.option("--beyond-loopback", is_flag=True, help="Allow --listen on an address that other machines can reach.")
-@click.option("--recover", is_flag=True, help="Make OUT of what a capture that was killed has left; captures nothing.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
+@click.option("--recover", is_flag=True, help="Make OUT from the journal of a killed capture, and capture nothing.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 def capture(
     out: Path,
     listen: str,
@@ -36,22 +38,24 @@ def capture(
     recover: bool,
     overwrite: bool,
 ) -> None:
-    """Pass S3 traffic on to --upstream unchanged until Ctrl-C, and write what passed to the trace OUT.
+    """Record S3 traffic in a trace until Ctrl-C, as a proxy.
+
+    Passes requests on to --upstream unchanged, and writes them to the trace OUT.
 
     \b
     Example:
         archiver capture --listen 127.0.0.1:9100 --upstream http://127.0.0.1:9000 application.parquet
 
-    Clients need nothing but another address. Signatures stay good because nothing is changed, the Host header
-    included, which is signed: the upstream sees the address that the client was given. MinIO, versitygw, the embedded
-    store and most others take that. A store that wants its own name as Host (Amazon, virtual hosts) gets it from
-    clients that use the proxy as HTTP_PROXY, with an endpoint of http://, for example
-    HTTP_PROXY=http://127.0.0.1:9100 and --endpoint-url http://s3.eu-central-1.amazonaws.com; the proxy itself goes on
-    by TLS if --upstream is https://.
+    Clients only need another endpoint. Signatures stay valid, because nothing is changed. This includes the Host
+    header, which is signed: the upstream sees the address that the client used. MinIO, versitygw, the embedded store
+    and most other stores accept that. If a store requires its own name as Host (Amazon, virtual hosts), its clients can
+    use the capture as HTTP_PROXY, with an endpoint of http://, for example HTTP_PROXY=http://127.0.0.1:9100 and
+    --endpoint-url http://s3.eu-central-1.amazonaws.com. The capture itself uses TLS to the upstream if --upstream is
+    https://.
 
-    Bodies are neither kept nor looked at, signatures and tokens never written; object names are
-    (`archiver trace anonymise` takes them away). What a killed capture had seen is in OUT.journal, but for its last
-    quarter of a second; --recover makes the trace of it.
+    The capture does not store bodies and never writes signatures or tokens. It writes object names; `archiver trace
+    anonymise` replaces them. If it is killed, OUT.journal has everything except the last quarter of a second, and
+    --recover makes the trace from it.
     """
     if out.exists() and not overwrite:
         raise UsageError(f"{out} exists already; name another file, or say --overwrite")

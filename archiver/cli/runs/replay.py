@@ -16,29 +16,38 @@ from scenarios.reading.reader import scenario_of
 
 @click.command()
 @click.argument("traces", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--speed", type=float, default=1.0, show_default=True, help="Times as fast as it was recorded.")
-@click.option("--sets", type=click.IntRange(1, 10_000), default=1, show_default=True, help="So often, side by side.")
-@click.option("--shift", type=DURATION, default="1s", show_default=True, help="Of each set to the one before it.")
+@click.option("--speed", type=float, default=1.0, show_default=True, help="Speed relative to the recording.")
+@click.option(
+    "--sets",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    help="Copies of the traces that run in parallel.",
+)
+@click.option(
+    "--shift", type=DURATION, default="1s", show_default=True, help="Delay of each set after the previous set."
+)
 @click.option(
     "--tolerance",
     type=DURATION,
     default="10ms",
     show_default=True,
-    help="How late the client itself may begin 99% of the operations; beyond it the replay is void.",
+    help="Scheduling delay that 99% of the operations must stay within; otherwise the replay is void.",
 )
 def replay(**given: Any) -> None:
-    """Carry out TRACES on a platform: every operation when it was due, in the order of its stream.
+    """Replay traces on a platform, at their recorded times.
 
-    What a trace reads but does not write is archived first. Each set has objects of its own. An operation that is due
-    while another of its stream goes on waits, and its response time runs. A trace of an hour has an hour and 15
-    seconds, shorter ones in proportion, but at least one second more. Several traces go on side by side. Opening a
-    session only connects, unless --session-open says otherwise.
+    Starts every operation when it is due, in the order of its stream. Objects that a trace reads but does not write are
+    archived first. Each set has its own objects. An operation that is due while an earlier one of its stream is in
+    progress waits, and the wait is part of its response time. A replay may take 15 seconds per hour longer than its
+    trace, pro rata, but at least one second. Several traces run in parallel. Opening a session only connects, unless
+    --session-open says otherwise.
 
     \b
     Example:
         archiver replay day.parquet --sets 2 --speed 2 --tolerance 1s
 
-    Exit status: as `archiver run`; 1 also where the replay took too long, or is void because the client was too late.
+    Exit status: as `archiver run`; also 1 if the replay took too long, or is void because the client was too late.
     """
     asked = replay_request(given)
     request = run_request(given, replay=asked)

@@ -28,17 +28,20 @@ from scenarios.reading.reader import recorded_scenario
 
 @click.command()
 @click.argument("name", metavar="RUN", shell_complete=run_names)
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
-@click.option("--dask", metavar="ADDRESS", help="Of the scheduler now  [default: as recorded]")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: runs in $ARCHIVER_HOME]"
+)
+@click.option("--dask", metavar="ADDRESS", help="Address of the Dask scheduler  [default: as recorded]")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
 @tables_option
-@click.option("--quiet", is_flag=True, help="No progress and no tables.")
+@click.option("--quiet", is_flag=True, help="Print no progress and no tables.")
 def resume(name: str, out: Path | None, dask: str | None, as_json: bool, tables: tuple[str, ...], quiet: bool) -> None:
-    """Go on with RUN, which was interrupted, was killed or failed, after its last finished phase.
+    """Continue RUN after its last finished phase.
 
-    RUN is a run's id, its folder, or `latest`. Everything that was chosen comes from the run's own record, and only
-    credentials from the environment; files that its command line names are looked for from where you are now. What
-    finished stays as it is; the phase that broke off is carried out anew, with other objects.
+    RUN was interrupted, was killed or failed. It is a run's id, its folder, or `latest`. All options come from the
+    run's own record, and only credentials come from the environment. Relative file names of the recorded command line
+    are looked up from the current folder. Finished phases stay as they are. The phase that broke off is repeated with
+    new objects.
 
     \b
     Example:

@@ -109,21 +109,21 @@ def _instead(option: str, args: Sequence[str]) -> str:
 
 @click.command(cls=_ScenarioCommand)
 @click.argument("scenario", shell_complete=scenario_or_file)
-@click.option("--quick", is_flag=True, help="The scenario's readable subset, in under 90 seconds.")
+@click.option("--quick", is_flag=True, help="Run a subset of the scenario, in under 90 seconds.")
 @click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
     shell_complete=keys_to_set,
-    help="Override a key of the scenario by a TOML value or a list such as 8KiB,1MiB; NAME.KEY: of one table.",
+    help="Override a key of the scenario with a TOML value or a list such as 8KiB,1MiB; NAME.KEY for one table.",
 )
 @click.option(
     "--order",
     type=click.Choice(["shuffled", "paper"]),
     default="shuffled",
     show_default=True,
-    help="Order of cells: shuffled by --seed, or the paper's.",
+    help="Order of cells: shuffled with --seed, or as in the paper.",
 )
 @click.option("--seed", type=int, default=None, help="Seed of the shuffled order  [default: random, recorded]")
 @click.option(
@@ -131,27 +131,30 @@ def _instead(option: str, args: Sequence[str]) -> str:
     type=click.IntRange(1, 100),
     default=1,
     show_default=True,
-    help="Repetitions of every cell, interleaved; from 2 on with 95% intervals.",
+    help="Repetitions of every cell, interleaved; 2 or more give 95% intervals.",
 )
 @click.option(
-    "--search", "searches", is_flag=True, help="Look for the largest scale that meets every criterion, by [search]."
+    "--search",
+    "searches",
+    is_flag=True,
+    help="Find the largest scale that meets every criterion, as [search] in the scenario says.",
 )
 @click.option(
     "--criterion",
     "criteria",
     multiple=True,
     metavar="TEXT",
-    help="Also judge the run by this: 'object_ms.p99 <= 20', 'errors == 0'; repeat for several.",
+    help="Add a criterion, for example 'object_ms.p99 <= 20' or 'errors == 0'; repeat for several.",
 )
 @click.option("--allow-large-sessions", is_flag=True, help="Allow sessions of more than 500 objects.")
 @click.option(
     "--objects-from",
     metavar="RUN",
     shell_complete=run_names,
-    help="Archive nothing: carry out only the sweeps that retrieve, on what this run archived and left there.",
+    help="Archive nothing, and run only the sweeps that retrieve, on the objects that this run left.",
 )
-@click.option("--dry-run", is_flag=True, help="Make the same plan, print it, and stop; a platform is only asked.")
-@click.option("--backend", default="s3", show_default=True, help="s3, minio, tsm, null, or an installed one.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and stop; nothing is written to a platform.")
+@click.option("--backend", default="s3", show_default=True, help="Backend: s3, minio, tsm, null, or an installed one.")
 @click.option(
     "--platform",
     "platforms",
@@ -159,9 +162,15 @@ def _instead(option: str, args: Sequence[str]) -> str:
     type=click.Choice(PLATFORMS),
     help="Start this platform for the run; repeat to compare several, cell by cell  [default: embedded]",
 )
-@click.option("--endpoint", "endpoints", multiple=True, metavar="URL", help="A running platform; repeat for several.")
-@click.option("--bucket", help="Use this bucket  [default: one of the run's own, with Object Lock]")
-@click.option("--region", help="Region to sign for  [default: the profile's, or us-east-1]")
+@click.option(
+    "--endpoint",
+    "endpoints",
+    multiple=True,
+    metavar="URL",
+    help="URL of a running platform; repeat for each of its endpoints.",
+)
+@click.option("--bucket", help="Use this bucket  [default: a new one with Object Lock]")
+@click.option("--region", help="Region for signatures  [default: the profile's, or us-east-1]")
 @platform_name_options
 @credential_options
 @route_options
@@ -171,21 +180,21 @@ def _instead(option: str, args: Sequence[str]) -> str:
     type=click.IntRange(0, 10),
     default=0,
     show_default=True,
-    help="Send a request again that was answered with 429, 500, 502, 503 or 504; the object's time goes on.",
+    help="Times that a request is sent again after 429, 500, 502, 503 or 504. The object's time includes all of them.",
 )
 @click.option(
     "--on-close",
     type=click.Choice(["reconnect", "stop"]),
     default="reconnect",
     show_default=True,
-    help="Where the server ends a connection between two requests: go on over another, or end the session.",
+    help="If the server closes a connection between two requests: connect again, or end the session.",
 )
 @click.option(
     "--retention-mode",
     type=click.Choice(
         [mode.value for mode in (RetentionMode.GOVERNANCE, RetentionMode.COMPLIANCE, RetentionMode.NONE)]
     ),
-    help="Lock of every archived object  [default: GOVERNANCE; with tsm the management class decides]",
+    help="Lock mode of every archived object  [default: GOVERNANCE; with tsm the management class decides]",
 )
 @click.option("--retain-for", type=DURATION, help="Lock each object this long  [default: 5m]")
 @click.option("--retain-until", type=INSTANT, help="Lock all objects until this date, with a time zone.")
@@ -193,14 +202,22 @@ def _instead(option: str, args: Sequence[str]) -> str:
 @click.option(
     "--event-hold",
     type=DAYS,
-    help="Place an event hold (S3) on every archived object, unless operations of the scenario place them; a release "
-    "starts a period of this length, as 30d.",
+    help="Place an event hold (S3) on every archived object, unless operations of the scenario place "
+    "them. A release starts a period of this length, for example 30d.",
 )
 @click.option("--max-retain", type=DURATION, default="1h", show_default=True, help="Refuse to lock longer.")
 @click.option("--max-locked-bytes", type=SIZE, default="40GB", show_default=True, help="Refuse to lock more.")
-@click.option("--accept-locked-until", type=INSTANT, help="Consent that COMPLIANCE objects stay until this date.")
+@click.option(
+    "--accept-locked-until", type=INSTANT, help="Consent that COMPLIANCE objects stay locked until this date."
+)
 @server_clock_option
-@click.option("--checksum", type=click.Choice(CHECKSUMS), default="crc32c", show_default=True, help="Sent with PUT.")
+@click.option(
+    "--checksum",
+    type=click.Choice(CHECKSUMS),
+    default="crc32c",
+    show_default=True,
+    help="Checksum that is sent with each PUT.",
+)
 @click.option("--payload-signing", is_flag=True, help="Sign the SHA-256 of every body.")
 @click.option(
     "--verify",
@@ -214,41 +231,41 @@ def _instead(option: str, args: Sequence[str]) -> str:
     type=click.Choice(SESSION_OPEN_KINDS),
     default="head-bucket",
     show_default=True,
-    help="What opening a session asks of the server.",
+    help="Request that opens a session; connect sends none.",
 )
-@click.option("--keep-sessions-open", is_flag=True, help="One connection per client instead of one per session.")
+@click.option("--keep-sessions-open", is_flag=True, help="Use one connection per client instead of one per session.")
 @tsm_options
 @click.option("--management-class", metavar="NAME", help="TSM: archive under this class  [default: the node's default]")
-@click.option("--filespace", metavar="/NAME", help="TSM: use this file space  [default: one of the run's own]")
+@click.option("--filespace", metavar="/NAME", help="TSM: use this file space  [default: a new one]")
 @click.option(
     "--objects-per-transaction",
     type=click.IntRange(1, 65_000),
     metavar="N",
-    help="TSM: commit after so many objects  [default: all of a session, as far as the server allows]",
+    help="TSM: commit after this many objects  [default: all of a session, up to the server's limit]",
 )
 @click.option(
     "--watch",
     "sources",
     multiple=True,
     metavar="SOURCE",
-    help=f"Also sample the server's resources from {KINDS}; what runs on this machine is watched anyway.",
+    help=f"Also sample the server's resources from {KINDS}; servers on this machine are always watched.",
 )
 @click.option(
     "--metric-names",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML file of the names that prometheus sources use  [default: node_exporter's]",
+    help="TOML file of metric names for prometheus sources  [default: node_exporter's]",
 )
 @click.option(
     "--metrics-token-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File with the bearer token for metrics: MinIO's where one is asked, else that of prometheus sources.",
+    help="File with the bearer token for metrics: MinIO's if minio is watched, else that of prometheus sources.",
 )
 @click.option(
     "--disk-role",
     "disk_roles",
     multiple=True,
     metavar="DEVICE=ROLE",
-    help="What a disk of the server holds: object, catalogue ...; repeat for several.",
+    help="Content of a disk of the server: object, catalogue ...; repeat for several.",
 )
 @click.option(
     "--disk-speed",
@@ -261,56 +278,61 @@ def _instead(option: str, args: Sequence[str]) -> str:
 @click.option(
     "--catalogue-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The embedded store's catalogue here, for example on a disk of its own.",
+    help="Folder for the embedded store's catalogue, for example on another disk.",
 )
-@click.option("--workers", type=click.IntRange(1, 1000), help="Worker processes  [default: one per core it may use]")
+@click.option(
+    "--workers", type=click.IntRange(1, 1000), help="Worker processes  [default: one per core that workers may use]"
+)
 @click.option(
     "--poll",
     type=click.Choice(["auto", "busy", "sleep"]),
     default="auto",
     show_default=True,
-    help="How workers wait for answers: they ask without a break (busy), or sleep. auto: busy where the platform is"
-    " on another machine and every worker has a core of its own, with one left.",
+    help="How workers wait for answers: they poll continuously (busy), or sleep. auto: busy if the "
+    "platform is on another machine and every worker has its own core, with one left.",
 )
 @click.option(
     "--dask",
     metavar="ADDRESS",
-    help="Have the workers of a Dask cluster carry it out: its scheduler's address, or local:N for N new ones here.",
+    help="Run on the workers of a Dask cluster: the address of its scheduler, or local:N for N new "
+    "workers on this machine.",
 )
 @click.option(
     "--if-worker-lost",
     type=click.Choice(["stop", "go-on"]),
     default="stop",
     show_default=True,
-    help="End the run where a worker dies, or mark the phase as incomplete and go on with the others.",
+    help="If a worker dies: end the run, or mark the phase as incomplete and go on with the other workers.",
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: in the home]")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for runs  [default: runs in $ARCHIVER_HOME]"
+)
 @click.option(
     "--op-log",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write every operation to this folder, as Parquet, one file per worker and phase.",
+    help="Write every operation to Parquet files in this folder, one per worker and phase.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, 65_535),
     metavar="PORT",
-    help="Serve the run's progress at http://127.0.0.1:PORT/metrics, for Prometheus.",
+    help="Serve the run's progress to Prometheus at http://127.0.0.1:PORT/metrics.",
 )
 @click.option(
     "--disclose",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="TOML of the tested configuration, for every report of this run; docs/disclosure.md has the form.",
+    help="TOML file of the tested configuration, for every report of this run; see docs/disclosure.md.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON document.")
 @tables_option
-@click.option("--quiet", is_flag=True, help="No progress and no tables.")
+@click.option("--quiet", is_flag=True, help="Print no progress and no tables.")
 def run(**given: Any) -> None:  # fmt: skip
-    """Carry out SCENARIO on a platform and print what was measured.
+    """Run SCENARIO on a platform and print what was measured.
 
     SCENARIO is a built-in name (see `archiver scenarios list`) or a TOML file. Without --platform, --endpoint or
-    --tsm-server, and where AWS's settings name no endpoint, the embedded store is started, measured and stopped.
-    Several --platform are measured in turn, cell by cell, and compared; with --repeat 3 or more there are verdicts.
+    --tsm-server, and if the AWS settings name no endpoint, the embedded store is started, measured and stopped. Several
+    --platform options are measured in turn, cell by cell, and compared. With --repeat 3 or more there are verdicts.
 
     \b
     Example:
@@ -318,7 +340,7 @@ def run(**given: Any) -> None:  # fmt: skip
 
     Exit status: 0 all well; 1 an operation failed, data was damaged or a criterion was missed; 2 usage or a bad
     scenario; 3 the platform could not be reached or refused the set-up; 130, 143 or 129 interrupted by Ctrl-C, SIGTERM
-    or SIGHUP. Whatever finished is saved.
+    or SIGHUP. Everything that finished is saved.
     """
     run_scenario(given, scenario_request(given))
 

@@ -37,7 +37,7 @@ def list_() -> None:
 @scenarios.command()
 @click.argument("name", shell_complete=scenario_names)
 def show(name: str) -> None:
-    """Print a scenario's file.
+    """Print the file of a scenario.
 
     \b
     Example:
@@ -50,7 +50,7 @@ def show(name: str) -> None:
 @click.argument("name", shell_complete=scenario_names)
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
 def copy(name: str, path: Path) -> None:
-    """Copy a scenario to PATH, to be changed and run from there.
+    """Copy a scenario to PATH, to change it and run it.
 
     \b
     Example:

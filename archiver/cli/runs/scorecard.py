@@ -45,16 +45,16 @@ _CONFORMANCE_SECONDS = 240.0  # about what the checks of one platform take
     "platforms",
     multiple=True,
     type=click.Choice(PLATFORMS),
-    help="Also show this platform, and start it to measure what no RUN has of it; repeat for several.",
+    help="Also show this platform, and start it to measure what no RUN has; repeat for several.",
 )
 @click.option(
     "--repeat",
     type=click.IntRange(1, 100),
     default=3,
     show_default=True,
-    help="Repetitions of every cell, interleaved; from 2 on with 95% intervals.",
+    help="Repetitions of every cell, interleaved; 2 or more give 95% intervals.",
 )
-@click.option("--quick", is_flag=True, help="Measure each cell for a second only: to try the command.")
+@click.option("--quick", is_flag=True, help="Measure each cell for only a second, to try the command.")
 @click.option("--dry-run", is_flag=True, help="Print what would be measured and locked, and stop.")
 @click.option(
     "--format",
@@ -62,7 +62,7 @@ _CONFORMANCE_SECONDS = 240.0  # about what the checks of one platform take
     type=click.Choice(PAGE_FORMATS),
     default=PAGE_FORMATS[0],
     show_default=True,
-    help="Of the page that --out writes: scorecard.md or scorecard.html.",
+    help="Format of the page that --out writes: scorecard.md or scorecard.html.",
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the page into this folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the scorecard as one JSON document.")
@@ -76,20 +76,21 @@ def scorecard(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Show conformance, rates, lock cost, durability and resources of several platforms on one page.
+    """Show locks, rates and costs of platforms on one page.
 
-    RUN is a conformance run (`archiver worm`) or a run that measured (`archiver run scorecard`, or any with the same
-    sizes and clients): its id, its folder, its database, or `latest`. Runs belong to the platform and version that they
-    recorded. What no run has is listed as not measured, with the command that measures it.
+    The page has conformance, rates, lock cost, durability and resources. RUN is a conformance run (`archiver worm`) or
+    a run that measured (`archiver run scorecard`, or any with the same sizes and clients): its id, its folder, its
+    database, or `latest`. Runs belong to the platform and version that they recorded. If no run has a result, it is
+    listed as not measured, with the command that measures it.
 
-    With --platform the command first carries out what is missing: one run that measures these platforms in turn, cell
-    by cell, then the conformance checks of each. It says beforehand what it locks and for how long.
+    With --platform the command first measures what is missing: one run that measures these platforms in turn, cell by
+    cell, then the conformance checks of each. Before that, it prints what it locks and for how long.
 
     \b
     Example:
         archiver scorecard --platform embedded --platform minio --dry-run
 
-    Exit status: 0 the scorecard was made, whatever it says; 2 usage; 3 a platform could not be started.
+    Exit status: 0 the scorecard was made, whatever its verdict is; 2 usage; 3 a platform could not be started.
     """
     found = [_read(find_run(name)) for name in runs]
     known = scorecard_of(found).cards if found else ()

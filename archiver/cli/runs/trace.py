@@ -41,15 +41,15 @@ def _out_and_file(command: _Command) -> _Command:
 
 
 def _overwrite(command: _Command) -> _Command:
-    option: Callable[[_Command], _Command] = click.option(
-        "--overwrite", is_flag=True, help="Replace OUT if it is there."
-    )
+    option: Callable[[_Command], _Command] = click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
     return option(command)
 
 
 @click.group()
 def trace() -> None:
-    """What was asked of a store, operation by operation, as a file: looked into, changed, made of logs.
+    """Make, inspect and change traces.
+
+    A trace is a file of the operations that were sent to a store, and when.
 
     \b
     Example:
@@ -61,7 +61,9 @@ def trace() -> None:
 @click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with all numbers.")
 def info_command(files: Sequence[Path], as_json: bool) -> None:
-    """Operations by kind, sizes, streams, rates, and what FILE reads that nobody wrote.
+    """Print statistics of traces.
+
+    Prints operations by kind, sizes, streams, rates, and the objects that FILE reads but never writes.
 
     \b
     Example:
@@ -79,10 +81,10 @@ def info_command(files: Sequence[Path], as_json: bool) -> None:
 
 @trace.command("head")
 @click.argument("file", type=_FILE)
-@click.option("--rows", "-n", type=click.IntRange(1), default=10, show_default=True, help="How many.")
+@click.option("--rows", "-n", type=click.IntRange(1), default=10, show_default=True, help="Number of operations.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with all columns.")
 def head_command(file: Path, rows: int, as_json: bool) -> None:
-    """The first operations of FILE.
+    """Print the first operations of FILE.
 
     \b
     Example:
@@ -101,9 +103,10 @@ def head_command(file: Path, rows: int, as_json: bool) -> None:
 @click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
 @_overwrite
 def merge_command(out: Path, files: Sequence[Path], overwrite: bool) -> None:
-    """Write one trace OUT of several, in order of time; every stream of every FILE gets a number of its own.
+    """Merge traces into one, in order of time.
 
-    Makes one trace of the files of `archiver run --op-log`.
+    Every stream of every FILE gets a new number. The command also makes one trace of the files of `archiver run
+    --op-log`.
 
     \b
     Example:
@@ -115,7 +118,7 @@ def merge_command(out: Path, files: Sequence[Path], overwrite: bool) -> None:
 @trace.command("sort")
 @_out_and_file
 def sort_command(out: Path, file: Path, overwrite: bool) -> None:
-    """Write FILE in order of time.
+    """Sort a trace by time.
 
     \b
     Example:
@@ -126,10 +129,15 @@ def sort_command(out: Path, file: Path, overwrite: bool) -> None:
 
 @trace.command("cut")
 @_out_and_file
-@click.option("--from", "from_seconds", type=DURATION, help="Leave out what was due before: 90s, 1h after FILE began.")
-@click.option("--to", "to_seconds", type=DURATION, help="Leave out what was due then or later.")
+@click.option(
+    "--from",
+    "from_seconds",
+    type=DURATION,
+    help="Leave out operations that are due before this time after FILE began, for example 90s or 1h.",
+)
+@click.option("--to", "to_seconds", type=DURATION, help="Leave out operations that are due at this time or later.")
 @click.option("--clients", metavar="N,N-N...", help="Keep only these streams.")
-@click.option("--operations", metavar="NAME,...", help="Keep only these: archive,retrieve")
+@click.option("--operations", metavar="NAME,...", help="Keep only these operations, for example archive,retrieve.")
 def cut_command(
     out: Path,
     file: Path,
@@ -139,7 +147,9 @@ def cut_command(
     clients: str | None,
     operations: str | None,
 ) -> None:
-    """Write a part of FILE. OUT begins where --from is.
+    """Write a part of FILE.
+
+    OUT begins at --from.
 
     \b
     Example:
@@ -156,12 +166,12 @@ def cut_command(
 
 @trace.command("scale")
 @_out_and_file
-@click.option("--speed", type=float, default=1.0, show_default=True, help="So many times as fast.")
-@click.option("--sizes", type=float, default=1.0, show_default=True, help="Objects so many times as large.")
+@click.option("--speed", type=float, default=1.0, show_default=True, help="Factor of the speed.")
+@click.option("--sizes", type=float, default=1.0, show_default=True, help="Factor of the object sizes.")
 def scale_command(out: Path, file: Path, overwrite: bool, speed: float, sizes: float) -> None:
-    """Write FILE faster or slower, or with other sizes.
+    """Change the speed or the object sizes of a trace.
 
-    Only when operations are due changes with --speed: how long each took stays as it was recorded.
+    --speed changes only when operations are due. How long each one took stays as recorded.
 
     \b
     Example:
@@ -172,17 +182,19 @@ def scale_command(out: Path, file: Path, overwrite: bool, speed: float, sizes: f
 
 @trace.command("anonymise")
 @_out_and_file
-@click.option("--key-file", type=_FILE, required=True, help="The secret: at least 16 bytes, for its owner only.")
+@click.option(
+    "--key-file", type=_FILE, required=True, help="File with the secret: at least 16 bytes, readable only by its owner."
+)
 def anonymise_command(out: Path, file: Path, overwrite: bool, key_file: Path) -> None:
-    """Write FILE with hashes instead of names; what lay in one folder still does.
+    """Replace the object names of a trace by hashes.
 
     \b
     Example:
         archiver trace anonymise public.parquet day.parquet --key-file trace.key
 
-    Make a secret with (umask 077; head -c 32 /dev/urandom > trace.key). It is neither stored nor shown; traces made
-    with the same one have the same names. Lengths and extensions of names are gone; how deep folders are and how much
-    lies in them, sizes, times and retention can still be seen.
+    Make a secret with (umask 077; head -c 32 /dev/urandom > trace.key). It is neither stored nor shown. Traces that
+    were made with the same secret have the same names. Lengths and extensions of names are removed. The depth of
+    folders, the number of objects in each, sizes, times and retention remain visible.
     """
     _tell(out, anonymise(out, file, key_file, overwrite=overwrite))
 
@@ -190,24 +202,28 @@ def anonymise_command(out: Path, file: Path, overwrite: bool, key_file: Path) ->
 @trace.command("import")
 @click.argument("logs", nargs=-1, required=True, type=_FILE, metavar="LOG...")
 @click.argument("out", type=_FILE)
-@click.option("--kind", type=click.Choice((*KINDS, TSM)), required=True, help="Who wrote them.")
-@click.option("--pattern", metavar="REGEX", help="nginx, haproxy: how a line is read  [default: the usual format]")
-@click.option("--strict", is_flag=True, help="Stop at the first line that cannot be read or kept whole.")
+@click.option("--kind", type=click.Choice((*KINDS, TSM)), required=True, help="Program that wrote the logs.")
+@click.option(
+    "--pattern", metavar="REGEX", help="nginx, haproxy: expression that matches a line  [default: the usual format]"
+)
+@click.option("--strict", is_flag=True, help="Stop at the first line that cannot be read or kept completely.")
 @_overwrite
 def import_command(
     logs: Sequence[Path], out: Path, kind: str, pattern: str | None, strict: bool, overwrite: bool
 ) -> None:
-    """Write a trace of servers' access logs (Amazon S3, MinIO's audit log, nginx, HAProxy) or of TSM programs.
+    """Make a trace from access logs or logs of TSM programs.
+
+    Reads logs of Amazon S3, MinIO (audit log), nginx and HAProxy.
 
     \b
     Example:
         archiver trace import --kind nginx access.log web.parquet
 
-    Lines may come in any order, logs may be compressed with gzip. A line that is none of a request is counted and
-    named; a request without a counterpart is an operation `other`. REGEX matches a whole line and has groups
-    (?P<time>...), (?P<status>...), (?P<request>...) and others: docs/traces.md has them, and log formats that tell
-    all that a trace can hold. A LOG of --kind tsm is what programs wrote that ran with ARCHIVER_TSM_TRACE=LOG and our
-    TSM library.
+    Lines may be in any order, and logs may be compressed with gzip. Lines that are not requests are left out, counted
+    and reported. A request without a matching operation becomes the operation `other`. REGEX matches a whole line and
+    has groups (?P<time>...), (?P<status>...), (?P<request>...) and others. docs/traces.md lists them, and has log
+    formats with everything that a trace can hold. For --kind tsm, LOG is a file that programs wrote which ran with
+    ARCHIVER_TSM_TRACE=LOG and Archiver's TSM library.
     """
     if kind == TSM:
         if pattern is not None:
@@ -226,11 +242,21 @@ def import_command(
 
 @trace.command("generate")
 @click.argument("out", type=_FILE)
-@click.option("--scenario", required=True, metavar="FILE|NAME", help="Has the model, in a [[phase.replay]].")
-@click.option("--application", required=True, metavar="NAME", help="Of that table.")
-@click.option("--seconds", type=DURATION, help="How long: 20s, 1h  [default: the phase's seconds]")
-@click.option("--capacity-scale", type=float, default=1.0, show_default=True, help="Of its capacity lies there.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another one, another trace.")
+@click.option(
+    "--scenario", required=True, metavar="FILE|NAME", help="Scenario with the model, in a [[phase.replay]] table."
+)
+@click.option("--application", required=True, metavar="NAME", help="Name of the application in that table.")
+@click.option(
+    "--seconds", type=DURATION, help="Duration of the trace, for example 20s or 1h  [default: the phase's seconds]"
+)
+@click.option(
+    "--capacity-scale",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Share of the application's capacity that exists beforehand.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random choices.")
 @_overwrite
 def generate_command(
     out: Path,
@@ -241,13 +267,13 @@ def generate_command(
     seed: int,
     overwrite: bool,
 ) -> None:
-    """Write the trace that the model of an application makes, to look at or to change.
+    """Write the trace of an application model.
 
     \b
     Example:
         archiver trace generate mail.parquet --scenario application-sets --application "mail server" --seconds 20s
 
-    A trace so made says where it came from: it is a model's, and no recording. docs/application-sets.md has the models.
+    The trace records that it comes from a model and is no recording. docs/application-sets.md describes the models.
     """
     where, text = scenario_text(scenario)
     model, phase_seconds, capacity_bytes = model_of(text, where, application)
