@@ -199,7 +199,7 @@ def _documents_that_differ(read: ReadBundle, database: RunDatabase) -> Iterator[
     there = {name: content for name, content in read.documents.items() if name not in given}
     for name in sorted(made.keys() | there.keys()):
         if name not in made:
-            yield f"{name}: nothing in a bundle of this run is called so"
+            yield f"{name}: a bundle of this run has no file of this name"
         elif name not in there:
             yield f"{name}: is missing"
         else:

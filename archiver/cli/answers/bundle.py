@@ -139,7 +139,7 @@ def verify(file: Path, signer: Path | None, authority: Path | None, as_json: boo
     elif begins[:1] == b"{":
         _verify_evidence(file, Trusted(signer, authority), as_json)
     else:
-        raise UsageError(f"{file}: is no bundle: neither a ZIP file nor the JSON of archiver bundle make")
+        raise UsageError(f"{file}: is not a bundle: neither a ZIP file nor the JSON of archiver bundle make")
 
 
 def _make_audit_bundle(
@@ -160,7 +160,7 @@ def _make_audit_bundle(
         f"{out}: {made.files} files, {format_bytes(out.stat().st_size)}; confirmed as archiver bundle verify does"
     )
     if made.left_out:
-        click.echo(f"not made again: {made.left_out}")
+        click.echo(f"not computed again: {made.left_out}")
     held = {audit.sha256_of(trace) for trace in traces}
     replayed = [result.replayed for result in database.results() if result.replayed is not None]
     for name in sorted({each.trace for each in replayed if each.sha256 in held and not each.anonymised}):
@@ -198,9 +198,9 @@ def _verify_audit_bundle(file: Path, trusted: Trusted, as_json: bool) -> None:
     click.echo(f"{file}: {found.files} files of run {found.run}, sha256 {found.sha256}")
     _print_lists(found.confirmed, found.not_checked)
     if found.left_out:
-        click.echo(f"  not made again, so that only the hashes are confirmed: {found.left_out}")
+        click.echo(f"  not computed again, so only the hashes are confirmed: {found.left_out}")
     for each in NEVER_CONFIRMED:
-        click.echo(f"  cannot be confirmed by anybody: {each}")
+        click.echo(f"  cannot be confirmed: {each}")
 
 
 def _verify_evidence(file: Path, trusted: Trusted, as_json: bool) -> None:

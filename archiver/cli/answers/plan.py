@@ -335,7 +335,7 @@ def plan_request(kind: str, given: Mapping[str, Any]) -> PlanRequest:
     if prices is None and given["retrieved"]:
         raise UsageError("--retrieved only changes what a plan costs; give --prices with it, or leave it out")
     if given["restore"] is not None and given["restore_within"] is None:
-        raise UsageError("--restore says what must come back; --restore-within says in which time: give both")
+        raise UsageError("--restore is an amount and --restore-within its time: give both")
     return PlanRequest(
         load=load,
         course=LoadCourse(
@@ -369,7 +369,7 @@ def _mail(given: Mapping[str, Any]) -> MailLoad:
     count, per_message = given["objects_per_session"], given["session_per"] == "message"
     if per_message and count is not None:
         raise UsageError(
-            "--session-per message is one object per session; leave out one of it and --objects-per-session"
+            "--session-per message means one object per session; leave out --session-per or --objects-per-session"
         )
     return MailLoad(
         users=given["users"],
@@ -385,9 +385,9 @@ def _mail(given: Mapping[str, Any]) -> MailLoad:
 def _video(given: Mapping[str, Any]) -> VideoLoad:
     stream_rate, hourly, film = given["stream_rate"], given["gigabytes_per_hour"], given["film"]
     if (stream_rate is None) == (hourly is None):
-        raise UsageError("say how much a camera sends once: --stream-rate 0.28MB/s or --gigabytes-per-hour 1")
+        raise UsageError("give the rate of a camera once: --stream-rate 0.28MB/s or --gigabytes-per-hour 1")
     if hourly is not None and not (math.isfinite(hourly) and hourly > 0):
-        raise UsageError(f"--gigabytes-per-hour {hourly:g}: a camera sends something; write a number above 0")
+        raise UsageError(f"--gigabytes-per-hour {hourly:g}: write a number above 0")
     return VideoLoad(
         cameras=given["cameras"],
         bytes_per_second=stream_rate if hourly is None else hourly * 1e9 / 3600,
@@ -441,13 +441,13 @@ def _surface(source: str) -> RateSurface:
 
 def _size(option: str, size_bytes: int) -> int:
     if size_bytes < 1:
-        raise UsageError(f"{option} {size_bytes}: nothing has that size; write a size such as 20KiB")
+        raise UsageError(f"{option} {size_bytes}: must be above 0; write a size such as 20KiB")
     return size_bytes
 
 
 def _window(seconds: float) -> float:
     if not 0 < seconds <= DAY_SECONDS:
-        raise UsageError(f"--window: {seconds:g} s is no part of a day, whose objects it takes; write one such as 8h")
+        raise UsageError(f"--window: {seconds:g} s; write a time above 0 and at most 24h, such as 8h")
     return seconds
 
 

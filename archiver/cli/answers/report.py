@@ -130,7 +130,7 @@ def report(
             return
         mixed = mixed_run(database, reference=over, drives=drives)
         if mixed is None and (reference or save_reference or drives):
-            raise UsageError(f"{run}: measured no tiles, so there is no score and no rate per drive of it")
+            raise UsageError(f"{run}: measured no tiles, so it has no score and no rates per drive")
         if price_list is not None:
             mixed = _priced(mixed, form, price_list, years)
         if save_reference is not None:
@@ -143,7 +143,7 @@ def _priced(mixed: WorkloadsShown | None, form: str, prices: PriceList, years: i
     """Return the run with its price among the tables of its replays. For any other run, only the page has the price."""
     if mixed is not None and mixed.replay is not None:
         if form == "json" or form in _EXPORTS:
-            raise UsageError(f"--prices: {form} has what was measured; choose another --format")
+            raise UsageError(f"--prices: --format {form} has no prices; choose another format")
         return replace(mixed, replay=priced(mixed.replay, prices, years))
     if form != "html":
         raise UsageError("--prices: only the page has a section on price; add --format html")

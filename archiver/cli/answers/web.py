@@ -46,8 +46,8 @@ def web(host: str, port: int) -> None:
     """
     if not is_loopback(host):
         click.echo(
-            f"warning: {host} can be reached from other machines, and pages travel readable: whoever sees the address "
-            "can read all runs; an SSH tunnel to 127.0.0.1 is safer",
+            f"warning: {host} can be reached from other machines, and pages are not encrypted: whoever sees the "
+            "address can read all runs; an SSH tunnel to 127.0.0.1 is safer",
             err=True,
         )
     os.nice(_NICENESS)

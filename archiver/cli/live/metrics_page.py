@@ -51,7 +51,7 @@ class _RunCollector(Collector):
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
         moment = self._meter.now()
         for name, text, field in (
-            ("archiver_objects", "Objects of good operations, warm-up included.", "objects"),
+            ("archiver_objects", "Objects of successful operations, including warm-up.", "objects"),
             ("archiver_bytes", "Bytes of these objects.", "bytes"),
             ("archiver_errors", "Operations that failed.", "errors"),
         ):
@@ -62,7 +62,9 @@ class _RunCollector(Collector):
         yield _service_times(moment.totals)
         yield _gauge("archiver_phases", "Phases of the run, on each platform.", moment.phases)
         yield _gauge("archiver_run_seconds", "Seconds since the first phase began.", moment.seconds)
-        yield _gauge("archiver_run_left_seconds", "Seconds left, by what phases took so far.", moment.seconds_left)
+        yield _gauge(
+            "archiver_run_left_seconds", "Estimate of the seconds left, from the phases so far.", moment.seconds_left
+        )
         if moment.current is not None:
             yield from _of_phase(moment.current)
 
@@ -82,7 +84,7 @@ def _service_times(totals: Mapping[tuple[str, str], Totals]) -> HistogramMetricF
 def _of_phase(figures: Figures) -> Iterator[GaugeMetricFamily]:
     """Yield the metrics of the current phase, without unknown values."""
     for name, text, value, unit in (
-        ("archiver_phase", "Number of the phase under way, from 1.", figures.phase.position, 1),
+        ("archiver_phase", "Number of the current phase, from 1.", figures.phase.position, 1),
         ("archiver_phase_clients", "Its clients.", figures.phase.clients, 1),
         ("archiver_objects_per_second", f"Objects per second {_LATELY}.", figures.objects_per_second, 1),
         ("archiver_bytes_per_second", f"Bytes per second {_LATELY}.", figures.megabytes_per_second, 1e6),

@@ -105,7 +105,9 @@ def _record(record: AuditRecord) -> str:
     """Store the record in the run's database, and return a message about that."""
     path = find_run(record.run)
     if not path.exists():
-        return f"the folder of run {record.run} is gone, so this is recorded nowhere; --json keeps it"
+        return (
+            f"the folder of run {record.run} no longer exists, so this audit is not recorded; --json prints all of it"
+        )
     try:
         database = RunDatabase.reopen(path)
         try:
@@ -150,7 +152,8 @@ def _print(record: AuditRecord) -> None:
         f"{record.seconds:,.1f} s: {record.objects_per_second:,.0f} objects/s"
     )
     if not record.findings:
-        click.echo("nothing is wrong with what was read" if record.locks_compared else "every byte is as archived")
+        what = "every byte and every lock" if record.locks_compared else "every byte"
+        click.echo(f"{what} that was read is as archived")
     for kind, group in groupby(record.findings, lambda finding: finding.kind):
         found = list(group)
         click.echo(f"{len(found):,} {kind}, {format_bytes(sum(finding.bytes for finding in found))}:")
@@ -164,7 +167,7 @@ def _print(record: AuditRecord) -> None:
     for remark in record.remarks:
         click.echo(remark)
     if record.broken_off is not None:
-        click.echo(f"broken off: {record.broken_off}; the rest was not read")
+        click.echo(f"stopped: {record.broken_off}; the rest was not read")
     for bound in record.bounds:
         click.echo(
             f"with {bound.confidence_percent:g}% confidence at most {bound.bad_objects_max:,} of "

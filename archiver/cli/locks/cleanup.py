@@ -55,7 +55,7 @@ def cleanup(
     Exit status: 0 everything that was to be removed is removed; 1 something remains; 3 no platform could be reached.
     """
     if (run is not None) == all_expired:
-        raise UsageError("name a run (its id, or `latest`), or give --all-expired: one of the two")
+        raise UsageError("give either a run (its id, or `latest`) or --all-expired")
     if all_expired and bypass_governance:
         raise UsageError("--bypass-governance removes what has not expired; name the run, instead of --all-expired")
     ledger, now = Ledger(ledger_path()), time.time()
@@ -95,7 +95,7 @@ def _all_expired(ledger: Ledger, now: float, release_holds: bool) -> list[Holdin
     due = [each for each in everything if each.has_expired(now) and (release_holds or not each.is_held)]
     under_way = [run for run in sorted({each.first.run for each in due}) if may_be_under_way(run, everything, now)]
     for run in under_way:
-        click.echo(f"{run}: may be under way, and is left alone; if it was killed: archiver cleanup {run}")
+        click.echo(f"{run}: may be in progress and is skipped; if it was killed: archiver cleanup {run}")
     found = [each for each in due if each.first.run not in under_way]
     if not found:
         until = total(everything).locked_until
@@ -124,11 +124,9 @@ def _tell(outcome: RemovalResult) -> None:
     if report.objects_left:
         click.echo(f"{run}: {report.objects_left:,} objects remain{_why(report, holding)}")
     elif holding.first.bucket_created and not report.bucket_removed and not report.bucket_missing:
-        click.echo(
-            f"{run}: its {place} {holding.first.bucket} stays: something is in it that the run did not put there"
-        )
+        click.echo(f"{run}: its {place} {holding.first.bucket} stays: it has content that the run did not put there")
     for refusal in report.refusals[:3]:
-        click.echo(f"  the platform says: {refusal}")
+        click.echo(f"  the platform answered: {refusal}")
 
 
 def _tell_failure(holding: Holding, failure: ArchiverError | None) -> None:

@@ -26,7 +26,7 @@ _WORDS = {
     HoldingState.UNKNOWN: "unknown",
     HoldingState.EXPIRED: "can be removed",
 }
-_BOUND = "at most: a phase never ended, or is under way, so that nobody has counted"
+_BOUND = "upper bound: a phase never ended or is in progress, so its objects were not counted"
 _NO_END = "under hold, which has no end"
 _RULE = (
     "Price rule: GB are 10^9 bytes as archived, a month is 365.25 / 12 days; until unlocked: from now, every phase's "
@@ -117,7 +117,7 @@ def holdings_table(holdings: Sequence[Holding], now: float, price: float | None)
         title="What is left on platforms",
         columns=tuple(columns),
         rows=tuple(_row(each, now, price) for each in holdings),
-        caption=f"By the ledger and this machine's clock, {format_instant(now)}; by date."
+        caption=f"According to the ledger and this machine's clock, {format_instant(now)}, in order of date."
         + (f" {_RULE}" if price is not None else ""),
     )
 

@@ -95,7 +95,7 @@ def environment(name: str) -> None:
     """
     entry = registry.entry(name)
     if not entry.is_up():
-        raise PlatformError(f"{name} is not up; start it: archiver platform start {name}")
+        raise PlatformError(f"{name} is not running; start it: archiver platform start {name}")
     server = entry.server
     click.echo(f"export AWS_ENDPOINT_URL={server.endpoint} AWS_DEFAULT_REGION=us-east-1")
     click.echo(f"export AWS_ACCESS_KEY_ID={server.access.access_key} AWS_SECRET_ACCESS_KEY={server.access.secret_key}")
@@ -115,7 +115,7 @@ def stop(name: str) -> None:
     """
     entry = registry.entry(name)
     was_up = entry.stop()
-    click.echo(f"{name}: {'stopped' if was_up else 'had ended before'}; its data is in {entry.server.folder}")
+    click.echo(f"{name}: {'stopped' if was_up else 'was not running'}; its data is in {entry.server.folder}")
 
 
 @platform.command("list")
@@ -141,5 +141,5 @@ def _state(name: str) -> str:
         known = registry.find(name)
     except UsageError as damaged:
         click.echo(f"archiver: {damaged}", err=True)
-        return "not known whether up"
+        return "unknown whether it runs"
     return f"up on {known.server.endpoint}" if known is not None and known.is_up() else "not up"

@@ -106,8 +106,8 @@ def serve(
     folder = data if data is not None else store_dir()
     if not is_loopback(host) and tls_certificate is None:
         click.echo(
-            f"warning: {host} can be reached from other machines: objects travel readable, only signatures and"
-            " passwords are safe; --tls-certificate and --tls-key protect both servers.",
+            f"warning: {host} can be reached from other machines: objects are not encrypted on the way, only"
+            " signatures and passwords are protected; --tls-certificate and --tls-key encrypt both servers.",
             err=True,
         )
 

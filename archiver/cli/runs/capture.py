@@ -63,13 +63,13 @@ def capture(
         _make_trace(out, overwrite=overwrite)
         return
     if upstream is None:
-        raise UsageError("--upstream is missing: where is the traffic to go? For example http://127.0.0.1:9000")
+        raise UsageError("--upstream is missing: give the URL of the store, for example http://127.0.0.1:9000")
     host, port = _address(listen, beyond_loopback=beyond_loopback)
     store = proxy.upstream_of(upstream, tls_context(ca_bundle, insecure))
 
     def ready(taken: int) -> None:
         at = f"[{host}]:{taken}" if ":" in host else f"{host}:{taken}"
-        click.echo(f"listens on http://{at}, passes everything on to {store.url}; stop it with Ctrl-C.")
+        click.echo(f"listens on http://{at}, forwards everything to {store.url}; stop it with Ctrl-C.")
         sys.stdout.flush()
 
     outcome = uvloop.run(proxy.capture(host, port, store, journal_path(out), ready))
@@ -87,8 +87,8 @@ def _address(listen: str, *, beyond_loopback: bool) -> tuple[str, int]:
         raise UsageError(f"--listen {listen}: not an address; write it like 127.0.0.1:9100")
     if not beyond_loopback and not _is_loopback(host):
         raise UsageError(
-            f"--listen {listen}: whoever reaches that address reaches the upstream, and what they send to the proxy "
-            "travels readable; say --beyond-loopback if that is meant"
+            f"--listen {listen}: other machines could use this address, and what they send to the proxy is not "
+            "encrypted; add --beyond-loopback to allow that"
         )
     return host, int(port)
 
@@ -111,12 +111,14 @@ def _make_trace(out: Path, *, overwrite: bool) -> None:
 def _tell(outcome: proxy.CaptureResult) -> None:
     """Print the facts that the trace's numbers do not show."""
     if outcome.cut_off:
-        click.echo(f"warning: {outcome.cut_off:,} operations were under way at the end and cut off", err=True)
+        click.echo(
+            f"warning: {outcome.cut_off:,} operations had not ended when the capture ended, and are cut off", err=True
+        )
     if outcome.refused:
         click.echo(f"warning: for {outcome.refused:,} connections the upstream could not be reached", err=True)
     if outcome.unreadable:
         click.echo(
-            f"warning: on {outcome.unreadable:,} connections came what is no HTTP/1.1; it was passed on, and is in the "
-            "trace as one operation `other` each",
+            f"warning: {outcome.unreadable:,} connections carried something else than HTTP/1.1; it was passed on, and "
+            "the trace has one operation `other` for each",
             err=True,
         )

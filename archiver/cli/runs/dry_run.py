@@ -108,7 +108,7 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
         direction = "ahead of" if offset > 0 else "behind"
         yield f"dates follow the platform's clock, which is {format_clock_offset(offset)} {direction} this machine's"
     if scenario.uses_lock(Lock.BUCKET_DEFAULT):
-        yield f"what the bucket's own rule locks stays for {format_duration(BUCKET_DEFAULT_SECONDS)}"
+        yield f"objects that the bucket's own rule locks stay for {format_duration(BUCKET_DEFAULT_SECONDS)}"
     if kinds and all(kind.legal_hold for kind in kinds):
         yield "places a legal hold on every object; cleanup --release-holds removes it"
     elif any(kind.legal_hold for kind in kinds) or scenario.does("hold"):
@@ -129,7 +129,7 @@ def _step_lines(search: SearchRange, first: tuple[int, int], last: tuple[int, in
     """Yield how many objects and bytes a search's first and its largest step archive."""
     for scale, (objects, size_bytes) in {search.first: first, search.last: last}.items():
         yield f"a step at {scale} {search.name} archives at most {objects:,} objects, {format_bytes(size_bytes)}"
-    yield "what goes beyond the disk or --max-locked-bytes, all steps together, is not tried"
+    yield "steps that together exceed the disk or --max-locked-bytes are not tried"
 
 
 def _phase_lines(phases: Sequence[Phase], archived: Sequence[Archived]) -> Iterator[str]:
@@ -192,7 +192,7 @@ def _description(group: Sequence[Workload], phase: Phase) -> str:
         case Infrastructure(prepares=part) if part:
             return f"{workload.name}: archive a part of its set"
         case Infrastructure() as what:
-            return f"{workload.application}: again and again for {format_duration(what.seconds)}"
+            return f"{workload.application}: repeatedly for {format_duration(what.seconds)}"
         case Mix() as mix:
             counts = [str(each.clients) for each in group]
             clients = ", ".join(counts) if len(counts) < 4 else f"{counts[0]}, {counts[1]} ... {counts[-1]}"

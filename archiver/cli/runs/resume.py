@@ -101,9 +101,7 @@ def _request(row: StoredRun) -> RunRequest:
     try:
         return RunRequest.from_json(row.request)
     except ValueError as wrong:
-        raise UsageError(
-            f"{row.id}: what its command line, {command}, asked for cannot be followed here: {wrong}"
-        ) from wrong
+        raise UsageError(f"{row.id}: its command line, {command}, cannot be carried out here: {wrong}") from wrong
 
 
 def _dask(name: str, recorded: str | None, now: str | None) -> str | None:
@@ -130,7 +128,8 @@ def _tell(broken: BrokenRun, scenario: Scenario) -> None:
     click.echo(f"goes on after {broken.finished} of {len(phases)} phases{next_one}", err=True)
     for each in broken.left_open:
         click.echo(
-            f"{each.phase} broke off: at most {each.objects_max:,} objects of it are in {each.bucket}/{each.prefix}; "
-            f"nobody counted them, and archiver cleanup {broken.id} removes them with the others",
+            f"{each.phase} was interrupted and left at most {each.objects_max:,} objects in "
+            f"{each.bucket}/{each.prefix}; they were not counted; archiver cleanup {broken.id} removes them with the "
+            "others",
             err=True,
         )

@@ -68,7 +68,7 @@ from results.mixed.scale_up import criteria_lines
 from scenarios.model import Scenario
 from scenarios.reading.reader import read_scenario
 
-_NO_CATALOGUE = "--catalogue-dir: only the embedded store has one, and it is not measured here"
+_NO_CATALOGUE = "--catalogue-dir is for the embedded store, which this run does not measure"
 
 
 # Options of ``archiver bench``, and the keys that a scenario has instead: of every sweep, and of a workload.
@@ -410,7 +410,7 @@ def _measure(request: RunRequest, scenario: Scenario, traces: TraceLibrary) -> l
     _refuse_options_of_other_backends(request.backend)
     platforms = len(chosen)
     if len(set(chosen)) < platforms:
-        raise UsageError("--platform: the same one twice; repetitions are --repeat")
+        raise UsageError("--platform names a platform twice; use --repeat for repetitions")
     if request.catalogue_dir and (request.s3.endpoints or request.tsm.server or not {None, "embedded"} & set(chosen)):
         raise UsageError(_NO_CATALOGUE)
     replays = scenario.has("replay")
@@ -546,7 +546,7 @@ def _show_comparison(
 def run_options(request: RunRequest, command_line: list[str]) -> RunOptions:
     """Return the options of a run. The request only names the token for metrics; this reads it. Raises UsageError."""
     if request.retention.retain_for_seconds is not None and request.retention.retain_until is not None:
-        raise UsageError("--retain-for and --retain-until both say how long; choose one of them")
+        raise UsageError("--retain-for and --retain-until both set the end of retention; choose one of them")
     return RunOptions(
         request=request,
         command_line=command_line,

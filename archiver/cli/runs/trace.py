@@ -227,7 +227,7 @@ def import_command(
     """
     if kind == TSM:
         if pattern is not None:
-            raise UsageError("--pattern: the format of --kind tsm is given; a pattern is for nginx and haproxy")
+            raise UsageError("--pattern: logs of --kind tsm have a fixed format; a pattern is for nginx and haproxy")
         report = import_journals(out, logs, strict=strict, overwrite=overwrite)
     else:
         report = import_logs(out, logs, kind, pattern=pattern, strict=strict, overwrite=overwrite)
@@ -236,7 +236,7 @@ def import_command(
     for reason, noted in report.remarks.items():
         click.echo(f"kept: {_noted(noted)}: {reason}", err=True)
     if report.whole_seconds:
-        click.echo("times are whole seconds: what one second holds is due at once, in the log's order", err=True)
+        click.echo("the log has whole seconds: operations of one second are due at once, in the log's order", err=True)
     _tell(out, report.info, _lines_of(report))
 
 
@@ -279,7 +279,7 @@ def generate_command(
     model, phase_seconds, capacity_bytes = model_of(text, where, application)
     seconds = phase_seconds if seconds is None else seconds
     if seconds is None:
-        raise UsageError(f"{where}: the phase of {application!r} does not say how long it is; say --seconds")
+        raise UsageError(f"{where}: the phase of {application!r} has no duration; give --seconds")
     if not 0 < capacity_scale <= 1:
         raise UsageError(f"--capacity-scale {capacity_scale:g}: above 0, and at most 1")
     info = generate(
@@ -318,7 +318,7 @@ def _tell(out: Path, info: TraceInfo, more: str = "") -> None:
     operations, streams = _count(info.operations, "operation"), _count(info.streams, "stream")
     click.echo(f"{out}: {operations}{more}, {streams}")
     if not info.rises:
-        click.echo(f"it does not rise in time; for a replay: archiver trace sort OUT {out}", err=True)
+        click.echo(f"it is not in order of time; before a replay: archiver trace sort OUT {out}", err=True)
 
 
 def _count(number: int, what: str) -> str:

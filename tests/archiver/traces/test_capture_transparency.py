@@ -328,4 +328,4 @@ def test_an_operation_under_way_at_a_second_ctrl_c_is_cut_off_and_in_the_trace(t
         rows = capture.end(at_once=True)
         ends.close()
     assert [(row.key, row.status) for row in rows] == [("b/whole", Status.OK), ("b/under-way", Status.CONNECTION_LOST)]
-    assert "1 operations were under way at the end and cut off" in capture.said
+    assert "1 operations had not ended when the capture ended, and are cut off" in capture.said

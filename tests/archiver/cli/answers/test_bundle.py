@@ -139,7 +139,7 @@ def test_a_bundle_is_confirmed_and_says_what_nobody_can_confirm(matrix: Made) ->
     done = bundle("verify", matrix.bundle)
     assert done.exit_code == 0, done.output
     assert done.output.count("  confirmed: ") == 4
-    assert "cannot be confirmed by anybody: that the platform and the machine were what" in done.output
+    assert "cannot be confirmed: that the platform and the machine were what" in done.output
     sha256 = hashlib.sha256(unpacked(matrix.bundle)["manifest.json"]).hexdigest()
     assert f"sha256 {sha256}" in done.output
     said = json.loads(bundle("verify", matrix.bundle, "--json").output)
@@ -191,7 +191,7 @@ def test_a_file_that_was_dropped_or_added_is_found_with_a_manifest_that_says_so_
             assert done.exit_code == 1, name
             assert name in done.output
     for name, words in (
-        ("more.json", "nothing in a bundle of this run"),
+        ("more.json", "a bundle of this run has no file of this name"),
         ("traces/x.parquet", "no result of this run"),
     ):
         done = bundle("verify", packed(tmp_path / "added.zip", with_manifest(held | {name: b"{}"})))
@@ -343,7 +343,7 @@ def test_a_bundle_of_another_version_is_verified_by_its_hashes_and_says_so(
         held["environment.json"] = json.dumps(environment).encode()
         done = bundle("verify", packed(tmp_path / "newer.zip", with_manifest(held)))
     assert done.exit_code == 0
-    assert "not made again, so that only the hashes are confirmed: it" in done.output
+    assert "not computed again, so only the hashes are confirmed: it" in done.output
     assert done.output.count("  confirmed: ") == 1
     changed = tmp_path / ("newer.zip" if version == "archiver" else "forged.zip")
     held = unpacked(changed)
@@ -522,7 +522,7 @@ def test_evidence_by_itself_is_verified_by_the_same_command(tmp_path: Path) -> N
         (("make", "RUN", "out.zip", "--worm", "RUN"), 1, "made no conformance checks"),
         (("make", "missing", "out.zip"), 1, "no such run"),
         (("verify", "missing.zip"), 2, "cannot be read: No such file"),
-        (("verify", "TEXT"), 2, "is no bundle"),
+        (("verify", "TEXT"), 2, "is not a bundle"),
         (("verify", "BRACE"), 1, "is no readable evidence"),
         (("verify", "CUT"), 1, "the ZIP file is damaged"),
     ],

@@ -31,7 +31,7 @@ def test_an_audit_names_what_is_wrong_and_is_kept_with_the_run(home: Path, store
     assert good.returncode == 0
     assert good.stderr.startswith(f"endpoint {store.endpoint} from the record of run ")
     assert good.stderr.count("\n") == 1
-    assert "nothing is wrong with what was read" in good.stdout
+    assert "every byte and every lock that was read is as archived" in good.stdout
 
     rows = left_in(home)
     bucket, prefix, run = rows[-1]["bucket"], rows[-1]["prefix"], rows[-1]["run"]
@@ -59,7 +59,7 @@ def test_an_audit_names_what_is_wrong_and_is_kept_with_the_run(home: Path, store
     assert again.returncode in (0, 1), again.stderr
     assert f"a random sample of the {archived}" in again.stdout
     assert "with 99% confidence at most" in again.stdout
-    assert "is gone, so this is recorded nowhere" in again.stdout
+    assert "no longer exists, so this audit is not recorded" in again.stdout
 
     store.stop()
     unreachable = archiver("audit", run, **keys)

@@ -140,8 +140,8 @@ def test_where_nothing_is_left_that_is_said(home: Path, which: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "name a run (its id, or `latest`), or give --all-expired: one of the two"),
-        (("run-1", "--all-expired"), "one of the two"),
+        ((), "give either a run (its id, or `latest`) or --all-expired"),
+        (("run-1", "--all-expired"), "give either a run"),
         (("--all-expired", "--bypass-governance"), "removes what has not expired; name the run"),
         (("nosuch",), "the ledger knows no such run"),
     ],
@@ -162,7 +162,7 @@ def test_a_run_under_way_is_left_alone(home: Path, runs: Runs) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)
         done = cleanup("--all-expired")
         assert done.exit_code == 0
-        assert "alive: may be under way, and is left alone" in done.stdout
+        assert "alive: may be in progress and is skipped" in done.stdout
         named = cleanup("alive")
         assert named.exit_code == 2
         assert "alive: is under way; let it end, or stop it" in named.stderr
@@ -172,7 +172,7 @@ def test_a_run_under_way_is_left_alone(home: Path, runs: Runs) -> None:
 
 def test_a_run_whose_results_are_elsewhere_is_judged_by_the_ledger(home: Path, runs: Runs) -> None:
     bucket = runs.leave("unknown", ended=False)
-    told = "unknown: may be under way, and is left alone; if it was killed: archiver cleanup unknown"
+    told = "unknown: may be in progress and is skipped; if it was killed: archiver cleanup unknown"
     assert told in cleanup("--all-expired").stdout
     assert runs.keys_in(bucket) == 3
     assert "unknown: removed 3 objects" in cleanup("unknown").stdout
@@ -250,7 +250,7 @@ def test_what_somebody_else_put_into_the_runs_bucket_stays_with_the_bucket(home:
     done = cleanup("run-1")
     assert done.exit_code == 0
     assert "run-1: removed 3 objects (18 B)\n" in done.stdout
-    assert f"its bucket {bucket} stays: something is in it that the run did not put there" in done.stdout
+    assert f"its bucket {bucket} stays: it has content that the run did not put there" in done.stdout
     assert runs.keys_in(bucket) == 1
     assert not left(home)
     assert "removed already" in cleanup("run-1").stdout

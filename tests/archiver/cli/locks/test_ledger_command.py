@@ -85,7 +85,7 @@ def test_every_bucket_is_named_with_its_state_and_date(filled: Filled) -> None:
     assert "minio b-4" in rows["run-4"]  # where it listens changes, and says nothing
     assert re.search(r"1,000ᵃ +4.0 GBᵃ", rows["run-4"])
     assert rows["run-4"].endswith("unknown")
-    assert "ᵃ at most: a phase never ended" in done.stdout
+    assert "ᵃ upper bound: a phase never ended" in done.stdout
     totals = done.stdout.splitlines()[-6:]
     assert totals == [
         f"locked: 10 objects, 2.0 GB, in 1 place, none locked beyond {date}",

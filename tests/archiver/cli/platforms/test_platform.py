@@ -89,7 +89,7 @@ def test_one_that_died_can_be_started_again(home: Path) -> None:
     server.kill()
     psutil.wait_procs([server], timeout=30)
     gone = archiver("platform", "environment", NAME)
-    assert (gone.returncode, f"{NAME} is not up; start it" in gone.stderr) == (3, True)
+    assert (gone.returncode, f"{NAME} is not running; start it" in gone.stderr) == (3, True)
     again = archiver("platform", "start", NAME)
     assert again.returncode == 0, again.stderr
     assert process_in(again.stdout).pid != server.pid
@@ -140,7 +140,7 @@ def test_a_damaged_file_is_said_and_the_other_platforms_are_listed(home: Path, t
     listed = archiver("platform", "list")
     assert listed.returncode == 0
     assert re.search(rf"^{NAME} .* up on http://127", listed.stdout, re.MULTILINE)
-    assert re.search(r"^versitygw .* not known whether up", listed.stdout, re.MULTILINE)
+    assert re.search(r"^versitygw .* unknown whether it runs", listed.stdout, re.MULTILINE)
     assert re.search(r"^embedded .* not up +built in$", listed.stdout, re.MULTILINE)
     assert f"{path} does not say which versitygw was started" in listed.stderr
     for command in ("start", "stop", "environment"):

@@ -88,7 +88,7 @@ def test_a_plan_of_a_search_says_its_range_and_what_its_steps_archive(home: Path
     assert lines[2] == "1 load, 2 tiles, 2 copies of each 3,000 24.6 MB"
     assert "a step at 2 tiles archives at most 3,976 objects, 32.6 MB" in lines
     assert "a step at 8 tiles archives at most 15,904 objects, 130.3 MB" in lines
-    assert "what goes beyond the disk or --max-locked-bytes, all steps together, is not tried" in lines
+    assert "steps that together exceed the disk or --max-locked-bytes are not tried" in lines
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])

@@ -24,7 +24,10 @@ from tests.support.servers.lying_server import lying_server, tell
 
 CLOCK_SECONDS = 1.0  # by which the server's clock, in whole seconds, may be misread
 A_DAY = ("--max-retain", "25h")
-NO_RULE = ("--set", "archive.locks=header,separate,header-and-hold")  # what the bucket's own rule locks stays for a day
+NO_RULE = (
+    "--set",
+    "archive.locks=header,separate,header-and-hold",
+)  # objects that the bucket's own rule locks stay for a day
 OPERATIONS = {"archive", "query", "extend", "refused-delete", "hold", "release", "delete"}
 LOCKS = {"none", "bucket-default", "header", "separate", "header-and-hold"}
 
@@ -45,7 +48,7 @@ def test_every_operation_succeeds_and_nothing_is_left(home: Path, store: embedde
     done = archiver("run", "lock-cost", *TINY_LOCK_COST, *A_DAY, "--endpoint", store.endpoint, "--json", **keys)
     assert done.returncode == 0, done.stderr
     assert "locks some of them in mode GOVERNANCE" in done.stderr
-    assert "what the bucket's own rule locks stays for 24h" in done.stderr
+    assert "objects that the bucket's own rule locks stay for 24h" in done.stderr
     ended = now_seconds()
     document = json.loads(done.stdout)
     results = document["results"]
@@ -111,7 +114,7 @@ def test_a_dry_run_says_what_stays_for_a_day_and_what_is_held() -> None:
     done = archiver("run", "lock-cost", *TINY_LOCK_COST, *A_DAY, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "archive 8KiB x 2, 1 client, lock bucket-default" in done.stdout
-    assert "what the bucket's own rule locks stays for 24h" in done.stdout
+    assert "objects that the bucket's own rule locks stay for 24h" in done.stdout
     assert "places a legal hold on some objects; cleanup --release-holds removes it" in done.stdout
     without = archiver("run", "lock-cost", *TINY_LOCK_COST, *NO_RULE, "--dry-run")
     assert without.returncode == 0, without.stderr

@@ -94,7 +94,7 @@ def test_a_run_whose_client_was_killed_goes_on_and_nothing_is_written_twice(home
     assert any("resumed at" in doubt and "after phase 3" in doubt for doubt in document["doubts"])
     assert document["lock_verified"] == "verified"
     assert "goes on after 3 of 6 phases, with phase 4" in done.stderr
-    assert "broke off: at most" in done.stderr
+    assert "was interrupted and left at most" in done.stderr
     assert of_phases(path, "<= 3") == finished
     assert ask(path, "SELECT position FROM phase") == [(position,) for position in range(1, 7)]
     assert ask(path, "SELECT * FROM error") == []
@@ -182,7 +182,7 @@ REFUSED = {
     "UPDATE run SET lock_verified = 'reports no lock'": "did not keep its lock (reports no lock)",
     "UPDATE phase SET label = 'another' WHERE position = 2": "orders its phases otherwise",
     "UPDATE run SET request = NULL": "was not started by archiver run",
-    "UPDATE run SET request = json_set(request, '$.workers', 'no')": "cannot be followed here",
+    "UPDATE run SET request = json_set(request, '$.workers', 'no')": "cannot be carried out here",
     "UPDATE run SET platform = json_set(platform, '$.version', '9')": "is of one platform",
     "UPDATE run SET settings = json_set(settings, '$.checksum', 'md5')": "checksum was md5",
     "UPDATE run SET backend = 's3'": "the ledger does not know it",
