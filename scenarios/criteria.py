@@ -42,23 +42,25 @@ METRICS = {
     "first_byte_ms": Metric("ms", "from an object's sending to the first byte of the answer", True, True),
     "session_ms": Metric("ms", "response time of a session: from when it was due to when it was closed", True),
     "session_service_ms": Metric("ms", "service time of a session: from its opening", True),
-    "session_start_ms": Metric("ms", "how long after it was due a session was begun", True, needs="open loop"),
-    "lateness_ms": Metric("ms", "how late the client itself was; p99 alone in a closed loop", True),
-    "errors": Metric("", "what failed; of a whole workload also in its warm-up and after its end", of_parts=True),
+    "session_start_ms": Metric("ms", "time from when a session was due to when it was begun", True, needs="open loop"),
+    "lateness_ms": Metric("ms", "how late the client itself was; in a closed loop only p99", True),
+    "errors": Metric("", "failures; for a whole workload also those in its warm-up and after its end", of_parts=True),
     "missed_deadlines": Metric("", "objects done later than their deadline", of_parts=True, needs="deadline"),
     "objects_per_second": Metric("objects/s", "objects done", of_parts=True),
     "sessions_per_second": Metric("sessions/s", "sessions done"),
     "megabytes_per_second": Metric("MB/s", "bytes archived or retrieved; MB are 10^6 bytes", of_parts=True),
     "achieved_over_offered": Metric("", "sessions done / sessions due", needs="open loop"),
-    "dropped": Metric("", "sessions due that found the backlog full and were never begun", needs="open loop"),
-    "waited_share": Metric("", "of the sessions due: found no client free, waited or were dropped", needs="open loop"),
+    "dropped": Metric("", "due sessions that found the backlog full and were never begun", needs="open loop"),
+    "waited_share": Metric(
+        "", "share of due sessions that found no free client, and waited or were dropped", needs="open loop"
+    ),
     "seconds": Metric("s", "how long the workload was measured"),
-    "share_of_ceiling": Metric("", "objects/s / those against a platform that does nothing", needs="ceiling"),
+    "share_of_ceiling": Metric("", "objects/s / objects/s against a platform that does nothing", needs="ceiling"),
     "replay_margin_seconds": Metric(
-        "s", "by how much a replay ended before the trace's time and what is allowed beyond it", needs="replay"
+        "s", "time that was left of the trace's time and the allowed overrun when a replay ended", needs="replay"
     ),
     "infrastructure_ratio": Metric(
-        "", "infrastructure operations done per hour / those that are asked for", needs="infrastructure"
+        "", "infrastructure operations done per hour / those requested", needs="infrastructure"
     ),
     "client_cpu_percent": Metric("%", "processor time of the client; 100 is one core"),
 }
@@ -171,23 +173,23 @@ def read_criterion(
     if known is None:
         raise ScenarioError(f"{key}: there is no metric {metric!r}{_nearest(metric, METRICS)}")
     if known.has_statistics and statistic not in STATISTICS:
-        problem = f"{metric} has no {statistic!r}" if dot else f"{metric} alone says not which"
+        problem = f"{metric} has no {statistic!r}" if dot else f"{metric} needs a statistic"
         raise ScenarioError(f"{key}: {problem}; write one of {', '.join(f'{metric}.{each}' for each in STATISTICS)}")
     if dot and not known.has_statistics:
         raise ScenarioError(f"{key}: {metric} is a single number; leave {dot + statistic!r} out")
     sign_known = next((each for each in OPERATORS if each == sign), None)
     if sign_known is None:
-        raise ScenarioError(f"{key}: {sign!r} is no comparison; write one of {' '.join(OPERATORS)}")
+        raise ScenarioError(f"{key}: {sign!r} is not a comparison; write one of {' '.join(OPERATORS)}")
     if operation is not None and not known.of_parts:
         of_parts = ", ".join(name for name, each in METRICS.items() if each.of_parts)
         raise ScenarioError(
-            f"{key}: {metric} is measured of whole workloads only: leave operation out, or limit one of {of_parts}"
+            f"{key}: {metric} is measured for whole workloads only: leave out operation, or limit one of {of_parts}"
         )
     if of_all and (not known.of_parts or workload is not None or operation is not None or abort):
         of_parts = ", ".join(name for name, each in METRICS.items() if each.of_parts)
         raise ScenarioError(
-            f"{key}: all = true asks it of all applications together, at the end: leave workload, operation and abort "
-            f"out, and limit one of {of_parts}"
+            f"{key}: all = true limits all applications together, at the end: leave out workload, operation and abort, "
+            f"and limit one of {of_parts}"
         )
     statistic_known = statistic if known.has_statistics else None
     number = _limit(limit, known, key)
@@ -218,7 +220,7 @@ def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase],
                 f"{key}: there is no operation {criterion.operation!r} of {whom}{_nearest(criterion.operation, parts)}"
             )
         if not any(criterion.speaks_of(phase, each) for phase, each in named):
-            raise ScenarioError(f"{key}: not measured of {whom}: {_REMEDIES[criterion.needs]}")
+            raise ScenarioError(f"{key}: not measured for {whom}: {_REMEDIES[criterion.needs]}")
 
 
 def metrics_table() -> str:
@@ -238,10 +240,10 @@ _NEEDS_WORDS = {
     "infrastructure": "an infrastructure operation",
 }  # fmt: skip
 _REMEDIES = {
-    "open loop": "only sessions that come by a schedule (arrivals) have it",
+    "open loop": "only a workload with a schedule (arrivals) has it",
     "deadline": "only a workload with a deadline has it",
     "ceiling": "only a phase that measures the client's ceiling has it",
-    "replay": "only what replays a trace has it",
+    "replay": "only a workload that replays a trace has it",
     "infrastructure": "only infrastructure operations have it",
 }
 
@@ -257,7 +259,7 @@ def _limit(text: str, metric: Metric, key: str) -> float:
     try:
         limit = float(text)
     except ValueError:
-        raise ScenarioError(f"{key}: the limit {text!r} is no number: write the number alone{unit}") from None
+        raise ScenarioError(f"{key}: the limit {text!r} is not a number: write only the number{unit}") from None
     if not math.isfinite(limit):
         raise ScenarioError(f"{key}: a limit of {text} decides nothing: write a finite number{unit}")
     return limit

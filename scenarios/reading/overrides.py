@@ -58,7 +58,7 @@ def _check_stop_keys(sweep: dict[str, Any], stop: Any, where: str) -> None:
     for key in sorted(_meaningless(sweep) & set(stop if isinstance(stop, dict) else ())):
         which = "several clients" if key in _OF_SEVERAL_CLIENTS else "one client"
         raise ScenarioError(
-            f"{where}: sweep {str(sweep.get('name'))!r}: stop.{key} is for {which}, and this sweep has "
+            f"{where}: sweep {str(sweep.get('name'))!r}: stop.{key} is for {which}, but this sweep has "
             f"{', '.join(map(str, sweep['clients']))}; leave it out"
         )
 
@@ -142,7 +142,9 @@ def _apply(document: dict[str, Any], override: str) -> None:
         hint = f"; did you mean {close!r}?" if close is not None else ""
         raise _UnknownKey(f"--set {override}: unknown key {path!r}{hint}", kinds)
     if not is_set:
-        raise ScenarioError(f"--set {override}: there is no table {outer[-1]!r}; write it whole: {outer[-1]}={{ ... }}")
+        raise ScenarioError(
+            f"--set {override}: there is no table {outer[-1]!r}; write the whole table: {outer[-1]}={{ ... }}"
+        )
 
 
 def _within(

@@ -89,44 +89,48 @@ def _check_extent(table: PhaseTable, key: str) -> None:
     """Check a table before it is multiplied by its copies."""
     if bool(table.workload) == bool(table.replay):
         raise ScenarioError(
-            f"{key}: there is no [[phase.workload]], so there is nothing to do; nor a [[phase.replay]]"
+            f"{key}: there is no [[phase.workload]] and no [[phase.replay]]; write one of them"
             if not table.replay
-            else f"{key}: [[phase.workload]] and [[phase.replay]]: a phase has the ones or the others; make it two"
+            else f"{key}: [[phase.workload]] and [[phase.replay]]: a phase has only one of them; write two phases"
         )
     if table.infrastructure and not table.replay:
-        raise ScenarioError(f"{key}: infrastructure goes on beside [[phase.replay]], and there is none")
+        raise ScenarioError(f"{key}: infrastructure needs a [[phase.replay]] in the same phase")
     if table.copies is not None and table.copies < 1:
         raise ScenarioError(f"{key}: copies: {table.copies} is not possible; it must be at least 1")
     for workload in table.workload:
         counts = workload.client_counts
         if not counts or min(counts) < 1 or len(set(counts)) < len(counts):
             raise ScenarioError(
-                f"{key}: workload {workload.name!r}: clients: {list(counts)} is not possible; each is at least 1, and "
-                "of several each stands there once"
+                f"{key}: workload {workload.name!r}: clients: {list(counts)} is not possible; each number must be at "
+                "least 1 and occur only once"
             )
     clients = (table.copies or 1) * sum(sum(workload.client_counts) for workload in table.workload)
     if clients > CLIENTS_MAX:
         raise ScenarioError(
-            f"{key}: clients: {clients} of all workloads and copies are more than {CLIENTS_MAX}, the most of a phase"
+            f"{key}: clients: {clients} over all workloads and copies is above {CLIENTS_MAX}, the maximum of a phase"
         )
     if sum(len(workload.client_counts) for workload in table.workload) > WORKLOADS_MAX:
-        raise ScenarioError(f"{key}: above {WORKLOADS_MAX} workloads, each number of clients counted; make it two")
+        raise ScenarioError(
+            f"{key}: more than {WORKLOADS_MAX} workloads, each number of clients counted; write two phases"
+        )
 
 
 def _check_workload(table: WorkloadTable, key: str, allow_large_sessions: bool) -> None:
     if (table.operation is None) == (not table.transactions):
-        raise ScenarioError(f"{key}: either operation, or transactions with their steps and shares")
+        raise ScenarioError(f"{key}: write either operation, or transactions with their steps and shares")
     if len(table.transactions) > SIZES_MAX:
-        raise ScenarioError(f"{key}: transactions: more than {SIZES_MAX}")
+        raise ScenarioError(f"{key}: transactions: write at most {SIZES_MAX}")
     for transaction in table.transactions:
         if not transaction.steps or not 0 < transaction.share <= SHARE_MAX:
-            raise ScenarioError(f"{key}: transactions: each has steps, and a share above 0, up to 1e9")
+            raise ScenarioError(f"{key}: transactions: each needs steps, and a share above 0 and up to 1e9")
     if not 1 <= table.objects_per_session <= OBJECTS_MAX:
-        raise ScenarioError(f"{key}: objects_per_session: {table.objects_per_session} is not possible; at least 1")
+        raise ScenarioError(
+            f"{key}: objects_per_session: {table.objects_per_session} is not possible; write at least 1"
+        )
     if table.objects_per_session > OBJECTS_PER_SESSION_MAX and not allow_large_sessions:
         raise ScenarioError(
-            f"{key}: objects_per_session: {table.objects_per_session} is above {OBJECTS_PER_SESSION_MAX}, the most a "
-            "session of this study holds; --allow-large-sessions measures it all the same"
+            f"{key}: objects_per_session: {table.objects_per_session} is above {OBJECTS_PER_SESSION_MAX}, the maximum "
+            "of a session in this study; --allow-large-sessions allows more"
         )
     _check_sizes(table, key)
     _check_keys(table, key)
@@ -136,7 +140,7 @@ def _check_workload(table: WorkloadTable, key: str, allow_large_sessions: bool) 
     _check_locks(table, key)
     _check_aside(table, key)
     if table.deadline is not None and not 0 < table.deadline <= SECONDS_MAX:
-        raise ScenarioError(f"{key}: deadline lies above 0s and goes up to {format_duration(SECONDS_MAX)}")
+        raise ScenarioError(f"{key}: deadline must be above 0s and at most {format_duration(SECONDS_MAX)}")
 
 
 def _writes(table: WorkloadTable) -> bool:
@@ -153,22 +157,24 @@ def _check_sizes(table: WorkloadTable, key: str) -> None:
         except ValueError as error:
             raise ScenarioError(f"{key}: {name}: {str(error).removeprefix('sizes: ')}") from error
         if not 1 <= sizes.classes[0][0] <= sizes.largest <= OBJECT_BYTES_MAX:
-            raise ScenarioError(f"{key}: {name}: an object has 1 byte to 64MiB")
+            raise ScenarioError(f"{key}: {name}: an object must have 1 byte to 64MiB")
     if table.steps & WRITES_CONTENT and table.sizes is None:
-        raise ScenarioError(f"{key}: sizes is missing: how large is what it archives?")
+        raise ScenarioError(f"{key}: sizes is missing: write the sizes of the objects that it archives")
     if table.sizes is not None and not table.steps & WRITES_CONTENT:
-        raise ScenarioError(f"{key}: sizes: what it asks for has the sizes that it was archived with; leave it out")
+        raise ScenarioError(
+            f"{key}: sizes: requested objects have the sizes that they were archived with; leave it out"
+        )
     if ("range-retrieve" in table.steps) != (table.range is not None) or table.range == 0:
-        raise ScenarioError(f"{key}: range is the length, above 0, that range-retrieve asks for; both or neither")
+        raise ScenarioError(f"{key}: range is the length, above 0, that range-retrieve requests; write both or neither")
     if table.part is not None and (table.part < PART_BYTES_MIN or not _writes(table)):
-        raise ScenarioError(f"{key}: part is for what is archived, and S3 takes parts of 5MiB and more")
+        raise ScenarioError(f"{key}: part applies only to archived objects, and S3 takes parts of 5MiB and more")
 
 
 def _check_keys(table: WorkloadTable, key: str) -> None:
     if table.keys != "uniform" and not table.steps - {"archive"}:
-        raise ScenarioError(f"{key}: keys: archive makes new objects and chooses none; leave it out")
+        raise ScenarioError(f"{key}: keys: archive makes new objects and chooses no existing ones; leave it out")
     if table.zipf_exponent is not None and (table.keys != "zipf" or not 0 < table.zipf_exponent < 10):
-        raise ScenarioError(f'{key}: zipf_exponent goes with keys = "zipf", and lies above 0 and below 10')
+        raise ScenarioError(f'{key}: zipf_exponent needs keys = "zipf", and must be above 0 and below 10')
 
 
 def _check_end(table: WorkloadTable, key: str) -> None:
@@ -177,61 +183,61 @@ def _check_end(table: WorkloadTable, key: str) -> None:
     reads_once = table.keys == "each-once" and not table.steps & CHANGES and not _writes(table)
     if len(ends) > 1 or (not ends and not reads_once):
         raise ScenarioError(
-            f"{key}: it ends by one of seconds, objects, fill, or when keys each-once are all read; here is "
-            f"{' and '.join(ends) or 'none of them'}"
+            f"{key}: it must end by one of seconds, objects, fill, or after one pass over keys = 'each-once'; it has "
+            f"{' and '.join(ends) or 'none of these'}"
         )
     seconds = table.seconds
     if seconds is not None and not 0 < seconds <= SECONDS_MAX:
-        raise ScenarioError(f"{key}: seconds lies above 0s and goes up to {format_duration(SECONDS_MAX)}")
+        raise ScenarioError(f"{key}: seconds must be above 0s and at most {format_duration(SECONDS_MAX)}")
     if table.warm_up and (seconds is None or table.warm_up >= seconds):
-        raise ScenarioError(f"{key}: warm_up is a part of seconds, and shorter, or nothing would be measured")
+        raise ScenarioError(f"{key}: warm_up is a part of seconds and must be shorter, because the rest is measured")
     counted = table.objects if table.objects is not None else table.fill
     if counted is not None:
         if table.operation != "archive" or table.arrivals is not None:
-            raise ScenarioError(f"{key}: {ends[0]} is for operation archive, as fast as it goes, without arrivals")
+            raise ScenarioError(f"{key}: {ends[0]} is for operation archive in a closed loop, without arrivals")
         if not 1 <= counted <= OBJECTS_MAX:
-            raise ScenarioError(f"{key}: {ends[0]}: {counted} is not possible; from 1 to {OBJECTS_MAX}")
+            raise ScenarioError(f"{key}: {ends[0]}: {counted} is not possible; write 1 to {OBJECTS_MAX}")
     if table.until is not None and (seconds is None or len(table.client_counts) > 1):
-        raise ScenarioError(f"{key}: until needs seconds, how long it may last at most, and one number of clients")
+        raise ScenarioError(f"{key}: until needs seconds, its maximum duration, and one number of clients")
     is_bounded = seconds is None or table.arrivals is not None
     if _writes(table) and not is_bounded and table.bytes_max is None:
         raise ScenarioError(
-            f"{key}: bytes_max is missing: it archives for {seconds:g} s, as fast as the platform lets it, and how "
-            "much that locks has to be known before"
+            f"{key}: bytes_max is missing: it archives for {seconds:g} s in a closed loop, and the amount that it "
+            "locks must be bounded before it begins"
         )
     if table.bytes_max is not None and (not _writes(table) or is_bounded):
-        raise ScenarioError(f"{key}: bytes_max is for what archives for some seconds in a closed loop")
+        raise ScenarioError(f"{key}: bytes_max is only for a workload that archives for some seconds in a closed loop")
 
 
 def _check_arrivals(table: WorkloadTable, arrivals: ArrivalsTable, key: str) -> None:
     if table.seconds is None:
-        raise ScenarioError(f"{key} need seconds: for how long sessions are due")
+        raise ScenarioError(f"{key} need seconds: the time in which sessions are due")
     rates = [rate for rate in (arrivals.per_second, arrivals.to_per_second) if rate is not None]
     if not all(0 <= rate <= RATE_MAX for rate in rates):
-        raise ScenarioError(f"{key}: rates are per second, at least 0, up to {RATE_MAX:,.0f}")
+        raise ScenarioError(f"{key}: rates are per second, and must be from 0 to {RATE_MAX:,.0f}")
     if (arrivals.kind == "ramp") != (arrivals.to_per_second is not None):
-        raise ScenarioError(f"{key}: to_per_second is where a ramp goes to; both or neither")
+        raise ScenarioError(f"{key}: to_per_second is the last rate of a ramp; write both or neither")
     if arrivals.kind != "bursts" and (arrivals.burst_sessions or arrivals.every is not None):
-        raise ScenarioError(f'{key}: burst_sessions and every go with kind = "bursts"')
+        raise ScenarioError(f'{key}: burst_sessions and every need kind = "bursts"')
     every = arrivals.every
     if arrivals.kind == "bursts" and (
         not 1 <= arrivals.burst_sessions <= OBJECTS_MAX or every is None or every < EVERY_SECONDS_MIN
     ):
-        raise ScenarioError(f"{key}: bursts have burst_sessions, of at least 1, and every, of at least 1ms")
+        raise ScenarioError(f"{key}: bursts need burst_sessions of at least 1, and every of at least 1ms")
     if not 0 <= arrivals.backlog_max <= OBJECTS_MAX:
-        raise ScenarioError(f"{key}: backlog_max is at least 0, up to {OBJECTS_MAX}")
+        raise ScenarioError(f"{key}: backlog_max must be from 0 to {OBJECTS_MAX}")
 
 
 def _check_locks(table: WorkloadTable, key: str) -> None:
     for name in ("lock", "checksum", "retain_for"):
         if getattr(table, name) is not None and not _writes(table):
-            raise ScenarioError(f"{key}: {name}: only what is archived has it")
+            raise ScenarioError(f"{key}: {name}: it applies only to archived objects")
     if table.retain_for is None:
         return
     if table.lock in (Lock.NONE, Lock.BUCKET_DEFAULT):
-        raise ScenarioError(f"{key}: retain_for: only for what is archived with a date of its own")
+        raise ScenarioError(f"{key}: retain_for: it applies only to objects archived with their own date")
     if table.retain_for < SHORTEST_SECONDS:
-        raise ScenarioError(f"{key}: retain_for: a lock of {table.retain_for:g} s may be over before it is there")
+        raise ScenarioError(f"{key}: retain_for: a lock of {table.retain_for:g} s may end before the platform has it")
 
 
 def _check_aside(table: WorkloadTable, key: str) -> None:
@@ -239,13 +245,13 @@ def _check_aside(table: WorkloadTable, key: str) -> None:
     if aside is None:
         return
     if not (isfinite(aside.per_operation) and 0 < aside.per_operation <= 10):
-        raise ScenarioError(f"{key}: aside.per_operation lies above 0 and goes up to 10")
+        raise ScenarioError(f"{key}: aside.per_operation must be above 0 and at most 10")
     if aside.data == table.data:
         raise ScenarioError(
-            f"{key}: aside.data: {aside.data!r} is what the workload works on; give it a set of its own"
+            f"{key}: aside.data: {aside.data!r} is the data set of the workload itself; give the aside its own"
         )
     if aside.name in table.steps:
-        raise ScenarioError(f"{key}: aside.name: {aside.name!r} is one of its operations; call it otherwise")
+        raise ScenarioError(f"{key}: aside.name: {aside.name!r} is one of its operations; choose another name")
 
 
 def _check_order(table: PhaseTable, key: str) -> None:
@@ -258,7 +264,7 @@ def _check_order(table: PhaseTable, key: str) -> None:
     if len(set(expanded)) < len(expanded):
         twice = next(name for index, name in enumerate(expanded) if name in expanded[:index])
         raise ScenarioError(
-            f"{key}: two workloads are called {twice!r}, once the number of clients stands in the name; change one"
+            f"{key}: two workloads are called {twice!r} after the number of clients is added to the name; rename one"
         )
     for workload in table.workload:
         for word in ("after", "until"):
@@ -301,8 +307,8 @@ def _check_data(table: PhaseTable, key: str, copies: Sequence[str], archived: se
         if missing is not None:
             hint = nearest(missing, archived) if archived else ""
             raise ScenarioError(
-                f"{key}: workload {workload.name!r}: data: nothing archives {missing!r} before it, so there is nothing "
-                f"to ask for; a phase before, with as many copies, has to{hint}"
+                f"{key}: workload {workload.name!r}: data: no workload archives {missing!r} before it; archive it in "
+                f"an earlier phase with as many copies{hint}"
             )
 
 
@@ -312,22 +318,26 @@ def _check_changes(workload: WorkloadTable, table: PhaseTable, key: str) -> None
     if workload.fill is not None:
         others = [other.name for other in sharing if other is not workload and other.fill is not None]
         if others or len(workload.client_counts) > 1:
-            raise ScenarioError(f"{key}: fill: one workload fills a data set of a phase, with one number of clients")
+            raise ScenarioError(
+                f"{key}: fill: only one workload of a phase may fill a data set, with one number of clients"
+            )
         if any(other.steps & {"delete", "delete-marker"} for other in sharing):
-            raise ScenarioError(f"{key}: fill: another workload deletes of {workload.data!r}; fill it in another phase")
+            raise ScenarioError(
+                f"{key}: fill: another workload deletes objects of {workload.data!r}; fill it in another phase"
+            )
     if not workload.steps & CHANGES:
         return
     before = _before(workload, table)
     for other in sharing:
         if other is not workload and other not in before and workload not in _before(other, table):
             raise ScenarioError(
-                f"{key}: it changes data {workload.data!r}, which {other.name!r} works on at the same time; give each "
-                "its own, or let one come after the other"
+                f"{key}: it changes data {workload.data!r}, which {other.name!r} uses at the same time; give each its "
+                "own data, or run one after the other"
             )
     if len({count for other in sharing for count in other.client_counts}) > 1:
         raise ScenarioError(
-            f"{key}: it changes data {workload.data!r}, which is dealt to its clients; give "
-            f"{', '.join(repr(other.name) for other in sharing)} one and the same number of clients"
+            f"{key}: it changes data {workload.data!r}, which is partitioned over its clients; give "
+            f"{', '.join(repr(other.name) for other in sharing)} the same number of clients"
         )
 
 
@@ -336,7 +346,7 @@ def _check_expanded(phase: Phase, copies: int, key: str) -> None:
     beginnings = phase.beginnings()
     if not phase.seconds_max <= SECONDS_MAX:
         raise ScenarioError(
-            f"{key}: its workloads take up to {phase.seconds_max:,.0f} s, one after another; a phase may take "
+            f"{key}: its workloads take up to {phase.seconds_max:,.0f} s, one after another; a phase may take at most "
             f"{format_duration(SECONDS_MAX)}"
         )
     alike = phase.workloads[: len(phase.workloads) // copies]  # the same in all copies
@@ -346,7 +356,9 @@ def _check_expanded(phase: Phase, copies: int, key: str) -> None:
         where = f"{key}: workload {workload.name!r}"
         written = sum(mix.written_max(workload.objects_per_session))
         if written > OBJECTS_MAX:
-            raise ScenarioError(f"{where}: up to {written:,} objects would be archived; {OBJECTS_MAX:,} at most")
+            raise ScenarioError(
+                f"{where}: up to {written:,} objects would be archived; at most {OBJECTS_MAX:,} are possible"
+            )
         if mix.bytes_max is not None and written < workload.clients:
             raise ScenarioError(f"{where}: bytes_max: {mix.bytes_max} is not enough for an object of each client")
         if mix.arrivals is not None and mix.seconds is not None:
@@ -357,7 +369,7 @@ def _check_expanded(phase: Phase, copies: int, key: str) -> None:
         ends = _ends_seconds(phase, mix.until, beginnings)
         begins = beginnings[workload.name]
         if ends is not None and begins is not None and ends <= begins + mix.warm_up_seconds:
-            raise ScenarioError(f"{where}: until: {mix.until!r} has ended before it is measured")
+            raise ScenarioError(f"{where}: until: {mix.until!r} ends before this workload is measured")
 
 
 def _ends_seconds(phase: Phase, name: str | None, beginnings: Mapping[str, float | None]) -> float | None:

@@ -142,7 +142,7 @@ def at_scale(tables: Any, name: str, scale: float, key: str = "") -> Any:
         return tables
     value = Fraction(found[1] or 1) * Fraction(str(scale))  # exact, unlike a float: 0.1 of 30
     if key == "copies" and value.denominator > 1:
-        raise ValueError(f"copies = {tables!r} comes to {float(value):g} at {scale:g} {name}; a copy is a whole one")
+        raise ValueError(f"copies = {tables!r} is {float(value):g} at {scale:g} {name}; copies must be a whole number")
     return ceil(value) if key in _COUNTS or value.denominator == 1 else float(value)
 
 

@@ -155,14 +155,14 @@ def scenario_of(
     if criteria:
         document["criterion"] = [*document.get("criterion", ()), *_criterion_tables(criteria)]
     if searches and "search" not in document:
-        raise ScenarioError(f"{where}: --search: it has no [search] that says between which scales")
+        raise ScenarioError(f"{where}: --search: the scenario has no [search] with the range of scales")
     scale = document.get("scale")
     if not searches and isinstance(scale, dict) and scale.get("values"):
         document.pop("search", None)
     scales = _scales(document, where)
     table = _at(document, where, scales[0])
     if table.search is not None and repetitions > 1:
-        raise ScenarioError(f"{where}: --repeat: a search repeats by itself what it has to, as search.repeat says")
+        raise ScenarioError(f"{where}: --repeat: a search repeats its trials as search.repeat says; set that instead")
     if objects_from is not None:
         table = _retrieving(table)
         if not table.sweep:
@@ -229,7 +229,7 @@ def _at(document: dict[str, Any], where: str, scale: float | None) -> FileTable:
     if table.phase and phases == document["phase"] and table.scale is not None:
         name = table.scale.name
         raise ScenarioError(
-            f"{where}: scale: nothing grows with it; write {name!r}, or '20 {name}', in a phase where a number stands: "
+            f"{where}: scale: no key uses it; write {name!r}, or '20 {name}', in place of a number in a phase: "
             f"{', '.join(sorted(SCALED))}"
         )
     return table
@@ -246,17 +246,17 @@ def _scales(document: dict[str, Any], where: str) -> tuple[float | None, ...]:
     if search is not None:
         return (float(search.first),)
     if not scale.values or len(set(scale.values)) < len(scale.values):
-        raise ScenarioError(f"{where}: scale.values: at least one, and each once; or [search]")
+        raise ScenarioError(f"{where}: scale.values: write at least one, and each once; or write [search]")
     if not all(0 < value <= SCALE_MAX for value in scale.values):
-        raise ScenarioError(f"{where}: scale.values: each lies above 0 and goes up to {SCALE_MAX:,}")
+        raise ScenarioError(f"{where}: scale.values: each must be above 0 and at most {SCALE_MAX:,}")
     return scale.values
 
 
 def _check_search(search: SearchTable, where: str) -> None:
     if search.step < 1 or not 1 <= search.first <= search.last <= SCALE_MAX:
         raise ScenarioError(
-            f"{where}: search: from {search.first} to {search.last} by {search.step} is no range; first and step are "
-            f"at least 1, and last is not below first, nor above {SCALE_MAX:,}"
+            f"{where}: search: from {search.first} to {search.last} by {search.step} is not a range; first and step "
+            f"must be at least 1, and last from first to {SCALE_MAX:,}"
         )
     if search.first % search.step or search.last % search.step:
         raise ScenarioError(f"{where}: search: first and last must be multiples of step ({search.step})")
@@ -388,7 +388,7 @@ def _convert(document: dict[str, Any], where: str, kind: type[_Converted]) -> _C
         raise ScenarioError(f"{where}: {_place(key, document)}{message}") from error
 
 
-_HOW_TO_SCALE = "it is a number, or so many for each of the [scale]: '20 {}'"
+_HOW_TO_SCALE = "write a number, or a multiple of [scale]: '20 {}'"
 
 
 def _scale_name(document: dict[str, Any]) -> str:
@@ -427,7 +427,7 @@ def _check_weights(scenario: Scenario, where: str) -> None:
         if not 0 <= weight < inf:
             raise ScenarioError(f"{where}: weights: {weight:g} of {name!r} is not possible; each is at least 0")
     if scenario.weights and not 0 < sum(weight for _, weight in scenario.weights) < inf:
-        raise ScenarioError(f"{where}: weights: all of them are 0; one at least must count")
+        raise ScenarioError(f"{where}: weights: all of them are 0; at least one must be above 0")
 
 
 def _check(table: FileTable, where: str, allow_large_sessions: bool) -> None:
@@ -449,21 +449,23 @@ def _check_kinds(table: FileTable, where: str) -> None:
     if not table.sweep and not table.phase:
         raise ScenarioError(f"{where}: there is no [[sweep]] and no [[phase]], so there is nothing to measure")
     if table.sweep and table.phase:
-        raise ScenarioError(f"{where}: [[sweep]] and [[phase]]: a scenario has the ones or the others; make it two")
+        raise ScenarioError(f"{where}: [[sweep]] and [[phase]]: a scenario has only one of them; write two scenarios")
     if table.sweep and (table.search is not None or table.scale is not None or table.weights):
-        raise ScenarioError(f"{where}: scale, search and weights are for phases; sweeps have lists of their own")
+        raise ScenarioError(f"{where}: scale, search and weights are for phases; sweeps have their own lists")
 
 
 def _check_criteria(table: FileTable, where: str) -> None:
     sets = {each.set for each in table.criterion if each.set is not None}
     if table.criteria is not None and table.criteria not in sets:
         raise ScenarioError(
-            f"{where}: criteria: no criterion is of set {table.criteria!r}{nearest(table.criteria, sets)}"
+            f"{where}: criteria: no criterion belongs to set {table.criteria!r}{nearest(table.criteria, sets)}"
         )
     if sets and table.criteria is None:
-        raise ScenarioError(f"{where}: criteria: say which set counts: {', '.join(sorted(sets))}")
+        raise ScenarioError(f"{where}: criteria: choose a set: {', '.join(sorted(sets))}")
     if table.search is not None and (table.scale is None or not table.criterion):
-        raise ScenarioError(f"{where}: search needs [scale], which it raises, and [[criterion]], until one is missed")
+        raise ScenarioError(
+            f"{where}: search needs [scale], which it varies, and [[criterion]], which decides what passes"
+        )
 
 
 def _check_lists(sweep: SweepTable, key: str) -> None:
@@ -472,27 +474,27 @@ def _check_lists(sweep: SweepTable, key: str) -> None:
         if not values:
             raise ScenarioError(f"{key}: {name} is empty; name at least one")
         if len(set(values)) < len(values):
-            raise ScenarioError(f"{key}: {name}: an entry stands there twice; name each once")
+            raise ScenarioError(f"{key}: {name}: an entry occurs twice; name each once")
         if min(values) < 1:
             raise ScenarioError(f"{key}: {name}: {min(values)} is not possible; every entry must be at least 1")
     for name in ("locks", "checksums"):
         values = getattr(sweep, name)
         if len(set(values)) < len(values):
-            raise ScenarioError(f"{key}: {name}: an entry stands there twice; name each once")
+            raise ScenarioError(f"{key}: {name}: an entry occurs twice; name each once")
         if values and sweep.operation != "archive":
-            raise ScenarioError(f"{key}: {name}: only what is archived has them, not {sweep.operation}")
+            raise ScenarioError(f"{key}: {name}: only operation archive has them, not {sweep.operation}")
 
 
 def _check_limits(sweep: SweepTable, key: str, allow_large_sessions: bool) -> None:
     most = max(sweep.objects_per_session)
     if max(sweep.clients) > CLIENTS_MAX:
-        raise ScenarioError(f"{key}: clients: {max(sweep.clients)} is above {CLIENTS_MAX}, the most of a phase")
+        raise ScenarioError(f"{key}: clients: {max(sweep.clients)} is above {CLIENTS_MAX}, the maximum of a phase")
     if max(sweep.object_sizes) > OBJECT_BYTES_MAX:
         raise ScenarioError(f"{key}: object_sizes: {max(sweep.object_sizes)} bytes is above the limit of 64MiB")
     if most > OBJECTS_PER_SESSION_MAX and not allow_large_sessions:
         raise ScenarioError(
-            f"{key}: objects_per_session: {most} is above {OBJECTS_PER_SESSION_MAX}, the most a session of this study "
-            "holds; --allow-large-sessions measures it all the same"
+            f"{key}: objects_per_session: {most} is above {OBJECTS_PER_SESSION_MAX}, the maximum of a session in this "
+            "study; --allow-large-sessions allows more"
         )
     if most > OBJECTS_MAX:
         raise ScenarioError(f"{key}: objects_per_session: more than {OBJECTS_MAX} are not possible")
@@ -506,11 +508,11 @@ def _check_stop(stop: StopTable, has_one_client: bool, key: str) -> None:
         if not 0 <= getattr(stop, name) <= OBJECTS_MAX:
             raise ScenarioError(f"{key}: stop.{name} must be a number of at least 0, and at most {OBJECTS_MAX}")
     if stop.warm_up_seconds > SECONDS_MAX:
-        raise ScenarioError(f"{key}: stop.warm_up_seconds is above {SECONDS_MAX:.0f}s, the longest of a phase")
+        raise ScenarioError(f"{key}: stop.warm_up_seconds is above {SECONDS_MAX:.0f}s, the maximum of a phase")
     if not stop.seconds_min > 0 or (has_one_client and stop.seconds_min > stop.seconds_max):
         raise ScenarioError(f"{key}: stop.seconds_min must be above 0s and not above stop.seconds_max")
     if stop.seconds_max > SECONDS_MAX or stop.seconds_min > SECONDS_MAX:
-        raise ScenarioError(f"{key}: stop.seconds_max is above {SECONDS_MAX:.0f}s, the longest a phase may take")
+        raise ScenarioError(f"{key}: stop.seconds_max is above {SECONDS_MAX:.0f}s, the maximum of a phase")
     if stop.bytes_max < 1 or stop.client_bytes_max < 1:
         raise ScenarioError(f"{key}: stop.bytes_max and stop.client_bytes_max must be at least 1 byte")
 
@@ -519,9 +521,9 @@ def _check_retain_for(sweep: SweepTable, key: str) -> None:
     if sweep.retain_for is None:
         return
     if sweep.operation != "archive" or set(sweep.locks) & {Lock.NONE, Lock.BUCKET_DEFAULT}:
-        raise ScenarioError(f"{key}: retain_for: only for what is archived with a date of its own")
+        raise ScenarioError(f"{key}: retain_for: it applies only to objects archived with their own date")
     if sweep.retain_for < SHORTEST_SECONDS:
-        raise ScenarioError(f"{key}: retain_for: a lock of {sweep.retain_for:g} s may be over before it is there")
+        raise ScenarioError(f"{key}: retain_for: a lock of {sweep.retain_for:g} s may end before the platform has it")
 
 
 _NEEDS = {
@@ -549,8 +551,8 @@ def _check_has_source(table: FileTable, where: str) -> None:
         missing = sizes - there.get(need, set())
         if missing:
             raise ScenarioError(
-                f"{where}: sweep {sweep.name!r}: object_sizes: nothing of {min(missing)} bytes is {need} by a sweep "
-                f"before it, so there is nothing to {sweep.operation}"
+                f"{where}: sweep {sweep.name!r}: object_sizes: no object of {min(missing)} bytes is {need} by an "
+                f"earlier sweep, so there is nothing to {sweep.operation}"
             )
         if sweep.operation == "hold":
             there.setdefault("held", set()).update(sizes)

@@ -52,20 +52,24 @@ def check_replay(table: ReplayingTable, key: str) -> None:
     if len(set(names)) < len(names):
         raise ScenarioError(f"{key}: replay: a name is used twice; give each its own")
     if not 1 / SPEED_MAX <= table.speed <= SPEED_MAX:
-        raise ScenarioError(f"{key}: speed: {table.speed:g} is not possible; it lies between 0.001 and 1000")
+        raise ScenarioError(f"{key}: speed: {table.speed:g} is not possible; it must be between 0.001 and 1000")
     if not CAPACITY_SCALE_MIN <= table.capacity_scale <= 1:
-        raise ScenarioError(f"{key}: capacity_scale: {table.capacity_scale:g} is no share; above 0, and at most 1")
+        raise ScenarioError(
+            f"{key}: capacity_scale: {table.capacity_scale:g} is not possible; it must be above 0 and at most 1"
+        )
     if not 0 <= table.shift <= PHASE_SECONDS_MAX or not 0 < table.tolerance <= 60:
-        raise ScenarioError(f"{key}: shift is at most {PHASE_SECONDS_MAX:.0f}s, tolerance above 0s and at most 60s")
+        raise ScenarioError(
+            f"{key}: shift must be at most {PHASE_SECONDS_MAX:.0f}s, tolerance above 0s and at most 60s"
+        )
     for each in table.replay:
         own = f"{key}: replay {each.name!r}"
         if (each.trace is None) == (each.model is None):
-            raise ScenarioError(f'{own}: either trace = "FILE", or model = {{ ... }} that makes one')
+            raise ScenarioError(f'{own}: write either trace = "FILE", or model = {{ ... }} that generates one')
         if each.model is not None:
             if table.seconds is None or not 1 <= table.seconds <= PHASE_SECONDS_MAX:
                 raise ScenarioError(f"{own}: a model's trace needs the phase's seconds, at least 1s")
             if each.capacity is None:
-                raise ScenarioError(f"{own}: a model needs a capacity, of what lies there")
+                raise ScenarioError(f"{own}: a model needs a capacity: the bytes that exist before its trace")
             application_model(each.model, f"{own}: model")
     for kind in table.infrastructure:
         infrastructure(kind, f"{key}: infrastructure {kind.kind!r}", 1.0, 1.0)

@@ -73,49 +73,59 @@ def application_model(table: ModelTable, key: str) -> ApplicationModel:
         if not holds:
             raise ScenarioError(f"{key}: {what}")
 
-    refuse_unless(1 <= table.streams <= STREAMS_MAX, f"streams: {table.streams}; 1 to {STREAMS_MAX:,}")
     refuse_unless(
-        0 < table.per_second <= PER_SECOND_MAX,
-        f"per_second: {table.per_second:g} operations; above 0, up to {PER_SECOND_MAX:,.0f}",
+        1 <= table.streams <= STREAMS_MAX, f"streams: {table.streams} is not possible; write 1 to {STREAMS_MAX:,}"
     )
     refuse_unless(
-        0 < table.busy_share <= 1, f"busy_share: {table.busy_share:g}; above 0, and 1 where it is always busy"
+        0 < table.per_second <= PER_SECOND_MAX,
+        f"per_second: {table.per_second:g} operations are not possible; write a rate above 0 and up to "
+        f"{PER_SECOND_MAX:,.0f}",
+    )
+    refuse_unless(
+        0 < table.busy_share <= 1,
+        f"busy_share: {table.busy_share:g} is not possible; write a share above 0 and up to 1 (always busy)",
     )
     refuse_unless(
         (table.busy_share == 1) == (table.busy is None),
-        "busy, how long a busy time lasts in the mean, goes with a busy_share below 1",
+        "busy, the mean duration of a busy time, is for a busy_share below 1; write both or neither",
     )
-    refuse_unless(table.busy is None or 0 < table.busy <= SECONDS_MAX, "busy lies above 0s and goes up to 1d")
+    refuse_unless(table.busy is None or 0 < table.busy <= SECONDS_MAX, "busy must be above 0s and at most 1d")
     refuse_unless(
         1 <= table.objects_per_session <= OBJECTS_PER_SESSION_MAX,
-        f"objects_per_session: {table.objects_per_session:g}; 1 to {OBJECTS_PER_SESSION_MAX:,.0f} in the mean",
+        f"objects_per_session: {table.objects_per_session:g} is not possible; write a mean of 1 to "
+        f"{OBJECTS_PER_SESSION_MAX:,.0f}",
     )
     refuse_unless(
         (table.objects_per_session == 1) == (table.gap is None),
-        "gap, between the operations of a session, goes with objects_per_session above 1",
+        "gap, the time between the operations of a session, is for objects_per_session above 1; write both or neither",
     )
-    refuse_unless(table.gap is None or 0 <= table.gap <= SECONDS_MAX, "gap goes up to 1d")
+    refuse_unless(table.gap is None or 0 <= table.gap <= SECONDS_MAX, "gap must be at most 1d")
     refuse_unless(
         0 <= table.zipf_exponent <= ZIPF_EXPONENT_MAX,
-        f"zipf_exponent: {table.zipf_exponent:g}; 0 (all alike) to {ZIPF_EXPONENT_MAX:g}",
+        f"zipf_exponent: {table.zipf_exponent:g} is not possible; write 0 (all alike) to {ZIPF_EXPONENT_MAX:g}",
     )
-    refuse_unless(0 <= table.recent_share <= 1, f"recent_share: {table.recent_share:g}; a share of the reads, 0 to 1")
+    refuse_unless(
+        0 <= table.recent_share <= 1,
+        f"recent_share: {table.recent_share:g} is not possible; write a share of the reads, 0 to 1",
+    )
     operations = _operations(table, key)
     does = {name for name, _ in operations}
     refuse_unless(
         (table.range is not None) == ("range-retrieve" in does),
-        "range, how much of an object a range-retrieve reads, goes with range-retrieve among the operations",
+        "range, the length that a range-retrieve reads, is for range-retrieve among the operations; write both or "
+        "neither",
     )
-    refuse_unless(table.range is None or table.range >= 1, "range is at least 1 byte")
+    refuse_unless(table.range is None or table.range >= 1, "range must be at least 1 byte")
     refuse_unless(
         "archive" in does or ("new-version" not in does and not table.recent_share),
-        "new-version and recent_share need archive among the operations: they meet what the trace itself archived",
+        "new-version and recent_share need archive among the operations: they use objects that the trace itself "
+        "archived",
     )
     try:
         sizes = sizes_of(table.sizes)
     except ValueError as error:
         raise ScenarioError(f"{key}: {error}") from error
-    refuse_unless(sizes.classes[0][0] >= 1, "sizes: an object has at least 1 byte")
+    refuse_unless(sizes.classes[0][0] >= 1, "sizes: an object must have at least 1 byte")
     model = ApplicationModel(
         table.streams,
         float(table.per_second),
@@ -131,8 +141,8 @@ def application_model(table: ModelTable, key: str) -> ApplicationModel:
     )
     refuse_unless(
         model.silence_seconds > 0,
-        f"{table.streams} streams with gaps of {model.gap_seconds:g}s cannot do {table.per_second:g} operations/s"
-        f" in {table.busy_share:.0%} of the time and be silent between sessions; more streams, or a shorter gap",
+        f"{table.streams} streams with gaps of {model.gap_seconds:g}s cannot do {table.per_second:g} operations/s in "
+        f"{table.busy_share:.0%} of the time and be silent between sessions; write more streams, or a shorter gap",
     )
     return model
 
@@ -153,13 +163,13 @@ def model_of(text: str, where: str, application: str) -> tuple[ApplicationModel,
             if replay.get("name") == application:
                 return _read(replay, phase, f"{where}: application {application!r}")
             names.append(str(replay.get("name")))
-    there = f"; there is {', '.join(names)}" if names else ", nor any other: no phase of it has [[phase.replay]]"
+    there = f"; it has {', '.join(names)}" if names else ", and no other: none of its phases has [[phase.replay]]"
     raise ScenarioError(f"{where}: it has no application {application!r}{there}")
 
 
 def _read(replay: dict[str, Any], phase: dict[str, Any], key: str) -> tuple[ApplicationModel, float | None, int]:
     if "model" not in replay:
-        raise ScenarioError(f"{key}: it has no model; it replays {replay.get('trace')!r}")
+        raise ScenarioError(f"{key}: it has no model, because it replays {replay.get('trace')!r}")
 
     def known(value: Any, wanted: Any) -> Any:
         try:
@@ -170,7 +180,7 @@ def _read(replay: dict[str, Any], phase: dict[str, Any], key: str) -> tuple[Appl
     model = application_model(known(replay["model"], ModelTable), f"{key}: model")
     seconds = float(known(phase["seconds"], Seconds)) if "seconds" in phase else None
     if "capacity" not in replay:
-        raise ScenarioError(f"{key}: a model needs a capacity, of what lies there")
+        raise ScenarioError(f"{key}: a model needs a capacity: the bytes that exist before its trace")
     return model, seconds, int(known(replay["capacity"], SizeBytes))
 
 
@@ -184,9 +194,9 @@ def _operations(table: ModelTable, key: str) -> tuple[tuple[OperationName, float
         if name not in MODELLED:
             raise ScenarioError(f"{key}: operations: a model has no {name!r}; it has {', '.join(MODELLED)}")
         if not 0 <= share <= SHARE_MAX:
-            raise ScenarioError(f"{key}: operations: {name}: a share of {share:g}; 0 to 1e9")
+            raise ScenarioError(f"{key}: operations: {name}: a share of {share:g} is not possible; write 0 to 1e9")
     total = sum(table.operations.values())
     if not total > 0:
-        raise ScenarioError(f"{key}: operations: their shares sum to nothing")
+        raise ScenarioError(f"{key}: operations: their sum is 0; write at least one share above 0")
     shares = ((name, table.operations.get(name, 0.0) / total) for name in MODELLED)
     return tuple((name, share) for name, share in shares if share > 0)

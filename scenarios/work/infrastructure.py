@@ -233,25 +233,31 @@ def infrastructure(table: InfrastructureTable, key: str, capacity_scale: float, 
     except ValueError as wrong:
         raise ScenarioError(f"{key}: {wrong}") from wrong
     if sizes.classes[0][0] < 1 or sizes.largest > OBJECT_BYTES_MAX:
-        raise ScenarioError(f"{key}: sizes: from 1 byte to 64MiB an object")
+        raise ScenarioError(f"{key}: sizes: an object must have 1 byte to 64MiB")
     if not 0 < table.minimum_per_hour <= 3600:
-        raise ScenarioError(f"{key}: minimum_per_hour: {table.minimum_per_hour:g} is above 0, and at most 3600")
+        raise ScenarioError(
+            f"{key}: minimum_per_hour: {table.minimum_per_hour:g} is not possible; it must be above 0 and at most 3600"
+        )
     if not 0 < table.upgrade_share <= 1:
-        raise ScenarioError(f"{key}: upgrade_share: {table.upgrade_share:g} is no share; above 0, and at most 1")
+        raise ScenarioError(
+            f"{key}: upgrade_share: {table.upgrade_share:g} is not possible; it must be above 0 and at most 1"
+        )
     if not 1 <= table.clients <= CLIENTS_MAX:
-        raise ScenarioError(f"{key}: clients: {table.clients} is not from 1 to {CLIENTS_MAX}")
+        raise ScenarioError(f"{key}: clients: {table.clients} is not possible; write 1 to {CLIENTS_MAX}")
     if table.instances_max is not None and not 1 <= table.instances_max <= INSTANCES_MAX:
-        raise ScenarioError(f"{key}: instances_max: {table.instances_max} is not from 1 to {INSTANCES_MAX}")
+        raise ScenarioError(f"{key}: instances_max: {table.instances_max} is not possible; write 1 to {INSTANCES_MAX}")
     if table.capacity < 1:
-        raise ScenarioError(f"{key}: capacity: at least 1 byte")
+        raise ScenarioError(f"{key}: capacity: it must be at least 1 byte")
     objects, size_cycle = _set_of(sizes, math.ceil(table.capacity * capacity_scale), _FEWEST[table.kind])
     if objects > OBJECTS_MAX:
-        raise ScenarioError(f"{key}: {objects:,} objects are too many for one set; larger sizes, or a lower capacity")
+        raise ScenarioError(
+            f"{key}: {objects:,} objects are too many for one set; write larger sizes, or a lower capacity"
+        )
     seconds_max = float(table.seconds) if table.seconds is not None else seconds
     if table.every is not None and table.every <= 0:
-        raise ScenarioError(f"{key}: every: above 0s; leave it out where instances are to follow each other")
+        raise ScenarioError(f"{key}: every: it must be above 0s; leave it out if instances follow each other")
     if seconds_max <= 0:
-        raise ScenarioError(f"{key}: seconds: above 0")
+        raise ScenarioError(f"{key}: seconds: it must be above 0")
     made = Infrastructure(
         table.kind, table.minimum_per_hour, seconds_max, objects, size_cycle, int(table.capacity), capacity_scale,
         table.upgrade_share, table.clients, table.instances_max or 1,

@@ -136,7 +136,7 @@ def test_a_search_of_mail_and_its_plan(tmp_path: Path) -> None:
     )  # fmt: skip
     assert code == 0
     assert [step["scale"] for step in document["search"]["steps"]] == [1, 2]
-    assert "all up to users 2 held" in document["search"]["ended_because"], [
+    assert "all up to users 2 passed" in document["search"]["ended_because"], [
         each for each in document["criteria"] if not each["passed"]
     ]
     (table,) = capacity_tables(database.results(), database.criteria())
@@ -160,7 +160,7 @@ def test_a_window_too_short_for_anybody_ends_the_search_at_once(tmp_path: Path) 
     assert (code, document["verdict"]) == (1, verdict)
     assert document["search"]["largest"] is None
     ended, bound = {
-        "fail": ("users 2, the smallest, failed: lower its first, or the criteria", "failed"),
+        "fail": ("users 2, the smallest, failed: lower first, or relax the criteria", "failed"),
         "void": ("client limit reached at users 2: more client machines needed", "was void: the client was the limit"),
     }[verdict]
     assert document["search"]["ended_because"] == ended

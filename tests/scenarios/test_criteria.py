@@ -97,17 +97,17 @@ def test_whatever_can_be_written_can_be_read(
             "there is no metric 'object_mss'; did you mean 'object_ms'? known here: achieved_over",
         ),
         ("zebra <= 20", "there is no metric 'zebra'; known here: achieved_over_offered, client_cpu_percent"),
-        ("object_ms <= 20", "object_ms alone says not which; write one of object_ms.mean, object_ms.p50"),
+        ("object_ms <= 20", "object_ms needs a statistic; write one of object_ms.mean, object_ms.p50"),
         ("object_ms.p95 <= 20", "object_ms has no 'p95'; write one of object_ms.mean"),
         ("object_ms.p99.9 <= 20", "object_ms has no 'p99.9'"),
         ("object_ms. <= 20", "object_ms has no ''"),
         ("errors.max == 0", "errors is a single number; leave '.max' out"),
-        ("errors != 0", "'!=' is no comparison; write one of <= < >= > =="),
-        ("errors = 0", "'=' is no comparison"),
-        ("errors => 0", "'=>' is no comparison"),
-        ("errors == none", "the limit 'none' is no number: write the number alone"),
-        ("errors ==", "the limit '' is no number"),
-        ("object_ms.mean <= 20ms", "the limit '20ms' is no number: write the number alone; it is in ms"),
+        ("errors != 0", "'!=' is not a comparison; write one of <= < >= > =="),
+        ("errors = 0", "'=' is not a comparison"),
+        ("errors => 0", "'=>' is not a comparison"),
+        ("errors == none", "the limit 'none' is not a number: write only the number"),
+        ("errors ==", "the limit '' is not a number"),
+        ("object_ms.mean <= 20ms", "the limit '20ms' is not a number: write only the number; it is in ms"),
         ("object_ms.mean <= nan", "a limit of nan decides nothing: write a finite number; it is in ms"),
         ("megabytes_per_second >= -inf", "a limit of -inf decides nothing: write a finite number; it is in MB/s"),
         ("object_ms.mean <= 1e999", "a limit of 1e999 decides nothing"),
@@ -124,7 +124,7 @@ def test_what_is_none_is_refused_with_what_there_is(text: str, said: str) -> Non
 
 def test_a_part_is_refused_where_only_whole_workloads_are_measured() -> None:
     message = refused("session_ms.mean <= 20", operation="retrieve")
-    assert "session_ms is measured of whole workloads only: leave operation out, or limit one of object_ms" in message
+    assert "session_ms is measured for whole workloads only: leave out operation, or limit one of object_ms" in message
 
 
 @pytest.mark.parametrize(
@@ -177,10 +177,10 @@ def test_a_criterion_of_nobody_speaks_of_all_that_have_its_metric_and_of_no_load
         ("object_ms.mean <= 5", "e-mail", "logs", "no operation 'logs' of 'e-mail'; did you mean 'log'? known here"),
         ("object_ms.mean <= 5", "camera", "retrieve", "no operation 'retrieve' of 'camera'; known here: archive"),
         ("object_ms.mean <= 5", None, "scan", "no operation 'scan' of any workload; known here: archive, log, new-"),
-        ("dropped == 0", "e-mail", None, "not measured of 'e-mail': only sessions that come by a schedule (arrivals)"),
-        ("lateness_ms.mean <= 2", "e-mail", None, "not measured of 'e-mail': only sessions that come"),
-        ("missed_deadlines == 0", "e-mail", None, "not measured of 'e-mail': only a workload with a deadline"),
-        ("share_of_ceiling <= 0.7", None, None, "not measured of any workload: only a phase that measures"),
+        ("dropped == 0", "e-mail", None, "not measured for 'e-mail': only a workload with a schedule (arrivals)"),
+        ("lateness_ms.mean <= 2", "e-mail", None, "not measured for 'e-mail': only a workload with a schedule"),
+        ("missed_deadlines == 0", "e-mail", None, "not measured for 'e-mail': only a workload with a deadline"),
+        ("share_of_ceiling <= 0.7", None, None, "not measured for any workload: only a phase that measures"),
     ],
 )  # fmt: skip
 def test_a_criterion_that_speaks_of_nobody_is_refused(

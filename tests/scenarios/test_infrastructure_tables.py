@@ -97,19 +97,19 @@ def test_without_a_time_of_its_own_it_lasts_as_long_as_the_traces() -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"minimum_per_hour": 0.0}, "minimum_per_hour: 0 is above 0"),
+        ({"minimum_per_hour": 0.0}, "minimum_per_hour: 0 is not possible; it must be above 0"),
         ({"minimum_per_hour": float("nan")}, "minimum_per_hour: nan"),
-        ({"upgrade_share": 0.0}, "upgrade_share: 0 is no share"),
-        ({"upgrade_share": 1.5}, "upgrade_share: 1.5 is no share"),
-        ({"clients": 0}, "clients: 0 is not from 1 to 64"),
-        ({"instances_max": 0}, "instances_max: 0 is not from 1 to 1000"),
-        ({"capacity": 0}, "capacity: at least 1 byte"),
+        ({"upgrade_share": 0.0}, "upgrade_share: 0 is not possible"),
+        ({"upgrade_share": 1.5}, "upgrade_share: 1.5 is not possible"),
+        ({"clients": 0}, "clients: 0 is not possible; write 1 to 64"),
+        ({"instances_max": 0}, "instances_max: 0 is not possible; write 1 to 1000"),
+        ({"capacity": 0}, "capacity: it must be at least 1 byte"),
         ({"capacity": 10**13}, "too many for one set"),
-        ({"sizes": "1GiB"}, "from 1 byte to 64MiB"),
+        ({"sizes": "1GiB"}, "an object must have 1 byte to 64MiB"),
         ({"sizes": "0"}, "beside"),
         ({"sizes": "many"}, "beside"),
         ({"sizes": SizesTable()}, "sizes is one size"),
-        ({"seconds": 0.0}, "seconds: above 0"),
+        ({"seconds": 0.0}, "seconds: it must be above 0"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(table: dict[str, Any], words: str) -> None:

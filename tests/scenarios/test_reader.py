@@ -420,34 +420,35 @@ def test_what_a_hold_sweep_held_can_be_released(tmp_path: Path) -> None:
         (LOCKS.replace('"separate"', '"seperate"'),
          "locks[2]: Invalid enum value 'seperate'; choose one of none, bucket-default, header, separate,"),
         (LOCKS.replace('"md5"', '"sha1"'), "checksums[1]: Invalid enum value 'sha1'; choose one of crc32c, "),
-        (LOCKS.replace('"none", "header",', '"header", "header",'), "locks: an entry stands there twice"),
-        (LOCKS.replace('"crc32c", "md5"', '"md5", "md5"'), "checksums: an entry stands there twice"),
+        (LOCKS.replace('"none", "header",', '"header", "header",'), "locks: an entry occurs twice; name each once"),
+        (LOCKS.replace('"crc32c", "md5"', '"md5", "md5"'), "checksums: an entry occurs twice; name each once"),
         (LOCKS.replace('operation = "delete"', 'operation = "delete"\nlocks = ["none"]'),
-         "'last': locks: only what is archived has them, not delete"),
+         "'last': locks: only operation archive has them, not delete"),
         (LOCKS.replace('operation = "delete"', 'operation = "retrieve"\nchecksums = ["md5"]'),
-         "'last': checksums: only what is archived has them, not retrieve"),
-        (LOCKS.replace('"3s"', '"1500ms"'), "'expiring': retain_for: a lock of 1.5 s may be over before it is there"),
+         "'last': checksums: only operation archive has them, not retrieve"),
+        (LOCKS.replace('"3s"', '"1500ms"'),
+         "'expiring': retain_for: a lock of 1.5 s may end before the platform has it"),
         (LOCKS.replace('"3s"', '"3"'), "retain_for: '3': a duration needs a unit"),
         (LOCKS.replace('operation = "delete"', 'operation = "delete"\nretain_for = "3s"'),
-         "'last': retain_for: only for what is archived with a date of its own"),
+         "'last': retain_for: it applies only to objects archived with their own date"),
         (LOCKS.replace('retain_for', 'locks = ["none"]\nretain_for'),
-         "'expiring': retain_for: only for what is archived with a date of its own"),
+         "'expiring': retain_for: it applies only to objects archived with their own date"),
         (LOCKS.replace('retain_for', 'locks = ["bucket-default"]\nretain_for'),
-         "'expiring': retain_for: only for what is archived with a date of its own"),
-        (without("expiring"), "'last': object_sizes: nothing of 8192 bytes is archived with a short retain_for by a "
-                              "sweep before it, so there is nothing to delete"),
+         "'expiring': retain_for: it applies only to objects archived with their own date"),
+        (without("expiring"), "'last': object_sizes: no object of 8192 bytes is archived with a short retain_for by an "
+                              "earlier sweep, so there is nothing to delete"),
         (LOCKS.replace('"delete"', '"release"').replace(', "header-and-hold"', ""),
-         "'last': object_sizes: nothing of 8192 bytes is held by a sweep before it, so there is nothing to release"),
+         "'last': object_sizes: no object of 8192 bytes is held by an earlier sweep, so there is nothing to release"),
         (LOCKS.replace('"delete"', '"event-release"') + LOCKS[LOCKS.rindex("[[sweep]]") :].replace(
             '"last"', '"place"').replace('"delete"', '"event-hold"'),
-         "'last': object_sizes: nothing of 8192 bytes is under an event hold by a sweep before it, so there is nothing "
-         "to event-release"),
+         "'last': object_sizes: no object of 8192 bytes is under an event hold by an earlier sweep, so there is "
+         "nothing to event-release"),
         (LOCKS.replace('operation = "delete"', 'operation = "event-hold"\nretain_for = "3s"'),
-         "'last': retain_for: only for what is archived with a date of its own"),
+         "'last': retain_for: it applies only to objects archived with their own date"),
         (LOCKS.replace('operation = "delete"', 'operation = "event-hold"\nlocks = ["header"]'),
-         "'last': locks: only what is archived has them, not event-hold"),
+         "'last': locks: only operation archive has them, not event-hold"),
         (without("archive", "expiring").replace('"delete"', '"hold"'),
-         "'last': object_sizes: nothing of 8192 bytes is archived by a sweep before it, so there is nothing to hold"),
+         "'last': object_sizes: no object of 8192 bytes is archived by an earlier sweep, so there is nothing to hold"),
     ],
 )  # fmt: skip
 def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -478,10 +479,10 @@ def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, tex
         ('"8KiB", 512', '"8KiB", 0', "'archive': object_sizes: 0 is not possible; every entry must be at least 1"),
         ("[1, 25]", "[1, 0]", "'archive': objects_per_session: 0 is not possible; every entry must be at least 1"),
         ("[1, 2]", "[1, -2]", "'retrieve': clients: -2 is not possible; every entry must be at least 1"),
-        ("[1, 25]", "[1, 501]", "objects_per_session: 501 is above 500, the most a session of this study holds; "
-                                "--allow-large-sessions"),
+        ("[1, 25]", "[1, 501]",
+         "objects_per_session: 501 is above 500, the maximum of a session in this study; --allow-large-sessions"),
         ('["8KiB", 512]', "[]", "'archive': object_sizes is empty; name at least one"),
-        ("clients = [1]", "clients = [100001]", "'archive': clients: 100001 is above 100000, the most of a phase"),
+        ("clients = [1]", "clients = [100001]", "'archive': clients: 100001 is above 100000, the maximum of a phase"),
         ('warm_up_seconds = "500ms"', 'warm_up_seconds = "121m"', "stop.warm_up_seconds is above 7200s"),
         ("[1, 25]", "[]", "'archive': objects_per_session is empty; name at least one"),
         ("[1, 2]", "[]", "'retrieve': clients is empty; name at least one"),
@@ -489,8 +490,8 @@ def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, tex
         ('"8KiB", 512', '"65MiB", "8KiB"', "object_sizes: 68157440 bytes is above the limit of 64MiB"),
         ('name = "retrieve"', 'name = "archive"', "'archive': the name is used twice; give each sweep its own"),
         ('object_sizes = ["8KiB"]\nobjects', 'object_sizes = ["8KiB", "9KiB"]\nobjects',
-         "'retrieve': object_sizes: nothing of 9216 bytes is archived by a sweep before it"),
-        ('operation = "archive"', 'operation = "retrieve"', "'archive': object_sizes: nothing of 512 bytes is"),
+         "'retrieve': object_sizes: no object of 9216 bytes is archived by an earlier sweep"),
+        ('operation = "archive"', 'operation = "retrieve"', "'archive': object_sizes: no object of 512 bytes is"),
         ('operation = "archive"', 'operation = "copy"', "operation: Invalid enum value 'copy'; choose one of archive,"),
         ("sessions_min = 3", "sessions_min = 0", "'archive': stop.sessions_min must be at least 1"),
         ("large_sessions_min = 2", "large_sessions_min = 0", "stop.large_sessions_min must be at least 1"),
@@ -618,7 +619,7 @@ def test_all_wrong_keys_of_a_file_are_named_at_once(tmp_path: Path) -> None:
         ("clients=many", "clients[0]: Expected `int`, got `str`"),
         ("clients=0", "clients: 0 is not possible"),
         ("stop.seconds_max=9", "a duration needs a unit"),
-        ("retrieve.object_sizes=2MiB", "is archived by a sweep before it, so there is nothing to retrieve"),
+        ("retrieve.object_sizes=2MiB", "is archived by an earlier sweep, so there is nothing to retrieve"),
     ],
 )
 def test_an_override_is_checked_like_the_file(override: str, message: str) -> None:
@@ -682,7 +683,7 @@ objects_per_session = [10]
 def test_a_stop_key_without_meaning_is_refused_by_name(tmp_path: Path, clients: str, key: str, which: str) -> None:
     name = key.partition(" ")[0]
     path = written(tmp_path, f"{CELL}clients = {clients}\nstop = {{ {key} }}\n")
-    with pytest.raises(ScenarioError, match=rf"'archive': stop\.{name} is for {which}, and this sweep has .*leave it"):
+    with pytest.raises(ScenarioError, match=rf"'archive': stop\.{name} is for {which}, but this sweep has .*leave it"):
         read_scenario(path)
     path = written(tmp_path, f"{CELL}clients = {clients}\n")
     value = key.partition(" = ")[2].strip('"')
