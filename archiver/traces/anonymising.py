@@ -60,7 +60,7 @@ def read_secret(path: Path) -> bytes:
             f"--key-file {path}: {error.strerror}; make one: (umask 077; head -c 32 /dev/urandom > {path})"
         ) from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UsageError(f"--key-file {path}: others than its owner may read it; chmod 600 {path}")
+        raise UsageError(f"--key-file {path}: users other than its owner may read it; run: chmod 600 {path}")
     if not KEY_BYTES_MIN <= len(secret) <= KEY_BYTES_MAX:
         raise UsageError(
             f"--key-file {path}: has {len(secret):,} bytes; a secret has at least {KEY_BYTES_MIN}:"

@@ -47,7 +47,7 @@ class TraceSelection:
         for label in self.operations or ():
             if label not in CODES:
                 raise UsageError(
-                    f"--operations {label}: there is none of that name; choose from {', '.join(OPERATIONS)}"
+                    f"--operations {label}: there is no operation of that name; choose from {', '.join(OPERATIONS)}"
                 )
 
     def words(self) -> str:
@@ -98,7 +98,9 @@ def scale(out: Path, path: Path, *, speed: float = 1.0, sizes: float = 1.0, over
     """
     for name, factor in (("--speed", speed), ("--sizes", sizes)):
         if not 1 / LARGEST_FACTOR <= factor <= LARGEST_FACTOR:
-            raise UsageError(f"{name} {factor:g}: a factor lies between {1 / LARGEST_FACTOR:g} and {LARGEST_FACTOR:g}")
+            raise UsageError(
+                f"{name} {factor:g}: a factor must be between {1 / LARGEST_FACTOR:g} and {LARGEST_FACTOR:g}"
+            )
 
     def change(batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = _sizes(batch, sizes) if sizes != 1 else {}
@@ -144,5 +146,7 @@ def rewrite(
             rows += changed.num_rows
             writer.write(changed)
         if trace.info.operations and not rows:
-            raise UsageError(f"{trace.path}: nothing in it is of that part; `archiver trace info` shows what it holds")
+            raise UsageError(
+                f"{trace.path}: it has no operation in that part; `archiver trace info` shows its contents"
+            )
         return writer.close()

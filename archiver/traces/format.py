@@ -182,7 +182,7 @@ class TraceWriter:
         Raises UsageError if the file exists already or cannot be created.
         """
         if not overwrite and path.exists():
-            raise UsageError(f"{path} exists already; name another file, or say --overwrite")
+            raise UsageError(f"{path} exists already; name another file, or use --overwrite")
         self._path = path
         self._partial = path.with_name(path.name + ".partial")
         self._schema = pa.schema([*SCHEMA, *own_columns])
@@ -356,7 +356,7 @@ def _opened(path: Path) -> pq.ParquetFile:
     except FileNotFoundError:
         raise UsageError(f"{path}: there is no such file") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: is no trace, or a truncated one: {_first_line(error)}") from error
+        raise UsageError(f"{path}: is not a trace, or is truncated: {_first_line(error)}") from error
 
 
 def _info_of(path: Path, file: pq.ParquetFile) -> TraceInfo:
@@ -366,13 +366,17 @@ def _info_of(path: Path, file: pq.ParquetFile) -> TraceInfo:
     }
     if "archiver_op_log_version" in keys:
         raise UsageError(
-            f"{path}: is an operation log of version {keys['archiver_op_log_version']}, which is no trace"
-            f" yet; this Archiver reads and writes version {VERSION}: run it again with --op-log"
+            f"{path}: is an operation log of version {keys['archiver_op_log_version']}, which is not a trace; this "
+            f"Archiver reads and writes version {VERSION}; repeat the run with --op-log"
         )
     if _PREFIX + "version" not in keys:
-        raise UsageError(f"{path}: is a Parquet file, but no trace; `archiver trace import` makes one of a log")
+        raise UsageError(
+            f"{path}: is a Parquet file, but not a trace; `archiver trace import` makes a trace from a log"
+        )
     if keys[_PREFIX + "version"] != str(VERSION):
-        raise UsageError(f"{path}: is a trace of version {keys[_PREFIX + 'version']}; this Archiver reads {VERSION}")
+        raise UsageError(
+            f"{path}: is a trace of version {keys[_PREFIX + 'version']}; this Archiver reads version {VERSION}"
+        )
     _check_schema(path, file.schema_arrow)
     try:
         document = json.loads(keys[_PREFIX + "info"])
@@ -386,7 +390,7 @@ def _info_of(path: Path, file: pq.ParquetFile) -> TraceInfo:
             rises=bool(document["rises"]),
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: its metadata are not a trace's: {error!r}") from error
+        raise UsageError(f"{path}: its metadata are not those of a trace: {error!r}") from error
 
 
 def _check_schema(path: Path, schema: pa.Schema) -> None:
@@ -450,7 +454,7 @@ def _with_our_codes(path: Path, name: str, column: pa.DictionaryArray, first_row
         used = pc.is_in(column.cast(pa.string()), pa.array(unknown, pa.string()), skip_nulls=True)
         if pc.any(used).as_py():
             label = column.filter(used)[0].as_py()
-            _refuse(path, first_row, used, f"{name} {label!r} is none that a trace has")
+            _refuse(path, first_row, used, f"{name} {label!r} is unknown")
     return pa.DictionaryArray.from_arrays(codes.cast(pa.int8()).take(column.indices), ours)
 
 

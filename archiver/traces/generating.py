@@ -66,7 +66,7 @@ def generate(
     operation. Raises UsageError if the file cannot be written or no object fits into the stock.
     """
     if not 0 < seconds <= SECONDS_MAX:
-        raise UsageError(f"a trace of {seconds:g} s cannot be made: above 0 s, up to 31 days")
+        raise UsageError(f"a trace of {seconds:g} s cannot be made: write a time above 0 s and up to 31 days")
     asking = _Asking(model, name, lies_there_bytes, _Draws(seed, name, "what"))
     with TraceWriter(out, 0, [Origin(KIND, name)], overwrite=overwrite) as writer:
         rows = 0
@@ -95,8 +95,8 @@ class Stock:
         self.objects = repeats * len(self._cycle) + int(np.searchsorted(np.cumsum(self._cycle), rest, side="right"))
         if self.objects < 1:
             raise UsageError(
-                f"{format_bytes(bytes_max)} hold no object of the model, whose smallest has"
-                f" {format_bytes(int(self._cycle[0]))}; give it more capacity"
+                f"{format_bytes(bytes_max)} have no room for an object of the model, whose smallest has "
+                f"{format_bytes(int(self._cycle[0]))}; give it more capacity"
             )
 
     def sizes_of(self, numbers: Numbers) -> Numbers:

@@ -31,7 +31,7 @@ LINES_QUOTED = 5  # of each reason
 STATUS_MAX = 999
 _GZIP = b"\x1f\x8b"
 TOO_LONG = f"is longer than {LINE_BYTES_MAX:,} bytes, or its file is damaged from here on"
-NOT_UTF_8 = "is not UTF-8; what is not is kept escaped"
+NOT_UTF_8 = "is not UTF-8; the other bytes are kept escaped"
 _NOT_UNDERSTOOD = "has a request that is not understood; kept as `other`"
 _HOLD_OR_RELEASE = "does not say whether a hold was set or lifted; kept as `other`"
 _LIST_OF_DELETIONS = "does not say which objects were deleted; kept as `other`"
@@ -165,7 +165,7 @@ class _LogReading:
             try:
                 entry = self._read(line)
                 if not -1 <= entry.status <= STATUS_MAX:
-                    raise Refused("has a status that is none")
+                    raise Refused("has an impossible status")
             except Refused as refused:
                 self.report.leave_out(str(refused), where)
                 continue
@@ -327,8 +327,6 @@ def nothing_in(paths: Sequence[Path], kind: str, report: ImportReport) -> UsageE
     """Return the error for logs without any request."""
     names = ", ".join(str(path) for path in paths)
     if not report.left_out:
-        return UsageError(f"{names}: there is no line in it")
+        return UsageError(f"{names}: the log has no lines")
     reason, noted = next(iter(report.left_out.items()))
-    return UsageError(
-        f"{names}: none of {report.lines:,} lines is a request of --kind {kind}; {noted.first[0]} {reason}"
-    )
+    return UsageError(f"{names}: no request of --kind {kind} in {report.lines:,} lines; {noted.first[0]} {reason}")

@@ -109,7 +109,7 @@ def reader_of(kind: str, pattern: str | None = None) -> LogReader:
     """
     if kind in ("aws", "minio"):
         if pattern is not None:
-            raise UsageError(f"--pattern: the format of --kind {kind} is given; a pattern is for nginx and haproxy")
+            raise UsageError(f"--pattern: the format of --kind {kind} is fixed; a pattern is for nginx and haproxy")
         return _read_aws if kind == "aws" else _read_minio
     compiled = _compiled(pattern or (_NGINX if kind == "nginx" else _HAPROXY))
     return lambda line: _read_by(compiled, kind, line)
@@ -119,10 +119,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"--pattern: is no regular expression: {error}") from error
+        raise UsageError(f"--pattern: is not a regular expression: {error}") from error
     unknown = [name for name in compiled.groupindex if name not in GROUPS]
     if unknown:
-        raise UsageError(f"--pattern: {unknown[0]}: there is no group of that name; there are {', '.join(GROUPS)}")
+        raise UsageError(f"--pattern: {unknown[0]}: there is no group of that name; the groups are {', '.join(GROUPS)}")
     has = set(compiled.groupindex)
     if not ({"time", "status"} <= has and ("request" in has or {"method", "target"} <= has)):
         raise UsageError("--pattern: needs groups (?P<time>...), (?P<status>...) and (?P<request>...)")
@@ -133,7 +133,7 @@ def _read_by(pattern: re.Pattern[str], kind: str, line: str) -> LogEntry:
     """Parse a line of nginx, whose time is the end of the request, or of HAProxy, whose time is its start."""
     found = pattern.fullmatch(line)
     if found is None:
-        raise Refused(f"is no whole line of {kind}'s format")
+        raise Refused(f"is not a complete line of {kind}'s format")
     fields = {name: value for name, value in found.groupdict().items() if value not in (None, "", "-")}
     if not {"time", "status"} <= fields.keys():
         raise Refused("has no time or no status")
@@ -198,7 +198,7 @@ def _taken_apart(request: bytes) -> tuple[bytes, bytes]:
 def _read_aws(line: str) -> LogEntry:
     found = _AWS.fullmatch(line)
     if found is None:
-        raise Refused("is no whole line of an S3 server access log")
+        raise Refused("is not a complete line of an S3 server access log")
     fields = {name: value for name, value in found.groupdict().items() if value != "-"}
     began_ns, whole_seconds = instant_ns(fields.get("time", ""))
     operation = fields.get("operation", "")
@@ -244,10 +244,10 @@ def _read_minio(line: str) -> LogEntry:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
-        raise Refused("is no whole JSON document") from None
+        raise Refused("is not a complete JSON document") from None
     api = document.get("api") if isinstance(document, dict) else None
     if not isinstance(api, dict) or not isinstance(document.get("time"), str):
-        raise Refused("is no document of MinIO's audit log")
+        raise Refused("is not a document of MinIO's audit log")
     name, bucket = _text(api, "name"), _text(api, "bucket")
     headers = {key.lower(): str(value) for key, value in _table(document, "requestHeader").items()}
     done_ns, _ = instant_ns(document["time"])
@@ -364,7 +364,7 @@ def _count(name: str, fields: dict[str, Any]) -> int | None:
     try:
         count = int(value)
     except (TypeError, ValueError):
-        raise Refused(f"has bytes that are no number ({name})") from None
+        raise Refused(f"has bytes that are not a number ({name})") from None
     if not 0 <= count < _LARGEST:
         raise Refused(f"has a negative or an impossible number of bytes ({name})")
     return count
@@ -374,4 +374,4 @@ def _status(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Refused("has a status that is no number") from None
+        raise Refused("has a status that is not a number") from None

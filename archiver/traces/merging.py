@@ -222,6 +222,6 @@ def _check_alike(traces: Sequence[Trace]) -> None:
         if trace.info.anonymised != traces[0].info.anonymised:
             clear, other = (trace, traces[0]) if traces[0].info.anonymised else (traces[0], trace)
             raise UsageError(
-                f"{clear.path}: has its keys in clear, {other.path} has not, so that they are no longer the same;"
-                " anonymise all with one key first"
+                f"{clear.path}: its keys are in clear, but those of {other.path} are anonymised, so they do not match; "
+                "anonymise all traces with one key first"
             )

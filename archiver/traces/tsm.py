@@ -23,7 +23,7 @@ from archiver.values.record import Operation, Status
 
 KIND = "tsm"
 VERSION = 1
-_NO_ROW = "is none of a TSM program's journal, half a line, or damaged"
+_NO_ROW = "is not a line of a TSM program's journal, or is truncated or damaged"
 _ENDS = {"client": 2**31, "endpoint": 2**15, "status": 2**15, "attempts": 2**15}  # exclusive limits of columns
 _Line = TypeVar("_Line")
 

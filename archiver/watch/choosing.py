@@ -62,11 +62,13 @@ def watch_sources(options: WatchOptions, watched: WatchedPlatform) -> list[Sourc
 def _refuse_what_would_be_ignored(options: WatchOptions, watched: WatchedPlatform) -> None:
     pages = [word for word in options.sources if word.startswith("prometheus:")]
     if options.metric_names is not None and not pages:
-        raise UsageError(f"--metric-names {options.metric_names}: there is no --watch prometheus:URL to use it for")
+        raise UsageError(
+            f"--metric-names {options.metric_names}: it needs --watch prometheus:URL; add that, or leave it out"
+        )
     is_requested = bool(pages) or _asks_minio(options, watched) or watched.is_one_of_several
     if options.metrics_token is not None and not is_requested:
         raise UsageError(
-            "--metrics-token-file: this run reads metrics neither of a MinIO nor of a --watch prometheus:URL"
+            "--metrics-token-file: this run reads no metrics of a MinIO or of a --watch prometheus:URL; leave it out"
         )
 
 
@@ -113,8 +115,8 @@ def _named(word: str, options: WatchOptions, watched: WatchedPlatform) -> Source
         )
     if word == "minio":
         if not watched.endpoints:
-            raise UsageError("--watch minio: there is no S3 endpoint in this run")
+            raise UsageError("--watch minio: this run has no S3 endpoint; leave it out")
         return MinioSource(
             watched.endpoints, options.metrics_token, ca_bundle=options.ca_bundle, insecure=options.insecure
         )
-    raise UsageError(f"--watch {word}: is none of {KINDS}")
+    raise UsageError(f"--watch {word}: there is no such source; use {KINDS}")

@@ -41,7 +41,7 @@ class HostSource(Source):
             reading = {**self._cpu_seconds(), **_memory(), **_swap(), **_disks(), **self._networks()}
         except OSError as failed:
             raise WatchError(
-                f"{self.name}: this host's counters cannot be read ({failed}); mend that, or do not watch it"
+                f"{self.name}: this host's counters cannot be read ({failed}); correct that, or do not watch it"
             ) from failed
         self._reads += 1
         return reading

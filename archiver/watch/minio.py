@@ -114,7 +114,7 @@ class MinioSource(Source):
         reading = read_by(form.names, series)
         if "process_cpu_seconds" not in reading:
             raise WatchError(
-                f"{self.name}: {self._endpoints[0]} gives metrics, but none of MinIO's process; is it MinIO?"
+                f"{self.name}: {self._endpoints[0]} has metrics, but none of MinIO's process; check that it is MinIO"
             )
         if _IO_READ in series:
             # The third form leaves out zeros; without them only later growth of these two would be seen.
@@ -132,8 +132,8 @@ class MinioSource(Source):
             answered.add(self._servers[endpoint])
         if len(answered) > 1:
             raise WatchError(
-                f"{self.name}: {endpoint} is answered by several servers ({', '.join(sorted(answered))}), as a load "
-                "balancer does, and each counts for itself; name the servers themselves with --endpoint"
+                f"{self.name}: several servers answer at {endpoint} ({', '.join(sorted(answered))}), as behind a load "
+                "balancer, and each counts only its own requests; name each server with --endpoint"
             )
         return self._servers.setdefault(endpoint, next(iter(answered), endpoint))
 

@@ -117,7 +117,9 @@ class ProcessSource(Source):
             if searching:
                 self._find_limits(now)
         except OSError as failed:
-            raise WatchError(f"{self.name}: /proc cannot be read ({failed}); mend that, or do not watch it") from failed
+            raise WatchError(
+                f"{self.name}: /proc cannot be read ({failed}); correct that, or do not watch it"
+            ) from failed
         self._reads += 1
         self._processes = now
         reading = self._reading(now, _handed_up(before, now))  # also without processes: it counts the ended ones
@@ -206,7 +208,7 @@ class ProcessSource(Source):
                     f"{self.name}: process {pid} ({command}) has ended; watch it by name to outlast restarts"
                 )
         if not running:
-            raise WatchError(f"{self.name}: nothing of this name runs on this machine; start it, or watch pid:N")
+            raise WatchError(f"{self.name}: no process of this name runs on this machine; start it, or watch pid:N")
 
 
 def _look_at_all(pids: list[int], before: Mapping[int, _Process]) -> dict[int, _Process]:

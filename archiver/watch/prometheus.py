@@ -131,9 +131,7 @@ def _names(text: str, where: str) -> Names:
     except (ValueError, RecursionError) as error:  # a number may be too long, a list too deep
         raise UsageError(f"{where}: not TOML: {error}") from error
     if not document:
-        raise UsageError(
-            f'{where}: maps nothing; write a table for each quantity: [cpu_user_seconds] with metric = "..."'
-        )
+        raise UsageError(f'{where}: is empty; write a table for each quantity: [cpu_user_seconds] with metric = "..."')
     for quantity in document:
         if quantity not in QUANTITIES:
             raise UsageError(f"{where}: {quantity}: there is no such quantity{_suggest(quantity, QUANTITIES)}")
@@ -146,7 +144,7 @@ def _rule(table: object, where: str) -> MetricRule:
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: {_explained(str(error))}") from error
     if not all(rule.metrics()) or not _several(rule.metric):
-        raise UsageError(f"{where}: metric: names nothing; {_WRITTEN['metric']}")
+        raise UsageError(f"{where}: metric: is empty; {_WRITTEN['metric']}")
     if not 0 < rule.factor < inf:
         raise UsageError(f"{where}: factor: {rule.factor} is not possible; {_WRITTEN['factor']}")
     return rule
@@ -179,12 +177,12 @@ def _nothing_found(names: Names, series: Series) -> str:
         quantity, rule = next((quantity, rule) for quantity, rule in names.items() if metric in rule.metrics())
         labels = sorted({*rule.where, *_several(rule.item)})
         return (
-            f"{metric} is there, but nothing that makes {quantity} of it (labels {', '.join(labels) or 'none'}"
-            f"{'; minus ' + rule.minus if rule.minus else ''}); mend the names file"
+            f"{metric} exists, but no series of it gives {quantity} (labels "
+            f"{', '.join(labels) or 'none'}{'; minus ' + rule.minus if rule.minus else ''}); correct the names file"
         )
     wanted = list(dict.fromkeys(metric for rule in names.values() for metric in rule.metrics()))
     more = ", ..." if len(wanted) > _LOOKED_FOR_SHOWN else ""
     return (
-        f"none of the metrics looked for is there ({', '.join(wanted[:_LOOKED_FOR_SHOWN])}{more}); is this the right "
-        "endpoint? if its names are other ones, map them in a names file"
+        f"the page has none of the required metrics ({', '.join(wanted[:_LOOKED_FOR_SHOWN])}{more}); check the "
+        "endpoint; if its metrics have other names, map these in a names file"
     )

@@ -161,7 +161,7 @@ class _WatchedSource:
         except WatchError as failed:
             return SourceProblem(self.source.name, time.time(), str(failed))
         except Exception as unforeseen:  # noqa: BLE001 - no answer of a server may end a run
-            problem = f"{self.source.name}: what came cannot be understood ({type(unforeseen).__name__}: {unforeseen})"
+            problem = f"{self.source.name}: the answer cannot be understood ({type(unforeseen).__name__}: {unforeseen})"
             return SourceProblem(self.source.name, time.time(), problem)
         # The values are from between the two instants; the middle has the smallest error.
         at_ns = (before_ns + time.monotonic_ns()) // 2

@@ -66,7 +66,7 @@ def body_of(headers: dict[bytes, bytes], otherwise: Body, *, wanted: bool = Fals
     if length is None:
         return otherwise
     if _LENGTH.fullmatch(length) is None:
-        raise Unreadable("its Content-Length is no number")
+        raise Unreadable("its Content-Length is not a number")
     return Body(Framing.LENGTH, int(length), wanted)
 
 

@@ -57,8 +57,8 @@ class Journal:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except FileExistsError:
             raise UsageError(
-                f"{path} is there: another capture is writing it, or one was killed; then its trace is made by: "
-                f"archiver capture --recover {path.with_suffix('')}"
+                f"{path} exists already: another capture is writing it, or a capture was killed; if it was killed, "
+                f"make its trace with: archiver capture --recover {path.with_suffix('')}"
             ) from None
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
@@ -98,7 +98,7 @@ class LeftJournal:
         try:
             self._file = path.open("rb")
         except OSError as error:
-            raise UsageError(f"{path}: no capture's journal: {error.strerror}") from error
+            raise UsageError(f"{path}: not a capture's journal: {error.strerror}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -108,7 +108,7 @@ class LeftJournal:
             self.beginning = msgspec.json.decode(self._file.readline(), type=Beginning)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._file.close()
-            raise UsageError(f"{path}: no capture's journal: {error}") from None
+            raise UsageError(f"{path}: not a capture's journal: {error}") from None
         if self.beginning.archiver_capture_journal != VERSION:
             self._file.close()
             raise UsageError(f"{path}: its version is {self.beginning.archiver_capture_journal}, not {VERSION}")

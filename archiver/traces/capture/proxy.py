@@ -51,7 +51,9 @@ class Upstream:
 def upstream_of(url: str, tls: ssl.SSLContext | None) -> Upstream:
     """Parse the upstream's URL; ``tls`` applies to https. Raises UsageError for an invalid URL."""
     if "@" in url:
-        raise UsageError("--upstream: credentials do not belong in it; the clients sign, the proxy needs none")
+        raise UsageError(
+            "--upstream: leave the credentials out; the clients sign their requests, and the proxy needs none"
+        )
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -61,7 +63,9 @@ def upstream_of(url: str, tls: ssl.SSLContext | None) -> Upstream:
     if not good or host is None:
         raise UsageError(f"--upstream {url}: not an address; write it like https://s3.example.org:9000")
     if parts.path.strip("/") or parts.query or parts.fragment:
-        raise UsageError(f"--upstream {url}: it has no path, because what the clients signed is passed on unchanged")
+        raise UsageError(
+            f"--upstream {url}: leave out path, query and fragment; requests are forwarded as the clients signed them"
+        )
     secure = parts.scheme == "https"
     return Upstream(url.rstrip("/"), host, port or (443 if secure else 80), tls if secure else None)
 
@@ -342,7 +346,7 @@ async def capture(
             lambda: Tunnel(proxy).client, host, port, backlog=_BACKLOG, start_serving=False
         )
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"--listen {host}:{port}: cannot be listened on: {error}") from error
+        raise UsageError(f"--listen {host}:{port}: cannot listen there: {error}") from error
     began_at_ns, began_ns = time.time_ns(), time.monotonic_ns()
     journal = Journal(journal_at, Beginning(VERSION, began_at_ns, upstream.url))
     proxy = Proxy(upstream, journal, began_at_ns, began_ns, host)

@@ -317,7 +317,7 @@ class ConnectionRecording:
         status = int(words[1])
         self._interim = status < 200
         if status == 101:
-            raise Unreadable("the connection goes on in another protocol")
+            raise Unreadable("the connection continues in another protocol")
         if self._interim or not self._under_way:  # a server may explain why it closes an idle connection
             return NO_BODY if self._interim else body_of(headers, _TO_END)
         exchange = self._under_way[0]

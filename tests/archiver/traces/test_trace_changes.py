@@ -85,7 +85,7 @@ def test_merging_puts_all_in_order_on_one_clock_and_renumbers_streams(
 def test_anonymised_and_clear_traces_are_not_merged(tmp_path: Path) -> None:
     clear = write(tmp_path / "clear.parquet", [TracedOperation(1, key="a")])
     hidden = write(tmp_path / "hidden.parquet", [TracedOperation(1, key="b")], anonymised=True)
-    with pytest.raises(UsageError, match=r"clear\.parquet: has its keys in clear"):
+    with pytest.raises(UsageError, match=r"clear\.parquet: its keys are in clear"):
         merge(tmp_path / "all.parquet", [hidden, clear])
     assert not (tmp_path / "all.parquet").exists()
 
@@ -103,9 +103,9 @@ def test_a_cut_begins_where_it_was_made(tmp_path: Path) -> None:
     assert info.began_at_ns == BEGAN_AT_NS + 2 * 10**9
     assert info.changes == ("cut: from 2 s; to 8 s; 2 clients; archive",)
     for part, message in (
-        (TraceSelection(from_seconds=100), "nothing in it"),
+        (TraceSelection(from_seconds=100), "it has no operation in that part"),
         (TraceSelection(from_seconds=3, to_seconds=3), "--from 3s is not before --to 3s"),
-        (TraceSelection(operations={"frobnicate"}), "--operations frobnicate: there is none"),
+        (TraceSelection(operations={"frobnicate"}), "--operations frobnicate: there is no operation of that name"),
     ):
         with pytest.raises(UsageError, match=message):
             cut(tmp_path / "none.parquet", path, part)

@@ -69,7 +69,7 @@ def test_every_example_runs_as_written(tmp_path: Path, monkeypatch: pytest.Monke
     again = ask(*example(trace.commands[name]))
     if name not in ("info", "head"):
         assert again.exit_code == 2
-        assert "exists already; name another file, or say --overwrite" in again.stderr
+        assert "exists already; name another file, or use --overwrite" in again.stderr
         assert ask(*example(trace.commands[name]), "--overwrite").exit_code == 0
 
 
@@ -109,7 +109,7 @@ def test_head_shows_odd_keys_so_that_no_terminal_obeys_them(tmp_path: Path) -> N
 def test_import_counts_what_it_leaves_out(tmp_path: Path) -> None:
     done = ask("import", "--kind", "nginx", HERE / "logs" / "nginx.log", tmp_path / "out.parquet")
     assert done.exit_code == 0
-    assert "left out: 2 lines (nginx.log:9, nginx.log:12): is no whole line of nginx's format" in done.stderr
+    assert "left out: 2 lines (nginx.log:9, nginx.log:12): is not a complete line of nginx's format" in done.stderr
     assert "kept: 1 line (nginx.log:6): has a request that is not understood; kept as `other`" in done.stderr
     assert "times are whole seconds" in done.stderr
     assert f"{tmp_path / 'out.parquet'}: 8 operations of 12 lines, 4 left out, 3 streams" in done.stdout
@@ -119,12 +119,12 @@ def test_import_counts_what_it_leaves_out(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["info", "missing.parquet"], "missing.parquet: there is no such file"),
-        (["head", "text.txt"], "text.txt: is no trace"),
+        (["head", "text.txt"], "text.txt: is not a trace"),
         (["cut", "out.parquet", "day.parquet", "--clients", "1,x"], "'x' is no number of a stream"),
-        (["cut", "out.parquet", "day.parquet", "--from", "1h"], "nothing in it is of that part"),
+        (["cut", "out.parquet", "day.parquet", "--from", "1h"], "it has no operation in that part"),
         (["scale", "out.parquet", "day.parquet", "--speed", "0"], "--speed 0: a factor"),
         (["anonymise", "out.parquet", "day.parquet", "--key-file", "none.key"], "--key-file none.key: No such file"),
-        (["import", "--kind", "aws", "access.log", "out.parquet"], "none of 12 lines is a request of --kind aws"),
+        (["import", "--kind", "aws", "access.log", "out.parquet"], "no request of --kind aws in 12 lines"),
         (["import", "--kind", "nginx", "--strict", "access.log", "out.parquet"], "access.log:6: has a request"),
         (["merge", "nowhere/out.parquet", "day.parquet"], "out.parquet: cannot be written"),
     ],

@@ -63,7 +63,7 @@ def test_nothing_is_overwritten_unasked_and_nothing_half_is_left(tmp_path: Path)
 def test_a_truncated_file_is_refused(tmp_path: Path, keep: int) -> None:
     path = write(tmp_path / "trace.parquet", [TracedOperation(i, key=f"k{i}") for i in range(1000)])
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(UsageError, match=r"trace\.parquet: is no trace, or a truncated one"):
+    with pytest.raises(UsageError, match=r"trace\.parquet: is not a trace, or is truncated"):
         Trace.open(path)
 
 
@@ -82,16 +82,16 @@ def test_what_is_no_trace_is_told_from_what_is_of_another_version(tmp_path: Path
     path = tmp_path / "file.parquet"
     with pytest.raises(UsageError, match="there is no such file"):
         Trace.open(path)
-    with pytest.raises(UsageError, match="is no trace"):
+    with pytest.raises(UsageError, match="is not a trace"):
         Trace.open(tmp_path)
     pq.write_table(pa.table({"a": [1]}), path)
-    with pytest.raises(UsageError, match="is a Parquet file, but no trace"):
+    with pytest.raises(UsageError, match="is a Parquet file, but not a trace"):
         Trace.open(path)
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({"archiver_op_log_version": "1"}), path)
     with pytest.raises(UsageError, match="operation log of version 1"):
         Trace.open(path)
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({"archiver_trace_version": "3"}), path)
-    with pytest.raises(UsageError, match="version 3; this Archiver reads 2"):
+    with pytest.raises(UsageError, match="version 3; this Archiver reads version 2"):
         Trace.open(path)
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({"archiver_trace_version": "2"}), path)
     with pytest.raises(UsageError, match="has no column due_ns"):
@@ -124,7 +124,7 @@ FOREIGN = (
         ({"due_ns": [0, -1, 0, 0]}, "row 2: due_ns is negative"),
         ({"due_ns": [0, 1, None, 3]}, "row 3: due_ns is missing"),
         ({"client": [0, 1, 2, -3]}, "row 4: client is negative"),
-        ({"operation": FOREIGN}, "row 3: operation 'frobnicate' is none"),
+        ({"operation": FOREIGN}, "row 3: operation 'frobnicate' is unknown"),
     ],
 )
 def test_values_that_no_trace_has_are_refused_by_row(tmp_path: Path, columns: dict[str, Any], message: str) -> None:

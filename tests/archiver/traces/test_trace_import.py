@@ -71,7 +71,7 @@ def test_a_log_of_amazons(tmp_path: Path) -> None:
     assert archive.first_byte_ns is None  # its 28 ms are from the request's end
     assert (ranged.offset, ranged.length, ranged.first_byte_ns) == (None, 1024, ranged.due_ns + 8_000_000)
     assert len({row.client for row in rows}) == 4  # two streams of the clerk, another address, the platform itself
-    assert notes(report.left_out) == {"is no whole line of an S3 server access log": ["aws.log:10"]}
+    assert notes(report.left_out) == {"is not a complete line of an S3 server access log": ["aws.log:10"]}
     assert report.whole_seconds
     assert report.info.began_at_ns == 1_770_336_036 * SECOND
 
@@ -120,7 +120,7 @@ def test_a_log_of_nginx(tmp_path: Path) -> None:
         (5, "retrieve", "mails/a", None, 499),
     ]
     assert notes(report.left_out) == {
-        "is no whole line of nginx's format": ["nginx.log:9", "nginx.log:12"],
+        "is not a complete line of nginx's format": ["nginx.log:9", "nginx.log:12"],
         "has no time that can be read": ["nginx.log:10"],
         "has a negative or an impossible number of bytes (sent_bytes)": ["nginx.log:11"],
     }
@@ -143,7 +143,7 @@ def test_a_log_of_haproxys(tmp_path: Path) -> None:
     assert rows[4].first_byte_ns is None
     # A connection is a session of a stream of its own as long as others are open.
     assert [(row.client, row.session) for row in rows] == [(0, 0), (1, 0), (0, 0), (2, 0), (3, 0)]
-    assert notes(report.left_out) == {"is no whole line of haproxy's format": ["haproxy.log:6"]}
+    assert notes(report.left_out) == {"is not a complete line of haproxy's format": ["haproxy.log:6"]}
 
 
 def test_the_pattern_of_the_documentation_tells_all_that_its_log_knows(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_the_pattern_of_the_documentation_tells_all_that_its_log_knows(tmp_path:
 @pytest.mark.parametrize(
     ("kind", "pattern", "message"),
     [
-        ("aws", "(?P<time>.*)", "the format of --kind aws is given"),
-        ("nginx", "(", "is no regular expression"),
+        ("aws", "(?P<time>.*)", "the format of --kind aws is fixed"),
+        ("nginx", "(", "is not a regular expression"),
         ("nginx", "(?P<tyme>.*)", "tyme: there is no group of that name"),
         ("haproxy", "(?P<time>.*)", "needs groups"),
     ],
@@ -188,10 +188,10 @@ def test_strict_names_the_first_line_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_log_of_another_kind_is_refused_whole(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"none of 14 lines is a request of --kind aws; minio\.log:1 is no whole line"):
+    with pytest.raises(UsageError, match=r"no request of --kind aws in 14 lines; minio\.log:1 is not a complete line"):
         imported(tmp_path, "aws", HERE / "logs" / "minio.log")
     (tmp_path / "empty.log").write_bytes(b"\n\n")
-    with pytest.raises(UsageError, match=r"empty\.log: there is no line in it|none of"):
+    with pytest.raises(UsageError, match=r"empty\.log: the log has no lines|no request of"):
         imported(tmp_path, "aws", tmp_path / "empty.log")
     with pytest.raises(UsageError, match=r"missing\.log: cannot be read"):
         imported(tmp_path, "aws", tmp_path / "missing.log")

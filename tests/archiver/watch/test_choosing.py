@@ -42,7 +42,7 @@ def test_the_clients_machine_is_never_taken_for_the_servers(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["", "cpu", "pid:", "pid:x", "name:", "prometheus:", "minio:9000", "local:1"])
 def test_a_word_that_names_no_source_is_refused(word: str) -> None:
-    with pytest.raises(UsageError, match="is none of local, pid:N, name:PROGRAM, prometheus:URL or minio"):
+    with pytest.raises(UsageError, match="no such source; use local, pid:N, name:PROGRAM, prometheus:URL or minio"):
         names(HERE, word)
 
 
@@ -57,7 +57,7 @@ def test_minio_needs_an_s3_endpoint() -> None:
 
 
 def test_options_that_nothing_would_use_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--metric-names .*no --watch prometheus:URL"):
+    with pytest.raises(UsageError, match=r"--metric-names .*needs --watch prometheus:URL"):
         watch_sources(WatchOptions(("local",), metric_names=tmp_path), HERE)
     with pytest.raises(UsageError, match="--metrics-token-file"):
         watch_sources(WatchOptions(("local",), metrics_token="secret"), HERE)

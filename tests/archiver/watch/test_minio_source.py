@@ -126,10 +126,10 @@ def test_an_address_behind_which_servers_take_turns_is_refused(node: Start) -> N
     source = MinioSource(server.url)
     source.read()
     server.pages = {PROCESS: process_page("b:9000"), REQUESTS: requests_page("b:9000", 3)}
-    with pytest.raises(WatchError, match=r"answered by several servers \(a:9000, b:9000\), as a load balancer does"):
+    with pytest.raises(WatchError, match=r"several servers answer at .* \(a:9000, b:9000\), as behind a load balancer"):
         source.read()
     server.pages = {PROCESS: process_page("a:9000"), REQUESTS: requests_page("b:9000", 3)}
-    with pytest.raises(WatchError, match="answered by several servers"):
+    with pytest.raises(WatchError, match="several servers answer"):
         MinioSource(server.url).read()
 
 
@@ -182,7 +182,7 @@ def test_a_server_that_is_down_at_first_is_read_when_it_is_up(node: Start) -> No
 
 
 def test_another_server_with_metrics_is_not_taken_for_minio(node: Start) -> None:
-    with pytest.raises(WatchError, match="none of MinIO's process; is it MinIO"):
+    with pytest.raises(WatchError, match="none of MinIO's process; check that it is MinIO"):
         MinioSource(node({PROCESS: "up 1\n", REQUESTS: "up 1\n"}).url).read()
 
 

@@ -473,7 +473,7 @@ def test_every_process_of_a_name_and_again_after_a_restart() -> None:
     name = f"archive-server-{os.getpid()}"
     source = ProcessSource.of_name(name)
     assert source.name == f"name:{name}"
-    nothing = f"name:{name}: nothing of this name runs"
+    nothing = f"name:{name}: no process of this name runs"
     with pytest.raises(WatchError, match=nothing):
         source.read()
     code = "burn(0.1); tell(); wait()"

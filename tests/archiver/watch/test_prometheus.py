@@ -151,15 +151,15 @@ def test_an_endpoint_whose_names_have_changed_is_told_by_what_was_looked_for(end
     with pytest.raises(WatchError) as failed:
         PrometheusSource(endpoint.url).read()
     assert str(failed.value) == (
-        f"prometheus:{endpoint.url}: none of the metrics looked for is there (node_cpu_seconds_total, "
-        "node_memory_MemTotal_bytes, node_memory_MemAvailable_bytes, ...); is this the right endpoint? if its names "
-        "are other ones, map them in a names file"
+        f"prometheus:{endpoint.url}: the page has none of the required metrics (node_cpu_seconds_total, "
+        "node_memory_MemTotal_bytes, node_memory_MemAvailable_bytes, ...); check the endpoint; if its metrics have "
+        "other names, map these in a names file"
     )
 
 
 def test_labels_that_have_changed_are_told(endpoint: Endpoint, tmp_path: Path) -> None:
     endpoint.page = 'a{operation="PutObject"} 3'
-    with pytest.raises(WatchError, match=r"a is there, but nothing that makes requests of it \(labels api, type\)"):
+    with pytest.raises(WatchError, match=r"a exists, but no series of it gives requests \(labels api, type\)"):
         PrometheusSource(
             endpoint.url, names(tmp_path, '[requests]\nmetric = "a"\nwhere = { type = "s3" }\nitem = "api"')
         ).read()
@@ -193,7 +193,7 @@ def test_credentials_in_the_url_are_refused_and_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", 'maps nothing; write a table for each quantity: [cpu_user_seconds] with metric = "..."'),
+        ("", 'is empty; write a table for each quantity: [cpu_user_seconds] with metric = "..."'),
         ("requests = ", "not TOML: Invalid value"),
         (
             '[cpu_user_second]\nmetric = "a"',
@@ -203,8 +203,8 @@ def test_credentials_in_the_url_are_refused_and_not_repeated() -> None:
         ('[requests]\nmetrc = "a"', "requests: unknown key 'metrc'; did you mean 'metric'?"),
         ('[requests]\nmetric = "a"\nzzz = 1', "unknown key 'zzz'; known here: factor, item, metric, minus, where"),
         ("[requests]\nmetric = 3", 'metric: Expected `str | array`, got `int`; write metric = "name", or'),
-        ("[requests]\nmetric = []", "metric: names nothing; write metric ="),
-        ('[requests]\nmetric = ["a", ""]', "metric: names nothing; write metric ="),
+        ("[requests]\nmetric = []", "metric: is empty; write metric ="),
+        ('[requests]\nmetric = ["a", ""]', "metric: is empty; write metric ="),
         ("[requests]\nitem = 'x'", "missing required field `metric`; write metric ="),
         ("requests = 3", "requests: Expected `object`, got `int`; write metric ="),
         ('[requests]\nmetric = "a"\nwhere = "x"', "where: Expected `object`, got `str`; write where = {"),

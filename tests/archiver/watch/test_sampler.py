@@ -140,7 +140,7 @@ def test_what_nobody_foresaw_is_a_problem_of_that_source_alone() -> None:
     sampler.start()
     sampler.take()
     (problem,) = sampler.take_problems()
-    assert problem.problem.startswith("bad: what came cannot be understood (ValueError: could not convert")
+    assert problem.problem.startswith("bad: the answer cannot be understood (ValueError: could not convert")
     assert good.enough.wait(30)
     sampler.stop()
 
