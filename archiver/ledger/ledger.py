@@ -96,8 +96,8 @@ class Ledger:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise ResultsError(
-                f"{path}, the record of what is locked, cannot be opened: {error}; make its folder yours to write, or "
-                "name another home with ARCHIVER_HOME"
+                f"{path}, the record of locked objects, cannot be opened: {error}; make its folder writable, or name "
+                "another home with ARCHIVER_HOME"
             ) from error
         self._db.row_factory = sqlite3.Row
         try:
@@ -300,7 +300,7 @@ class Ledger:
             self._db.execute(f"PRAGMA user_version = {_VERSION}")  # writes a page, and so a journal
         except sqlite3.Error as error:
             raise ResultsError(
-                f"{self._path}, the record of what is locked, cannot be written: {error}; nothing was removed"
+                f"{self._path}, the record of locked objects, cannot be written: {error}; nothing was removed"
             ) from error
         finally:
             self._db.rollback()
@@ -328,16 +328,16 @@ class Ledger:
     def _unreadable(self, error: sqlite3.Error) -> ResultsError:
         if getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
             return ResultsError(
-                f"{self._path}, the record of what is locked, cannot be made: {error}; make room on its disk, or name "
+                f"{self._path}, the record of locked objects, cannot be made: {error}; make room on its disk, or name "
                 "another home with ARCHIVER_HOME"
             )
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
             return ResultsError(
-                f"{self._path}, the record of what is locked, was written by an older Archiver, and it cannot be "
-                f"brought up to date: {error}; make it yours to write"
+                f"{self._path}, the record of locked objects, was written by an older Archiver and cannot be upgraded: "
+                f"{error}; make it writable"
             )
         return ResultsError(
-            f"{self._path}, the record of what is locked, cannot be read: {error}; restore it from a copy, or move it "
+            f"{self._path}, the record of locked objects, cannot be read: {error}; restore it from a copy, or move it "
             "away and list the buckets by hand before you remove anything"
         )
 
@@ -346,8 +346,8 @@ class Ledger:
             return self._db.execute(statement, values)
         except sqlite3.Error as error:
             raise RunFailed(
-                f"{self._path}, the record of what is locked, cannot be written: {error}; a run archives "
-                "nothing without an entry in it"
+                f"{self._path}, the record of locked objects, cannot be written: {error}; a run archives nothing "
+                "without an entry in it; make room on its disk, or make it writable"
             ) from error
 
 

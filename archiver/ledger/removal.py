@@ -128,8 +128,8 @@ def _remove_one(holding: Holding, backend: Backend, consent: Consent, now: float
 
 def _another_platform(holding: Holding, what: str) -> PlatformError:
     return PlatformError(
-        f"{holding.first.run}: {holding.first.endpoint} {what}, yet objects of this run are locked there; is another "
-        "platform answering at that address? The ledger keeps its record"
+        f"{holding.first.run}: {holding.first.endpoint} {what}, but objects of this run are locked there; check "
+        "whether another platform answers at that address; the ledger keeps its record"
     )
 
 

@@ -32,7 +32,7 @@ def find_run(run: str) -> Path:
     if run == "latest":
         folders = sorted(path for path in runs_dir().glob("*") if path.is_dir())
         if not folders:
-            raise ResultsError(f"{runs_dir()}: there is no run yet; make one with: archiver run dr550 --quick")
+            raise ResultsError(f"{runs_dir()}: has no runs yet; make one with: archiver run dr550 --quick")
         return folders[-1]
     given = Path(run)
     return given if given.exists() else runs_dir() / run

@@ -43,7 +43,7 @@ def exit_status(number: signal.Signals) -> int:
 
 
 def words(number: signal.Signals) -> str:
-    """Say what happened."""
+    """Return a description of the interruption."""
     return "interrupted" if number is signal.SIGINT else f"interrupted by {number.name}"
 
 

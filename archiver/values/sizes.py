@@ -49,7 +49,7 @@ def parse_link_speed(text: str) -> float:
     factor = _BIT_RATE_UNITS.get(unit.lower())
     speed = float(number) * factor / 8 if factor else float(parse_size(text))
     if not speed:
-        raise ValueError(f"{text!r}: a link has some speed")
+        raise ValueError(f"{text!r}: the speed of a link must be above 0")
     return speed
 
 
@@ -77,7 +77,7 @@ def parse_rate(text: str) -> float:
     except (ValueError, KeyError):
         raise ValueError(f"{text!r} is not a rate such as 500/s or 30/m") from None
     if not 0 < rate < inf:
-        raise ValueError(f"{text!r}: a rate is above 0")
+        raise ValueError(f"{text!r}: a rate must be above 0")
     return rate
 
 

@@ -1,6 +1,6 @@
 """Pages that commands make, each in a process of its own.
 
-One idea: the page of a report, a comparison or a plan is the output of the command that anyone can type. The processes
+One idea: the page of a report, a comparison or a plan is the output of the command that a user can type. The processes
 run one at a time and at the server's low priority, so that a run on the same machine keeps its processors.
 """
 

@@ -1,4 +1,4 @@
-"""Who may read the pages: a request with the token in its path, with a Host of ours, and not sent by another site.
+"""Access to the pages: a request needs the token in its path and this server's Host, and comes from no other site.
 
 One idea: the token is in the path and not in a cookie. Browsers send cookies to every port of a host, so a cookie would
 be shown to any server of this machine; the path is shown to none, and without it no other site can form an address.
@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 TOKEN_BYTES = 24  # 192 random bits
-_OWN_SITE = ("same-origin", "none")  # Sec-Fetch-Site of our links, and of an address that the user types
+_OWN_SITE = ("same-origin", "none")  # Sec-Fetch-Site of links in the pages, and of an address that the user types
 _LOOPBACK_NAMES = ("localhost",)
 
 PAGE_POLICY = (

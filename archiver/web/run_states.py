@@ -1,4 +1,4 @@
-"""The runs in a folder and what became of each: running, killed, ended, or not readable."""
+"""The runs in a folder and the state of each: running, killed, ended, or not readable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETTLED_NS = 5 * 10**9  # no transaction takes longer from its first byte to it
 
 
 class RunState(StrEnum):
-    """What became of a run."""
+    """State of a run."""
 
     RUNNING = "running"
     KILLED = "killed"  # its process ended without recording the run's end
@@ -72,7 +72,7 @@ class RunList:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = Lock()  # so that several readers of the list read no database twice
+        self._lock = Lock()  # so that no database is read twice for several readers of the list
         self._read: dict[Path, tuple[_Fingerprint, ListedRun]] = {}
 
     def runs(self) -> Mapping[str, ShownRun]:

@@ -101,7 +101,7 @@ class Pages:
         self._reading = asyncio.create_task(self._read_ahead())
 
     async def _read_ahead(self) -> None:
-        """Read the databases before someone asks: each run takes 40 ms of CPU, and long ones more."""
+        """Read the databases before the first request: each run takes 40 ms of CPU, and long ones more."""
         for name in await asyncio.to_thread(self._list.names):
             await asyncio.to_thread(self._list.run, name)
 

@@ -115,7 +115,7 @@ def test_a_newer_ledger_is_refused_and_left_alone(path: Path) -> None:
 def test_a_damaged_ledger_says_what_it_is_and_what_to_do(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"this is no database " * 100)
-    with pytest.raises(ResultsError, match=r"the record of what is locked, cannot be read: .*; restore it") as refused:
+    with pytest.raises(ResultsError, match=r"the record of locked objects, cannot be read: .*; restore it") as refused:
         Ledger(path)
     assert str(path) in str(refused.value)
     assert path.read_bytes() == b"this is no database " * 100
@@ -300,7 +300,7 @@ def test_an_old_ledger_that_cannot_be_written_says_why_it_cannot_be_read(
 ) -> None:
     write_version_1(path)
     read_only(monkeypatch)
-    with pytest.raises(ResultsError, match=r"written by an older Archiver, .*; make it yours to write"):
+    with pytest.raises(ResultsError, match=r"written by an older Archiver .*; make it writable"):
         Ledger(path)
 
 
@@ -308,9 +308,7 @@ def test_an_old_ledger_that_cannot_be_written_says_why_it_cannot_be_read(
 def test_a_ledger_that_cannot_be_opened_names_the_remedy(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder.db").mkdir()
-    with pytest.raises(
-        ResultsError, match=r"cannot be opened: .*; make its folder yours to write, or .* ARCHIVER_HOME"
-    ):
+    with pytest.raises(ResultsError, match=r"cannot be opened: .*; make its folder writable, or .* ARCHIVER_HOME"):
         Ledger(tmp_path / where)
 
 
@@ -323,7 +321,7 @@ def test_a_page_that_is_damaged_later_on_is_no_traceback(path: Path) -> None:
     path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))  # what makes it a database is intact
     ledger = Ledger(path)
     for read in (ledger.placements, ledger.latest_run, lambda: ledger.placements("run-1")):
-        with pytest.raises(ResultsError, match=r"the record of what is locked, cannot be read: .*; restore it"):
+        with pytest.raises(ResultsError, match=r"the record of locked objects, cannot be read: .*; restore it"):
             read()
     ledger.close()
 

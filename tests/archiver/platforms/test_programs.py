@@ -149,7 +149,7 @@ def test_a_wheel_with_another_hash_is_refused(wheels: Path, cache: Path, monkeyp
 
 def test_a_processor_without_a_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     example(monkeypatch, "0" * 64, "another")
-    with pytest.raises(PlatformError, match=f"has wheels for another, and this processor is {platform.machine()}"):
+    with pytest.raises(PlatformError, match=f"has wheels for another, but this processor is {platform.machine()}"):
         install("example")
 
 
@@ -218,12 +218,12 @@ def test_packages_of_another_system_are_refused_in_one_sentence(
         return system
 
     monkeypatch.setattr(platform, "freedesktop_os_release", described)
-    with pytest.raises(PlatformError, match=f"packages of Debian bookworm, and this system is {shown}"):
+    with pytest.raises(PlatformError, match=f"packages of Debian bookworm, but this system is {shown}"):
         install("example")
     assert calls(apt) == []
 
 
 def test_packages_without_apt_get_are_refused_in_one_sentence(apt: Path) -> None:
     apt.unlink()
-    with pytest.raises(PlatformError, match="there is no `apt-get`"):
+    with pytest.raises(PlatformError, match="this system has no `apt-get`"):
         install("example")

@@ -128,7 +128,7 @@ def test_a_server_that_cannot_be_remembered_is_stopped(home: Path, in_the_way: s
     path.touch()
     with process() as running:
         tsm = TsmAccess("127.0.0.1", 1500, "ARCHIVER", SECRET)
-        with pytest.raises(PlatformError, match="embedded was stopped again, since it cannot be remembered: ") as said:
+        with pytest.raises(PlatformError, match="embedded was stopped again, because it cannot be recorded: ") as said:
             registry.add(server(running.pid, tsm))
         assert not psutil.pid_exists(running.pid)
     assert str(home / "platforms") in str(said.value)
@@ -160,7 +160,7 @@ def test_a_damaged_file_is_named_with_the_remedy(home: Path, text: str) -> None:
     path = home / "platforms" / "minio.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    with pytest.raises(UsageError, match=r"does not say which minio was started .* and remove the file") as damaged:
+    with pytest.raises(UsageError, match=r"the started minio is not known .* and remove the file") as damaged:
         registry.entry("minio")
     assert str(path) in str(damaged.value)
     assert SECRET not in str(damaged.value)
