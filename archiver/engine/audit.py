@@ -45,10 +45,10 @@ LASTING_SECONDS = 3600.0  # required lifetime of credentials when reading begins
 AWAY_SECONDS = 2.0  # wait for a platform that went away
 _NO_MATCH = TSM_ERROR + 2  # DSM_RC_ABORT_NO_MATCH
 # What a run itself does to objects that it archived, as words after a count of objects.
-_REPLACED = "replaced by the run with later content: what was archived first is there behind it, whole and locked"
-_MARKED = "hidden by the run behind delete markers: what was archived is there, whole and locked"
+_REPLACED = "replaced by the run with later content: the first version still exists, whole and locked"
+_MARKED = "hidden by the run behind delete markers: the archived objects still exist, whole and locked"
 _COPIED = "copied by the run from other objects of its own: whole and locked"
-_NOT_RECORDED = "no record of the run says that it put the marker there itself"
+_NOT_RECORDED = "the run has no record that it set the marker"
 
 # No session opened, or the server answered nothing in it: the platform is absent, not the object.
 _NOT_REACHED = frozenset((Status.INCOMPLETE, *UNREACHED))
@@ -206,17 +206,19 @@ def subject(ledger: Ledger, run: str) -> Holding:
     placements = ledger.placements(run)
     if not placements:
         known = ledger.knows(run)
-        message = "everything of it has been removed already" if known else "the ledger knows no such run"
+        message = "all its objects have been removed already" if known else "the ledger has no such run"
         raise UsageError(f"{run}: {message}" + ("" if known else "; its id is the name of its folder"))
     made = [each for each in gather(placements) if any(row.content_seed is not None for row in each.placements)]
     filled = [each for each in made if each.objects]
     if not filled:
         raise UsageError(
-            f"{run}: the ledger does not say from which numbers its objects were made, so their bytes cannot be made "
-            "again; only what `archiver run` archived, with this version or a later one, can be audited"
+            f"{run}: the ledger lacks the numbers that its objects were generated from, so their content cannot be "
+            "generated again; only objects that `archiver run` of this version or a later one archived can be audited"
         )
     if len(filled) > 1:
-        raise UsageError(f"{run}: has objects in {len(filled)} places; only a run with one can be audited")
+        raise UsageError(
+            f"{run}: has objects in {len(filled)} places; only a run with objects in one place can be audited"
+        )
     return filled[0]
 
 
@@ -244,7 +246,7 @@ def audit_run(
     population = AuditPopulation(ranges)
     if not population.objects:
         why = "".join(f"; {each.phase}: {each.why}" for each in passed_over)
-        raise UsageError(f"{first.run}: there is nothing of it that can be audited{why}")
+        raise UsageError(f"{first.run}: it has no objects that can be audited{why}")
     count = min(options.sample or population.objects, population.objects)
     seed = secrets.randbits(62)
     numbers = population.draw(count, seed)
@@ -302,7 +304,9 @@ def _ranges(holding: Holding, ledger: Ledger, backend: Backend) -> tuple[list[Ob
             continue
         objects_max = placement.objects if placement.objects is not None else placement.objects_max
         if placement.content_seed is None:
-            why = "the ledger does not say from which numbers they were made, so their bytes cannot be made again"
+            why = (
+                "the ledger lacks the numbers that they were generated from, so their content cannot be generated again"
+            )
             passed_over.append(PassedOver(placement.phase, objects_max, why))
         elif placement.objects is None:
             listed = _listed(placement, backend)
@@ -314,7 +318,7 @@ def _ranges(holding: Holding, ledger: Ledger, backend: Backend) -> tuple[list[Ob
             ranges += known
             unknown = placement.objects - sum(map(len, known))
             if unknown > 0:
-                why = "the platform never answered whether it keeps them, so nothing can be expected of them"
+                why = "the platform did not answer whether it stored them, so the audit cannot expect them"
                 passed_over.append(PassedOver(placement.phase, unknown, why))
     return ranges, passed_over
 
@@ -325,12 +329,12 @@ def _values(each: NumberRange) -> tuple[int, int, int]:
 
 def _listed(placement: Placement, backend: Backend) -> list[ObjectRange] | PassedOver:
     """Return what the platform lists of a phase that never ended, within the phase's bound."""
-    never_ended = "the phase never ended, so nobody knows which of them the platform acknowledged"
+    never_ended = "the phase never ended, so it is not known which of them the platform acknowledged"
     if not isinstance(backend, VersionedBackend):
         return PassedOver(placement.phase, placement.objects_max, never_ended)
     object_bytes, odd = divmod(placement.bytes_max, placement.objects_max)
     if odd or " + " in placement.phase:
-        why = f"{never_ended}, nor how large each of them was to be"
+        why = f"{never_ended}, nor the size of each"
         return PassedOver(placement.phase, placement.objects_max, why)
     first = placement.first_number
     ranges: list[ObjectRange] = []

@@ -88,7 +88,7 @@ def make_room(clients: int, workers: int, endpoints: int, *, threads: bool, limi
         fit = max(0, limits.descriptors_per_worker - DESCRIPTORS_BESIDE) * workers
         raise UsageError(
             f"{_clients(clients)}: each of {workers} workers needs {each:,} open files, and this system allows "
-            f"{limits.descriptors_per_worker:,}; {_clients(fit)} fit: take more --workers, or raise the limit "
+            f"{limits.descriptors_per_worker:,}; {_clients(fit)} fit: use more --workers, or raise the limit "
             f"(ulimit -Hn {each})"
         )
     if endpoints and limits.ports_per_endpoint is not None and clients > limits.ports_per_endpoint * endpoints:
@@ -129,9 +129,9 @@ def port_warning(phases: Sequence[Phase], endpoints: Sequence[str], limits: Clie
         return None
     return (
         f"{phase.label}: up to {most:,.0f} sessions within {kept_seconds:g} s to one address, each of which keeps its "
-        f"port for that time, and this system has {ports:,} ports: if the platform is as fast as that, sessions fail "
-        f"with {NO_LOCAL_PORT_REASON!r}; set net.ipv4.tcp_tw_reuse=1, widen net.ipv4.ip_local_port_range, name more "
-        "of the platform's addresses (--endpoint), or use --keep-sessions-open"
+        f"port for that time, and this system has {ports:,} ports: if the platform is that fast, sessions fail with "
+        f"{NO_LOCAL_PORT_REASON!r}; set net.ipv4.tcp_tw_reuse=1, widen net.ipv4.ip_local_port_range, name more of the "
+        "platform's addresses (--endpoint), or use --keep-sessions-open"
     )
 
 

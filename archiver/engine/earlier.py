@@ -73,10 +73,13 @@ def find_earlier(ledger: Ledger, run: str, scenario: Scenario, changes: Sequence
     objects of any of these sizes.
     """
     if not ledger.knows(run):
-        raise UsageError(f"--objects-from {run}: the ledger knows no run of that name that archived anything")
+        raise UsageError(f"--objects-from {run}: the ledger has no run of that name that archived objects")
     rows = ledger.placements(run)
     if not rows:
-        raise UsageError(f"--objects-from {run}: its objects were removed (archiver cleanup); archive others")
+        raise UsageError(
+            f"--objects-from {run}: its objects were removed (archiver cleanup); name another run, or archive new "
+            "objects"
+        )
     found = [
         (row, Kept(each.object_bytes, each.first, each.last, row.earliest_retain_until, row.latest_retain_until))
         for row in rows
@@ -88,8 +91,8 @@ def find_earlier(ledger: Ledger, run: str, scenario: Scenario, changes: Sequence
     if not want <= have:
         sizes = ", ".join(map(format_size, sorted(have)))
         raise UsageError(
-            f"--objects-from {run}: it archived nothing of {', '.join(map(format_size, sorted(want - have)))}; "
-            + (f"there are objects of {sizes}: --set object_sizes={sizes.replace(' ', '')}" if have else "it has none")
+            f"--objects-from {run}: it archived no objects of {', '.join(map(format_size, sorted(want - have)))}; "
+            + (f"it has objects of {sizes}: --set object_sizes={sizes.replace(' ', '')}" if have else "it has none")
         )
     used = [(row, kept) for row, kept in found if kept.object_bytes in want]
     place = next((row for row, _ in used if row.retention_mode != RetentionMode.NONE.value), used[0][0])
@@ -108,7 +111,9 @@ def check_first(earlier: EarlierObjects, backend: Backend) -> None:
     size = earlier.kept[0].object_bytes
     chosen = numbers.sample(size, 1, 0)
     if not len(chosen):
-        raise UsageError(f"--objects-from {earlier.run}: all that it archived of {format_size(size)} it has deleted")
+        raise UsageError(
+            f"--objects-from {earlier.run}: it deleted all its objects of {format_size(size)}; name another run"
+        )
     phase = Phase("first object", 0, 1, (Workload("retrieve", Sessions("retrieve", size, AllObjects()), 1),))
     client = ClientAssignment(0, 0, np.array(chosen, dtype=np.int64))
     counted, _ = carry_out(
@@ -118,7 +123,7 @@ def check_first(earlier: EarlierObjects, backend: Backend) -> None:
     )
     if counted.problems or not counted.objects:
         raise PlatformError(
-            f"--objects-from {earlier.run}: object {int(chosen[0])} of it in {earlier.place.bucket} cannot be read as "
-            f"it was archived: {'; '.join(counted.problems) or 'it was not answered'}; is this the platform of that "
-            "run?"
+            f"--objects-from {earlier.run}: its object {int(chosen[0])} in {earlier.place.bucket} cannot be read as it "
+            f"was archived: {'; '.join(counted.problems) or 'no answer came'}; check that this is the platform of that "
+            "run"
         )

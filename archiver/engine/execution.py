@@ -102,7 +102,7 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
             position += len(phases)
     finally:  # also after an interruption
         if search.next_scale() is not None:
-            search.stopped("the run broke off")
+            search.stopped("the run was interrupted")
         run.outcome.search = search.outcome()
         run.database.set_search(run.outcome.search)
 
@@ -154,7 +154,7 @@ def carry_through(
             raise
     except BaseException:
         for run in runs:
-            run.outcome.failure = run.outcome.failure or "the runs beside it could not begin"
+            run.outcome.failure = run.outcome.failure or "the runs on the other platforms could not begin"
         raise
     finally:
         with put_off():  # otherwise a run would have no verdict

@@ -51,14 +51,14 @@ class OfferedRates:
                     f"workload {each.name!r} ({_rate(each):,.0f} sessions/s of {self._ceiling(each, workers):,.0f})"
                     for each in together
                 )
-                asks = f"{phase.label}: {names} {'asks' if len(together) == 1 else 'ask'}"
-                ceiling = f"{_workers(workers)} can carry out even where nothing has to be done for a session"
+                asks = f"{phase.label}: {names} {'requests' if len(together) == 1 else 'request'}"
+                ceiling = f"{_workers(workers)} can carry out even if the sessions do nothing"
                 if share > 1:
                     raise UsageError(
-                        f"{asks} for {share:.3g} times as many sessions as {ceiling}: lower arrivals.per_second, or "
+                        f"{asks} {share:.3g} times as many sessions as {ceiling}: lower arrivals.per_second, or "
                         f"{WORKERS_IN_WORDS}"
                     )
-                warnings[f"{asks} for {share:.0%} of the sessions that {ceiling}: they may come late"] = None
+                warnings[f"{asks} {share:.0%} of the sessions that {ceiling}: sessions may begin late"] = None
         return list(warnings)
 
     def _ceiling(self, workload: Workload, workers: int) -> float:

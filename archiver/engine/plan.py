@@ -89,7 +89,7 @@ class Plan:
     run_id: str
     workers: int
     worker_cores: list[int]
-    polls_busily: bool  # the workers ask for answers without a break; otherwise they sleep until one comes
+    polls_busily: bool  # the workers poll busily; otherwise they sleep until an answer comes
     server_cores: list[int]  # left to a platform on this host; empty: it shares the workers' cores, or is elsewhere
     sources: list[Source]
     server: ServerView
@@ -260,14 +260,14 @@ def _workers(options: RunOptions, scenario: Scenario, cores: Sequence[int]) -> i
 def polls_busily(poll: Poll, workers: int, cores: Cores, *, shares_host: bool, is_cluster: bool) -> bool:
     """Return whether the workers poll busily. Raises UsageError if the user wants it and they have no core each.
 
-    By themselves they do so only where they take time from nobody: not from a server on this host, not from the
-    coordinator, and not from each other. Nobody knows that of the machines of a cluster.
+    By default they do so only if that takes no CPU time from a server on this host, from the coordinator or from each
+    other. On the machines of a cluster this is not known, so workers there sleep by default.
     """
     if poll == "busy" and not is_cluster and (workers > len(cores.workers) or (shares_host and not cores.server)):
         raise UsageError(
-            f"--poll busy: each of {workers} worker(s) needs a core that nothing else uses, and there "
-            f"{'is' if len(cores.workers) == 1 else 'are'} {len(cores.workers)} for workers"
-            f"{'' if cores.server or not shares_host else ', which the platform shares'}; leave --poll out"
+            f"--poll busy: each of {workers} worker(s) needs a core that nothing else uses, but the workers have "
+            f"{len(cores.workers)}{'' if cores.server or not shares_host else ', which the platform shares'}; leave "
+            "out --poll"
         )
     if poll == "auto":
         return not shares_host and not is_cluster and have_cores_of_their_own(workers, cores.workers)
@@ -279,12 +279,12 @@ def _check_rule(scenario: str, retention: Retention, guards: Guards) -> None:
     leave_out = "leave lock bucket-default out: --set archive.locks=none,header,separate,header-and-hold"
     if retention.mode is RetentionMode.COMPLIANCE:
         raise SafetyRefused(
-            f"{scenario}: a bucket's own rule makes dates that --accept-locked-until cannot bound, so it is not "
-            f"used in mode COMPLIANCE; {leave_out}"
+            f"{scenario}: a bucket's default retention sets dates that --accept-locked-until cannot bound, so mode "
+            f"COMPLIANCE does not use it; {leave_out}"
         )
     if guards.max_retain_seconds < BUCKET_DEFAULT_SECONDS:
         raise SafetyRefused(
-            f"{scenario}: a bucket's own rule counts in days, so what it locks stays for "
+            f"{scenario}: a bucket's default retention counts in days, so it locks objects for "
             f"{format_duration(BUCKET_DEFAULT_SECONDS)}, longer than --max-retain "
             f"{format_duration(guards.max_retain_seconds)}; allow it with --max-retain 25h, or {leave_out}"
         )
@@ -309,7 +309,7 @@ def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, 
     if retention.event_hold_days is None and any(workload.does & EVENT_HOLDS for workload in scenario.workloads):
         raise UsageError(
             f"{scenario.name}: its operations place or release event holds, which have no end until their release; "
-            "agree to them, and to the period that a release starts: --event-hold 1d --max-retain 1d"
+            "consent to them, and to the period that a release starts: --event-hold 1d --max-retain 1d"
         )
     _check_replays(scenario, retention)
     if retention.mode is RetentionMode.NONE and any(
@@ -329,8 +329,9 @@ def _check_replays(scenario: Scenario, retention: Retention) -> None:
         if refusing and retention.retain_for_seconds < locked_seconds:
             raise UsageError(
                 f"{scenario.name}: the trace has deletions that a lock refused, and locks of "
-                f"{format_duration(retention.retain_for_seconds)} may be over before: --retain-for "
-                f"{format_duration(locked_seconds)} at least, or leave them out with archiver trace cut --operations"
+                f"{format_duration(retention.retain_for_seconds)} may end before these deletions: use --retain-for "
+                f"{format_duration(locked_seconds)} or more, or leave the deletions out with archiver trace cut "
+                "--operations"
             )
 
 
@@ -344,7 +345,7 @@ def make_plans(
     """
     if scenario.search is not None and len(platforms) > 1:
         raise UsageError(
-            f"{scenario.name}: each platform has an edge of its own, so a search takes one platform at a time"
+            f"{scenario.name}: each platform has its own edge, so a search takes one platform; name one --platform"
         )
     plans = [
         make_plan(scenario, backend, hosted, options, new_run_id(), len(platforms)) for backend, hosted in platforms
@@ -366,8 +367,9 @@ def _check_existing_place(plan: Plan) -> None:
         return
     if plan.scenario.uses_lock(Lock.BUCKET_DEFAULT):
         raise UsageError(
-            f"--bucket {location.bucket}: this scenario sets a bucket's own rule, which only a bucket of the run's own "
-            "may get; leave --bucket out, or the lock: --set archive.locks=none,header,separate"
+            f"--bucket {location.bucket}: this scenario sets a bucket's default retention, which it may do only on a "
+            "bucket that the run made; leave out --bucket, or leave out this lock: --set "
+            "archive.locks=none,header,separate"
         )
     backend.check_place(run_plan(plan))
 

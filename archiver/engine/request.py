@@ -128,7 +128,7 @@ class RunRequest:
     out_dir: Path | None  # None: in the home folder
     op_log_dir: Path | None
     metrics_port: int | None
-    poll: Poll = "sleep"  # the default is of requests that were recorded before there was a choice
+    poll: Poll = "sleep"  # the default applies to requests recorded before this option existed
     disclosure: Mapping[str, Any] | None = None  # tested configuration, in the user's own words; None: not disclosed
     dry_run: bool
     as_json: bool

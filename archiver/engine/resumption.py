@@ -59,29 +59,29 @@ def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
     row = database.run()
     run = row.id
     if not row.phases_planned:
-        raise UsageError(f"{run}: a conformance run has no phases to go on with; start it again: archiver worm")
+        raise UsageError(f"{run}: a conformance run has no phases to resume; start it again: archiver worm")
     if row.comparison is not None:
         raise UsageError(
-            f"{run}: was measured in turn with other platforms, and what is measured later would pair with nothing; "
-            f"start the comparison again; what finished is shown by: archiver report {run}"
+            f"{run}: was measured in turn with other platforms, so phases measured later could not be compared; start "
+            f"the comparison again; to see the finished phases: archiver report {run}"
         )
     whole = carried_out_whole(row.scenario_json)
     if whole is not None:
-        raise UsageError(f"{run}: {whole}, so it is not gone on with; start it again")
+        raise UsageError(f"{run}: {whole}, so it cannot be resumed; start it again")
     if row.verdict in ("none", "pass"):
         raise UsageError(f"{run}: all its phases finished, so nothing is left to do")
     if row.lock_verified not in (None, "verified"):
         raise UsageError(
-            f"{run}: the platform did not keep its lock ({row.lock_verified}); a run over locks that are not there "
-            "is worth nothing"
+            f"{run}: the platform did not keep its lock ({row.lock_verified}); results without these locks have no "
+            "value; start another run"
         )
     placements = ledger.placements(run)
     if not placements and ledger.knows(run):
         raise UsageError(f"{run}: its objects were removed (archiver cleanup); start it again")
     if not placements and row.backend != "null" and row.objects_from is None:
         raise UsageError(
-            f"{run}: the ledger does not know it, so nobody knows which objects it may have left; is ARCHIVER_HOME the "
-            "one that it was started with?"
+            f"{run}: the ledger has no record of it, so the objects that it may have left are not known; set "
+            "ARCHIVER_HOME as it was when the run was started"
         )
     return BrokenRun(database, row, database.finished(), placements)
 
@@ -90,9 +90,9 @@ def carried_out_whole(scenario_text: str) -> str | None:
     """Return why runs of a recorded scenario cannot be resumed; None if they can."""
     scenario = json.loads(scenario_text)
     if any(phase.get("replay") for phase in scenario.get("phase", ())):
-        return "a replay is carried out as a whole"
+        return "a replay must be measured as a whole"
     if "search" in scenario:
-        return "a search goes by what the platform does at one time"
+        return "all trials of a search must be measured at one time"
     return None
 
 
@@ -104,16 +104,16 @@ def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
     planned = [(phase.position, phase.label) for phase in scenario.phases]
     if len(planned) != broken.row.phases_planned or recorded != planned[: len(recorded)]:
         raise UsageError(
-            f"{broken.id}: this version of Archiver orders its phases otherwise than the one that began it; go on with "
-            f"that one ({broken.row.host.get('archiver')}), or start the run again"
+            f"{broken.id}: this version of Archiver orders its phases differently from the version that began it; "
+            f"resume it with that version ({broken.row.host.get('archiver')}), or start the run again"
         )
     left = scenario.phases[broken.finished :]
     begun = {position for position, _ in recorded} | {each.position for each in broken.database.broken_off()}
     for phase in left:
         if phase.position in begun and not phase.is_repeatable:
             raise UsageError(
-                f"{broken.id}: broke off in {phase.label}, which deletes or replaces objects, and nobody knows how "
-                "many it did; start the run again"
+                f"{broken.id}: was interrupted in {phase.label}, which deletes or replaces objects; the number of "
+                "these objects is not known; start the run again"
             )
     return left
 
@@ -155,20 +155,20 @@ def _refuse_another(broken: BrokenRun, plan: Plan) -> None:
     for name in _SAME_PLATFORM:
         if getattr(began, name) != getattr(found, name):
             raise PlatformError(
-                f"{broken.id}: began on {began.name} ({began.version}), and {found.name} ({found.version}) "
-                "answers now; a run is of one platform, so start another"
+                f"{broken.id}: began on {began.name} ({began.version}), but {found.name} ({found.version}) answers "
+                "now; a run measures one platform, so start another run"
             )
     if plan.hosted is None and began.endpoints != found.endpoints:
         raise UsageError(
-            f"{broken.id}: began at {', '.join(began.endpoints)}, and the environment names "
-            f"{', '.join(found.endpoints)} now"
+            f"{broken.id}: began at {', '.join(began.endpoints)}, but the environment now names "
+            f"{', '.join(found.endpoints)}; name the endpoints that it began with, or start another run"
         )
     now = settings(plan)
     for name in _SAME_SETTINGS:
         if broken.row.settings.get(name) != now[name]:
             raise UsageError(
                 f"{broken.id}: {name.replace('_', ' ')} was {broken.row.settings.get(name)} when it began and is "
-                f"{now[name]} now, so what is measured would not be the same; start another run"
+                f"{now[name]} now, so the results could not be compared; start another run"
             )
 
 
@@ -188,7 +188,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
             backend.check_place(run_plan(plan))
     except PlatformError as error:
         place = f"in {location.bucket} on {broken.row.platform.name}"
-        raise PlatformError(f"{broken.id} cannot go on where it began, {place}: {error}") from error
+        raise PlatformError(f"{broken.id} cannot be resumed {place}: {error}") from error
     seed = broken.row.content_seed
     numbers = earlier.numbers() if earlier is not None else ObjectNumbers(seed, _first_free(broken))
     database.resume(time.time(), time.monotonic_ns())

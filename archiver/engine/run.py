@@ -523,8 +523,8 @@ class Run:
                 is_untouched = not (counted.objects or tried.changes or unknown or self._sends_again)
                 self.ledger.close_event_holds(row, self.plan.run_id, [], is_exact=is_untouched)
                 raise RunFailed(
-                    f"{phase.label}: the platform does not carry out {operation!r}: {counted.problems[0]}; does it "
-                    "offer event holds?"
+                    f"{phase.label}: the platform does not carry out {operation!r}: {counted.problems[0]}; check that "
+                    "it offers event holds"
                 )
             if operation == "event-hold":
                 wanted = replace(retention, event_hold_days=agreed.event_hold_days)

@@ -69,7 +69,7 @@ def what_does_not_follow(recorded: Recorded) -> Iterator[str]:
     is_judged = bool(recorded.scenario.criteria)
     found = verdict(recorded.results, recorded.criteria, recorded.search, is_judged=is_judged)
     if recorded.verdict not in ("fail", "interrupted", found):
-        yield f"the run's verdict is {recorded.verdict!r}, and its results give {found!r}"
+        yield f"the run's verdict is {recorded.verdict!r}, but its results give {found!r}"
 
 
 def _times_that_do_not_follow(result: Result, rows: Sequence[HistogramRow]) -> Iterator[str]:
@@ -90,7 +90,7 @@ def _settled_that_does_not_follow(result: Result, precision: float) -> Iterator[
     """Yield a message for a settled result whose mean session time is less precise than the scenario requires."""
     half_width = result.session_half_width
     if result.settled and half_width is not None and half_width > precision:
-        yield f"settled is true, and session_half_width is {half_width:g}, above {precision:g}"
+        yield f"settled is true, but session_half_width is {half_width:g}, above {precision:g}"
 
 
 def _amounts_that_do_not_follow(result: Result, counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -102,12 +102,12 @@ def _amounts_that_do_not_follow(result: Result, counts: Mapping[str, Mapping[str
     sums["drained_objects"] = counts.get("drain", {}).get("objects", 0)
     for name, amount in sums.items():
         if getattr(result, name) != amount:
-            yield f"{name} is {getattr(result, name):,}, and its intervals add up to {amount:,}"
+            yield f"{name} is {getattr(result, name):,}, but its intervals add up to {amount:,}"
     rates: dict[str, float] = {"objects_per_second": result.objects, "megabytes_per_second": result.bytes / 1e6}
     for name, done in rates.items():
         rate = done / result.seconds if result.seconds else 0.0
         if not math.isclose(getattr(result, name), rate, rel_tol=1e-9):
-            yield f"{name} is {getattr(result, name):g}, and amount and seconds give {rate:g}"
+            yield f"{name} is {getattr(result, name):g}, but amount and seconds give {rate:g}"
 
 
 def _void_that_does_not_follow(result: Result) -> Iterator[str]:
@@ -116,7 +116,10 @@ def _void_that_does_not_follow(result: Result) -> Iterator[str]:
     if replayed is None or replayed.void or replayed.lateness_ms is None:
         return
     if replayed.lateness_ms.p99 > replayed.tolerance_ms:
-        yield f"lateness of p99 {replayed.lateness_ms.p99:g} ms is not tolerated, and it is not said to be void"
+        yield (
+            f"lateness of p99 {replayed.lateness_ms.p99:g} ms is above the tolerance, but the replay is not marked as "
+            "void"
+        )
 
 
 def _criteria_that_do_not_follow(recorded: Recorded) -> Iterator[str]:
@@ -138,9 +141,9 @@ def _criteria_that_do_not_follow(recorded: Recorded) -> Iterator[str]:
         if key not in was and now[key].measured is None and key[:2] in replays:
             continue  # of an operation that its trace may lack; only the trace tells
         if was.get(key) != now.get(key):
-            yield f"{_words(key)} is recorded as {_outcome(was.get(key))}, judged again {_outcome(now.get(key))}"
+            yield f"{_words(key)} is recorded as {_outcome(was.get(key))}, but judged again {_outcome(now.get(key))}"
     if len(recorded.criteria) - len(was) != len(again) - len(now):
-        yield "a criterion is recorded more often than it is asked for"
+        yield "a criterion is recorded more often than the scenario requests it"
     if any(each.passed for each in broken.values()):
         yield "a criterion that ended a phase is recorded as met"
 
@@ -187,12 +190,12 @@ def _search_that_does_not_follow(search: SearchOutcome, recorded: Recorded) -> I
         verdict = "void" if step.void else "pass" if step.passed else "fail"
         # Earlier versions recorded a step whose client was the limit as failed.
         if verdict != found and (verdict, found) != ("fail", "void"):
-            yield f"the search's trial of {search.name} {step.scale} is not what its criteria say"
+            yield f"the search's trial of {search.name} {step.scale} does not match its criteria"
     failed_at = min((step.scale for step in search.steps if not step.passed and not step.void), default=None)
     passed = [step.scale for step in search.steps if step.passed and (failed_at is None or step.scale < failed_at)]
     largest = max(passed, default=None)
     if (search.failed_at, search.largest) != (failed_at, largest):
-        yield f"the search ended at {search.name} {search.largest}, and its trials say {largest}"
+        yield f"the search ended at {search.name} {search.largest}, but its trials give {largest}"
 
 
 def _merged(row: HistogramRow) -> Histogram:
@@ -205,14 +208,14 @@ def _merged(row: HistogramRow) -> Histogram:
 def _difference(name: str, recorded: Latency | None, found: Latency | None) -> Iterator[str]:
     if recorded is None or found is None:
         if recorded != found:
-            yield f"{name} has no histogram" if found is None else f"{name} is missing, and has a histogram"
+            yield f"{name} has no histogram" if found is None else f"{name} is missing, but has a histogram"
         return
     different = [field.name for field in fields(Latency) if getattr(recorded, field.name) != getattr(found, field.name)]
     if different:
         first = different[0]
         yield (
-            f"{name} is not what its histogram gives: {', '.join(different)} ({first} {getattr(recorded, first):g}, "
-            f"and not {getattr(found, first):g})"
+            f"{name} differs from its histogram: {', '.join(different)} ({first} {getattr(recorded, first):g}, but the "
+            f"histogram gives {getattr(found, first):g})"
         )
 
 

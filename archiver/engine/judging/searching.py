@@ -27,8 +27,8 @@ class Search:
     def __init__(self, name: str, first: int, last: int, repeat: int, step: int = 1) -> None:
         if step < 1 or not 1 <= first <= last:
             raise ScenarioError(
-                f"search of {name}: from {first} to {last} by {step} is no range: write first and step of at least 1, "
-                "and last not below first"
+                f"search of {name}: from {first} to {last} by {step} is not a range: write first and step of at least "
+                "1, and last not below first"
             )
         if first % step or last % step:
             raise ScenarioError(
@@ -64,12 +64,12 @@ class Search:
 
     def judged(self, scale: int, passed: bool, positions: tuple[int, ...]) -> None:
         """Record the trial of ``next_scale()``: whether its phases, at these positions, met every criterion."""
-        assert scale == self.next_scale(), f"{scale} was not to be tried"
+        assert scale == self.next_scale(), f"{scale} is not the next scale"
         self._steps.append(SearchStep(scale, positions, passed))
 
     def voided(self, scale: int, reason: str, positions: tuple[int, ...]) -> None:
         """Record a trial of ``next_scale()`` that says nothing about the platform, and end the search."""
-        assert scale == self.next_scale(), f"{scale} was not to be tried"
+        assert scale == self.next_scale(), f"{scale} is not the next scale"
         self._steps.append(SearchStep(scale, positions, passed=False, void=reason))
         self._stopped = reason
 
@@ -122,9 +122,9 @@ class Search:
     def _ended_because(self) -> str:
         held, failed = self._held(), self._failed()
         if failed is None:
-            return f"all up to {self._name} {self._last} held; the search ends there: raise its last"
+            return f"all up to {self._name} {self._last} passed; the search ends there: raise last"
         if held is None:
-            return f"{self._name} {failed}, the smallest, failed: lower its first, or the criteria"
+            return f"{self._name} {failed}, the smallest, failed: lower first, or relax the criteria"
         return f"the edge was found between {self._name} {held} and {failed}"
 
     def _confidence(self) -> str:
@@ -135,18 +135,18 @@ class Search:
             trials = self._trials(held)
             least = int(share_that_holds_min(trials, CONFIDENCE) * 100)
             words.append(
-                f"{self._name} {held} held in {trials} of {_trials_in_words(trials)}: with {CONFIDENCE:.0%} confidence "
-                f"at least {least}% of such trials hold"
+                f"{self._name} {held} passed in {trials} of {_trials_in_words(trials)}: with {CONFIDENCE:.0%} "
+                f"confidence at least {least}% of such trials pass"
             )
         if failed is not None:
             failures = sum(step.scale == failed and not step.passed for step in self._valid())
             words.append(f"{self._name} {failed} failed in {failures} of {_trials_in_words(self._trials(failed))}")
         if held is not None and failed is not None and failed - held > self._step:
-            words.append("nothing between them was tried")
+            words.append("no scale between them was tried")
         lowered = self._lowered()
         if lowered:
-            words.append(f"of what held at first, {', '.join(map(str, lowered))} failed when repeated")
-        return "; ".join(words) or "nothing was tried"
+            words.append(f"passed at first but failed when repeated: {', '.join(map(str, lowered))}")
+        return "; ".join(words) or "no scale was tried"
 
     def _lowered(self) -> list[int]:
         """Return the scales that passed and later failed, ascending."""

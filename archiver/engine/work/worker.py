@@ -20,8 +20,8 @@ from archiver.measure.reports import PhaseReport
 def run_phase(assignment: Assignment, channel: Channel) -> PhaseReport:
     """Carry out one phase's clients. Return when they are done or the run is being stopped."""
     run = run_of(assignment.phase)(assignment, channel)
-    # Freeze all existing objects, so that no collection in the measured time visits them. What this process froze
-    # before, it wants frozen afterwards, too.
+    # Freeze all existing objects, so that no collection in the measured time visits them. Objects that this process
+    # froze before stay frozen afterwards.
     was_frozen = gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()

@@ -94,7 +94,7 @@ class Assignment:
     data: Mapping[str, Members] = field(default_factory=dict)  # existing objects, by data set
     has_markers: bool = False  # the platform can hide retained objects behind a delete marker
     shares_core: bool = False  # there are more workers than cores
-    polls_busily: bool = False  # the event loop asks for answers without a break, instead of sleeping until one comes
+    polls_busily: bool = False  # the event loop polls busily instead of sleeping until an answer comes
 
 
 class Channel(Protocol):

@@ -1,7 +1,7 @@
-"""Busy polling: an event loop that asks the kernel for answers without a break, instead of sleeping until one comes.
+"""Busy polling: an event loop polls the kernel continuously instead of sleeping until an answer comes.
 
 One idea: a callback that makes itself due again leaves the loop no time to sleep. A worker that polls busily uses its
-core all the time, so the passes of the loop that find nothing to do are measured, and are no use of the client.
+core all the time. Passes of the loop that find nothing to do are measured, and do not count as usage of the client.
 """
 
 from __future__ import annotations

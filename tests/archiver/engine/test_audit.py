@@ -388,15 +388,15 @@ def check_changed(archive: Archive) -> None:
     words = {finding.name: finding.words for finding in record.findings}
     assert words[archive.name(3)].endswith("is a later content of it, number 2")
     assert words[archive.name(4)].startswith("hidden by a newer version; the version that was archived, ")
-    assert words[archive.name(8)].endswith("no record of the run says that it put the marker there itself")
+    assert words[archive.name(8)].endswith("the run has no record that it set the marker")
     assert words[archive.name(10)].endswith(
         "is intact, and locked as it was asked for"
     )  # the bytes between are foreign
     assert words[archive.name(12)].endswith("is a copy of object 0 of the same run")
     assert sorted(record.remarks) == [
         "1 copied by the run from other objects of its own: whole and locked",
-        "2 hidden by the run behind delete markers: what was archived is there, whole and locked",
-        "2 replaced by the run with later content: what was archived first is there behind it, whole and locked",
+        "2 hidden by the run behind delete markers: the archived objects still exist, whole and locked",
+        "2 replaced by the run with later content: the first version still exists, whole and locked",
     ]
     assert record.objects == 14
     # Without the run's record: later content of the run's own still speaks for itself; markers and copies do not.
@@ -578,9 +578,9 @@ def test_another_platform_at_the_address_is_told(archive: Archive) -> None:
 
 
 def test_runs_of_which_nothing_can_be_audited_are_refused(archive: Archive) -> None:
-    with pytest.raises(UsageError, match="knows no such run"):
+    with pytest.raises(UsageError, match="has no such run"):
         subject(archive.ledger, "nosuch")
-    with pytest.raises(UsageError, match="does not say from which numbers"):
+    with pytest.raises(UsageError, match="lacks the numbers that"):
         subject(archive.ledger, RUN)  # it archived nothing yet
     archive.archive(0, 1)
     archive.ledger.mark_removed(RUN, archive.bucket)

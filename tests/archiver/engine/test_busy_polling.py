@@ -45,9 +45,9 @@ def test_workers_poll_busily_where_they_take_time_from_nobody(
 @pytest.mark.parametrize(
     ("workers", "cores", "shares_host", "words"),
     [
-        (5, FOUR, False, "each of 5 worker.* are 4 for workers; leave"),
-        (3, TWO_OF_FOUR, True, "each of 3 worker.* are 2 for workers; leave"),
-        (1, SHARED, True, "each of 1 worker.* is 1 for workers, which the platform shares; leave"),
+        (5, FOUR, False, "each of 5 worker.* the workers have 4; leave"),
+        (3, TWO_OF_FOUR, True, "each of 3 worker.* the workers have 2; leave"),
+        (1, SHARED, True, "each of 1 worker.* the workers have 1, which the platform shares; leave"),
     ],
 )
 def test_busy_polling_without_a_core_for_each_worker_is_refused(

@@ -44,7 +44,7 @@ def test_the_soft_limit_is_raised_as_far_as_the_clients_need_and_no_further(soft
     ("clients", "endpoints", "threads", "limits", "words"),
     [
         (5000, 1, False, ClientLimits(900, None, None),
-         "5,000 clients: each of 2 workers needs 2,756 open files, and this system allows 900; 1,288 clients fit: take "
+         "5,000 clients: each of 2 workers needs 2,756 open files, and this system allows 900; 1,288 clients fit: use "
          "more --workers, or raise the limit (ulimit -Hn 2756)"),
         (5000, 2, False, ClientLimits(1 << 20, 1000, None),
          "5,000 clients: this system has 1,000 ports to connect from, for each address of the platform, so 2,000 "
@@ -151,6 +151,6 @@ main(sys.argv[1:])
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1] == (
         "archiver: 200 clients: each of 2 workers needs 356 open files, and this system allows 300; 88 clients fit: "
-        "take more --workers, or raise the limit (ulimit -Hn 356)"
+        "use more --workers, or raise the limit (ulimit -Hn 356)"
     )
     assert not (home / "ledger.db").exists() or not list(home.glob("runs/*"))

@@ -80,7 +80,7 @@ class Findings:
 
     def words(self) -> tuple[str, ...]:
         return tuple(
-            f"{step}: {each.words} ({each.count:,} object{'s' * (each.count > 1)}, {each.object_name} for one)"
+            f"{step}: {each.words} ({each.count:,} object{'s' * (each.count > 1)}, for example {each.object_name})"
             for (step, _), each in self._found.items()
         )
 
@@ -200,7 +200,7 @@ class InfrastructureRun:
                     self._seconds.append((self._ended_ns - began_ns) / 1e9)
                 in_vain = 0 if self._done > done else in_vain + 1
                 if in_vain >= FAILED_INSTANCES_MAX:
-                    self._gave_up = f"{what.kind}: {in_vain} in a row did not get as far as one object"
+                    self._gave_up = f"{what.kind}: {in_vain} instances in a row completed no object"
                     break
         finally:
             await own.plane.end_phase()

@@ -163,7 +163,7 @@ def _replayed(replay: Replay, stages: Sequence[StageReport], seconds: float, lat
     lost = sum(stage.steps_left_out for stage in stages)
     left_out = [*facts.left_out]
     if dropped:
-        left_out.append(("not begun when the time that is allowed was long over", dropped))
+        left_out.append(("not begun long after the allowed time had ended", dropped))
     if lost:
         left_out.append(("their object could not be written before", lost))
     tolerance_ms = replay.tolerance_seconds * 1e3
@@ -192,10 +192,10 @@ def _replayed(replay: Replay, stages: Sequence[StageReport], seconds: float, lat
 def _void(lateness: Latency | None, tolerance_ms: float) -> str:
     """Return why a replay is void; empty if it is valid."""
     if lateness is None:
-        return "nothing was begun"
+        return "no operation was begun"
     if lateness.p99 > tolerance_ms:
         return (
-            f"the client began 1% of the operations more than {lateness.p99:.3g} ms late, where {tolerance_ms:g} ms "
-            "are tolerated: it could not keep the trace's timing"
+            f"the client began 1% of the operations more than {lateness.p99:.3g} ms late, but {tolerance_ms:g} ms are "
+            "tolerated: it could not keep the trace's timing"
         )
     return ""

@@ -91,7 +91,7 @@ _mailboxes: dict[str, _Mailbox] = {}  # of this process, by phase and worker
 
 
 def deliver(name: str, word: Word) -> int:
-    """Put a word into a mailbox of this process, if it still exists; return this process's clock (CLOCK_MONOTONIC,
+    """Put a message into a mailbox of this process, if it still exists; return this process's clock (CLOCK_MONOTONIC,
     nanoseconds).
     """
     mailbox = _mailboxes.get(name)

@@ -125,7 +125,7 @@ def _look_at_workers(connection: Connection, count: int | None) -> tuple[list[Wo
     """Return the places of the workers that a run uses, and their hosts."""
     addresses = sorted(connection.addresses() or ())
     if len(addresses) < (count or 1):
-        wanted = f"{count} workers were asked for" if count is not None else "nobody can carry out anything"
+        wanted = f"{count} workers were requested" if count is not None else "a run needs at least one"
         raise UsageError(
             f"--dask {connection.address}: the scheduler has {len(addresses)} workers, and {wanted}; start more with: "
             f"dask worker {connection.address} --nthreads 1"

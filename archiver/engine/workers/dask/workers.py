@@ -149,7 +149,7 @@ class DaskWorkers:
         if isinstance(message, Begun):
             if worker in phase.begun:  # its process died, and Dask restarted the task at its address
                 self._tell(phase, [worker], Stop())
-                self._lose(phase, worker, "was started anew")
+                self._lose(phase, worker, "was restarted")
             phase.begun.add(worker)
         elif isinstance(message, Ready):
             phase.now_ready(worker)
@@ -228,8 +228,8 @@ class DaskWorkers:
                 self._lose(phase, worker, "was lost")
             elif late and worker not in phase.begun:
                 phase.failure = (
-                    f"Dask worker {place.name} on {place.host} did not begin its part within "
-                    f"{BEGIN_SECONDS_MAX:.0f} s: its threads are busy with something else; use workers of its own"
+                    f"Dask worker {place.name} on {place.host} did not begin its part within {BEGIN_SECONDS_MAX:.0f} "
+                    "s: its threads are busy with other work; use workers that do nothing else"
                 )
 
     def _lose(self, phase: _Phase, worker: int, how: str) -> None:

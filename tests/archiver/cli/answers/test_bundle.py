@@ -237,24 +237,25 @@ def in_criteria(where: str, value: str) -> Callable[[sqlite3.Connection], Any]:
 
 
 FORGERIES: dict[str, tuple[Callable[[sqlite3.Connection], Any], str]] = {
-    "better percentile": (set_in_results("$.object_response_ms.p99", "0.0001"), "is not what its histogram gives: p99"),
-    "better part": (set_in_results("$.parts[0].object_response_ms.p50", "0.0001"), "is not what its histogram gives"),
-    "swapped histograms": (swap_histograms, "is not what its histogram gives"),
+    "better percentile": (set_in_results("$.object_response_ms.p99", "0.0001"), "differs from its histogram: p99"),
+    "better part": (set_in_results("$.parts[0].object_response_ms.p50", "0.0001"), "differs from its histogram"),
+    "swapped histograms": (swap_histograms, "differs from its histogram"),
     "no histogram": (lambda db: db.execute("DELETE FROM histogram WHERE quantity = 'object_response'"), "has no histo"),
     "more objects": (set_in_results("$.objects", "json_extract(document, '$.objects') + 1"), "its intervals add up to"),
-    "fewer errors": (lambda db: db.execute("UPDATE interval SET errors = 1"), "errors is 0, and its intervals"),
+    "fewer errors": (lambda db: db.execute("UPDATE interval SET errors = 1"), "errors is 0, but its intervals"),
     "better rate": (set_in_results("$.objects_per_second", "1e9"), "amount and seconds give"),
-    "less measured": (in_criteria("$.measured", "0.5"), "is recorded as met with 0.5, judged again"),
+    "less measured": (in_criteria("$.measured", "0.5"), "is recorded as met with 0.5, but judged again"),
     "missed and said to be met": (
         lambda db: db.execute(
             "UPDATE run SET scenario_json = replace(scenario_json, 'object_ms.p99 <= 1000', 'object_ms.p99 <= 0')"
         ),
         "judged again missed",
     ),
-    "no criterion": (lambda db: db.execute("DELETE FROM criterion"), "is recorded as nothing, judged again met"),
+    "no criterion": (lambda db: db.execute("DELETE FROM criterion"), "is recorded as nothing, but judged again met"),
     "ended early for what was met": (in_criteria("$.aborted", "json('true')"), "ended a phase is recorded as met"),
-    "twice": (lambda db: db.execute("INSERT INTO criterion SELECT * FROM criterion"), "more often than it is asked"),
-    "another verdict": (lambda db: db.execute("UPDATE run SET verdict = 'none'"), "verdict is 'none', and its results"),
+    "twice": (lambda db: db.execute("INSERT INTO criterion SELECT * FROM criterion"), "more often than "
+    "the scenario requests"),
+    "another verdict": (lambda db: db.execute("UPDATE run SET verdict = 'none'"), "verdict is 'none', but its results"),
     "words for numbers": (lambda db: db.execute("UPDATE histogram SET total_ns = 'x'"), "cannot be read as a run's"),
     "no numbers": (lambda db: db.execute("UPDATE histogram SET indices = x'00'"), "cannot be read as a run's"),
 }  # fmt: skip
@@ -278,7 +279,7 @@ def test_a_settled_cell_is_as_precise_as_its_scenario_requires(matrix: Made, tmp
 
     done = forged(matrix, tmp_path, settle, all_of_it=True)
     assert done.exit_code == 1, done.output
-    assert "settled is true, and session_half_width is 0.06, above 0.05" in done.output
+    assert "settled is true, but session_half_width is 0.06, above 0.05" in done.output
 
 
 @pytest.mark.parametrize(
@@ -452,7 +453,7 @@ def test_a_replay_that_was_too_late_is_void_and_says_so(judged: Made, tmp_path: 
 
         done = forged(judged, tmp_path, change, all_of_it=True)
         assert done.exit_code == status, done.output
-        assert ("is not said to be void" in done.output) == (not void)
+        assert ("is not marked as void" in done.output) == (not void)
 
 
 def conformance_run(path: Path, platform: str, version: str | None) -> Path:

@@ -85,14 +85,14 @@ def test_an_audit_waits_for_a_silent_platform_as_long_as_it_is_told_to(store: em
 def test_what_cannot_be_audited_is_one_message(home: Path) -> None:
     unknown = archiver("audit", "nosuch")
     assert unknown.returncode == 2
-    assert unknown.stderr == "archiver: nosuch: the ledger knows no such run; its id is the name of its folder\n"
+    assert unknown.stderr == "archiver: nosuch: the ledger has no such run; its id is the name of its folder\n"
     assert archiver("audit", "latest").returncode == 2
     assert archiver("run", "dr550", *TINY).returncode == 0
     (run,) = {row["run"] for row in left_in(home)}
     assert archiver("cleanup", run, "--bypass-governance").returncode == 0
     removed = archiver("audit", run)
     assert removed.returncode == 2
-    assert removed.stderr == f"archiver: {run}: everything of it has been removed already\n"
+    assert removed.stderr == f"archiver: {run}: all its objects have been removed already\n"
 
 
 @pytest.mark.skipif(not api.OWN_LIBRARY.exists(), reason="our TSM library was not built: no C compiler")

@@ -213,7 +213,7 @@ def test_a_bucket_that_has_gone_holds_up_no_other_of_its_platform(home: Path, ru
     runs.leave("run-1", bucket=second)
     done = cleanup("run-1")
     assert done.exit_code == 1
-    assert f"has no bucket {gone}, yet objects of this run are locked there" in done.stderr
+    assert f"has no bucket {gone}, but objects of this run are locked there" in done.stderr
     assert "run-1: removed 3 objects (18 B)" in done.stdout
     assert [row["bucket"] for row in left_in(home)] == [gone]
 
@@ -278,7 +278,7 @@ def test_another_platform_with_a_bucket_of_the_same_name_leaves_the_record(
             monkeypatch.setenv(name, value)
         done = cleanup("run-1", "--bypass-governance")
     assert done.exit_code == 3
-    assert f"has nothing of the run in bucket {shared}, yet objects of this run are locked there" in done.stderr
+    assert f"has nothing of the run in bucket {shared}, but objects of this run are locked there" in done.stderr
     assert left(home) == {"run-1"}
     assert runs.keys_in(shared) == 3
 
@@ -373,4 +373,4 @@ def test_a_home_that_cannot_be_made_is_one_message(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ARCHIVER_HOME", "/proc/nowhere")
     done = cleanup("latest")
     assert done.exit_code == 1
-    assert "/proc/nowhere/ledger.db, the record of what is locked, cannot be opened: " in done.stderr
+    assert "/proc/nowhere/ledger.db, the record of locked objects, cannot be opened: " in done.stderr

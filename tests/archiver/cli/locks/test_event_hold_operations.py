@@ -336,7 +336,7 @@ def test_a_dry_run_says_that_event_holds_are_placed_and_released(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "have no end until their release; agree to them, and to the period that a release starts: --event-hold"),
+        ((), "have no end until their release; consent to them, and to the period that a release starts: --event-hold"),
         (("--event-hold", "1d"), "after the release of their event holds, longer than --max-retain 1h"),
         ((*AGREED, "--backend", "tsm"), "--event-hold: the tsm backend does not offer it"),
         (("--backend", "tsm"), "the tsm backend does not offer 'event-hold'"),
@@ -387,7 +387,7 @@ def prolongs_releases(asked: Asked, store: Any) -> Answer:
 LACKING: dict[str, tuple[Lie, str, str]] = {
     "refuses": (
         refuses,
-        "does not carry out 'event-hold': 400 MalformedXML: No date; does it offer event holds?",
+        "does not carry out 'event-hold': 400 MalformedXML: No date; check that it offers event holds",
         "locked",
     ),
     "ignores": (ignores, "the event hold asked for is not there", "held"),

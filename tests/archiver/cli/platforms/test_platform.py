@@ -79,7 +79,7 @@ def test_a_second_start_is_refused_and_names_the_first(home: Path) -> None:
     first = archiver("platform", "start", NAME)
     second = archiver("platform", "start", NAME)
     assert second.returncode == 2
-    assert f"{NAME} is up already on http://127.0.0.1:" in second.stderr
+    assert f"{NAME} is already running on http://127.0.0.1:" in second.stderr
     assert process_in(first.stdout).is_running()
 
 
@@ -142,7 +142,7 @@ def test_a_damaged_file_is_said_and_the_other_platforms_are_listed(home: Path, t
     assert re.search(rf"^{NAME} .* up on http://127", listed.stdout, re.MULTILINE)
     assert re.search(r"^versitygw .* unknown whether it runs", listed.stdout, re.MULTILINE)
     assert re.search(r"^embedded .* not up +built in$", listed.stdout, re.MULTILINE)
-    assert f"{path} does not say which versitygw was started" in listed.stderr
+    assert f"{path} is damaged, so the started versitygw is not known" in listed.stderr
     for command in ("start", "stop", "environment"):
         done = archiver("platform", command, "versitygw")
         assert (done.returncode, str(path) in done.stderr) == (2, True), done.stderr
@@ -272,7 +272,7 @@ def test_the_embedded_store_starts_stays_and_stops(home: Path, stopped: None, mo
     assert password not in str(variables)
 
     again = archiver("platform", "start", "embedded")
-    assert (again.returncode, "embedded is up already on http://127.0.0.1:" in again.stderr) == (2, True)
+    assert (again.returncode, "embedded is already running on http://127.0.0.1:" in again.stderr) == (2, True)
     ended = archiver("platform", "stop", "embedded")
     assert ended.returncode == 0, ended.stderr
     assert not server.is_running()

@@ -118,9 +118,9 @@ def test_a_criterion_that_was_not_met_is_printed_with_its_value(home: Path, tmp_
 @pytest.mark.parametrize(
     ("criterion", "words"),
     [
-        ("object_ms <= 20", "--criterion: criterion 'object_ms <= 20': object_ms alone says not which"),
-        ("errors = 0", "--criterion: criterion 'errors = 0': '=' is no comparison"),
-        ("dropped == 0", "not measured of any workload: only sessions that come by a schedule"),
+        ("object_ms <= 20", "--criterion: criterion 'object_ms <= 20': object_ms needs a statistic"),
+        ("errors = 0", "--criterion: criterion 'errors = 0': '=' is not a comparison"),
+        ("dropped == 0", "not measured for any workload: only a workload with a schedule"),
     ],
 )
 def test_a_criterion_that_nothing_can_meet_is_refused_before_the_run(

@@ -95,7 +95,7 @@ def test_a_plan_of_a_search_says_its_range_and_what_its_steps_archive(home: Path
 def test_a_bad_phase_is_refused_before_anything_is_touched(home: Path, options: list[str]) -> None:
     done = CliRunner().invoke(main, ["run", str(home / "mine.toml"), "--set", "web.data=absent", *options])
     assert done.exit_code == 2
-    assert "workload 'web': data: nothing archives 'tile 1 absent' before it" in done.output
+    assert "workload 'web': data: no workload archives 'tile 1 absent' before it" in done.output
     assert not (home / "home").exists()
 
 

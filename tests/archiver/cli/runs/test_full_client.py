@@ -85,7 +85,7 @@ def test_a_ledger_that_cannot_grow_sends_nothing(home: Path, store: StoreProcess
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1].startswith(
-        f"archiver: {home / 'ledger.db'}, the record of what is locked, cannot"
+        f"archiver: {home / 'ledger.db'}, the record of locked objects, cannot"
     )
     assert store_is_untouched(store)
 
@@ -122,7 +122,7 @@ def test_a_home_without_room_is_no_damaged_ledger(home: Path) -> None:
     done = archiver(1024, "run", "dr550", "--backend", "null", "--quick", "--quiet")
     assert done.returncode == 1
     assert done.stderr == (
-        f"archiver: {home / 'ledger.db'}, the record of what is locked, cannot be made: disk I/O error; make room on "
+        f"archiver: {home / 'ledger.db'}, the record of locked objects, cannot be made: disk I/O error; make room on "
         "its disk, or name another home with ARCHIVER_HOME\n"
     )
 

@@ -87,7 +87,7 @@ def test_every_operation_succeeds_and_nothing_is_left(home: Path, store: embedde
         ((*A_DAY, "--retention-mode", "none"), 2, ["--retention-mode none leaves nothing to measure"]),
         ((*A_DAY, "--retention-mode", "COMPLIANCE", "--accept-locked-until", "2099-01-01T00:00:00Z"), 2,
          ["--accept-locked-until cannot bound", "leave lock bucket-default out"]),
-        ((*A_DAY, "--bucket", "production"), 2, ["--bucket production", "only a bucket of the run's own"]),
+        ((*A_DAY, "--bucket", "production"), 2, ["--bucket production", "only on a bucket that the run made"]),
     ],
 )  # fmt: skip
 def test_what_would_lock_too_long_is_refused_before_anything_is_touched(

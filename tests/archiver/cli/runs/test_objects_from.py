@@ -63,7 +63,7 @@ def test_what_is_not_there_or_makes_no_sense_is_refused_before_anything_is_touch
     home: Path, store: embedded.StoreProcess, earlier: str
 ) -> None:
     for more, status, message in (
-        (("--set", "object_sizes=64KiB"), 2, "nothing of 64KiB; there are objects of 8KiB: --set object_sizes=8KiB"),
+        (("--set", "object_sizes=64KiB"), 2, "no objects of 64KiB; it has objects of 8KiB: --set object_sizes=8KiB"),
         ((*SMALL, "--retain-for", "10s"), 2, "--retain-for: with --objects-from nothing is archived"),
         ((*SMALL, "--platform", "minio", "--platform", "embedded"), 2, "name one --platform at most"),
         ((*SMALL, "--platform", "embedded"), 3, "NoSuchBucket"),  # it is elsewhere
@@ -73,7 +73,7 @@ def test_what_is_not_there_or_makes_no_sense_is_refused_before_anything_is_touch
         assert message in refused.stderr
         assert "Traceback" not in refused.stderr
     refused = archiver("run", "dr550", *READING, *SMALL, "--objects-from", "nobody", **keys_of(store))
-    assert (refused.returncode, "the ledger knows no run" in refused.stderr) == (2, True)
+    assert (refused.returncode, "the ledger has no run" in refused.stderr) == (2, True)
     assert [folder.name for folder in (home / "runs").iterdir()] == [earlier]
 
     assert archiver("cleanup", earlier, "--bypass-governance", **keys_of(store)).returncode == 0

@@ -161,14 +161,14 @@ def test_an_interrupted_run_says_how_to_go_on_and_goes_on_nowhere_else(home: Pat
     shutil.move(home / "store", home / "elsewhere")
     refused = archiver("resume", folder.name, "--out", str(tmp_path / "out"))
     assert refused.returncode == 3
-    assert f"{folder.name} cannot go on where it began" in refused.stderr
+    assert f"{folder.name} cannot be resumed" in refused.stderr
     assert "NoSuchBucket" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert (folder / "run.db").read_bytes() == before
 
     (home / "ledger.db").unlink()
     refused = archiver("resume", str(folder))
-    assert (refused.returncode, "the ledger does not know it" in refused.stderr) == (2, True)
+    assert (refused.returncode, "the ledger has no record of it" in refused.stderr) == (2, True)
 
 
 def change(path: Path, statement: str) -> None:
@@ -180,12 +180,12 @@ REFUSED = {
     "UPDATE run SET comparison = 'x'": "start the comparison again",
     "UPDATE run SET phases_planned = 0": "archiver worm",
     "UPDATE run SET lock_verified = 'reports no lock'": "did not keep its lock (reports no lock)",
-    "UPDATE phase SET label = 'another' WHERE position = 2": "orders its phases otherwise",
+    "UPDATE phase SET label = 'another' WHERE position = 2": "orders its phases differently",
     "UPDATE run SET request = NULL": "was not started by archiver run",
     "UPDATE run SET request = json_set(request, '$.workers', 'no')": "cannot be carried out here",
-    "UPDATE run SET platform = json_set(platform, '$.version', '9')": "is of one platform",
+    "UPDATE run SET platform = json_set(platform, '$.version', '9')": "measures one platform",
     "UPDATE run SET settings = json_set(settings, '$.checksum', 'md5')": "checksum was md5",
-    "UPDATE run SET backend = 's3'": "the ledger does not know it",
+    "UPDATE run SET backend = 's3'": "the ledger has no record of it",
     "PRAGMA user_version = 99": "written by a newer Archiver",
     "DELETE FROM run": "its run was never begun",
 }

@@ -108,7 +108,7 @@ def test_a_lock_stays_in_the_ledger_when_another_platform_answers_at_its_address
     with embedded.start(tmp_path / "another", port=port) as another:
         found = archiver("cleanup", "latest", "--bypass-governance", **keys_of(another))
     assert found.returncode == 3
-    assert "is another platform answering at that address?" in found.stderr
+    assert "check whether another platform answers at that address" in found.stderr
     assert left_in(home), "objects that are still locked have left the ledger"
 
 
@@ -303,7 +303,7 @@ def test_a_platform_that_accepts_locks_and_keeps_none_is_found_out(home: Path) -
         (["run", "dr550", "--endpoint", "http://127.0.0.1:1", "--platform", "embedded"], 2, "choose one of them"),
         (["run", "dr550", "--endpoint", "http://127.0.0.1:1"], 2, "AWS_ACCESS_KEY_ID"),
         (["run", "dr550", "--backend", "nosuch"], 2, "no backend named 'nosuch'"),
-        (["run", "dr550", "--retain-for", "500ms"], 2, "--retain-for takes 2s or more"),
+        (["run", "dr550", "--retain-for", "500ms"], 2, "use --retain-for 2s or more"),
         (["run", "dr550", "--retain-for", "2h", "--dry-run"], 2, "--max-retain"),
         (["run", "dr550", "--op-log", "/proc/nowhere"], 2, "--op-log /proc/nowhere: cannot be written"),
         (["run", "dr550", "--endpoint", "http://user:secret@h:9000"], 2, "credentials do not belong in an endpoint"),

@@ -70,7 +70,7 @@ def test_it_doubles_then_halves_then_repeats_both_sides_of_the_edge() -> None:
     assert (outcome.name, outcome.largest, outcome.failed_at, outcome.held) == ("tiles", 5, 6, 3)
     assert outcome.ended_because == "the edge was found between tiles 5 and 6"
     assert outcome.confidence == (
-        "tiles 5 held in 3 of 3 trials: with 95% confidence at least 36% of such trials hold; "
+        "tiles 5 passed in 3 of 3 trials: with 95% confidence at least 36% of such trials pass; "
         "tiles 6 failed in 3 of 3 trials"
     )
     assert [(step.scale, step.positions, step.passed) for step in outcome.steps[:4]] == [
@@ -86,7 +86,7 @@ def test_a_scale_that_fails_when_repeated_lowers_the_edge_and_what_lies_below_is
     outcome = search.outcome()
     assert (outcome.largest, outcome.failed_at, outcome.held) == (6, 7, 3)
     assert "tiles 7 failed in 1 of 3 trials" in outcome.confidence
-    assert "of what held at first, 7 failed when repeated" in outcome.confidence
+    assert "passed at first but failed when repeated: 7" in outcome.confidence
 
 
 def test_scales_skipped_on_the_way_up_are_tried_once_the_edge_comes_down_to_them() -> None:
@@ -110,8 +110,8 @@ def test_a_search_that_never_fails_says_so_and_repeats_its_end() -> None:
     assert tried(search, lambda scale: True) == [10, 20, 40, 70, 70]
     outcome = search.outcome()
     assert (outcome.largest, outcome.failed_at, outcome.held) == (70, None, 2)
-    assert outcome.ended_because == "all up to cameras 70 held; the search ends there: raise its last"
-    assert outcome.confidence.startswith("cameras 70 held in 2 of 2 trials: with 95% confidence at least 22%")
+    assert outcome.ended_because == "all up to cameras 70 passed; the search ends there: raise last"
+    assert outcome.confidence.startswith("cameras 70 passed in 2 of 2 trials: with 95% confidence at least 22%")
 
 
 def test_a_search_that_fails_at_once_ends_at_once() -> None:
@@ -119,7 +119,7 @@ def test_a_search_that_fails_at_once_ends_at_once() -> None:
     assert tried(search, lambda scale: False) == [1000]
     outcome = search.outcome()
     assert (outcome.largest, outcome.failed_at, outcome.held) == (None, 1000, 0)
-    assert outcome.ended_because == "users 1000, the smallest, failed: lower its first, or the criteria"
+    assert outcome.ended_because == "users 1000, the smallest, failed: lower first, or relax the criteria"
     assert outcome.confidence == "users 1000 failed in 1 of 1 trial"
 
 
@@ -134,8 +134,8 @@ def test_a_search_that_is_stopped_says_what_it_knows_by_then() -> None:
     assert (outcome.largest, outcome.failed_at, outcome.held) == (4, 8, 1)
     assert outcome.ended_because == "tiles 6 would lock more than --max-locked-bytes allows: raise it"
     assert outcome.confidence == (
-        "tiles 4 held in 1 of 1 trial: with 95% confidence at least 5% of such trials hold; "
-        "tiles 8 failed in 1 of 1 trial; nothing between them was tried"
+        "tiles 4 passed in 1 of 1 trial: with 95% confidence at least 5% of such trials pass; tiles 8 failed in 1 of 1 "
+        "trial; no scale between them was tried"
     )
 
 
@@ -151,7 +151,7 @@ def test_a_void_trial_ends_the_search_and_neither_passes_nor_fails() -> None:
     assert [(step.scale, step.passed, bool(step.void)) for step in outcome.steps] == [
         (1, True, False), (2, True, False), (4, False, True),
     ]  # fmt: skip
-    assert outcome.confidence == "tiles 2 held in 1 of 1 trial: with 95% confidence at least 5% of such trials hold"
+    assert outcome.confidence == "tiles 2 passed in 1 of 1 trial: with 95% confidence at least 5% of such trials pass"
 
 
 def test_a_void_repetition_leaves_a_scale_that_held_before() -> None:
@@ -200,7 +200,7 @@ def test_a_search_stopped_before_its_first_trial_knows_nothing() -> None:
     search = Search("tiles", 1, 64, 3)
     search.stopped("interrupted")
     assert (search.outcome().largest, search.outcome().steps) == (None, ())
-    assert search.outcome().confidence == "nothing was tried"
+    assert search.outcome().confidence == "no scale was tried"
 
 
 def test_rates_are_tried_in_steps() -> None:
@@ -272,9 +272,9 @@ def test_the_bound_on_the_share_is_the_exact_one() -> None:
 @pytest.mark.parametrize(
     ("first", "last", "repeat", "step", "said"),
     [
-        (0, 8, 3, 1, "from 0 to 8 by 1 is no range"),
-        (8, 4, 3, 1, "from 8 to 4 by 1 is no range"),
-        (1, 8, 3, 0, "from 1 to 8 by 0 is no range"),
+        (0, 8, 3, 1, "from 0 to 8 by 1 is not a range"),
+        (8, 4, 3, 1, "from 8 to 4 by 1 is not a range"),
+        (1, 8, 3, 0, "from 1 to 8 by 0 is not a range"),
         (100, 950, 3, 100, "must be multiples of step (100)"),
         (1, 8, 0, 1, "repeat is 0"),
     ],

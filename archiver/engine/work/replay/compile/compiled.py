@@ -71,7 +71,7 @@ class CompiledTrace:
             facts = _facts_of(json.loads((folder / _FACTS).read_text()))
             return cls(facts, **{name: np.load(_array(folder, name), mmap_mode="r") for name in arrays})
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise UsageError(f"{folder}: holds no compiled trace, or not all of it: {error}") from error
+            raise UsageError(f"{folder}: has no complete compiled trace: {error}") from error
 
     def batches_max(self) -> dict[int, int]:
         """Return the largest transaction, in objects, of each stream that commits several objects at once."""

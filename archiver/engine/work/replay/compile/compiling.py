@@ -171,9 +171,9 @@ class _Compilation:
         sizes, written_sizes = history.first_sizes(prepared), history.first_sizes(written)
         if (largest := history.largest_bytes()) > OBJECT_BYTES_MAX:
             raise UsageError(
-                f"{self._trace.path}: has an object of {largest:,} bytes, and {OBJECT_BYTES_MAX:,} are the most that a"
-                f" replay can do; `archiver trace scale OUT {self._trace.path.name} --sizes"
-                f" {math.floor(OBJECT_BYTES_MAX / largest * 1000) / 1000}` makes one of smaller objects"
+                f"{self._trace.path}: has an object of {largest:,} bytes; a replay can handle at most "
+                f"{OBJECT_BYTES_MAX:,}; `archiver trace scale OUT {self._trace.path.name} --sizes "
+                f"{math.floor(OBJECT_BYTES_MAX / largest * 1000) / 1000}` makes a trace of smaller objects"
             )
         missing = (lies_there_bytes or 0) - int(sizes.sum())
         filler_bytes = round(float(sizes.mean())) if len(sizes) else 0

@@ -25,7 +25,7 @@ Records = NDArray[np.void]
 
 HIDDEN = "its object was hidden before"
 WAS_LOCKED = "delete: the trace locked its object before (held, extended or refused), and so does a replay"
-USED_LATER = "delete: its object is used later, so it was an older version's"
+USED_LATER = "delete: its object is used later, so the trace deleted an older version"
 
 # One row during compilation. Keys are numbers; -1: none.
 ROW = np.dtype(

@@ -21,10 +21,10 @@ from archiver.values.record import Operation
 
 LIST = "list: nothing to compare it with"
 OTHER = "other: it has no counterpart"
-EVENT_HOLD = "event-hold, event-release: nobody agreed to event holds"
+EVENT_HOLD = "event-hold, event-release: there is no consent to event holds"
 FAILED = "failed in the trace"
 NO_KEY = "without a key"
-NO_SOURCE = "copy: it is not known of what"
+NO_SOURCE = "copy: its source is not known"
 
 _COLUMNS = (
     "due_ns", "operation", "key", "source", "size_bytes", "offset", "length", "client", "session", "status",

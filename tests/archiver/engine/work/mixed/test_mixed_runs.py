@@ -453,7 +453,7 @@ def test_a_search_is_not_gone_on_with(tmp_path: Path, home: Path) -> None:
     with killed(home, "run", path, "--backend", "null", phase=2, when=lambda: True):
         done = archiver("resume", "latest")
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert "a search goes by what the platform does at one time, so it is not gone on with" in done.stderr
+    assert "all trials of a search must be measured at one time, so it cannot be resumed" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -528,5 +528,5 @@ def test_a_run_killed_while_it_replaced_objects_is_not_gone_on_with(
     with killed(home, "run", path, *endpoint, phase=2, when=lambda: True, **keys_of(store)):
         done = archiver("resume", "latest", **keys_of(store))
     assert (done.returncode, done.stdout) == (2, "")
-    assert "broke off in mix, which deletes or replaces objects" in done.stderr
+    assert "was interrupted in mix, which deletes or replaces objects" in done.stderr
     assert "Traceback" not in done.stderr

@@ -111,7 +111,7 @@ def test_a_copy_onto_itself_changes_nothing_that_is_read(compiled: Compile) -> N
 def test_a_copy_of_what_is_not_known_is_left_out_and_prepared_where_it_is_read(compiled: Compile) -> None:
     trace = compiled(row("copy", "b", 4096), row("retrieve", "b", 4096), row("copy", "c"))
     assert labels(trace) == ["retrieve"]
-    assert trace.facts.left_out == (("copy: it is not known of what", 2),)
+    assert trace.facts.left_out == (("copy: its source is not known", 2),)
     assert trace.facts.prepared == ((4096, 1),)
 
 
@@ -218,7 +218,7 @@ def test_a_delete_of_what_is_used_later_was_of_an_older_version(compiled: Compil
     assert labels(trace) == ["archive", later]
     assert not trace.unlocked.any()
     assert not trace.facts.deletes
-    assert trace.facts.left_out == (("delete: its object is used later, so it was an older version's", 1),)
+    assert trace.facts.left_out == (("delete: its object is used later, so the trace deleted an older version", 1),)
 
 
 def test_a_delete_of_what_is_copied_later_was_of_an_older_version(compiled: Compile) -> None:
@@ -284,7 +284,7 @@ def test_what_is_left_out_is_counted_in_words(compiled: Compile) -> None:
     )  # fmt: skip
     assert labels(trace) == ["archive"]
     assert trace.facts.left_out == (
-        ("event-hold, event-release: nobody agreed to event holds", 2),
+        ("event-hold, event-release: there is no consent to event holds", 2),
         ("failed in the trace", 2),
         ("list: nothing to compare it with", 2),
         ("other: it has no counterpart", 1),
@@ -307,7 +307,7 @@ def test_what_cannot_be_compiled_leaves_nothing_of_what_was(compiled: Compile, t
     compiled(row("archive"))
     with pytest.raises(UsageError):
         compiled(row("list"))
-    with pytest.raises(UsageError, match="holds no compiled trace"):
+    with pytest.raises(UsageError, match="has no complete compiled trace"):
         CompiledTrace.open(tmp_path / "compiled")
 
 
@@ -332,7 +332,7 @@ def test_rows_out_of_order_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_compiled_trace_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no compiled trace"):
+    with pytest.raises(UsageError, match="has no complete compiled trace"):
         CompiledTrace.open(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):

@@ -274,7 +274,7 @@ def test_a_clone_with_other_content_is_found_and_removed_all_the_same(
     report, _ = run.carry_out(what, prepared)
     assert (report.completed, report.failed) == (0, 1)
     (finding,) = report.findings
-    assert finding.startswith("a clone: the bytes are not those that were archived (1 object, ")
+    assert finding.startswith("a clone: the bytes are not those that were archived (1 object, for example ")
     assert run.versions(run.location) == before
 
 
@@ -286,7 +286,7 @@ def test_a_clone_that_cannot_be_removed_is_named(run: Run, monkeypatch: pytest.M
     report, _ = run.carry_out(what, prepared)
     assert (report.completed, report.failed) == (0, 1)
     assert len(report.findings) == 1
-    assert re.fullmatch(r"removing a clone: .* \(14 objects, .* for one\)", report.findings[0])
+    assert re.fullmatch(r"removing a clone: .* \(14 objects, for example .*\)", report.findings[0])
     assert len(run.versions(run.location)) == 2 * what.objects
 
 
@@ -361,7 +361,7 @@ def test_a_lock_or_a_hold_that_is_lost_on_the_way_is_named_once(
     assert len(report.findings) == len(found)
     for finding, words in zip(report.findings, found, strict=True):
         assert finding.startswith(words)
-        assert f"(8 objects, {run.elsewhere.bucket}/" in finding
+        assert f"(8 objects, for example {run.elsewhere.bucket}/" in finding
     assert run.versions(run.location) == before
 
 
@@ -441,7 +441,7 @@ def test_where_nothing_answers_it_gives_up(tmp_path: Path) -> None:
     worker.carried_out(running)
     report = running.outcome()
     assert (report.completed, report.failed) == (0, 3)
-    assert report.gave_up == "clone and deploy: 3 in a row did not get as far as one object"
+    assert report.gave_up == "clone and deploy: 3 instances in a row completed no object"
 
 
 # ---- who can

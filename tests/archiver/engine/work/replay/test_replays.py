@@ -222,7 +222,7 @@ def test_a_replay_that_broke_off_is_not_gone_on_with(
     assert "archiver resume" not in said
     done = archiver("resume", "latest")
     assert done.returncode == 2
-    assert "a replay is carried out as a whole" in done.stderr
+    assert "a replay must be measured as a whole" in done.stderr
 
 
 def test_what_could_not_be_written_is_not_asked_for(tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ def test_a_worker_is_killed_then_the_scheduler_and_the_run_is_resumed_on_another
     again.wait_for_workers(1)
     status, _, err = finished(archiver(home, "resume", "latest", "--quiet", "--dask", again.address))
     assert status == 2
-    assert "has 1 workers, and 2 workers were asked for" in err  # what it measures is to be the same
+    assert "has 1 workers, and 2 workers were requested" in err  # what it measures is to be the same
     again.add_worker()
     again.wait_for_workers(2)
     status, _, err = finished(archiver(home, "resume", "latest", "--quiet", "--dask", again.address))

@@ -102,7 +102,7 @@ def test_a_worker_that_is_busy_with_something_else_is_named(
     address = workers._places[1].name
     busy = client.submit(_until_cancelled, workers=[address], pure=False)
     try:
-        with pytest.raises(RunFailed, match=r"did not begin its part within 0 s: its threads are busy with something"):
+        with pytest.raises(RunFailed, match="did not begin its part within 0 s: its threads are busy with other work"):
             workers.run(assignments(LONG), at_once, lambda report: None)
     finally:
         client.run(_release, workers=[address])
@@ -167,7 +167,7 @@ def test_where_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_too_few_workers_are_refused(cluster: DaskCluster) -> None:
-    with pytest.raises(UsageError, match=r"has 2 workers, and 3 workers were asked for; start more with: dask worker"):
+    with pytest.raises(UsageError, match=r"has 2 workers, and 3 workers were requested; start more with: dask worker"):
         finding._look_at_workers(cluster._connection, 3)
 
 
