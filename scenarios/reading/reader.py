@@ -507,12 +507,11 @@ def _check_stop(stop: StopTable, has_one_client: bool, key: str) -> None:
     for name in ("warm_up_sessions", "precision"):
         if not 0 <= getattr(stop, name) <= OBJECTS_MAX:
             raise ScenarioError(f"{key}: stop.{name} must be a number of at least 0, and at most {OBJECTS_MAX}")
-    if stop.warm_up_seconds > SECONDS_MAX:
-        raise ScenarioError(f"{key}: stop.warm_up_seconds is above {SECONDS_MAX:.0f}s, the maximum of a phase")
+    for name in ("warm_up_seconds", "seconds_min", "seconds_max"):
+        if getattr(stop, name) > SECONDS_MAX:
+            raise ScenarioError(f"{key}: stop.{name} is above {SECONDS_MAX:.0f}s, the maximum of a phase")
     if not stop.seconds_min > 0 or (has_one_client and stop.seconds_min > stop.seconds_max):
         raise ScenarioError(f"{key}: stop.seconds_min must be above 0s and not above stop.seconds_max")
-    if stop.seconds_max > SECONDS_MAX or stop.seconds_min > SECONDS_MAX:
-        raise ScenarioError(f"{key}: stop.seconds_max is above {SECONDS_MAX:.0f}s, the maximum of a phase")
     if stop.bytes_max < 1 or stop.client_bytes_max < 1:
         raise ScenarioError(f"{key}: stop.bytes_max and stop.client_bytes_max must be at least 1 byte")
 

@@ -484,6 +484,7 @@ def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, tex
         ('["8KiB", 512]', "[]", "'archive': object_sizes is empty; name at least one"),
         ("clients = [1]", "clients = [100001]", "'archive': clients: 100001 is above 100000, the maximum of a phase"),
         ('warm_up_seconds = "500ms"', 'warm_up_seconds = "121m"', "stop.warm_up_seconds is above 7200s"),
+        ('seconds_min = "1s"', 'seconds_min = "121m"', "stop.seconds_min is above 7200s"),
         ("[1, 25]", "[]", "'archive': objects_per_session is empty; name at least one"),
         ("[1, 2]", "[]", "'retrieve': clients is empty; name at least one"),
         ("[1, 25]", "25", "objects_per_session: Expected `array`, got `int`"),

@@ -84,7 +84,7 @@ def _of_run(ledger: Ledger, run: str) -> list[Holding]:
             raise UsageError(f"{run}: is under way; let it end, or stop it, before what it left is removed")
         return holdings
     if not ledger.knows(run):
-        raise UsageError(f"{run}: the ledger knows no such run; its id is the name of its folder")
+        raise UsageError(f"{run}: the ledger has no such run; its id is the name of its folder")
     click.echo(f"{run}: everything of it has been removed already")
     return []
 

@@ -93,7 +93,7 @@ def left_placements(run: str | None) -> list[Placement]:
         if run is None or name is None:
             return opened.placements()  # without remaining objects there is no latest run
         if not opened.knows(name):
-            raise UsageError(f"{name}: the ledger knows no such run; its id is the name of its folder")
+            raise UsageError(f"{name}: the ledger has no such run; its id is the name of its folder")
         return opened.placements(name)
     finally:
         opened.close()

@@ -18,7 +18,7 @@ def _object_size(text: str) -> int:
     """Return the bytes of an object. Raises ValueError."""
     size_bytes = parse_size(text)
     if not 1 <= size_bytes <= OBJECT_BYTES_MAX:
-        raise ValueError(f"{text!r}: an object has 1 byte to {format_size(OBJECT_BYTES_MAX)}")
+        raise ValueError(f"{text!r}: an object must have 1 byte to {format_size(OBJECT_BYTES_MAX)}")
     return size_bytes
 
 

@@ -58,7 +58,7 @@ def capture(
     --recover makes the trace from it.
     """
     if out.exists() and not overwrite:
-        raise UsageError(f"{out} exists already; name another file, or say --overwrite")
+        raise UsageError(f"{out} exists already; name another file, or use --overwrite")
     if recover:
         _make_trace(out, overwrite=overwrite)
         return

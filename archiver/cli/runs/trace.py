@@ -281,7 +281,7 @@ def generate_command(
     if seconds is None:
         raise UsageError(f"{where}: the phase of {application!r} has no duration; give --seconds")
     if not 0 < capacity_scale <= 1:
-        raise UsageError(f"--capacity-scale {capacity_scale:g}: above 0, and at most 1")
+        raise UsageError(f"--capacity-scale {capacity_scale:g}: write a share above 0 and up to 1")
     info = generate(
         out,
         model,

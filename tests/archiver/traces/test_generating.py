@@ -308,7 +308,7 @@ def test_the_command_makes_the_trace_of_an_application(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (["web"], "it has no application 'web'; it has mail server"),
-        (["mail server", "--capacity-scale", "2"], "--capacity-scale 2: above 0, and at most 1"),
+        (["mail server", "--capacity-scale", "2"], "--capacity-scale 2: write a share above 0 and up to 1"),
         (["mail server", "--capacity-scale", "nan"], "--capacity-scale nan: above 0"),
         (["mail server", "--capacity-scale", "1e-9"], "give it more capacity"),
         (["mail server", "--seconds", "0s"], "a trace of 0 s cannot be made"),

@@ -143,7 +143,7 @@ def test_where_nothing_is_left_that_is_said(home: Path, which: str) -> None:
         ((), "give either a run (its id, or `latest`) or --all-expired"),
         (("run-1", "--all-expired"), "give either a run"),
         (("--all-expired", "--bypass-governance"), "removes what has not expired; name the run"),
-        (("nosuch",), "the ledger knows no such run"),
+        (("nosuch",), "the ledger has no such run"),
     ],
 )
 def test_a_command_that_names_no_run_or_two_things_is_refused(

@@ -170,7 +170,7 @@ def test_what_was_removed_is_no_longer_there(home: Path, filled: Filled) -> None
     ("arguments", "words"),
     [
         (("--expired", "--locked"), "together leave nothing to show"),
-        (("--run", "nosuch"), "nosuch: the ledger knows no such run"),
+        (("--run", "nosuch"), "nosuch: the ledger has no such run"),
         (("--price-per-gb-month", "nan"), "a price is a number from 0 on"),
         (("--price-per-gb-month", "-1"), "a price is a number from 0 on"),
         (("--price-per-gb-month", "inf"), "a price is a number from 0 on"),

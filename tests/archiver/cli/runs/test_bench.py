@@ -91,8 +91,8 @@ def test_platforms_and_repetitions_share_what_may_be_locked() -> None:
     ("arguments", "words"),
     [
         (("--size", "8XB"), "'8XB': unknown size unit 'XB'"),
-        (("--size", "0"), "'0': an object has 1 byte to 64MiB"),
-        (("--size", "65MiB"), "'65MiB': an object has 1 byte to 64MiB"),
+        (("--size", "0"), "'0': an object must have 1 byte to 64MiB"),
+        (("--size", "65MiB"), "'65MiB': an object must have 1 byte to 64MiB"),
         (("--size", "8KiB,8192"), "'8KiB,8192' has a value twice"),
         (("--size", ""), "'' is not a size"),
         (("--clients", "0"), "'0' is not a whole number of at least 1"),

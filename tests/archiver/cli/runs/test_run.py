@@ -307,7 +307,7 @@ def test_a_platform_that_accepts_locks_and_keeps_none_is_found_out(home: Path) -
         (["run", "dr550", "--retain-for", "2h", "--dry-run"], 2, "--max-retain"),
         (["run", "dr550", "--op-log", "/proc/nowhere"], 2, "--op-log /proc/nowhere: cannot be written"),
         (["run", "dr550", "--endpoint", "http://user:secret@h:9000"], 2, "credentials do not belong in an endpoint"),
-        (["cleanup", "nosuch"], 2, "the ledger knows no such run"),
+        (["cleanup", "nosuch"], 2, "the ledger has no such run"),
         (["report", "nosuch"], 1, "no such run"),
         (["scenarios", "show", "dr55"], 2, "did you mean dr550"),
     ],
