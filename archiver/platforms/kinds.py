@@ -169,7 +169,7 @@ class _Seaweedfs(PlatformKind):
         }
         if launch.tls:
             options |= {"s3.cert.file": certificates / "public.crt", "s3.key.file": certificates / "private.key"}
-        return [str(launch.program), "server", *(f"-{name}={value}" for name, value in options.items())]
+        return [str(launch.program), "-logtostderr", "server", *(f"-{name}={value}" for name, value in options.items())]
 
     def environment(self, launch: Launch) -> dict[str, str]:
         return {}
