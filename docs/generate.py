@@ -69,6 +69,14 @@ def _commands() -> Iterator[str]:
         yield ""
 
 
+def _command_list() -> Iterator[str]:
+    """A row for each command: a link to its options, and the first sentence of its help."""
+    yield "| command | |\n| --- | --- |"
+    for name, command in all_commands():
+        anchor = name.replace(" ", "-")
+        yield f"| [`{name}`](reference/commands.md#{anchor}) | {_cell(_plain(command.get_short_help_str(120)))} |"
+
+
 def _block(block: str) -> str:
     """A paragraph, or what stands as it is: lines behind a ``\\b``."""
     if not block.startswith("\b\n"):
@@ -147,7 +155,12 @@ def _kind(annotation: ast.expr) -> str:
     return _WORDS.get(word) or f"[{word}](#{word.lower()})"
 
 
-_KINDS: dict[str, Callable[..., Iterator[str]]] = {"commands": _commands, "schema": _schema, "fields": _fields}
+_KINDS: dict[str, Callable[..., Iterator[str]]] = {
+    "commands": _commands,
+    "command-list": _command_list,
+    "schema": _schema,
+    "fields": _fields,
+}
 
 
 if __name__ == "__main__":
