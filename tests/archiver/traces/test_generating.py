@@ -309,7 +309,7 @@ def test_the_command_makes_the_trace_of_an_application(tmp_path: Path) -> None:
     [
         (["web"], "it has no application 'web'; it has mail server"),
         (["mail server", "--capacity-scale", "2"], "--capacity-scale 2: write a share above 0 and up to 1"),
-        (["mail server", "--capacity-scale", "nan"], "--capacity-scale nan: above 0"),
+        (["mail server", "--capacity-scale", "nan"], "--capacity-scale nan: write a share above 0"),
         (["mail server", "--capacity-scale", "1e-9"], "give it more capacity"),
         (["mail server", "--seconds", "0s"], "a trace of 0 s cannot be made"),
         (["mail server", "--scenario", "nowhere"], "no scenario 'nowhere'"),
@@ -326,4 +326,4 @@ def test_the_command_needs_a_length(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(SCENARIO.replace('seconds = "20s"', ""))
     done = ask(tmp_path, "mail server", "--scenario", str(tmp_path / "own.toml"))
     assert done.exit_code == 2
-    assert "say --seconds" in done.output
+    assert "give --seconds" in done.output

@@ -111,7 +111,7 @@ def test_import_counts_what_it_leaves_out(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "left out: 2 lines (nginx.log:9, nginx.log:12): is not a complete line of nginx's format" in done.stderr
     assert "kept: 1 line (nginx.log:6): has a request that is not understood; kept as `other`" in done.stderr
-    assert "times are whole seconds" in done.stderr
+    assert "the log has whole seconds" in done.stderr
     assert f"{tmp_path / 'out.parquet'}: 8 operations of 12 lines, 4 left out, 3 streams" in done.stdout
 
 

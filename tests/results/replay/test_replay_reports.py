@@ -86,7 +86,7 @@ def test_prices_stand_in_every_form_that_has_tables(sets: ReplayedSets, tmp_path
     assert page.count("Priced configuration: 1 platform, 3 years</h3>") == 1
     refused = made(folder, "--format", "json", "--prices", str(prices))
     assert refused.exit_code
-    assert "choose another --format" in str(refused.exception)
+    assert "choose another format" in str(refused.exception)
 
 
 def test_one_trace_has_no_price(sets: ReplayedSets, tmp_path: Path) -> None:
