@@ -293,7 +293,7 @@ class Result:
     replayed: Replayed | None = None  # set if it replayed a trace
     infrastructure: InfrastructureResult | None = None  # set if it worked on whole sets of objects
     incomplete: str | None = None  # why its phase was incomplete: lost workers
-    attempt_ms: Latency | None = None  # service time without retries, of objects with requests; None: no such objects
+    attempt_ms: Latency | None = None  # service time without retries, of objects sent again; None: no such objects
     reconnect_ms: Latency | None = None  # time to reconnect, of objects whose connection the server had closed
     connections_per_session: float | None = None  # 1: the server closed none; None: no session ended in the time
     session_half_width: float | None = None  # 95% half-width of the mean session time, relative; None: not known
