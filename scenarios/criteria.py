@@ -43,7 +43,7 @@ METRICS = {
     "session_ms": Metric("ms", "response time of a session: from when it was due to when it was closed", True),
     "session_service_ms": Metric("ms", "service time of a session: from its opening", True),
     "session_start_ms": Metric("ms", "time from when a session was due to when it was begun", True, needs="open loop"),
-    "lateness_ms": Metric("ms", "how late the client itself was; in a closed loop only p99", True),
+    "lateness_ms": Metric("ms", "scheduling delay: how late the client itself was; in a closed loop only p99", True),
     "errors": Metric("", "failures; for a whole workload also those in its warm-up and after its end", of_parts=True),
     "missed_deadlines": Metric("", "objects done later than their deadline", of_parts=True, needs="deadline"),
     "objects_per_second": Metric("objects/s", "objects done", of_parts=True),
@@ -225,7 +225,7 @@ def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase],
 
 def metrics_table() -> str:
     """Return all metrics for the documentation: a table in Markdown, and the statistics below it."""
-    rows = ["| metric | unit | what it is | of |", "| --- | --- | --- | --- |"]
+    rows = ["| metric | unit | meaning | of |", "| --- | --- | --- | --- |"]
     for name, metric in METRICS.items():
         whom = "workloads, parts" if metric.of_parts else "workloads"
         if metric.needs:
