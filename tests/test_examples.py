@@ -116,6 +116,11 @@ def lacks_room(ran: subprocess.CompletedProcess[str]) -> bool:
     return ran.returncode == 2 and "--dry-run" in ran.args and "this may archive up to" in ran.stderr
 
 
+def lacks_platform(ran: subprocess.CompletedProcess[str]) -> bool:
+    """Return whether a command names a platform that is not installed on this machine."""
+    return ran.returncode == 3 and "is not installed" in ran.stderr and "archiver platform install" in ran.stderr
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where commands run, with Archiver's home in it, as the tutorial has it, and the files that examples read."""
@@ -135,9 +140,8 @@ def test_the_tutorial_and_then_the_help_examples_run_as_written() -> None:
     for name in [*first, *(name for name in ALL if name not in first and name not in ELSEWHERE)]:
         if example(name) not in done:
             ran = run(example(name))
-            assert ran.returncode == 0 or is_too_slow(name, ran.returncode) or lacks_room(ran), (
-                f"{example(name)}\n{ran.stdout}\n{ran.stderr}"
-            )
+            excused = is_too_slow(name, ran.returncode) or lacks_room(ran) or lacks_platform(ran)
+            assert ran.returncode == 0 or excused, f"{example(name)}\n{ran.stdout}\n{ran.stderr}"
     met |= compare(printed("report", "latest", "--format", "json"), "A run")
     met |= compare(printed("bundle", "verify", "audit.zip", "--json"), "A bundle")
     everything = {(heading, field) for heading, fields in tables().items() for field in fields}
