@@ -128,7 +128,7 @@ def _fields(path: str, *names: str) -> Iterator[str]:
         yield f"### {name}\n"
         told = _null(ast.get_docstring(classes[name]) or "")
         yield _wrapped(told) + "\n"
-        yield "| field | | |\n| --- | --- | --- |"
+        yield "| field | type | meaning |\n| --- | --- | --- |"
         for each in classes[name].body:
             if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
                 comment = _null(lines[each.lineno - 1].partition("  # ")[2])
