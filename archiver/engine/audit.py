@@ -110,8 +110,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """Result of an audit. A finding of kind EXPIRED breaks no promise. An object that could not be read counts as bad,
-    because the audit knows nothing about it.
+    """Result of an audit.
+
+    A finding of kind EXPIRED breaks no promise. An object that could not be read counts as bad, because the audit knows
+    nothing about it.
     """
 
     run: str
@@ -138,7 +140,7 @@ class AuditRecord:
 
     @property
     def is_good(self) -> bool:
-        """Return whether every requested object is present, whole and locked, or was free to go."""
+        """Return whether every requested object is present, whole and locked, or was removed after its lock ended."""
         return self.broken_off is None and self.locks_compared and not set(self.counts) - {Kind.EXPIRED}
 
     def document(self) -> dict[str, Any]:
@@ -282,9 +284,7 @@ def audit_run(
 
 
 def _record_longer(bad: Mapping[int, int], population: AuditPopulation, ledger: Ledger, backend: Backend) -> None:
-    """Record locks in the ledger that are longer or stronger than agreed. Of many objects, only the first are
-    checked.
-    """
+    """Record in the ledger the locks that are longer or stronger than agreed, of at most CLOSER_LOOKS_MAX objects."""
     longer = [number for number, status in bad.items() if status == Status.LONGER]
     for number in longer[:CLOSER_LOOKS_MAX]:
         row = population.range_of(number).placement
@@ -294,8 +294,9 @@ def _record_longer(bad: Mapping[int, int], population: AuditPopulation, ledger: 
 
 
 def _ranges(holding: Holding, ledger: Ledger, backend: Backend) -> tuple[list[ObjectRange], list[PassedOver]]:
-    """Return the ranges that must exist, and the objects that cannot be audited. Raises PlatformError if listing
-    fails.
+    """Return the ranges that must exist, and the objects that cannot be audited.
+
+    Raises PlatformError if listing fails.
     """
     ranges: list[ObjectRange] = []
     passed_over: list[PassedOver] = []
@@ -328,7 +329,7 @@ def _values(each: NumberRange) -> tuple[int, int, int]:
 
 
 def _listed(placement: Placement, backend: Backend) -> list[ObjectRange] | PassedOver:
-    """Return what the platform lists of a phase that never ended, within the phase's bound."""
+    """Return the objects that the platform lists for a phase that never ended, within the phase's bound."""
     never_ended = "the phase never ended, so it is not known which of them the platform acknowledged"
     if not isinstance(backend, VersionedBackend):
         return PassedOver(placement.phase, placement.objects_max, never_ended)
@@ -478,7 +479,7 @@ class _Reading:
         self._on_progress = on_progress
 
     def read(self, numbers: NDArray[np.int64]) -> None:
-        """Request every one of these objects, and request those that could not be read once more."""
+        """Request every one of these objects. Request those that could not be read a second time."""
         for object_bytes, of_size in self._population.of_sizes(numbers):
             gave_up = self._pass(object_bytes, of_size, OBJECTS_PER_SESSION)
             unread = [number for number in of_size.tolist() if self._is_unread(number)]

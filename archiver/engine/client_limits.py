@@ -26,8 +26,8 @@ from scenarios.model import Phase, Workload
 
 # Open files of a worker apart from client connections: libraries, pipes, traces, connections being closed.
 DESCRIPTORS_BESIDE = 256
-_PORTS_BESIDE = 1000  # ports for other programs
-_THREADS_BESIDE = 500
+_PORTS_RESERVED = 1000  # ports for other programs
+_THREADS_RESERVED = 500
 _PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _TIME_WAIT_MAX = Path("/proc/sys/net/ipv4/tcp_max_tw_buckets")
 _REUSE = Path("/proc/sys/net/ipv4/tcp_tw_reuse")
@@ -164,7 +164,7 @@ def _ports() -> int | None:
         first, last = map(int, _PORTS.read_text().split())
     except (OSError, ValueError):
         return None
-    return max(0, last - first + 1 - _PORTS_BESIDE)
+    return max(0, last - first + 1 - _PORTS_RESERVED)
 
 
 def _threads() -> int | None:
@@ -173,7 +173,7 @@ def _threads() -> int | None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     found.append(None if soft == resource.RLIM_INFINITY or os.geteuid() == 0 else soft)
     known = [each for each in found if each is not None]
-    return max(0, min(known) - _THREADS_BESIDE) if known else None
+    return max(0, min(known) - _THREADS_RESERVED) if known else None
 
 
 def _tasks_limit() -> Path:

@@ -1,7 +1,7 @@
 """The coordinator of one phase: it assigns object numbers, starts all workers at once and merges their reports.
 
-One idea: everything is a sum over intervals. A phase's result is made from the tallies that ended in its measured time,
-from any client, worker or host.
+One idea: everything is a sum over intervals. A phase's result is the sum of the tallies in its measured time, from
+every client, worker and host.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ClientCeiling(NamedTuple):
     objects_per_second: float
 
     def of(self, rate: float) -> Ceiling | None:
-        """Return the ceiling with the share of it that a rate in objects/s is; None if the ceiling is zero."""
+        """Return the ceiling, and a rate in objects/s as a share of it; None if the ceiling is zero."""
         most = self.objects_per_second
         return Ceiling(self.platform, most, rate / most) if most else None
 
@@ -146,8 +146,9 @@ class PhaseOutcome:
         return sum(count for count, _ in sizes), sum(count * size for count, size in sizes)
 
     def unknown_objects(self) -> int:
-        """Return the number of unacknowledged archives that the platform may have stored: archives with an unknown
-        outcome, and attempts that were sent again.
+        """Return the number of unacknowledged archives that the platform may have stored.
+
+        These are archives with an unknown outcome, and attempts that were sent again.
         """
         names = {workload.name for workload in self.phase.workloads if workload.does & WRITES_CONTENT}
         rows = [row for row in self.intervals if row.workload in names]
@@ -233,7 +234,7 @@ class Coordinator:
         nothing = not totals[0][0].attempts and not outcome.errors and outcome.gave_up is None
         if nothing and all(workload.work.measured_time == "sessions" for workload in phase.workloads):
             outcome.gave_up = "no session was left to measure after the warm-up: too few objects of this size"
-        outcome.whole = _together(phase, totals, (measured_ns[1] - measured_ns[0]) / 1e9)
+        outcome.whole = _sum_of_workloads(phase, totals, (measured_ns[1] - measured_ns[0]) / 1e9)
         without_port = sum(each.count for each in outcome.errors if each.reason == NO_LOCAL_PORT_REASON)
         cache_state = self._cache_state(outcome, fill)
         seen: dict[tuple[int, int], tuple[ServerUsage | None, ClientUsage]] = {}
@@ -288,16 +289,14 @@ class Coordinator:
         return outcome
 
     def _cache_state(self, outcome: PhaseOutcome, fill: Fill) -> str:
-        """Return the cache state of retrieved objects: cold, warm or unknown. The bytes that the device read decide
-        it.
-        """
+        """Return the cache state of retrieved objects (cold, warm or unknown) from the bytes that the device read."""
         if fill.store_bytes is None or any(workload.archives for workload in outcome.phase.workloads):
             return "unknown"  # no device is visible, or the reads of several workloads cannot be separated
         read = read_bytes(self._sampler.timelines(), self._setting.server, outcome.times.start_ns, outcome.times.end_ns)
         return caches.temperature(read, sum(row.bytes for row in outcome.intervals))
 
     def refused(self, phase: Phase, tried: Tried, started_at: float, start_ns: int) -> PhaseOutcome:
-        """Return the outcome of a phase whose probe the platform did not archive; no client started.
+        """Return the outcome of a phase that started no client, because the platform did not archive its probe.
 
         The probe's workload has a result without objects, with the errors of the probe.
         """
@@ -334,7 +333,7 @@ class Coordinator:
     def _assign(
         self, phase: Phase, numbers: ObjectNumbers, dates: Mapping[float | None, DateMaker], server_now: float
     ) -> list[Assignment]:
-        """Assign every client, or every worker's part of a mix, its share of objects."""
+        """Return each worker's assignment: its share of the clients, mixes and objects."""
         setting = self._setting
         run = dates.get(None)
         sharing = Sharing(
@@ -476,7 +475,7 @@ def _times(phase: Phase, started_at: float, ran_ns: tuple[int, int], measured_ns
     )
 
 
-def _together(phase: Phase, totals: Sequence[tuple[Tally, dict[str, int]]], seconds: float) -> PartResult:
+def _sum_of_workloads(phase: Phase, totals: Sequence[tuple[Tally, dict[str, int]]], seconds: float) -> PartResult:
     """Return the sum of all workloads except infrastructure operations."""
     whole = PartTally("mixed")
     for workload, (tally, outside) in zip(phase.workloads, totals, strict=True):

@@ -1,7 +1,8 @@
 """Ceilings of the client on this machine. Every result must stay well below them.
 
-One idea: objects of two sizes on one core, against the platforms of ``archiver.engine.ceiling``, which do nothing. Null
-sessions give the ceiling of the engine, and the null responder gives the ceiling of the wire.
+One idea: one worker on one core archives and retrieves objects of two sizes, against platforms that do nothing
+(``archiver.engine.ceiling``). Null sessions give the ceiling of the engine, and the null responder gives the ceiling of
+the wire.
 """
 
 from __future__ import annotations

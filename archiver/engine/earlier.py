@@ -1,7 +1,7 @@
 """Objects of an earlier run, for a run that only reads: their numbers, place and age.
 
-One idea: the ledger is the only source. A run's objects can be read again, and every byte of them checked, even if the
-run's folder is lost.
+One idea: the ledger is the only source. A run can read the objects again, and check every byte, even if the folder of
+the run that archived them is lost.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class EarlierObjects:
     content_seed: int
     kept: Sequence[Kept]
     changes: Sequence[ObjectChange]  # holds, releases and deletions by that run, as far as they are known
-    archived_from: float  # epoch seconds: begin of the first phase that archived some of them
-    archived_to: float  # epoch seconds: the same of the last phase
+    archived_from: float  # epoch seconds: start of the first phase that archived some of them
+    archived_to: float  # epoch seconds: start of the last phase that archived some of them
 
     @property
     def location(self) -> Location:
@@ -69,8 +69,9 @@ class EarlierObjects:
 
 
 def find_earlier(ledger: Ledger, run: str, scenario: Scenario, changes: Sequence[ObjectChange] = ()) -> EarlierObjects:
-    """Return the objects of ``run`` that have the sizes that a scenario reads. Raises UsageError if the run lacks
-    objects of any of these sizes.
+    """Return the objects of ``run`` that have the sizes that a scenario reads.
+
+    Raises UsageError if the run lacks objects of any of these sizes.
     """
     if not ledger.knows(run):
         raise UsageError(f"--objects-from {run}: the ledger has no run of that name that archived objects")
@@ -104,8 +105,9 @@ def find_earlier(ledger: Ledger, run: str, scenario: Scenario, changes: Sequence
 
 
 def check_first(earlier: EarlierObjects, backend: Backend) -> None:
-    """Read one whole object. Raises PlatformError if it is missing or has other content, because then this is not the
-    run's place.
+    """Read one whole object, to make sure that this is the place of the earlier run.
+
+    Raises PlatformError if the object is missing or has other content.
     """
     numbers = earlier.numbers()
     size = earlier.kept[0].object_bytes

@@ -49,9 +49,9 @@ from scenarios.reading.reader import phases_at
 
 
 def execute(plans: Sequence[Plan], ledger: Ledger, observer: Observer, traces: TraceLibrary) -> list[RunOutcome]:
-    """Carry out the plans of one scenario.
+    """Carry out the plans of one scenario, and return their outcomes.
 
-    Several platforms take turns, cell by cell, so that all of them meet changes over time alike. Each platform has a
+    Several platforms take turns, cell by cell, so that changes over time affect all of them alike. Each platform has a
     run of its own. ``traces`` has already read the scenario's traces.
 
     Raises UsageError and PlatformError before anything is measured. Later failures are in the outcomes, and finished
@@ -116,9 +116,7 @@ def _void_step(step: str, results: Sequence[Result]) -> str:
 
 
 def _too_much(run: Run, phases: Sequence[Phase], rates: OfferedRates) -> str | None:
-    """Return why the run may not archive what these phases would, or cannot offer their rates; None if it may and
-    can.
-    """
+    """Return why the run may not archive these phases' objects or cannot offer their rates; None if it can do both."""
     endpoints = run.prober.endpoints if run.prober is not None else 0
     size_bytes = archived_max(phases, run.numbers.counts())[1] + probed_max(phases, endpoints)[1]
     try:
@@ -299,8 +297,9 @@ def _workers(plan: Plan) -> Workers:
 
 
 def _op_log_dir(plan: Plan) -> Path | None:
-    """Return the folder of operation logs. Logs are named after the run that made the objects, so logs on another run's
-    objects have a folder of their own.
+    """Return the folder of operation logs; None without logs.
+
+    Logs are named after the run that made the objects, so logs on another run's objects have a folder of their own.
     """
     folder, earlier = plan.options.request.op_log_dir, plan.options.objects_from
     return folder if folder is None or earlier is None else folder / plan.run_id

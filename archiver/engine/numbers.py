@@ -25,8 +25,10 @@ LOCKED_RESERVE_SECONDS = 10.0  # objects for refused deletions stay locked this 
 
 
 class LockedTimes(NamedTuple):
-    """Times of a phase, by the platform's clock. A lock that ends after ``ends`` refuses deletion. A lock that ended
-    before ``begins`` has expired. A lock that ends before ``extended_to`` can be extended.
+    """Times of a phase, by the platform's clock.
+
+    A lock that ends after ``ends`` refuses deletion. A lock that ended before ``begins`` has expired. A lock that ends
+    before ``extended_to`` can be extended.
     """
 
     begins: float
@@ -97,7 +99,7 @@ class ObjectNumbers:
         self._kept: dict[int, list[Kept]] = {}
         self._held: defaultdict[int, _Numbers] = defaultdict(_Numbers)
         self._event_held: defaultdict[int, _Numbers] = defaultdict(_Numbers)
-        self._event_dated: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # an event hold decides their dates
+        self._event_dated: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # their dates depend on an event hold
         self._extended: defaultdict[int, _Numbers] = defaultdict(_Numbers)  # objects with extended dates
         self._deleted: defaultdict[int, _Numbers] = defaultdict(_Numbers)
         self._versions: dict[int, int] = {}  # of objects with more than one version
@@ -208,7 +210,7 @@ class ObjectNumbers:
     ) -> NDArray[np.int64]:
         """Return up to ``count`` distinct objects of one size for which ``operation`` makes sense, in random order.
 
-        The seed and ``position``, that of the phase, determine the order.
+        The seed and ``position`` (the position of the phase) determine the order.
         """
         generator = Generator(PCG64([self._seed, position]))
         held, event_held = self._held[object_bytes].all(), self._event_held[object_bytes].all()
@@ -236,8 +238,9 @@ class ObjectNumbers:
 
 
 class _Numbers:
-    """A set of numbers with batched additions and removals, up to a hundred thousand at a time. The last change of a
-    number decides.
+    """A set of numbers with batched additions and removals, up to a hundred thousand at a time.
+
+    The last change of a number decides.
     """
 
     def __init__(self) -> None:

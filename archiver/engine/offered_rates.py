@@ -1,8 +1,8 @@
 """Check before a run whether this client can begin as many sessions as an open loop requests.
 
 One idea: even sessions that do nothing cost the client time, so their highest rate is a limit that no platform can
-lift. The check refuses an offered load above that rate. Only the run can show the rate that remains with wire and
-platform.
+lift. The check refuses an offered load above that rate. The rate with a real connection and platform is lower, and only
+the run can show it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SECONDS = 0.5
 SHARE_TO_WARN = 0.7
 CLIENTS_MAX = 16  # null sessions end before others begin
 OBJECTS = 1000  # objects to request
-ARCHIVED_MAX = 100_000  # about the most in that time; their preparation takes part of it
+ARCHIVED_MAX = 100_000  # about the most objects that null sessions archive in SECONDS; preparing them takes part of it
 SESSIONS_MAX = 25_000
 SESSIONS_MIN = 100  # of workloads that run out of objects before the time is over
 WORKERS_IN_WORDS = "give the client more workers (--workers) or a machine with more cores"
@@ -42,7 +42,7 @@ class OfferedRates:
         """Return warnings about rates near the ceiling of this many workers. Raises UsageError for rates above it."""
         warnings: dict[str, None] = {}  # ordered, without repetitions
         for phase in phases:
-            for together in _together(phase):
+            for together in _concurrent_loops(phase):
                 shares = {each: _rate(each) / self._ceiling(each, workers) for each in together}
                 share = sum(shares.values())
                 if share <= SHARE_TO_WARN:
@@ -62,8 +62,9 @@ class OfferedRates:
         return list(warnings)
 
     def _ceiling(self, workload: Workload, workers: int) -> float:
-        """Return the ceiling of such a workload in sessions/s. A client runs in one worker, so more workers than
-        clients do not help.
+        """Return the ceiling of a workload of this kind, in sessions/s.
+
+        A client runs in one worker, so more workers than clients do not help.
         """
         kind = _kind(workload)
         if kind not in self._ceilings:
@@ -71,9 +72,10 @@ class OfferedRates:
         return self._ceilings[kind] * min(workers, workload.clients)
 
 
-def _together(phase: Phase) -> Iterator[list[Workload]]:
-    """Yield the open loops that run concurrently, by begin. An open loop whose begin is not known in advance counts
-    alone, because the check refuses only certain overload.
+def _concurrent_loops(phase: Phase) -> Iterator[list[Workload]]:
+    """Yield each open loop with those that run when it begins.
+
+    An open loop whose start is not known in advance is yielded alone, because the check refuses only certain overload.
     """
     loops = [workload for workload in phase.workloads if "open loop" in workload.work.traits]
     beginnings = phase.beginnings()
@@ -98,7 +100,7 @@ def _rate(workload: Workload) -> float:
 
 
 def _kind(workload: Workload) -> Workload:
-    """Return the workload in a closed loop, with only the properties that determine the cost of its sessions."""
+    """Return the workload as a closed loop, with only the properties that determine the cost of its sessions."""
     mix = replace(
         mix_of(workload), data="", arrivals=None, begins_seconds=0.0, warm_up_seconds=0.0, seconds=SECONDS, after=None,
         until=None, bytes_max=None, deadline_seconds=None,

@@ -1,7 +1,7 @@
 """The plan of a run: all facts that are known before the run touches anything, and all checks made then.
 
-One idea: making a plan queries the platform for its capabilities and checks the guards. After that, no choice of the
-user is refused any more.
+One idea: making a plan queries the platform for its capabilities and checks the guards. After that, the engine refuses
+no choice of the user.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ class Plan:
     options: RunOptions
     profile: PlatformProfile
     retention: Retention
-    archived_by_phase: tuple[Archived, ...]  # at most; of a search those of its first step
-    last_step_max: Archived  # archived at most by a search's largest step; without a search nothing
-    latest_dates: Mapping[Retention, float | None]  # of every retention of archived objects; None: it sets no date
-    probes_max: tuple[int, int]  # (objects, bytes) archived at most before phases, to read their locks back
+    archived_by_phase: tuple[Archived, ...]  # upper bounds; for a search, those of its first step
+    last_step_max: Archived  # upper bound of a search's largest step; without a search nothing
+    latest_dates: Mapping[Retention, float | None]  # by retention of archived objects; None: it sets no date
+    probes_max: tuple[int, int]  # upper bound of (objects, bytes) archived before phases, to read their locks back
     run_id: str
     workers: int
     worker_cores: list[int]
@@ -96,8 +96,9 @@ class Plan:
 
     @property
     def archived_max(self) -> tuple[int, int]:
-        """Upper bound of (objects, bytes) that the run archives, probe objects included. For a search, the bound of its
-        first step.
+        """Upper bound of (objects, bytes) that the run archives, probe objects included.
+
+        For a search, this is the bound of its first step.
         """
         objects, size_bytes = self.phases_archive_max
         return objects + self.probes_max[0], size_bytes + self.probes_max[1]
@@ -118,8 +119,9 @@ class Plan:
 
     @property
     def pinned_cores(self) -> list[int]:
-        """Return the cores that workers are pinned to. Empty if the workers have the whole machine, or run
-        elsewhere.
+        """Return the cores that workers are pinned to.
+
+        Empty if the workers have the whole machine, or run elsewhere.
         """
         return self.worker_cores if self.profile.shares_host and self.options.cluster is None else []
 
@@ -223,9 +225,10 @@ def make_plan(
 
 
 def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) -> None:
-    """Refuse a run that may last longer than temporary credentials. Credentials that cannot be renewed must last for
-    the whole run. Others must last for its longest phase, because workers get new credentials between phases. Raises
-    UsageError and PlatformError.
+    """Refuse a run that may last longer than temporary credentials.
+
+    Credentials that cannot be renewed must last for the whole run. Others must last for its longest phase, because
+    workers get new credentials between phases. Raises UsageError and PlatformError.
     """
     if not isinstance(backend, HasCredentials):
         return
@@ -248,9 +251,7 @@ def check_credentials(scenario: Scenario, backend: Backend, platforms: int = 1) 
 
 
 def _workers(options: RunOptions, scenario: Scenario, cores: Sequence[int]) -> int:
-    """Return the number of worker processes: the requested number, or one per core, but never more than a phase can
-    use.
-    """
+    """Return the number of worker processes: as requested, or one per core, but at most what a phase can use."""
     wanted = options.request.workers or len(cores)
     if scenario.search is not None:
         return wanted  # later steps may have more clients
@@ -258,10 +259,12 @@ def _workers(options: RunOptions, scenario: Scenario, cores: Sequence[int]) -> i
 
 
 def polls_busily(poll: Poll, workers: int, cores: Cores, *, shares_host: bool, is_cluster: bool) -> bool:
-    """Return whether the workers poll busily. Raises UsageError if the user wants it and they have no core each.
+    """Return whether the workers poll busily.
 
     By default they do so only if that takes no CPU time from a server on this host, from the coordinator or from each
     other. On the machines of a cluster this is not known, so workers there sleep by default.
+
+    Raises UsageError if the user requests it and the workers do not have a core each.
     """
     if poll == "busy" and not is_cluster and (workers > len(cores.workers) or (shares_host and not cores.server)):
         raise UsageError(
@@ -275,7 +278,7 @@ def polls_busily(poll: Poll, workers: int, cores: Cores, *, shares_host: bool, i
 
 
 def _check_rule(scenario: str, retention: Retention, guards: Guards) -> None:
-    """Check the bucket's default retention rule. It counts in days, and sets the dates if no consent bounds them."""
+    """Check the bucket's default retention rule, which counts in days and sets dates that no consent can bound."""
     leave_out = "leave lock bucket-default out: --set archive.locks=none,header,separate,header-and-hold"
     if retention.mode is RetentionMode.COMPLIANCE:
         raise SafetyRefused(
@@ -389,8 +392,9 @@ def port_warnings(plan: Plan) -> list[str]:
 
 
 def check_space(stores: Sequence[HostedStore], bytes_max: int) -> None:
-    """Check that each store has ``bytes_max`` free; stores on one file system share its free space. Raises
-    NotEnoughSpace.
+    """Check that each store has ``bytes_max`` free. Stores on one file system share its free space.
+
+    Raises NotEnoughSpace.
     """
     together = Counter(os.stat(store.data_dir).st_dev for store in stores)
     for store in stores:

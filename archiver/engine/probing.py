@@ -1,7 +1,7 @@
 """Probe objects: archived before the clients of a phase start, so that their locks can be read back first.
 
-One idea: if a platform locks longer or stronger than agreed, or not at all, the first object shows it. The prober tries
-every way in which a phase locks with one small object per endpoint. Clients start only if these locks are as agreed.
+One idea: if a platform locks longer or stronger than agreed, or not at all, the first object shows it. For each way in
+which a phase locks, the prober archives one small object per endpoint. Clients start only if these locks are as agreed.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class Prober:
         """
         alone = self._phase(phase, probe, "archive")
         tried = Tried(probe)
-        # The prober takes these numbers even if it does not use them: the ledger's number range of a phase belongs to
-        # that phase alone.
+        # The prober takes these numbers even if it does not use them, because the ledger's number range of a phase must
+        # not contain numbers of another phase.
         numbered = numbers.fresh(TRIES_MAX * self.endpoints)
         for first in range(*numbered, self.endpoints):
             end = first + self.endpoints

@@ -68,7 +68,7 @@ class S3Request:
     keep_sessions_open: bool
     retries: int
     on_close: str
-    platform_name: str | None = None  # of a running platform, as the user calls it
+    platform_name: str | None = None  # of a running platform, as the user names it
     platform_version: str | None = None
 
 

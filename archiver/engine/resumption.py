@@ -1,7 +1,7 @@
 """Resume a run that was interrupted, was killed or failed, after its last finished phase.
 
-One idea: finished phases stay as they are, and a broken phase is never trusted. The engine carries out that phase anew
-with numbers that it cannot have used, and does not use objects that it may have changed.
+One idea: finished phases stay as they are, and a broken phase is never trusted. The engine repeats that phase with
+object numbers that it cannot have used, and excludes objects that it may have changed.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ def carried_out_whole(scenario_text: str) -> str | None:
 
 
 def remaining(broken: BrokenRun, scenario: Scenario) -> tuple[Phase, ...]:
-    """Return the remaining phases. Raises UsageError if the scenario lacks a finished phase, or if a remaining phase
-    cannot be carried out anew.
+    """Return the remaining phases.
+
+    Raises UsageError if the scenario lacks a finished phase, or if a remaining phase cannot be repeated.
     """
     recorded = [(times.position, times.label) for times in broken.database.phases()]
     planned = [(phase.position, phase.label) for phase in scenario.phases]
@@ -173,7 +174,7 @@ def _refuse_another(broken: BrokenRun, plan: Plan) -> None:
 
 
 def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, observer: Observer) -> Run:
-    """Attach to the run's place, and restore what is known about its objects."""
+    """Attach to the run's place, and restore the state of its objects from the ledger and the database."""
     backend, earlier, database = plan.backend, plan.options.objects_from, broken.database
     if plan.hosted is not None:
         pin(plan.hosted, plan.server_cores)
@@ -193,7 +194,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
     numbers = earlier.numbers() if earlier is not None else ObjectNumbers(seed, _first_free(broken))
     database.resume(time.time(), time.monotonic_ns())
     run = open_run(plan, placement(plan, location, seed), database, numbers, ledger, observer)
-    _know_again(run, scenario)
+    _restore_objects(run, scenario)
     return run
 
 
@@ -206,14 +207,14 @@ def _first_free(broken: BrokenRun) -> int:
     return max([0, *promised, *archived])
 
 
-def _know_again(run: Run, scenario: Scenario) -> None:
+def _restore_objects(run: Run, scenario: Scenario) -> None:
     """Restore what the run's finished phases archived and changed, and what a broken phase may have changed."""
     finished = {times.position: times for times in run.database.phases()}
     broken_off = run.database.broken_off()
     for phase in scenario.phases:
         for each in broken_off:
             if each.position == phase.position:
-                _leave_alone(run, phase, each.server_now)
+                _exclude_changed(run, phase, each.server_now)
         times = finished.get(phase.position)
         if times is not None:
             archived = run.database.archived_by(phase.position)
@@ -221,9 +222,10 @@ def _know_again(run: Run, scenario: Scenario) -> None:
             run.take_in(phase, times.prepared_at, times.archived_seconds, archived, changed)
 
 
-def _leave_alone(run: Run, phase: Phase, server_now: float) -> None:
-    """Repeat the draws of a broken phase, and exclude these objects, because its progress is unknown. Objects that it
-    may have extended can still be read.
+def _exclude_changed(run: Run, phase: Phase, server_now: float) -> None:
+    """Exclude the objects that a broken phase may have changed, because its progress is unknown.
+
+    The same draws give the same objects. Objects that the phase may have extended can still be read.
     """
     for workload in phase.workloads:
         if workload.data or workload.operation not in ("extend", "hold", "release", "delete", *EVENT_HOLDS):

@@ -125,7 +125,7 @@ class Run:
 
     def start_watching(self) -> None:
         self.sampler.start()
-        self._tell_problems()
+        self._report_problems()
 
     def carry_out(self, phase: Phase) -> None:
         """Carry out one phase. A failure ends this run, and is in its outcome."""
@@ -170,7 +170,7 @@ class Run:
         since_ns = time.monotonic_ns() - int(seconds * 1e9)
         return usage_throughout(self.sampler.timelines(since_ns), self.plan.server)
 
-    def _tell_problems(self) -> None:
+    def _report_problems(self) -> None:
         """Report once each source of resource samples that cannot be read."""
         for found in self.sampler.take_problems():
             self.database.add_source_problem(found)
@@ -188,7 +188,7 @@ class Run:
             self._set_rule(self.retention(first) if first.lock is Lock.BUCKET_DEFAULT else None)
         dates = self._dates(phase)
         promises = self._promise(phase) if backend.capabilities.stores_content else []
-        in_second_place = self._promise_of_second_place(phase)
+        in_second_place = self._promise_second_place(phase)
         event_holds = self._promise_event_holds(phase, promises)
         server_now = backend.server_now
         self.database.begin_phase(phase.position, server_now)
@@ -215,16 +215,14 @@ class Run:
         if outcome.incomplete is None:  # otherwise the rows stay open, and cleanup lists the prefix
             self._keep_promises(promises, outcome)
         if in_second_place is not None and outcome.incomplete is None:
-            self._keep_promise_of_second_place(in_second_place, outcome)
+            self._keep_second_place(in_second_place, outcome)
         if event_holds is not None and outcome.incomplete is None:
             self._keep_event_holds(event_holds, outcome)
         outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
         return outcome
 
     def _ceilings(self, phase: Phase) -> Mapping[str, ClientCeiling]:
-        """Return the rate of this client in each workload against a platform that does nothing, if the phase requests
-        it.
-        """
+        """Return this client's rate in each workload against a platform that does nothing, if the phase requests it."""
         if not phase.measures_ceiling:
             return {}
         numbers, now = deepcopy(self.numbers), self.plan.backend.server_now
@@ -287,7 +285,7 @@ class Run:
         objects = TRIES_MAX * self.prober.endpoints if self.prober is not None else 0
         return objects, objects * probe.object_bytes
 
-    def _promise_of_second_place(self, phase: Phase) -> int | None:
+    def _promise_second_place(self, phase: Phase) -> int | None:
         """Record the same for the copies of a migration in the second place; return None if there are none."""
         bounds = [each.work.archived_second_max for each in phase.workloads]
         objects, size_bytes = sum(objects for objects, _ in bounds), sum(size_bytes for _, size_bytes in bounds)
@@ -308,7 +306,7 @@ class Run:
             )
         )
 
-    def _keep_promise_of_second_place(self, row: int, outcome: PhaseOutcome) -> None:
+    def _keep_second_place(self, row: int, outcome: PhaseOutcome) -> None:
         """Record the actual copies of a migration. Copies without an answer count among the run's own objects."""
         copied = outcome.infrastructures
         latest = self.dates_between(self.plan.retention, outcome.times.started_at, outcome.times.seconds)[1]
@@ -321,8 +319,10 @@ class Run:
         )
 
     def _promise_event_holds(self, phase: Phase, promises: Sequence[_Promise]) -> int | None:
-        """Record in the ledger, before the first request, that a phase may place or release event holds. Its probe
-        objects are archived and changed in the same phase. Returns the row; None if the phase does neither.
+        """Record in the ledger, before the first request, that a phase may place or release event holds.
+
+        The phase archives its probe objects and changes their event holds as well. Returns the row; None if the phase
+        does neither.
         """
         does = frozenset().union(*(workload.does for workload in phase.workloads)) & EVENT_HOLDS
         if event_hold_probe(phase, self.plan.retention) is not None:
@@ -338,8 +338,9 @@ class Run:
         )
 
     def _keep_event_holds(self, row: int, outcome: PhaseOutcome) -> None:
-        """Record in the ledger what a phase actually did to event holds. An object is placed under an event hold at
-        most once in a phase, and released after that.
+        """Record in the ledger what a phase actually did to event holds.
+
+        A phase places an object under an event hold at most once, and releases it after that.
         """
         dates = self._release_dates(outcome.times.prepared_at, outcome.times.archived_seconds)
         placed, released = (
@@ -354,20 +355,19 @@ class Run:
 
     @property
     def _sends_again(self) -> bool:
-        """Whether clients send failed requests again. A later refusal may then be due to the first attempt."""
+        """Whether clients send failed requests again. A later refusal may then be a result of the first attempt."""
         return bool(self.plan.profile.details.get("retries"))
 
     def _release_dates(self, started_at: float, seconds: float) -> tuple[float, float]:
-        """Return the range of dates that releases of event holds set in the seconds from ``started_at`` (epoch
-        seconds).
-        """
+        """Return the range of dates that event hold releases set in the seconds from ``started_at`` (epoch seconds)."""
         period_seconds = (self.plan.retention.event_hold_days or 0) * DAY_SECONDS
         first = started_at + self.plan.backend.server_now - now_seconds() + period_seconds
         return first - DATE_TOLERANCE_SECONDS, first + seconds + DATE_TOLERANCE_SECONDS
 
     def _keep_promises(self, promises: Sequence[_Promise], outcome: PhaseOutcome) -> None:
-        """Record in the ledger what a phase actually left behind. An archive without an answer may exist, so it counts
-        as left behind.
+        """Record in the ledger what a phase actually left behind.
+
+        An archive without an answer may exist, so it counts as left behind.
         """
         unknown = outcome.unknown_objects()
         for promise in promises:
@@ -384,8 +384,9 @@ class Run:
             )
 
     def _latest_made(self, workload: Workload, outcome: PhaseOutcome) -> float | None:
-        """Return the latest retain-until date that a lock of an ended phase can have. Returns None if the date that was
-        recorded before the phase remains.
+        """Return the latest retain-until date that a lock of an ended phase can have.
+
+        Returns None if the date that was recorded before the phase still applies.
         """
         retention = self.retention(workload)
         if retention.mode is not RetentionMode.CLASS and workload.lock is not Lock.BUCKET_DEFAULT:
@@ -439,9 +440,7 @@ class Run:
     def dates_between(
         self, retention: Retention, started_at: float, seconds: float = 0.0
     ) -> tuple[float | None, float | None]:
-        """Return the range of retain-until dates of objects archived in the seconds from ``started_at`` (epoch
-        seconds).
-        """
+        """Return the range of retain-until dates of objects archived in the seconds from ``started_at`` (epoch)."""
         backend = self.plan.backend
         if retention.retain_for_seconds is None:
             return retention.retain_until, retention.retain_until
@@ -553,7 +552,7 @@ class Run:
         done: Sequence[Tried],
         promises: Sequence[_Promise],
     ) -> None:
-        """Read the locks of a probe's objects. Raises RunFailed if one is not as agreed: its date lies in ``dates``."""
+        """Read the locks of a probe's objects. Raises RunFailed if one is not as agreed, or not within ``dates``."""
         for each in tried.archived:
             for number in range(each.first, each.last + 1):
                 found = self.plan.backend.read_lock(number, retention, *dates)
@@ -604,7 +603,7 @@ class Run:
 
     def _store_samples(self) -> None:
         self.database.add_samples(self.sampler.take_unstored())
-        self._tell_problems()
+        self._report_problems()
 
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

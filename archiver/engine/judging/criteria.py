@@ -91,9 +91,7 @@ def judge(
 
 
 def measure(criterion: Criterion, result: Result) -> float | None:
-    """Return the value that a criterion limits, in its metric's unit; None if nothing was measured, such as no
-    object.
-    """
+    """Return the value that a criterion limits, in its metric's unit; None if nothing was measured."""
     if criterion.metric in _OF_PARTS:
         part = _part(criterion, result)
         value = _OF_PARTS[criterion.metric](part) if part is not None else None
@@ -239,8 +237,9 @@ class _Watched:
 
 
 def _is_reported(criterion: Criterion, phase: Phase, workload: Workload) -> bool:
-    """Return whether the criterion can be evaluated before the end: an upper limit of a reported metric, with a
-    measured time that is known in advance.
+    """Return whether the criterion can be evaluated before the end.
+
+    This requires an upper limit, a metric that workers report, and a measured time that is known in advance.
     """
     work = workload.work
     if criterion.operator in (">=", ">"):
@@ -255,9 +254,7 @@ def _is_reported(criterion: Criterion, phase: Phase, workload: Workload) -> bool
 
 
 def _measured_intervals(phase: Phase, workload: Workload) -> tuple[int, int] | None:
-    """Return the first interval of a workload's measured time and the one after its last; None if they are not
-    planned.
-    """
+    """Return a workload's measured time as intervals (first, one after the last); None if it is not planned."""
     seconds = workload.work.planned_seconds
     begins = phase.begins_seconds(workload)
     if seconds is None or begins is None:

@@ -123,8 +123,9 @@ def _void_that_does_not_follow(result: Result) -> Iterator[str]:
 
 
 def _criteria_that_do_not_follow(recorded: Recorded) -> Iterator[str]:
-    """Yield every criterion with a different verdict. A criterion that ended a phase early keeps its recorded
-    verdict.
+    """Yield every criterion with a different verdict.
+
+    A criterion that ended a phase early keeps its recorded verdict.
     """
     phases = _phases(recorded)
     of_phase: dict[int, list[Result]] = {}
@@ -133,13 +134,15 @@ def _criteria_that_do_not_follow(recorded: Recorded) -> Iterator[str]:
     broken = {each.position: each for each in recorded.criteria if each.aborted}
     again: list[CriterionResult] = []
     for position, results in of_phase.items():
-        whole = _together(results, recorded) if any(each.of_all for each in recorded.scenario.criteria) else None
+        whole = (
+            _sum_of_workloads(results, recorded) if any(each.of_all for each in recorded.scenario.criteria) else None
+        )
         again += judge(recorded.scenario.criteria, phases[position], results, broken.get(position), whole)
     was, now = ({_key(each): each for each in judged} for judged in (recorded.criteria, again))
     replays = {(each.position, each.workload) for each in recorded.results if each.replayed is not None}
     for key in sorted(was.keys() | now.keys()):
         if key not in was and now[key].measured is None and key[:2] in replays:
-            continue  # of an operation that its trace may lack; only the trace tells
+            continue  # its trace may lack the operation; the trace is not read here
         if was.get(key) != now.get(key):
             yield f"{_words(key)} is recorded as {_outcome(was.get(key))}, but judged again {_outcome(now.get(key))}"
     if len(recorded.criteria) - len(was) != len(again) - len(now):
@@ -148,7 +151,7 @@ def _criteria_that_do_not_follow(recorded: Recorded) -> Iterator[str]:
         yield "a criterion that ended a phase is recorded as met"
 
 
-def _together(results: Sequence[Result], recorded: Recorded) -> PartResult:
+def _sum_of_workloads(results: Sequence[Result], recorded: Recorded) -> PartResult:
     """Return the sum of all workloads of a phase except infrastructure operations."""
     whole = PartTally("mixed")
     for result in results:
@@ -165,9 +168,7 @@ def _together(results: Sequence[Result], recorded: Recorded) -> PartResult:
 
 
 def _phases(recorded: Recorded) -> Mapping[int, Phase]:
-    """Return phases by position. For a search, these are the steps that were tried; the last may have been
-    interrupted.
-    """
+    """Return the phases by position; for a search, those of the tried steps, the last of which may be incomplete."""
     scenario = recorded.scenario
     phases = {phase.position: phase for phase in scenario.phases}
     if scenario.search is not None:

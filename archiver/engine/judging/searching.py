@@ -155,8 +155,7 @@ class Search:
 
 
 def share_that_holds_min(trials: int, confidence: float) -> float:
-    """Return the lower bound, at this confidence, of the share of passing trials if all of ``trials`` independent
-    trials passed.
+    """Return the lower confidence bound of the share of passing trials, if ``trials`` independent trials passed.
 
     This is the exact one-sided bound of the binomial distribution (Clopper and Pearson, Biometrika 26 (1934)): the
     share p with p ** trials = 1 - confidence. It considers the trials of one scale only. It is too optimistic if larger

@@ -70,7 +70,7 @@ class Measured:
     outside: Mapping[str, int]  # objects in warm-up and drain, and errors in either
     counts: Sequence[int]  # objects of each whole interval of its measured time
     window: Window  # its measured time
-    start_ns: int  # CLOCK_MONOTONIC: begin of its phase
+    start_ns: int  # CLOCK_MONOTONIC: start of its phase
     stages: Sequence[StageReport]
     infrastructures: Sequence[InfrastructureReport]
 

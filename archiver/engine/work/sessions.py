@@ -55,7 +55,7 @@ def share_sessions(
 
 
 def nothing_to_do(assignments: Sequence[Assignment]) -> str | None:
-    """Return why a phase could do nothing: the objects of its sessions do not exist. None if it can."""
+    """Return why a phase has nothing to do, because its sessions lack objects; None if it has work."""
     for assignment in assignments:
         for client in assignment.clients:
             workload = assignment.phase.workloads[client.workload]
@@ -81,8 +81,9 @@ _TOO_FEW = {
 
 
 def steadiness_of(counts: Sequence[int]) -> dict[str, Any]:
-    """Return the steadiness fields of a result. Only sessions of one operation have them: no other work runs
-    concurrently, so their rate should be steady.
+    """Return the steadiness fields of a result.
+
+    Only sessions of one operation have them: no other work runs concurrently, so their rate should be steady.
     """
     return {"unsteady": unsteady_because(counts), "steadiness": steadiness(counts)}
 
@@ -217,8 +218,9 @@ class SessionsClient(Client):
                 return
 
     def _audited(self, batch: Batch, first_row: int) -> int:
-        """Return the number of objects that the platform answered for; a finding is an answer. Report the others as not
-        tried.
+        """Return the number of objects that the platform answered for; a finding is an answer.
+
+        The others are reported as not tried.
         """
         record = self.record
         rows = [row for row in range(first_row, record.used) if record.operation[row] == Operation.AUDIT]

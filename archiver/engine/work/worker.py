@@ -18,7 +18,7 @@ from archiver.measure.reports import PhaseReport
 
 
 def run_phase(assignment: Assignment, channel: Channel) -> PhaseReport:
-    """Carry out one phase's clients. Return when they are done or the run is being stopped."""
+    """Carry out the clients of one phase. Return when they are done or the run is being stopped."""
     run = run_of(assignment.phase)(assignment, channel)
     # Freeze all existing objects, so that no collection in the measured time visits them. Objects that this process
     # froze before stay frozen afterwards.

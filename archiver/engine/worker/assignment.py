@@ -52,7 +52,7 @@ class MixAssignment:
     workload: int
     clients: tuple[int, ...]  # numbers of its clients in this worker
     new: NewObjects  # of its own data set
-    aside: NewObjects  # of its aside
+    aside: NewObjects  # objects of the mix's ``aside``
     seed: int  # of all random draws in this worker
     arrivals_seed: int  # of the schedule, which all workers share
     part: int  # this worker's part of the schedule

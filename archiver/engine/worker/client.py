@@ -16,8 +16,8 @@ from archiver.values.record import Operation, Recorder, Status
 from backends.base import Batch, DataPlane
 
 RECORDER_ROWS = 4096
-_ROWS_LEAST = 512  # of a client among thousands; with fewer, counting would cost more than the session
-_ROWS_OF_ALL = 2_000_000  # of all clients of a worker, if that leaves each the least: 120 MB
+_ROWS_MIN = 512  # rows of a client among thousands; with fewer, counting would cost more than the session
+_ROWS_TOTAL = 2_000_000  # rows of all clients of a worker (120 MB), unless a client would get fewer than _ROWS_MIN
 FAILED_SESSIONS_MAX = 3  # consecutive sessions without a single object, before the client gives up
 _FIRST_OF_OBJECTS = int(Operation.ARCHIVE)  # looked up once, as a plain int: a session compares several rows with it
 _ALL = EverythingStop(0)
@@ -30,7 +30,7 @@ class Host(Protocol):
     """Interface of the worker that clients run in."""
 
     plane: DataPlane
-    start_ns: int  # begin of the phase
+    start_ns: int  # start of the phase
     is_finishing: bool  # no further session may begin
 
     def add_client(self, client: Client) -> None:
@@ -44,10 +44,8 @@ class Host(Protocol):
 
 
 def rows_each(clients: int) -> int:
-    """Return the number of rows of each client of a worker. Their memory is allocated before the first session
-    begins.
-    """
-    return max(_ROWS_LEAST, min(RECORDER_ROWS, _ROWS_OF_ALL // max(1, clients)))
+    """Return the number of rows per client of a worker, which are allocated before the first session begins."""
+    return max(_ROWS_MIN, min(RECORDER_ROWS, _ROWS_TOTAL // max(1, clients)))
 
 
 class Client:

@@ -31,13 +31,13 @@ from archiver.values.retention import Retention
 KIND = "operation-log"
 _WITHOUT_SIZE = (Operation.OPEN, Operation.CLOSE)
 _LOCKED = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)  # operations that write with a lock
-# Operations on a whole object, which report its size, also that of a later version.
+# Operations on a whole object. Their rows report its size, even if a later version has another size.
 _MOVES_WHOLE = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.RETRIEVE, Operation.AUDIT)
 _CODES = np.array([CODES[operation.label] for operation in Operation], dtype=np.int8)
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
 _OWN_COLUMNS = (("attempt_ms", pa.float64()), ("reconnect_ms", pa.float64()))
 
-BATCH_ROWS = 2048  # columns take 1 to 2 ms to make, for this many rows or a few
+BATCH_ROWS = 2048  # making the columns takes 1 to 2 ms, for a few rows or for this many
 
 
 @dataclass(slots=True)

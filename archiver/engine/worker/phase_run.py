@@ -44,7 +44,7 @@ from backends.base import DataPlane, PhaseSetting
 if TYPE_CHECKING:
     from archiver.engine.worker.op_log import OpLog
 
-BEGIN_NS = 250_000_000  # in which workers that share a core let each other begin
+BEGIN_NS = 250_000_000  # time in which workers that share a core let each other begin
 TICK_SECONDS = 0.05
 LATENESS_SECONDS = 0.01  # between two measurements of the scheduling delay: 5 us of CPU each
 REPORT_SECONDS = 1.0
@@ -147,7 +147,7 @@ class PhaseRun:
         raise NotImplementedError
 
     def _deletes(self) -> Iterable[NDArray[np.int64]]:
-        """Yield the numbers of those that may be deleted."""
+        """Yield the numbers of archived objects that may be deleted."""
         raise NotImplementedError
 
     def _prepare(self) -> None:
@@ -218,7 +218,7 @@ class PhaseRun:
     def fold(self, *clients: Client) -> None:
         """Count the new rows of clients of one workload.
 
-        The event loop only copies the rows. A thread counts them, so that no answer that comes meanwhile waits.
+        The event loop only copies the rows. A thread counts them, so that answers that arrive meanwhile do not wait.
         """
         if self._op_log is not None:
             named = [(client.number, client.record) for client in clients]
@@ -278,7 +278,7 @@ class PhaseRun:
         return list(groups.values())
 
     def _measure_lateness(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        """Record how late this call is, and make the next one due."""
+        """Record the delay of this call, and schedule the next one."""
         now = loop.time()
         self._lateness_ns.append(int((now - due) * 1e9))
         if not self._has_ended:
@@ -297,7 +297,7 @@ class PhaseRun:
             if now_ns - folded_ns >= self._fold_every_ns:
                 folded_ns = now_ns
                 self._interval_passed()
-                for clients in self._by_workload():  # often, because nothing else runs meanwhile
+                for clients in self._by_workload():  # at every interval, because nothing else runs during a fold
                     self.fold(*clients)
                     await asyncio.sleep(0)  # sessions that became due run before the next workload is counted
             if self._channel.should_stop():

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 
-_PASSES = 64  # of an empty loop, before the polling begins
-_IDLE_TIMES = 4  # a pass with an answer takes at least fifteen times as long as an empty one
+_PASSES = 64  # passes of an empty loop that are measured before polling begins
+_IDLE_TIMES = (
+    4  # an idle pass takes at most this many times as long as the shortest; one with an answer takes at least 15 times
+)
 
 
 class BusyPolling:

@@ -2,8 +2,8 @@
 
 One idea: every client is measured in whole sessions, because the paper's rate includes the cost of a session. A single
 client continues until its mean session time is precise. Several clients continue for a window of time. Each of them is
-measured from its first session end after the warm-up to its first session end after the window, for two sessions at
-least. Such a rate has no bias from sessions that the window's edges would cut.
+measured from its first session end after the warm-up to its first session end after the window, and for at least two
+sessions. No session is cut at an edge of the window, so the rate has no bias from such sessions.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ LOOK_FACTOR = 1.5  # number of sessions at the next look at the precision, relat
 
 
 class MeasuredSpan(NamedTuple):
-    """The measured time of one client; CLOCK_MONOTONIC nanoseconds. Rows that end before it are warm-up, after it
-    drain.
+    """The measured time of one client, in CLOCK_MONOTONIC nanoseconds.
+
+    Rows that end before it are warm-up, and rows that end after it are drain.
     """
 
     from_ns: int
@@ -105,8 +106,8 @@ class SharedWindow:
     """The window of the several clients of one worker.
 
     It ends early when the first client has no object numbers left: the load would no longer be the requested one. A
-    client that is measured to its end continues, unmeasured, until all are, so that no client is measured under less
-    load than requested.
+    client that is measured to its end continues, unmeasured, until all clients are, so that no client is measured under
+    less load than requested.
     """
 
     def __init__(self, stop: InWindow, start_ns: int, clients: int) -> None:
@@ -123,8 +124,10 @@ class SharedWindow:
 
 
 class WindowStop:
-    """One of several clients: whole sessions, from the first session end after the warm-up to the first session end
-    after the window, and at least ``MEASURED_SESSIONS_MIN``.
+    """Stop rule of one of several clients, which is measured in whole sessions.
+
+    The measured time lasts from the first session end after the warm-up to the first session end after the window, and
+    for at least ``MEASURED_SESSIONS_MIN`` sessions.
     """
 
     def __init__(self, window: SharedWindow) -> None:
@@ -173,7 +176,7 @@ class WindowStop:
 
 
 class EverythingStop:
-    """All assigned objects, for any duration."""
+    """Stop rule of a client that handles all its assigned objects, for any duration."""
 
     settled = True
     measured_to_ns = NO_END_NS

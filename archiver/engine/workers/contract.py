@@ -1,6 +1,6 @@
 """The interface of workers to the coordinator, on this machine or on many.
 
-One idea: all workers get a phase at once, and its result comes back whole. The result has the final report of each
+One idea: all workers get a phase at once, and one complete result comes back. It contains the final report of each
 worker, the lost workers, and the host and clock of each. All its instants are on the coordinator's clock.
 """
 

@@ -1,6 +1,6 @@
 """A worker's part of a phase in this process, for work that is too small for worker processes.
 
-The function is the one that worker processes run. Nothing at the other end of its channel stops it.
+The function is the one that worker processes run. Its channel never stops it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ def carry_out(assignment: Assignment) -> tuple[InProcessChannel, PhaseReport]:
     """Return the counts, and how the phase ended.
 
     SIGINT, SIGTERM and SIGHUP take effect at its end. An event loop treats an exception that a signal raises within a
-    connection as a failure of that connection, and continues; and an interrupt that comes as its last task ends is
-    lost.
+    connection as a failure of that connection, and continues. It loses an interrupt that comes as its last task ends.
     """
     channel = InProcessChannel()
     with interruption.put_off():

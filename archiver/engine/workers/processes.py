@@ -27,7 +27,7 @@ from archiver.values import clock
 from archiver.values.errors import ArchiverError, RunFailed
 
 _context = multiprocessing.get_context("spawn")
-# Until every pipe has been read. Many workers share few cores, and a worker that began takes them from the others.
+# Delay until every worker has read its pipe. Where workers share cores, one that begins takes them from the others.
 START_DELAY_NS = 20_000_000
 START_DELAY_NS_EACH = 2_000_000  # for each worker
 
@@ -114,11 +114,11 @@ def worker_main(pipe: Connection[Any, Any], cores: Sequence[int], clock_began_se
 def _carried_out(assignment: Assignment, pipe: Connection[Any, Any]) -> PhaseReport | _Crashed:
     try:
         return run_phase(assignment, PipeChannel(pipe))
-    except (EOFError, ConnectionError):  # of the pipe; backends handle their own
+    except (EOFError, ConnectionError):  # error of the pipe; backends handle errors of their own connections
         raise
     except ArchiverError as error:  # its message says what happened and what to do
         return _Crashed(str(error))
-    except Exception:  # noqa: BLE001 - whatever it was, the coordinator must hear of it
+    except Exception:  # noqa: BLE001 - the coordinator must receive every failure
         return _Crashed(f"a worker failed:\n{traceback.format_exc(limit=-4)}")
 
 
@@ -140,13 +140,13 @@ class WorkerProcesses:
                 # Another thread may receive a signal that is blocked here. An interrupted start would leave an error
                 # message of a worker.
                 with interruption.put_off(), interruption.held_back():
-                    ours, theirs = _context.Pipe()
-                    given = (theirs, own_cores, clock.began_seconds())
+                    own_end, worker_end = _context.Pipe()
+                    given = (worker_end, own_cores, clock.began_seconds())
                     process = _context.Process(target=worker_main, args=given, name=f"archiver-worker-{index}")
                     process.start()
-                    theirs.close()
+                    worker_end.close()
                     self._processes.append(process)
-                    self._pipes.append(ours)
+                    self._pipes.append(own_end)
         except BaseException:  # otherwise started workers would wait for ever, and this process for them
             self.close()
             raise
@@ -163,7 +163,7 @@ class WorkerProcesses:
         )
         began = time.monotonic()
         for pipe, assignment in busy.items():
-            self._tell([pipe], assignment)
+            self._send([pipe], assignment)
         ready: set[Connection[Any, Any]] = set()
         is_started = False
         failure: str | None = None
@@ -177,7 +177,7 @@ class WorkerProcesses:
                         carried.lost[numbers[pipe]] = self._death(pipe)
                         if self._if_lost == "stop":
                             failure = failure or lost_words(carried)
-                            self._tell(busy, _Stop())
+                            self._send(busy, _Stop())
                     else:
                         if isinstance(message, _Ready):
                             ready.add(pipe)
@@ -185,7 +185,7 @@ class WorkerProcesses:
                         elif isinstance(message, IntervalReport):
                             message.worker = numbers[pipe]
                             if on_report(message) is False:
-                                self._tell(busy, _Finish())
+                                self._send(busy, _Finish())
                         elif isinstance(message, PhaseReport):
                             message.worker = numbers[pipe]
                             carried.reports.append(message)
@@ -193,10 +193,10 @@ class WorkerProcesses:
                         elif isinstance(message, _Crashed):
                             failure = failure or message.text
                             del busy[pipe]
-                            self._tell(busy, _Stop())
+                            self._send(busy, _Stop())
                     if busy and not is_started and failure is None and ready >= busy.keys():
                         is_started = True
-                        self._tell(busy, _Start(start(START_DELAY_NS + START_DELAY_NS_EACH * len(busy))))
+                        self._send(busy, _Start(start(START_DELAY_NS + START_DELAY_NS_EACH * len(busy))))
         except KeyboardInterrupt:
             self._drain(busy, numbers, on_report)
             raise
@@ -234,7 +234,7 @@ class WorkerProcesses:
         on_report: OnReport,
     ) -> None:
         """After an interruption, stop every worker at once, and take its measurements."""
-        self._tell(busy, _Stop())
+        self._send(busy, _Stop())
         while busy:
             readable = _readable(busy, timeout_seconds=5)
             if not readable:
@@ -251,12 +251,12 @@ class WorkerProcesses:
                 elif isinstance(message, PhaseReport | _Crashed):
                     del busy[pipe]
 
-    def _tell(self, pipes: Iterable[Connection[Any, Any]], message: Assignment | _Start | _Stop | _Finish) -> None:
+    def _send(self, pipes: Iterable[Connection[Any, Any]], message: Assignment | _Start | _Stop | _Finish) -> None:
         for pipe in pipes:
             try:
                 pipe.send(message)
             except OSError:
-                pass  # dead: its end of the pipe reports that
+                pass  # the worker is dead; reading its end of the pipe shows that
 
     def _death(self, pipe: Connection[Any, Any]) -> str:
         process = self._process(pipe)

@@ -1,8 +1,8 @@
 """A phase on a Dask worker: messages from the coordinator and reports to it, both through the scheduler.
 
 One idea: the task of a phase reads a mailbox in its process. The coordinator fills it through the worker's own event
-loop, next to the task. A worker therefore needs only the connection to its scheduler. A worker that hears nothing from
-the coordinator for long stops loading the platform.
+loop, next to the task. A worker therefore needs only the connection to its scheduler. A worker that receives nothing
+from the coordinator for ``SILENCE_SECONDS_MAX`` stops loading the platform.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ SILENCE_SECONDS_MAX = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A worker has taken up its part."""
+    """Message: a worker has begun its part of a phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A worker waits for the start."""
+    """Message: a worker is prepared and waits for the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """A worker failed."""
+    """Message: a worker failed."""
 
     text: str
 
@@ -51,7 +51,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """Sign of life of the coordinator."""
+    """Sign of life from the coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,9 @@ _mailboxes: dict[str, _Mailbox] = {}  # of this process, by phase and worker
 
 
 def deliver(name: str, word: Word) -> int:
-    """Put a message into a mailbox of this process, if it still exists; return this process's clock (CLOCK_MONOTONIC,
-    nanoseconds).
+    """Put a message into a mailbox of this process, if it still exists.
+
+    Returns this process's clock (CLOCK_MONOTONIC, nanoseconds).
     """
     mailbox = _mailboxes.get(name)
     if mailbox is not None:
@@ -120,7 +121,7 @@ def carry_out(phase: str, worker: int, sealed: Sealed) -> None:
         channel.say(run_phase(sealed.assignment, channel))
     except ArchiverError as error:  # its message says what happened and what to do
         channel.say(Crashed(str(error)))
-    except Exception:  # noqa: BLE001 - whatever it was, the coordinator must hear of it
+    except Exception:  # noqa: BLE001 - the coordinator must receive every failure
         channel.say(Crashed(f"a worker failed:\n{traceback.format_exc(limit=-4)}"))
     finally:
         del _mailboxes[name]

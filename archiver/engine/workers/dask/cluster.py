@@ -55,8 +55,9 @@ class DaskCluster:
         }
 
     def check_sees(self, folder: Path, what_for: str) -> None:
-        """Raise UsageError if a worker cannot access this folder of the coordinator: its machine shares no file
-        system.
+        """Raise UsageError if a worker cannot access this folder of the coordinator.
+
+        Its machine then does not share a file system with the coordinator.
         """
         mark = folder / f".seen-{secrets.token_hex(8)}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +112,7 @@ def _connected(address: str) -> Iterator[Connection]:
 
 def _closed(client: Client) -> None:
     with suppress(*GONE), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a scheduler that ended first
+        warnings.simplefilter("ignore")  # warnings about a scheduler that ended first
         client.close(timeout=5)
 
 

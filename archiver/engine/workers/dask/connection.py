@@ -17,7 +17,7 @@ from distributed import Client
 from archiver.engine.workers.dask.channel import TOPIC
 
 _T = TypeVar("_T")
-# Exceptions of Dask for a peer that is gone, or going.
+# Exceptions of Dask for a peer that is gone or is ending.
 GONE = (OSError, TimeoutError, ValueError, KeyError, RuntimeError, asyncio.CancelledError)
 
 

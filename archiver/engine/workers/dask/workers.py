@@ -39,9 +39,9 @@ from archiver.measure.reports import Carried, ClockOffset, IntervalReport, Phase
 from archiver.values.errors import RunFailed
 
 CLOCK_SECONDS_MAX = 60.0  # for the clocks of all workers
-CLOCK_READINGS = 7  # of each worker; the quickest counts
+CLOCK_READINGS = 7  # clock readings per worker; the quickest is used
 START_DELAY_NS_MIN = 100_000_000
-START_DELAY_TRIPS = 4  # round trips, until even a slow message has arrived
+START_DELAY_TRIPS = 4  # round trips; by then even a slow message has arrived
 LOOK_SECONDS = 1.0  # between two checks for lost workers
 ALIVE_SECONDS = 5.0  # between two signs of life to the workers
 BEGIN_SECONDS_MAX = 60.0  # for a worker to take up its part
@@ -87,9 +87,7 @@ class DaskWorkers:
         return len(self._places)
 
     def run(self, assignments: Sequence[Assignment], start: GiveStart, on_report: OnReport) -> Carried:
-        """Carry out one phase on as many workers as there are assignments; see
-        ``archiver.engine.workers.contract.Workers``.
-        """
+        """Carry out one phase on as many workers as there are assignments; see ``Workers`` in ``contract``."""
         name = uuid.uuid4().hex
         places = self._places[: len(assignments)]
         with self._connection.inbox(name) as inbox:
@@ -129,7 +127,7 @@ class DaskWorkers:
             except Empty:
                 pass
             else:
-                self._hear(phase, worker, pickle.loads(data), on_report)
+                self._handle(phase, worker, pickle.loads(data), on_report)
             if phase.may_start():
                 self._start(phase, start)
             now = time.monotonic()
@@ -143,12 +141,12 @@ class DaskWorkers:
                 self._drain(phase, on_report)
                 return
 
-    def _hear(self, phase: _Phase, worker: int, message: WorkerMessage, on_report: OnReport) -> None:
+    def _handle(self, phase: _Phase, worker: int, message: WorkerMessage, on_report: OnReport) -> None:
         if worker not in phase.tasks:
             return  # late message of a lost worker
         if isinstance(message, Begun):
             if worker in phase.begun:  # its process died, and Dask restarted the task at its address
-                self._tell(phase, [worker], Stop())
+                self._send(phase, [worker], Stop())
                 self._lose(phase, worker, "was restarted")
             phase.begun.add(worker)
         elif isinstance(message, Ready):
@@ -156,7 +154,7 @@ class DaskWorkers:
         elif isinstance(message, IntervalReport):
             message.worker = worker
             if on_report(message) is False:
-                self._tell(phase, phase.tasks, Finish())
+                self._send(phase, phase.tasks, Finish())
         elif isinstance(message, PhaseReport):
             report = (
                 message.moved(-phase.carried.clocks[worker].offset_ns) if worker in phase.carried.clocks else message
@@ -182,7 +180,7 @@ class DaskWorkers:
         slowest_ns = max((2 * clock.error_ns for clock in phase.carried.clocks.values()), default=0)
         start_ns = start(max(START_DELAY_NS_MIN, START_DELAY_TRIPS * slowest_ns))
         for worker, clock in phase.carried.clocks.items():
-            self._tell(phase, [worker], Start(start_ns + clock.offset_ns))
+            self._send(phase, [worker], Start(start_ns + clock.offset_ns))
 
     def _read_clock(self, phase: _Phase, worker: int) -> ClockOffset | None:
         """Return the quickest of some clock readings; None if the worker is gone."""
@@ -196,15 +194,16 @@ class DaskWorkers:
         return best
 
     def _say_alive(self, phase: _Phase) -> None:
-        """Send a sign of life to each worker that has received the previous one. A worker that hangs must not delay
-        others.
+        """Send a sign of life to each worker that has received the previous one.
+
+        A worker that hangs must not delay the others.
         """
         for worker in phase.tasks:
             last = phase.alive.get(worker)
             if last is None or last.done():
                 phase.alive[worker] = self._deliveries.submit(self._deliver, phase, worker, Alive())
 
-    def _tell(self, phase: _Phase, workers: Iterable[int], word: Word) -> list[Future[int | None]]:
+    def _send(self, phase: _Phase, workers: Iterable[int], word: Word) -> list[Future[int | None]]:
         """Send a message to workers without waiting for its delivery."""
         return [self._deliveries.submit(self._deliver, phase, worker, word) for worker in list(workers)]
 
@@ -241,7 +240,7 @@ class DaskWorkers:
 
     def _drain(self, phase: _Phase, on_report: OnReport) -> None:
         """Stop every worker at once, and take its measurements."""
-        sent = self._tell(phase, phase.tasks, Stop())
+        sent = self._send(phase, phase.tasks, Stop())
         for worker in phase.tasks.keys() - phase.begun:
             phase.tasks.pop(worker).cancel()  # it has nothing to report
         until = time.monotonic() + DRAIN_SECONDS_MAX
@@ -250,7 +249,7 @@ class DaskWorkers:
                 worker, data = phase.inbox.get(timeout=left)
             except Empty:
                 break
-            self._hear(phase, worker, pickle.loads(data), on_report)
+            self._handle(phase, worker, pickle.loads(data), on_report)
         wait(sent, timeout=max(0.0, until - time.monotonic()))
 
     def _forget(self, phase: _Phase) -> None:
