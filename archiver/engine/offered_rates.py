@@ -42,16 +42,16 @@ class OfferedRates:
         """Return warnings about rates near the ceiling of this many workers. Raises UsageError for rates above it."""
         warnings: dict[str, None] = {}  # ordered, without repetitions
         for phase in phases:
-            for together in _concurrent_loops(phase):
-                shares = {each: _rate(each) / self._ceiling(each, workers) for each in together}
+            for concurrent in _concurrent_loops(phase):
+                shares = {each: _rate(each) / self._ceiling(each, workers) for each in concurrent}
                 share = sum(shares.values())
                 if share <= SHARE_TO_WARN:
                     continue
                 names = " and ".join(
                     f"workload {each.name!r} ({_rate(each):,.0f} sessions/s of {self._ceiling(each, workers):,.0f})"
-                    for each in together
+                    for each in concurrent
                 )
-                asks = f"{phase.label}: {names} {'requests' if len(together) == 1 else 'request'}"
+                asks = f"{phase.label}: {names} {'requests' if len(concurrent) == 1 else 'request'}"
                 ceiling = f"{_workers(workers)} can carry out even if the sessions do nothing"
                 if share > 1:
                     raise UsageError(
@@ -82,14 +82,14 @@ def _concurrent_loops(phase: Phase) -> Iterator[list[Workload]]:
     times = {loop.name: (beginnings[loop.name], loop.work.planned_seconds or 0.0) for loop in loops}
     for loop in loops:
         at, _ = times[loop.name]
-        together = [loop]
+        concurrent = [loop]
         if at is not None:
-            together = [
+            concurrent = [
                 other
                 for other in loops
                 if (begins := times[other.name][0]) is not None and begins <= at < begins + times[other.name][1]
             ]
-        yield together
+        yield concurrent
 
 
 def _rate(workload: Workload) -> float:

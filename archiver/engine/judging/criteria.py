@@ -77,8 +77,8 @@ def judge(
     judged = []
     for criterion in criteria:
         if criterion.of_all and not phase.is_load:
-            together = _value_of(criterion, _OF_PARTS[criterion.metric](whole)) if whole is not None else None
-            judged.append(_outcome(criterion, phase, "", together, criterion.holds(together)))
+            of_all = _value_of(criterion, _OF_PARTS[criterion.metric](whole)) if whole is not None else None
+            judged.append(_outcome(criterion, phase, "", of_all, criterion.holds(of_all)))
         for result in results:
             if not criterion.speaks_of(phase, workloads[result.workload]):
                 continue

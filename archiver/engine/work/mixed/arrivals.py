@@ -3,7 +3,7 @@
 One idea: random arrivals are a Poisson process of rate 1, which is a running sum of exponential gaps. A time scale that
 follows the current rate transforms it. One formula therefore gives arrivals at a constant, a rising and a falling rate.
 
-Every worker draws the whole schedule and takes its own part, so workers exchange nothing. All parts are the same
+Every worker draws the whole schedule and takes its own part, so workers exchange nothing. All parts add up to the
 schedule that a single worker would have.
 """
 
@@ -17,13 +17,13 @@ from scenarios.work.mix import Arrivals
 
 
 def due_times(arrivals: Arrivals, seconds: float, seed: int, part: int = 0, parts: int = 1) -> NDArray[np.int64]:
-    """Return the due times of this part's sessions, in nanoseconds after the workload's begin. They never fall.
+    """Return the due times of this part's sessions, ascending, in nanoseconds after the workload's start.
 
     ``seconds``: duration of the workload; every session is due before its end.
     ``part``: number of this part, from 0; each part takes every ``parts``-th session.
 
-    All parts have at most ``arrivals.sessions_max(seconds)`` sessions in total. They are the same for the same
-    ``seed``, with any number of parts.
+    All parts have at most ``arrivals.sessions_max(seconds)`` sessions in total. The same ``seed`` gives the same
+    sessions, with any number of parts.
     """
     sessions_max = arrivals.sessions_max(seconds)
     match arrivals.kind:
@@ -47,11 +47,11 @@ def due_times(arrivals: Arrivals, seconds: float, seed: int, part: int = 0, part
 
 
 def _at_random(first_rate: float, last_rate: float, seconds: float, seed: int, count: int) -> NDArray[np.float64]:
-    """Return at most ``count`` arrival times, in seconds, of a Poisson process. Its rate changes linearly from
-    ``first_rate`` to ``last_rate`` (both per second) in ``seconds``.
+    """Return at most ``count`` arrival times of a Poisson process, in seconds.
 
-    Until t seconds a + b arrivals are expected, with a = first_rate t and b = (last_rate - first_rate) t^2 / (2
-    seconds). This form of the root is also valid if the rate does not change.
+    Its rate changes linearly from ``first_rate`` to ``last_rate`` (both per second) in ``seconds``. Until t seconds a +
+    b arrivals are expected, with a = first_rate t and b = (last_rate - first_rate) t^2 / (2 seconds). This form of the
+    root is also valid if the rate does not change.
     """
     # numpy guarantees the raw stream for all its versions, but not its distributions. Uniform in [0, 1).
     uniform = (PCG64(seed).random_raw(count) >> np.uint64(11)) * 2.0**-53

@@ -1,7 +1,7 @@
 """Next operations of a workload with a mix: batches drawn by weighted shuffles, on objects of its data set.
 
 One idea: the state of the data set changes when a batch is made (operations, objects, sizes), and again when its rows
-are complete. The data set therefore always knows what the platform has.
+are complete. The data set therefore always matches the objects on the platform.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class BatchSource:
         self._needs_new = [sum(step in WRITES_CONTENT for step in steps) for steps in self._transactions]
         self._items = self._mix.transaction_items()
         self._shuffled: list[int] = []
-        self._credit = 0.0  # of the objects of the aside
+        self._credit = 0.0  # objects of the aside that are owed: fractions add up to whole objects
         self._choices: dict[int, Choice] = {}
         self._clients = assignment.clients
         self._part, self._parts = (assignment.part, assignment.parts) if is_shared else (0, 1)
@@ -70,7 +70,7 @@ class BatchSource:
         self.batch_max = math.ceil(workload.objects_per_session * per_transaction) + 1
 
     def batch(self, client: int, due_ns: int | None) -> Batch | None:
-        """Return the next session's batch; None if no object is left to archive, or to read."""
+        """Return the next session's batch; None if no object is left to archive or to read."""
         making = _Making(self._mix)
         transactions, tries = 0, len(self._items) + self._workload.objects_per_session
         while transactions < self._workload.objects_per_session and tries:
@@ -78,7 +78,7 @@ class BatchSource:
             steps = self._next_transaction()
             if steps is None:
                 break
-            self._add_aside(len(steps), making)  # first, as a log is written before the data that it describes
+            self._add_aside(len(steps), making)  # first, because a log is written before the data that it describes
             if not self._add_transaction(steps, client, making):
                 break
             transactions += bool(making.operations)  # a session needs at least one step that was not left out
@@ -123,7 +123,7 @@ class BatchSource:
                 data.unpin(batch.source[index])
 
     def _next_transaction(self) -> tuple[OperationName, ...] | None:
-        """Return the steps of the next transaction; None if no number is left for an object that it would archive."""
+        """Return the steps of the next transaction; None if too few numbers are left for its new objects."""
         if not self._shuffled:
             # Shuffling a single item would take 15 us, once a session.
             items = self._items
@@ -176,11 +176,10 @@ class BatchSource:
         return True
 
     def _change(self, step: OperationName, client: int, making: _Making) -> None:
-        """Add a step that changes an object, which is then reserved for this batch. If no object is available, the step
-        is left out.
+        """Add a step that changes an object, and reserve the object for this batch.
 
-        A delete takes an object with an expired lock. If there is none, and the platform has delete markers, it hides
-        an object behind a marker.
+        The step is left out if no object is available. A delete takes an object with an expired lock. If there is none,
+        and the platform has delete markers, it hides an object behind a marker.
         """
         data, operation = self._data, OPERATION_OF[step]
         if step == "delete":
@@ -244,7 +243,7 @@ class BatchSource:
         return None
 
     def _choice(self, client: int) -> Choice:
-        """Return the choice of this client: its own for sequential access, otherwise the common one."""
+        """Return this client's choice: its own one for sequential access, otherwise the shared one."""
         mix, data = self._mix, self._data
         key = client if mix.keys == "sequential" else 0
         if key not in self._choices:
@@ -287,8 +286,9 @@ class _Stock:
         return self._numbers[at], self._sizes[at]
 
     def spend(self, size_bytes: int) -> bool:
-        """Give up at least one new object for a new version of this size; return False if too few are left. The
-        workload then writes no more than its upper bound.
+        """Give up at least one new object for a new version of this size; return False if too few are left.
+
+        The workload therefore never writes more than its upper bound.
         """
         allowed, taken = self._allowed_bytes, self._taken
         while taken < len(self._numbers) and (taken == self._taken or allowed < size_bytes):

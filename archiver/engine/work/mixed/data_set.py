@@ -23,8 +23,9 @@ _DRAWS = 4096
 
 
 class DataSet:
-    """The existing objects, by position in a list. Only a set that ``is_changed`` records the readers of its
-    objects.
+    """The existing objects, by position in a list.
+
+    Only a set that ``is_changed`` records the readers of its objects.
     """
 
     def __init__(self, members: Members, *, is_changed: bool) -> None:
@@ -73,9 +74,7 @@ class DataSet:
         return number in self._places and number not in self._readers
 
     def is_locked(self, number: int) -> bool:
-        """Return whether the object refuses deletion for the longest duration of the phase, and has no reader or
-        writer.
-        """
+        """Return whether the object stays locked for the longest duration of the phase, and has no reader or writer."""
         return number in self._locked and self.is_free(number)
 
     def add(self, number: int, size_bytes: int) -> None:
@@ -114,15 +113,16 @@ class DataSet:
         return self._free_of(self._held)
 
     def event_held(self) -> int | None:
-        """Return the same under an event hold."""
+        """Return an object under an event hold without reader or writer; None if none was found in TRIES tries."""
         return self._free_of(self._event_held)
 
     def _free_of(self, held: dict[int, None]) -> int | None:
         return next((number for number in islice(reversed(held), TRIES) if self.is_free(number)), None)
 
     def take_expired(self) -> tuple[int, int] | None:
-        """Return number and size of an object with an expired lock, and remove it so that no other session requests
-        it.
+        """Return number and size of an object with an expired lock, and remove it from the set.
+
+        Returns None if none was found in TRIES tries.
         """
         for place in range(len(self._expired) - 1, max(-1, len(self._expired) - 1 - TRIES), -1):
             number = self._expired[place]
@@ -180,7 +180,7 @@ class Zipf:
 
 
 class Sequential:
-    """One object after another from a start position, and from the first again after the last."""
+    """One object after another from a start position, and from the first one again after the last."""
 
     def __init__(self, data: DataSet, begin: float) -> None:
         """Start at ``begin``, a fraction (0-1) of the data set."""
@@ -198,7 +198,8 @@ class Sequential:
 class EachOnce:
     """Every object that exists at the first request, once, in random order. Removed objects are skipped.
 
-    Of objects that other workers read too, each worker takes its part: every ``parts``-th object from ``part`` on.
+    If other workers read the same objects, each worker takes a part of them: every ``parts``-th object from ``part``
+    on.
     """
 
     def __init__(self, data: DataSet, generator: Generator, part: int = 0, parts: int = 1) -> None:

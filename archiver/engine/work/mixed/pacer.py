@@ -65,8 +65,7 @@ class Pacer:
         loop.add_reader(self._timer, self._wake)
 
     def start(self, due_ns: Iterable[int], arrive: Callable[[int], None], done: Callable[[], None]) -> None:
-        """Call ``arrive`` with each of ``due_ns`` as soon as it is due and never before, and ``done`` once after the
-        last.
+        """Call ``arrive`` with each of ``due_ns`` when it is due, never before, and ``done`` once after the last.
 
         ``due_ns`` are CLOCK_MONOTONIC nanoseconds that never fall. The pacer reads one due time ahead. For an empty
         schedule it calls only ``done``.
@@ -92,8 +91,10 @@ class Pacer:
             self._timer = -1
 
     def _wake(self) -> None:
-        """Make all calls that are due. Calls that become due meanwhile wait for the next turn of the loop. A schedule
-        beyond the client's ceiling therefore leaves time for its sessions.
+        """Make all calls that are due.
+
+        Calls that become due meanwhile wait for the next turn of the loop. A schedule beyond the client's ceiling
+        therefore leaves time for its sessions.
         """
         heap, now = self._heap, time.monotonic_ns
         now_ns = now()
@@ -121,8 +122,9 @@ class Pacer:
             done()
 
     def _set_timer(self, due_ns: int) -> None:
-        """Set the timer to ``due_ns``; 0 stops it. A time in the past fires at once. Setting the timer also clears its
-        expiration count, so no read is needed.
+        """Set the timer to ``due_ns``; 0 stops it. A time in the past fires at once.
+
+        Setting the timer also clears its expiration count, so no read is needed.
         """
         if self._timer < 0:
             return  # a call closed it

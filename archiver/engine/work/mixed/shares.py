@@ -1,7 +1,7 @@
 """Concurrent workloads: assignment to workers, and results.
 
-One idea: the clients of a workload are spread over the workers, and its objects in proportion to them. If a data set is
-changed, it is partitioned over the workers, so that two workers never use the same object.
+One idea: the clients of a workload are spread over the workers, and its objects in proportion to the clients. A data
+set that is changed is partitioned over the workers, so that no two workers use the same object.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def mix_fields(
 
 
 def describe_sizes(sizes: Sizes) -> str:
-    """Return a description: 8KiB; or 10 sizes of 512 bytes to 512KiB, 15.7KiB on average."""
+    """Return a description, such as: 8KiB; or 10 sizes of 512 bytes to 512KiB, 15.7KiB on average."""
     if len(sizes.classes) == 1:
         return format_size(sizes.largest)
     smallest, largest = format_size(sizes.classes[0][0]), format_size(sizes.largest)

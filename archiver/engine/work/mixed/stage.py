@@ -1,4 +1,4 @@
-"""The time of one workload in its phase: its begin, its due sessions and its end.
+"""The time of one workload in its phase: its start, its due sessions and its end.
 
 One idea: in a closed loop a client's next session is due when the previous one has ended. In an open loop sessions are
 due by schedule, and wait while no client is free. Everything else is the same.
@@ -43,7 +43,7 @@ class Stage:
     ) -> None:
         """Make the stage of one workload.
 
-        ``begins_seconds``: seconds after the phase's begin; None if it waits for the end of another stage.
+        ``begins_seconds``: seconds after the phase's start; None if the stage waits for the end of another stage.
         """
         self._host = host
         self._pacer = pacer
@@ -68,7 +68,7 @@ class Stage:
         self._lateness_ns: list[int] = []
 
     async def run(self, stages: Mapping[str, Stage]) -> None:
-        """Wait for the begin, let the clients work, and end the stage."""
+        """Wait for the start, let the clients work, and end the stage."""
         mix = self._mix
         if mix.after is not None and mix.after in stages:
             await stages[mix.after].over.wait()
@@ -113,8 +113,9 @@ class Stage:
         self._finished.set()
 
     def ran_out(self) -> None:
-        """End the stage because no object is left to archive or to read: the load would no longer be the offered
-        load.
+        """End the stage because no object is left to archive or to read.
+
+        Otherwise the load would no longer be the offered load.
         """
         now_ns = time.monotonic_ns()
         if self._mix.seconds is not None and now_ns < self._end_ns:
@@ -128,7 +129,7 @@ class Stage:
                 await asyncio.wait_for(self._finished.wait(), seconds)
 
     async def next_due(self) -> int | None:
-        """Return when a client's next session is or was due; None if there is none. In an open loop, wait for it."""
+        """Return when a client's next session is due, after waiting for it in an open loop; None if there is none."""
         now_ns = time.monotonic_ns()
         if self._mix.arrivals is None:
             return now_ns if now_ns < self._end_ns else None
@@ -216,7 +217,7 @@ class Stage:
                 self._idle.popleft().set_result(None)
 
     def _forget_cancelled(self) -> None:
-        """Forget clients that no longer wait because the run ended early."""
+        """Remove clients that no longer wait because the run ended early."""
         while self._idle and self._idle[0].done():
             self._idle.popleft()
 

@@ -36,8 +36,9 @@ _LOST = frozenset(("damaged", "unlocked", "weaker", "longer"))
 
 
 def refusal(what: Infrastructure, backend: Backend, *, locks: bool) -> str | None:
-    """Return why this backend cannot carry the operation out, and what to do; None if it can. ``locks``: the run locks
-    what it archives.
+    """Return why this backend cannot carry out the operation, and what to do; None if it can.
+
+    ``locks``: the run locks the objects that it archives.
     """
     if Operation.COPY not in backend.capabilities.operations:
         return (
@@ -123,7 +124,7 @@ class _Place:
         self._host.fold(client)
 
     def not_tried(self, numbers: Iterable[int]) -> None:
-        """Do nothing: in an audit as a run of its own, this reports objects. Here the instance has failed."""
+        """Do nothing: only a separate audit reports these objects. Here the instance has failed."""
 
     async def carry_out(self, batches: Iterable[Batch]) -> set[int]:
         """Let the clients take sessions in turn; return the objects that succeeded."""
@@ -139,8 +140,9 @@ class _StepClient(Client):
         self.record.findings = findings
 
     async def take_from(self, batches: Iterator[Batch], good: set[int]) -> None:
-        """Carry out sessions until none is left. Several sessions without a completed object end the step for this
-        client.
+        """Carry out sessions until none is left.
+
+        After several sessions in a row without a completed object, this client ends the step.
         """
         failed_sessions = 0
         for batch in batches:
@@ -184,7 +186,7 @@ class InfrastructureRun:
         try:
             while True:
                 count = self._completed + self._failed
-                await self._turn_of(count, until_ns)  # the wait counts, after the last instance, too
+                await self._turn_of(count, until_ns)  # this wait counts, even after the last instance
                 is_over = self._over.is_set() or self._host.is_finishing or time.monotonic_ns() >= until_ns
                 if is_over or count == what.instances_max:
                     self._ended_ns = max(self._ended_ns, min(until_ns, time.monotonic_ns()))
@@ -219,10 +221,10 @@ class InfrastructureRun:
         self._over.set()
 
     def fold_lateness(self) -> None:
-        """Do nothing: nothing here is due at a time."""
+        """Do nothing, because infrastructure operations have no due times."""
 
     def report(self) -> StageReport:
-        """Return the begin and end of the work."""
+        """Return the start and end of the work."""
         return untimed(self._assigned.workload, self._began_ns, self._ended_ns)
 
     def outcome(self) -> InfrastructureReport:
@@ -242,8 +244,9 @@ class InfrastructureRun:
         )
 
     def _places(self) -> tuple[_Place, _Place]:
-        """Return the run's own place and the second one, each with its clients; the same place twice without a second
-        one.
+        """Return the run's own place and the second place, each with its clients.
+
+        Without a second place, both are the run's own place.
         """
         what, assigned, host = self._what, self._assigned, self._host
         own = _Place(host, self._own_plane)
@@ -258,8 +261,9 @@ class InfrastructureRun:
         return own, second
 
     async def _clone(self, made: Instance, own: _Place) -> int | None:
-        """Copy the golden set, read the copies, upgrade some, read these, and remove all of them. Return the begin
-        time; None after a failure.
+        """Copy the golden set, read the copies, upgrade some, read these, and remove all of them.
+
+        Returns the start time; None after a failure.
         """
         began_ns, source_of = time.monotonic_ns(), made.source_of
         self._findings.step = "a clone"
@@ -276,8 +280,9 @@ class InfrastructureRun:
         return began_ns if is_good else None
 
     async def _migrate(self, made: Instance, own: _Place, second: _Place) -> int | None:
-        """Copy a set with its locks and holds, audit the copies, and remove the sources that may be removed. Return the
-        begin time, which is after the archiving of its unlocked objects; None after a failure.
+        """Copy a set with its locks and holds, audit the copies, and remove the sources that may be removed.
+
+        Returns the start time, which is after the archiving of its unlocked objects; None after a failure.
         """
         what, source_of = self._what, made.source_of
         await self._do(own, Operation.ARCHIVE, made.unlocked, lock=Lock.NONE)
@@ -306,8 +311,9 @@ class InfrastructureRun:
         lock: Lock | None = None,
         version: int = 1,
     ) -> list[int]:
-        """Carry out one operation on these objects; return those that succeeded, ascending. ``source_of`` maps each
-        object to the source of its copy, or to the object with its content.
+        """Carry out one operation on these objects; return those that succeeded, ascending.
+
+        ``source_of`` maps each object to the source of its copy, or to the object with its content.
         """
         good = sorted(await place.carry_out(self._batches(operation, numbers, source_of, lock, version)))
         self._done += len(good)

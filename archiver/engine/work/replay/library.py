@@ -29,8 +29,8 @@ class TraceLibrary:
 
     ``commits``: keep transactions of a trace as transactions.
 
-    The library is a context. Its files are in a folder within ``folder``, which is made when needed and removed at the
-    end of the context.
+    The library is a context manager. Its files are in a folder within ``folder``, which is made when needed and removed
+    at the end of the context.
     """
 
     def __init__(self, folder: Path, *, commits: bool = False) -> None:

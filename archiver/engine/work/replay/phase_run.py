@@ -26,8 +26,8 @@ from archiver.values.record import Operation
 class ReplayRun(PhaseRun):
     """Concurrent traces, or the preparation of what they need."""
 
-    # Rows are counted only as often as they are reported. Nothing else runs meanwhile, and counting takes 1 to 2 ms for
-    # a few rows as for thousands.
+    # Rows are counted only as often as they are reported. The event loop runs nothing else meanwhile, and counting a
+    # few rows takes as long as thousands: 1 to 2 ms.
     _fold_every_ns = 1_000_000_000
 
     def __init__(self, assignment: Assignment, channel: Channel) -> None:
@@ -65,8 +65,9 @@ class ReplayRun(PhaseRun):
                 yield np.arange(replay.prepared, replay.prepared + replay.prepared_objects)
 
     def _deletes(self) -> Iterable[NDArray[np.int64]]:
-        """Return the prepared objects. The platform reports the version of an object that the trace makes when it is
-        made.
+        """Yield the prepared objects that the trace deletes.
+
+        The platform reports the versions of other objects when the trace writes them.
         """
         for replay in self._assignment.replays:
             trace = self._traces[replay.workload]

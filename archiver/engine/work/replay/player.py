@@ -1,10 +1,12 @@
 """Replay of a trace in one worker: every operation when it is due, in the order of its stream.
 
-One idea: the schedule is the trace's and never waits for the platform (open loop). A due operation goes to its stream.
-A stream does one thing at a time; other due operations wait there, and their response time runs. The scheduling delay,
-which is how late the client itself was, is counted separately. It starts when an operation can begin: it is due, the
-previous operation of its stream has ended, and the operations that it depends on have ended. It ends when the operation
-begins. Operations of one transaction are due, begun and done as one.
+One idea: the trace sets the schedule, which never waits for the platform (open loop). A due operation goes to its
+stream. A stream does one thing at a time. Other due operations wait there, which counts in their response time (no
+coordinated omission).
+
+The scheduling delay, which is how late the client itself was, is counted separately. It starts when an operation can
+begin: it is due, the previous operation of its stream has ended, and the operations that it depends on have ended. It
+ends when the operation begins. Operations of one transaction are due, begun and done as one.
 
 Memory does not grow with the trace: its columns are mapped, and read a thousand rows at a time.
 """
@@ -65,7 +67,7 @@ class _Row(NamedTuple):
 
 @dataclass(slots=True)
 class _Due:
-    """What a stream begins at once: one row, or all rows of a transaction."""
+    """The work that a stream begins at once: one row, or all rows of a transaction."""
 
     rows: list[_Row]
     due_ns: int
@@ -239,10 +241,10 @@ class StreamClient(Client):
         self._session_status = int(Status.OK)
 
     def take(self, row: _Row, due_ns: int) -> _Due:
-        """Accept a due row; return what it will begin with."""
+        """Accept a due row; return the item that contains it."""
         if row.with_previous:
-            # The first row of the transaction is still there: rows with one due time arrive in one turn of the loop, in
-            # which no stream begins.
+            # The first row of the transaction is still in the queue: rows with one due time arrive in one turn of the
+            # loop, in which no stream begins.
             due = self._queue[-1]
             due.rows.append(row)
             return due
@@ -287,7 +289,7 @@ class StreamClient(Client):
                     if due.turn is not None:
                         player.turns.done(due.turn)
                 self.free_ns = time.monotonic_ns()
-        except Exception as error:  # noqa: BLE001 - whatever it was, the phase ends with it
+        except Exception as error:  # noqa: BLE001 - every failure ends the phase
             player.failed(error)
         finally:
             self._work = None
@@ -314,7 +316,7 @@ class StreamClient(Client):
             await self.end_session()
 
     def _is_possible(self, row: _Row) -> bool:
-        """Return whether the row's objects exist. If a write of one failed before, count the row as left out."""
+        """Return whether the row's objects exist. If an earlier write of one failed, count the row as left out."""
         player = self._player
         number = player.number(row.object)
         if row.source >= 0 and player.number(row.source) in player.lost:
@@ -360,7 +362,7 @@ class StreamClient(Client):
             if record.operation[place] >= _FIRST_OF_OBJECTS:
                 rows += 1
                 statuses[record.number[place]] = status = record.status[place]
-                record.due_ns[place] = due_ns  # also of those after the first: they waited for the stream as it did
+                record.due_ns[place] = due_ns  # later rows, too: they waited for the stream as the first one did
                 self._session_bytes += record.bytes[place]
                 self._session_status = self._session_status or status
         if rows < count:

@@ -1,7 +1,7 @@
 """Preparation of a trace: archive the objects that it reads but never writes, before it begins.
 
-One idea: preparation archives in sessions and is counted like all work, but its rate proves nothing. If a part of it is
-missing the run ends, since reading missing objects would be the client's fault.
+One idea: preparation archives in sessions and is counted like all work, but its rate is no result. If a part of it is
+missing the run ends, because the client itself would cause the reads of missing objects.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Preparation:
         self.is_over = True
 
     def fold_lateness(self) -> None:
-        """Do nothing: nothing here is due at a time."""
+        """Do nothing, because a preparation has no due times."""
 
     def next_session(self) -> Batch | None:
         """Return the next session's batch; None if nothing is left."""
@@ -70,8 +70,9 @@ class Preparation:
 
 
 def trace_preparation(host: Host, assigned: ReplayAssignment, trace: CompiledTrace, folding: Folding) -> Preparation:
-    """Return one worker's archiving of objects for a trace. Objects that must not be locked have sessions of their
-    own.
+    """Return the preparation of one worker's part of the objects for a trace.
+
+    Objects that must not be locked have sessions of their own.
     """
     first, last = assigned.preparing
     unlocked = trace.prepared_unlocked[(trace.prepared_unlocked >= first) & (trace.prepared_unlocked < last)]
@@ -108,7 +109,7 @@ def sessions_of(objects: Iterable[tuple[int, int]]) -> Iterator[list[tuple[int, 
 
 
 def untimed(workload: int, began_ns: int, ended_ns: int) -> StageReport:
-    """Return the report of work without a schedule: its begin and end."""
+    """Return the report of work without a schedule: its start and end."""
     return StageReport(
         workload, began_ns, ended_ns, ended_ns, ended_early=False, steps_left_out=0, due=0, started=0, waited=0,
         dropped=0, backlog_max=0, lateness=Histogram(),

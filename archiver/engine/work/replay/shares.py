@@ -1,7 +1,7 @@
 """Concurrent traces: assignment to workers, and results.
 
-One idea: streams that share objects which the trace changes stay in one worker, so that this worker can keep their
-order. All other streams are spread.
+One idea: if the trace changes an object, all streams that use it stay in one worker, which can keep their order. All
+other streams are spread over the workers.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _infrastructure(
     second_setting: Any,
     earliest: float | None,
 ) -> InfrastructureAssignment | None:
-    """Return all instances of one kind of operation, or a part of the set that they need; None if that part exists."""
+    """Return the assignment of all instances of one kind, or of a part of their set; None if that part exists."""
     parts = what.parts if not what.prepares else (what.prepares,)
     blocks = {part: numbers.block(f"{what.kind}: {part}", len(what.places(part))) for part in parts}
     prepared = {part: first for part, (first, _) in blocks.items()}
@@ -107,9 +107,7 @@ def _assign_preparation(assigned: ReplayAssignment, clients: int, shares: Sequen
 
 
 def _spread(trace: CompiledTrace, loads: NDArray[np.float64]) -> list[tuple[int, NDArray[np.int64] | None]]:
-    """Return (worker, streams) of one trace: the largest group of streams to the worker with the least load, and so
-    on.
-    """
+    """Return (worker, streams) of one trace: each group of streams, largest first, goes to the least loaded worker."""
     workers = len(loads)
     if workers == 1:
         return [(0, None)]
@@ -127,8 +125,9 @@ def _spread(trace: CompiledTrace, loads: NDArray[np.float64]) -> list[tuple[int,
 def replay_fields(
     replay: Replay, tally: Tally, stages: Sequence[StageReport], seconds: float, start_ns: int
 ) -> dict[str, Any]:
-    """Return the fields of a result that only replays have, or compute differently. ``start_ns`` is the phase's
-    begin.
+    """Return the fields of a result that only replays have, or compute differently.
+
+    ``start_ns`` is the start of the phase.
     """
     fields: dict[str, Any] = {
         "begins_seconds": replay.begins_seconds,

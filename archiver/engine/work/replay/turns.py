@@ -22,10 +22,10 @@ class Turn:
         self._ahead = 0
         self._followers: list[Turn] = []
         self._waiter: asyncio.Future[None] | None = None
-        self.ready_ns = 0  # when no operation was ahead any more; 0: none ever was
+        self.ready_ns = 0  # when the last operation ahead ended; 0: none was ever ahead
 
     @property
-    def is_mine(self) -> bool:
+    def is_first(self) -> bool:
         return not self._ahead
 
     async def wait(self) -> None:
@@ -43,7 +43,7 @@ class Turn:
 
 
 class Turns:
-    """Operations that use an object, or wait for it."""
+    """The operations that use each object, or wait for it."""
 
     def __init__(self) -> None:
         self._at: dict[int, list[Turn]] = {}

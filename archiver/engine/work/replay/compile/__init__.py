@@ -1,1 +1,1 @@
-"""Traces as columns of numbers, with everything that is known of an operation before it is due."""
+"""Traces as columns of numbers, with everything that is known about an operation before it is due."""

@@ -55,7 +55,7 @@ class CompiledTrace:
     content: NDArray[np.int64]  # the object that determines that content
     source: NDArray[np.int64]  # object that is copied; -1: none
     offset: NDArray[np.int64]  # of a range
-    length: NDArray[np.int64]  # of a range, never 0; of a part of a written object, 0: sent whole
+    length: NDArray[np.int64]  # length of a range, never 0; part size of a written object, 0: sent whole
     ordered: NDArray[np.bool_]  # the trace changes this object and uses it more than once
     unlocked: NDArray[np.bool_]  # writes an object that the trace deletes
     with_previous: NDArray[np.bool_]  # committed with the previous row, which has the same stream and due time
@@ -108,12 +108,12 @@ class ColumnFile:
 
 
 def write_array(folder: Path, name: str, values: NDArray[Any]) -> None:
-    """Write an array that is in memory as a whole."""
+    """Write an array that is completely in memory."""
     np.save(_array(folder, name), values)
 
 
 def write_facts(folder: Path, facts: TraceFacts) -> None:
-    """Write the facts of the trace. They come last, because they mark the compiled trace as complete."""
+    """Write the facts of the trace last, because they mark the compiled trace as complete."""
     (folder / _FACTS).write_text(json.dumps(asdict(facts)))
 
 

@@ -3,7 +3,7 @@
 One idea: the needs of a trace follow from all of its rows: which objects must exist before, whose content is read, and
 what is deleted later. The compiler therefore reads the whole trace before anything runs.
 
-Rows go through a file during compilation. A forward pass finds what each row writes and sees. If the trace deletes, a
+Rows go through a file during compilation. A forward pass finds what each row writes and reads. If the trace deletes, a
 backward pass follows. Two more passes number objects and lanes. Facts about every key (64 bytes) and session (40 bytes)
 are in files, too. Memory contains the numbers of keys and sessions (some 50 bytes for each while they are sorted), and
 one batch of rows.
@@ -47,7 +47,7 @@ OBJECT_BYTES_MAX = 1 << 30  # the content of the largest object is kept in memor
 OBJECT_BYTES_UNKNOWN = 65536  # if no row reports the size of any prepared object
 FILLER_BYTES = 1 << 20  # size of an unused object, if the trace needs no prepared object
 _FILLED_AT_ONCE = 1 << 16
-_TELL_TRANSACTIONS = (TSM, OPERATION_LOG)  # origins
+_RECORD_TRANSACTIONS = (TSM, OPERATION_LOG)  # kinds of traces whose rows show transactions
 _LANES = ("stream", "ends_session")
 _NUMBERED = {"object": "key", "content": "content", "source": "source"}  # columns of objects, from those of keys
 # Data of a row for the last pass: the part of its session, and those of its keys whose order matters.
@@ -62,7 +62,8 @@ def compile_trace(
     ``speed``: divisor of all times.
     ``lies_there_bytes``: bytes to prepare. Objects that the trace never uses are added until this total is reached.
     They have the mean size of the others.
-    ``commits``: keep transactions of the trace as transactions. All objects of one are due when the first was.
+    ``commits``: keep transactions of the trace as transactions. All objects of a transaction are due when its first one
+    was.
 
     Raises UsageError if the file is no trace, or nothing in it can be replayed. Raises UsageError also if rows are not
     in order of time, or if an object is above OBJECT_BYTES_MAX.
@@ -82,7 +83,7 @@ def compile_trace(
 
 
 class _Objects(NamedTuple):
-    """Object numbers and sizes."""
+    """Object numbers and sizes that the compiler assigned."""
 
     of_key: Numbers  # -1: none
     sizes: tuple[Numbers, int, int, Numbers, Numbers]  # ascending: small, fillers and their size, large; written
@@ -107,7 +108,7 @@ class _Compilation:
         self._folder = folder
         self._speed = speed
         # Requests of an access log may end at one instant only because the log has a coarse clock.
-        self._commits = commits and any(origin.kind in _TELL_TRANSACTIONS for origin in trace.info.origins)
+        self._commits = commits and any(origin.kind in _RECORD_TRANSACTIONS for origin in trace.info.origins)
         self._latest = (0, 0, False)  # of the latest row: transaction, length, unlocked
         self._rows_file = rows_file
         self._lanes_file = lanes_file
@@ -250,7 +251,7 @@ class _Compilation:
         return found
 
     def _count(self, rows: Records, values: dict[str, NDArray[Any]]) -> None:
-        """Count what the facts report."""
+        """Count the operations and sizes for the facts."""
         operation = values["operation"]
         self._operations.update(_counts(operation[operation != Operation.OPEN]))
         writes = np.isin(operation, (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY))
@@ -272,8 +273,8 @@ class _Compilation:
                 stream.add(streams)
                 ends_session.add(last_rows[rows["part"]] == np.arange(first, first + len(rows)))
                 for name in ("key", "source"):
-                    there = rows[name] >= 0
-                    groups.meet(rows[name][there], streams[there])
+                    has_key = rows[name] >= 0
+                    groups.meet(rows[name][has_key], streams[has_key])
         write_array(self._folder, "groups", groups.numbers())
 
     def _facts(self, prepared: Counter[int], written: Counter[int]) -> TraceFacts:

@@ -31,7 +31,7 @@ class GrowingArray:
 
 
 class GrowingArrays(ExitStack):
-    """The growing arrays of one task, in files without names that vanish after it. A context."""
+    """The growing arrays of one task, in unnamed files that vanish at the end of the context."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -1,11 +1,12 @@
 """State of a store at every row of a trace: its objects, their content and size, and what is hidden or locked.
 
-One idea: every use of a key sees the latest previous write of that key. The uses of a batch are therefore sorted by key
-and by order, and NumPy finds what all of them see at once. The state after a batch is one record for each key. A copy
-sees its source as it was at that row, and later uses see the copy. Pointer doubling resolves such chains.
+One idea: every use of a key observes the latest previous write of that key. The uses of a batch are therefore sorted by
+key and by order, and NumPy finds the observed write of all uses at once. The state after a batch is one record for each
+key. A copy observes its source as it was at that row, and later uses observe the copy. Pointer doubling resolves such
+chains.
 
-The module writes an unknown size as -1 - 2 key if the object must exist before the trace begins. It writes -2 - 2 key
-for all that the trace archives under that key without a size. After the last row it fills in these sizes.
+An unknown size is recorded as -1 - 2 key if the object must exist before the trace begins, and as -2 - 2 key for
+everything that the trace archives under that key without a size. These sizes are filled in after the last row.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ ROW = np.dtype(
         ("operation", np.int8),  # of archiver.values.record
         ("first", np.bool_),  # a write under a name that does not exist
         ("unlocked", np.bool_),  # a write of an object that is deleted later
-        ("kept", np.bool_),  # false: left out after all
+        ("kept", np.bool_),  # false: left out by the backward pass
     ],
     align=True,
 )
@@ -60,7 +61,7 @@ _KEY = np.dtype(
         ("origin", np.int8),
         ("next", np.int8),  # next operation on the key, for the backward pass
         ("hidden", np.bool_),
-        ("tried", np.bool_),  # a delete was refused, or the date moved, since its latest write
+        ("tried", np.bool_),  # since its latest write, a delete was refused or the date was extended
         ("held", np.bool_),
         ("doomed", np.bool_),  # deleted before the next write, for the backward pass
     ],
@@ -75,18 +76,18 @@ _PLACE_BITS = 20  # position of a use within its batch; two uses for each row
 
 
 class _Uses:
-    """The uses of keys in some rows, by key and then in order. A row uses its source first, and then its key."""
+    """The uses of keys in some rows, by key and then in order. A row uses first its source, and then its key."""
 
     def __init__(self, rows: Records) -> None:
         assert len(rows) < 1 << (_PLACE_BITS - 1), "more rows than places"
         keyed, copies = np.flatnonzero(rows["key"] >= 0), np.flatnonzero(rows["source"] >= 0)
         # Key and position in one number: sorting these takes a third of the time of sorting by two columns.
-        together = np.concatenate(
+        positions = np.concatenate(
             [rows["key"][keyed] << _PLACE_BITS | 2 * keyed + 1, rows["source"][copies] << _PLACE_BITS | 2 * copies]
         )
-        together.sort()
-        self.keys: Numbers = together >> _PLACE_BITS
-        place = together & ((1 << _PLACE_BITS) - 1)
+        positions.sort()
+        self.keys: Numbers = positions >> _PLACE_BITS
+        place = positions & ((1 << _PLACE_BITS) - 1)
         self.rows: Numbers = place >> 1
         self.of_key: Flags = (place & 1).astype(bool)
         self.operations = np.where(self.of_key, rows["operation"][self.rows], Operation.RETRIEVE)
@@ -100,31 +101,33 @@ class _Uses:
         self.lasts = np.append(self.firsts[1:], count)[: len(self.firsts)] - 1
         self.latest_write = self.latest(self.writes)
         segment = self.latest(begins)
-        self.carries: Flags = self.latest_write < segment  # it sees the state after an earlier batch
+        self.carries: Flags = self.latest_write < segment  # it observes the state after an earlier batch
         self.since = np.maximum(self.latest_write, segment)
 
     def latest(self, where: Flags) -> Numbers:
-        """Return for each use the position of the latest of these uses, itself included. A key without any gives the
-        position of another key.
+        """Return for each use the position of the latest use in ``where`` up to and including itself.
+
+        If its key has none, this is the position of another key, or -1.
         """
         found: Numbers = np.maximum.accumulate(np.where(where, self.places, -1))
         return found
 
     def since_write(self, where: Flags, carried: Flags) -> Flags:
-        """Return whether one of these, or a carried-over one, came since the latest previous write; the use itself
-        counts.
+        """Return whether its key had a use in ``where`` since the latest previous write, itself included.
+
+        ``carried``: whether the key had one in earlier batches.
         """
         found: Flags = (self.latest(where) >= self.since) | (self.carries & carried)
         return found
 
     def counted(self, where: Flags) -> Numbers:
-        """Return for each use how many of these its key had before it in this batch."""
+        """Return for each use the number of earlier uses in ``where`` of its key, in this batch."""
         before: Numbers = np.cumsum(where) - where
         found: Numbers = before - before[self.firsts][np.cumsum(self.begins) - 1]
         return found
 
 
-def _told(rows: Records) -> Numbers:
+def _reported_bytes(rows: Records) -> Numbers:
     """Return the object sizes that rows report, including the end of a range; -1 if a row reports none."""
     ends = np.where(rows["length"] >= 0, np.maximum(rows["offset"], 0) + rows["length"], -1)
     found: Numbers = np.maximum(rows["size_bytes"], ends)
@@ -148,12 +151,12 @@ class History:
         return self._known_keys.values
 
     @property
-    def _told(self) -> Numbers:
-        """Return for each unknown size the largest size that rows report, plus 1."""
+    def _reported_bytes(self) -> Numbers:
+        """For each unknown size, the largest size that rows report, plus 1; 0 if none does."""
         return self._known_bytes.values
 
     def follow(self, rows: Records, count: int) -> Records:
-        """Return the rows that can be replayed, with what each writes or sees. Keys are below ``count``."""
+        """Return the rows that can be replayed, with the content that each uses. Keys are below ``count``."""
         self.count = count
         self._known_keys.reach(count)
         self._known_bytes.reach(2 * count)
@@ -162,7 +165,7 @@ class History:
             return rows
         keys = self._keys.take(uses.keys)
         firsts = uses.keys[uses.firsts]
-        # The first use of a key shows whether it exists before the trace. Until it is written it has its own first
+        # The first use of a key shows whether the key exists before the trace. Until the first write, it has its first
         # version.
         new = keys["origin"][uses.firsts] == _UNUSED
         origins = np.where(uses.writes[uses.firsts], WRITTEN, PREPARED)[new]
@@ -171,18 +174,18 @@ class History:
         self._keys["content"][made], self._keys["version"][made] = made, 1
         self._keys["size_bytes"][made] = -1 - 2 * made
         writes = uses.counted(uses.writes) + self._keys["writes"][uses.keys]
-        told_bytes = _told(rows)[uses.rows]
+        reported = _reported_bytes(rows)[uses.rows]
         sizes = self._resolve(rows, uses, writes)
         unknown = (sizes < 0) & ~uses.writes
-        np.maximum.at(self._told, -1 - sizes[unknown], told_bytes[unknown] + 1)
+        np.maximum.at(self._reported_bytes, -1 - sizes[unknown], reported[unknown] + 1)
         self._remember(rows, uses, writes)
         self.has_deletes = self.has_deletes or bool((uses.operations == Operation.DELETE).any())
         return rows
 
     def look_back(self, rows: Records) -> bool:
-        """Decide on the deletes of these rows and on what must not be locked. Batches come from the last to the first.
+        """Decide which deletes of these rows are replayed, and which writes must not be locked.
 
-        Returns True if a row was changed.
+        Call this with the batches from the last to the first. Returns True if a row was changed.
         """
         uses = _Uses(rows)
         if not len(uses.keys):
@@ -195,7 +198,7 @@ class History:
         deletes = uses.operations == Operation.DELETE
         kept = deletes & (following != _USE)
         self._leave_out_used(rows, uses, deletes & ~kept)
-        # A delete concerns the previous write. For the last group of a key, a later batch may have more information.
+        # A delete removes the previous write. For the last group of a key, a later batch decides.
         groups = np.flatnonzero(uses.writes | uses.begins)
         ends = kept.copy()
         ends[uses.lasts] |= keys["doomed"][uses.lasts]
@@ -208,17 +211,17 @@ class History:
         return bool((deletes & ~kept).any() or (doomed & is_write).any())
 
     def keys_of(self, origin: int) -> Numbers:
-        """Return the keys that are prepared, or first written, in the order of their first row."""
+        """Return the keys of objects that are prepared (PREPARED) or first written (WRITTEN), ordered by first row."""
         return np.flatnonzero(self._keys["origin"][: self.count] == origin)
 
     def fill_sizes(self, default_bytes: int) -> None:
         """Fill in unknown sizes: the mean of known sizes of prepared objects, or ``default_bytes`` if none is known."""
         keys = self._keys[: self.count]
         is_prepared = keys["origin"] == PREPARED
-        prepared = self._told[: 2 * self.count : 2][is_prepared]
+        prepared = self._reported_bytes[: 2 * self.count : 2][is_prepared]
         known = prepared[prepared > 0] - 1
         mean = round(float(known.mean())) if len(known) else default_bytes
-        self._told[self._told == 0] = mean + 1
+        self._reported_bytes[self._reported_bytes == 0] = mean + 1
         first = np.where(is_prepared, -1 - 2 * np.arange(len(keys)), keys["first_bytes"])
         keys["first_bytes"] = self.sizes(first)
 
@@ -226,12 +229,12 @@ class History:
         """Return sizes in bytes, with unknown sizes filled in."""
         unknown = np.flatnonzero(sizes < 0)
         filled = sizes.copy()
-        filled[unknown] = self._told[-1 - sizes[unknown]] - 1
+        filled[unknown] = self._reported_bytes[-1 - sizes[unknown]] - 1
         return filled
 
     def largest_bytes(self) -> int:
         """Return the size of the largest prepared or written object."""
-        return max(self._written_bytes_max, int(self._told.max(initial=0)) - 1)
+        return max(self._written_bytes_max, int(self._reported_bytes.max(initial=0)) - 1)
 
     def first_sizes(self, keys: Numbers) -> Numbers:
         """Return the size of the first version of each key, after sizes are filled in."""
@@ -255,7 +258,7 @@ class History:
         return bool(((keys["changes"] > 0) & (keys["origin"] == PREPARED)).any())
 
     def _possible(self, rows: Records) -> tuple[Records, _Uses]:
-        """Drop rows on hidden objects, and deletes of locked objects. Dropping a copy may hide more."""
+        """Drop rows on hidden objects, and deletes of locked objects. Repeat, because a dropped copy may hide more."""
         while True:
             uses = _Uses(rows)
             keys = self._keys.take(uses.keys)
@@ -290,7 +293,7 @@ class History:
         return held
 
     def _resolve(self, rows: Records, uses: _Uses, writes: Numbers) -> Numbers:
-        """Fill in whose content each row writes or sees, and return the sizes of all uses."""
+        """Fill in the content that each row uses, and return the sizes of all uses."""
         keys = self._keys.take(uses.keys)
         archives = uses.writes & (uses.operations != Operation.COPY)
         stated = rows["size_bytes"][uses.rows]
@@ -317,8 +320,9 @@ class History:
         return size
 
     def _seen_by(self, rows: Records, uses: _Uses) -> Numbers:
-        """Return for each use the position that decides its content: an archive, or a use of an earlier batch's
-        state.
+        """Return for each use the position of the use that determines its content.
+
+        That is an archive, or the first use of a state from an earlier batch.
         """
         sees = np.where(uses.carries, uses.places, uses.latest_write)
         copies = np.flatnonzero(uses.of_key & (uses.operations == Operation.COPY))

@@ -19,7 +19,7 @@ from archiver.engine.work.replay.compile.numbering import Numbers
 # between). Requests of a client after a longer silence therefore use a new connection.
 SILENCE_SECONDS = 5
 _PLACE_BITS = 20
-_SESSION = np.dtype([("part", np.int64), ("ns", np.int64)])  # its latest part, plus 1, and the time of its last use
+_SESSION = np.dtype([("part", np.int64), ("ns", np.int64)])  # number of its latest part, plus 1; time of its last use
 _PART = np.dtype([("first_row", np.int64), ("last_row", np.int64), ("client", np.int32)], align=True)
 
 
@@ -33,8 +33,9 @@ class SessionsOfLanes:
         self._rows = self._count = 0
 
     def add(self, due_ns: Numbers, clients: Numbers, sessions: Numbers, opens: NDArray[np.bool_]) -> Numbers:
-        """Return the part that each of these rows belongs to. Rows come in order. A row that opens a session begins a
-        part.
+        """Return the part that each of these rows belongs to.
+
+        Rows come in order. A row that opens a session begins a part.
         """
         count = len(due_ns)
         assert count < 1 << _PLACE_BITS, "more rows than places"
@@ -43,22 +44,22 @@ class SessionsOfLanes:
         reached = int(sessions.max()) + 1
         self._known.reach(reached)
         latest, latest_ns = self._known.values["part"], self._known.values["ns"]
-        together = np.sort(sessions << _PLACE_BITS | np.arange(count))
-        place, of = together & ((1 << _PLACE_BITS) - 1), together >> _PLACE_BITS
+        combined = np.sort(sessions << _PLACE_BITS | np.arange(count))
+        place, of = combined & ((1 << _PLACE_BITS) - 1), combined >> _PLACE_BITS
         due = due_ns[place]
         begins = np.ones(count, dtype=bool)
         begins[1:] = of[1:] != of[:-1]
         before_ns = np.where(begins, latest_ns[of], np.append(0, due[:-1]))
         new = (due - before_ns > self._silence_ns) | opens[place] | (begins & (latest[of] == 0))
         parts = np.zeros(count, dtype=np.int64)
-        numbers = np.empty(count, dtype=np.int64)  # of new ones, in the order of their first rows
+        numbers = np.empty(count, dtype=np.int64)  # numbers of new parts, in the order of their first rows
         is_new = np.zeros(count, dtype=bool)
         is_new[place] = new
         numbers[is_new] = np.arange(self._count, self._count + int(new.sum()))
         latest_new = np.maximum.accumulate(np.where(new, np.arange(count), -1))
         first_of = np.maximum.accumulate(np.where(begins, np.arange(count), 0))
         parts[place] = np.where(latest_new >= first_of, numbers[place[latest_new]], latest[of] - 1)
-        latest[of], latest_ns[of] = parts[place] + 1, due  # of positions that are written twice, the last counts
+        latest[of], latest_ns[of] = parts[place] + 1, due  # for a repeated position the last value counts
         self._extend(is_new, clients)
         self._parts.values["last_row"][parts] = np.arange(self._rows, self._rows + count)
         self._rows += count
@@ -99,12 +100,12 @@ def _lanes(clients: Numbers, first_rows: Numbers, last_rows: Numbers) -> Numbers
     # session's own first row. Otherwise no session overlaps, and the lane is 0.
     beyond = int(last_rows.max(initial=0)) + 1
     latest = np.maximum.accumulate(last + np.cumsum(changes) * beyond) - np.cumsum(changes) * beyond
-    alone = changes | (np.append(-1, latest[:-1]) < first)
-    together = ~alone | np.append(~alone[1:], False)
+    overlaps_none = changes | (np.append(-1, latest[:-1]) < first)
+    overlapping = ~overlaps_none | np.append(~overlaps_none[1:], False)
     busy: list[tuple[int, int]] = []
     free: list[int] = []
-    for place in np.flatnonzero(together).tolist():
-        if alone[place]:
+    for place in np.flatnonzero(overlapping).tolist():
+        if overlaps_none[place]:
             busy, free = [], []
         begins = int(first[place])
         while busy and busy[0][0] < begins:
@@ -116,20 +117,20 @@ def _lanes(clients: Numbers, first_rows: Numbers, last_rows: Numbers) -> Numbers
 
 
 class Groups:
-    """Streams that share objects whose order matters."""
+    """Groups of streams that share objects whose order matters."""
 
     def __init__(self, streams: int, objects: int) -> None:
         self._roots = np.arange(streams, dtype=np.int32)  # for each stream, the lowest of its group
         self._first = np.full(objects, -1, dtype=np.int32)  # for each object, the first stream that uses it
 
     def meet(self, objects: Numbers, streams: NDArray[np.int32]) -> None:
-        """Record that each of these streams uses the object at the same position."""
+        """Record that each of these streams uses the object at the same position in ``objects``."""
         _, where = np.unique(objects, return_index=True)
         new = where[self._first[objects[where]] < 0]
         self._first[objects[new]] = streams[new]
-        ours, theirs = self._roots[self._first[objects]], self._roots[streams]
-        apart = ours != theirs
-        for pair in np.unique(ours[apart].astype(np.int64) << 32 | theirs[apart]).tolist():
+        roots_before, roots_now = self._roots[self._first[objects]], self._roots[streams]
+        apart = roots_before != roots_now
+        for pair in np.unique(roots_before[apart].astype(np.int64) << 32 | roots_now[apart]).tolist():
             one, other = self._root(pair >> 32), self._root(pair & 0xFFFFFFFF)
             self._roots[max(one, other)] = min(one, other)
         while (self._roots[self._roots] != self._roots).any():

@@ -14,7 +14,7 @@ _MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # odd,
 
 
 class Numbering:
-    """Numbers 64-bit values 0, 1, 2 and so on."""
+    """Assigns the numbers 0, 1, 2 and so on to 64-bit values."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[Numbers, Numbers]] = []  # ascending values, and their numbers; each value is in one run
@@ -48,7 +48,7 @@ class Numbering:
         while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
             last, previous = self._runs.pop(), self._runs.pop()
             values = np.concatenate([previous[0], last[0]])
-            order = np.argsort(values, kind="stable")  # two ascending runs are merged, not sorted anew
+            order = np.argsort(values, kind="stable")  # merges two ascending runs instead of sorting again
             self._runs.append((values[order], np.concatenate([previous[1], last[1]])[order]))
 
 

@@ -34,7 +34,7 @@ _ON_OBJECTS = [CODES[label] for label in (NEEDS | WRITES) - {"lock"}]  # a lock 
 _IN_TRANSACTIONS = (
     (Operation.ARCHIVE, Operation.NEW_VERSION), (Operation.HOLD,), (Operation.RELEASE,), (Operation.DELETE,)
 )  # fmt: skip
-_BYTES_MAX = 1 << 60  # larger values are capped, so that sums do not overflow
+_BYTES_MAX = 1 << 60  # larger values are limited, so that sums do not overflow
 
 
 class RowReader:
@@ -53,14 +53,15 @@ class RowReader:
         self._transactions = Numbering()
 
     def batches(self) -> Iterator[Records]:
-        """Yield rows that may be replayed, as ROW. Raises UsageError for a file that is no trace, and for rows out of
-        order.
+        """Yield rows that may be replayed, as ROW.
+
+        Raises UsageError for a file that is no trace, and for rows out of order.
         """
         for batch in self._trace.batches(self._columns, must_rise=True):
             yield self._rows_of(batch)
 
     def _rows_of(self, batch: pa.RecordBatch) -> Records:
-        codes = numbers_of(batch, "operation")  # those of archiver.values.record, and list and other
+        codes = numbers_of(batch, "operation")  # codes of archiver.values.record, and list and other
         is_good = numbers_of(batch, "status") == 0
         opens = (codes == Operation.OPEN) & is_good
         here = self._chosen(batch, codes, is_good)
@@ -113,7 +114,7 @@ class RowReader:
         rows["key"][keyed] = np.delete(numbers, of_source)
 
     def _number_transactions(self, batch: pa.RecordBatch, rows: Records, chosen: Numbers) -> None:
-        """Fill in one number, from 1 on, for all rows of one kind that ended at one instant of a session."""
+        """Number from 1 the sets of rows of one kind that ended at one instant of a session."""
         done_ns, is_known = numbers_of(batch, "done_ns")[chosen], known(batch, "done_ns")[chosen]
         for kind, operations in enumerate(_IN_TRANSACTIONS):
             here = np.flatnonzero(np.isin(rows["operation"], operations) & is_known)

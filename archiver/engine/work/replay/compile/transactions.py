@@ -2,8 +2,8 @@
 
 One idea: an object of a transaction is done when the server answered the vote on it. Consecutive rows of a session that
 ended at one instant were therefore committed in one transaction. The program submitted all of them without waiting, so
-all are due when the first was, and follow it. This module puts rows into that order before any other analysis.
-Sessions, versions and turns are then found in the order of the replay.
+all are due when the first was, and follow it. This module puts rows into that order before any other analysis, so that
+sessions, versions and turns are found in the order of the replay.
 
 All rows go through a file. Memory contains some 40 bytes for each row, more than for a trace that is compiled in its
 own order.
@@ -68,7 +68,7 @@ def _places_of_firsts(rows: Records) -> Numbers:
 
 
 def _leave_where_order_matters(rows: Records, places: Numbers) -> None:
-    """Leave rows at their positions that would overtake another session's operation on their object.
+    """Leave rows in place that would otherwise overtake another session's operation on their object.
 
     An example is a retrieve of the old version while the new version is sent, but not yet committed.
     """
@@ -87,6 +87,6 @@ def _leave_where_order_matters(rows: Records, places: Numbers) -> None:
 
 def _sorted_with_places(values: NDArray[np.int64]) -> Numbers:
     """Return values and their positions, both in one number, sorted by value and then by position."""
-    together: Numbers = values << _PLACE_BITS | np.arange(len(values))
-    together.sort()
-    return together
+    combined: Numbers = values << _PLACE_BITS | np.arange(len(values))
+    combined.sort()
+    return combined
