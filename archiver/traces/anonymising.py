@@ -1,9 +1,10 @@
-"""Anonymises keys: without the secret names cannot be recovered, but the folder structure remains.
+"""Anonymise keys: without the secret, names cannot be recovered, but the folder structure remains.
 
-One idea: a keyed hash (BLAKE2b, 64 bits in hexadecimal) of the path up to its end replaces every part of a path. So
-two keys are equal, or share a prefix of whole parts, exactly if they did before. A name that occurs in two folders gets
-two hashes. These facts remain visible: the depth of keys, the number of keys in a folder, empty parts ("a//b", a slash
-at the end), sizes, times, retention, and which client requested what how often. Lengths and extensions of names do not.
+One idea: every part of a path is replaced by a keyed hash (BLAKE2b, 64 bits in hexadecimal) of the path up to the end
+of that part. Two keys are therefore equal, or share a prefix of whole parts, exactly if they did before. A name that
+occurs in two folders gets two hashes. These facts remain visible: the depth of keys, the number of keys in a folder,
+empty parts ("a//b", a slash at the end), sizes, times, retention, and which client requested what how often. Lengths
+and extensions of names do not.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _FOLDERS_CACHED = 65_536
 def anonymise(out: Path, path: Path, key_file: Path, *, overwrite: bool = False) -> TraceInfo:
     """Write a trace with anonymised keys and without the names of the logs that it came from.
 
-    Reads the secret from ``key_file`` and writes it nowhere. Raises UsageError.
+    The secret is read from ``key_file`` and written nowhere. Raises UsageError.
     """
     trace = Trace.open(path)
     name_of = anonymiser(read_secret(key_file))

@@ -1,7 +1,7 @@
-"""Makes traces from others: a part of a trace, a faster one, or one with other sizes.
+"""Make a trace from another one: a part of it, a faster one, or one with other sizes.
 
-One idea: a change is a function from batch to batch. The new trace names the change, so that no reader takes it for a
-recorded one.
+One idea: a change is a function from batch to batch. The new trace names the change, so that readers can tell it from a
+recorded trace.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from archiver.traces.format import (
 from archiver.values.errors import UsageError
 
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
-LARGEST_FACTOR = 1e6  # of sizes and speeds; a larger one is a mistake
+LARGEST_FACTOR = 1e6  # maximum factor of sizes and speeds; a larger one is a mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _sizes(batch: pa.RecordBatch, factor: float) -> dict[str, pa.Array]:
     new_size, end = _times(size, factor, least=1), _times(offset + length, factor, least=1)
     new_offset = _times(offset, factor, least=0)
     new_offset = np.where(length > 0, np.minimum(new_offset, end - 1), new_offset)
-    new_offset = np.where(offset < size, np.minimum(new_offset, new_size - 1), new_offset)  # it began within it
+    new_offset = np.where(offset < size, np.minimum(new_offset, new_size - 1), new_offset)  # it began within
     columns = {"size_bytes": new_size, "offset": new_offset, "length": np.where(length > 0, end - new_offset, 0)}
     return {name: pa.array(values, mask=~known(batch, name)) for name, values in columns.items()}
 
@@ -136,7 +136,7 @@ def _times(sizes: NDArray[np.int64], factor: float, *, least: int) -> NDArray[np
 def rewrite(
     out: Path, trace: Trace, info: TraceInfo, change: Callable[[pa.RecordBatch], pa.RecordBatch], *, overwrite: bool
 ) -> TraceInfo:
-    """Write what a change makes of every batch, as a trace with the metadata ``info``. Raises UsageError."""
+    """Write the changed batches as a trace with the metadata ``info``. Raises UsageError."""
     with TraceWriter(
         out, info.began_at_ns, info.origins, changes=info.changes, anonymised=info.anonymised, overwrite=overwrite
     ) as writer:

@@ -110,10 +110,10 @@ class TracedOperation(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where operations come from: ``kind`` is operation-log, capture, tsm, model, or a log's (aws, minio ...)."""
+    """Origin of operations. ``kind``: operation-log, capture, tsm, model, or the kind of log (aws, minio ...)."""
 
     kind: str
-    name: str  # of the run, or of the log file without its folder
+    name: str  # name of the run, or of the log file without its folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +122,11 @@ class TraceInfo:
 
     began_at_ns: int  # since the epoch
     origins: tuple[Origin, ...] = ()
-    changes: tuple[str, ...] = ()  # applied to it, in order: "scaled: speed 2"
+    changes: tuple[str, ...] = ()  # changes that made it, in order, such as "scaled: speed 2"
     anonymised: bool = False
     operations: int = 0  # rows
     streams: int = 0  # distinct clients
-    rises: bool = True  # in due_ns
+    rises: bool = True  # due_ns never falls
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +421,7 @@ def _decoded(path: Path, file: pq.ParquetFile, columns: Sequence[str]) -> Iterat
         try:
             batch = next(batches, None)
             if batch is not None:
-                batch.validate(full=True)  # a forged file may have right checksums
+                batch.validate(full=True)  # a forged file may have correct checksums
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: is damaged: {_first_line(error)}") from error
         if batch is None:
@@ -430,7 +430,7 @@ def _decoded(path: Path, file: pq.ParquetFile, columns: Sequence[str]) -> Iterat
 
 
 def _checked(path: Path, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-    """Return the batch with our codes for words. Raises UsageError for invalid values."""
+    """Return the batch with this version's codes for words. Raises UsageError for invalid values."""
     columns = []
     for name in batch.schema.names:
         column = batch.column(name)

@@ -67,7 +67,7 @@ def generate(
     """
     if not 0 < seconds <= SECONDS_MAX:
         raise UsageError(f"a trace of {seconds:g} s cannot be made: write a time above 0 s and up to 31 days")
-    asking = _Asking(model, name, lies_there_bytes, _Draws(seed, name, "what"))
+    asking = _Operations(model, name, lies_there_bytes, _Draws(seed, name, "what"))
     with TraceWriter(out, 0, [Origin(KIND, name)], overwrite=overwrite) as writer:
         rows = 0
         for due_ns, client, session in _arrivals(model, seconds, _Draws(seed, name, "when")):
@@ -80,14 +80,14 @@ def generate(
 
 
 class Stock:
-    """The objects that exist before a trace begins: as many as fit. Any number of objects has sizes in their shares.
+    """The objects that exist before a trace begins: as many as fit into a capacity.
 
-    The size of an object follows from its number by a weighted shuffle in which every prefix has about the shares of
-    the whole.
+    Any number of objects has sizes in the model's shares. The size of an object follows from its number by a weighted
+    shuffle in which every prefix has about the shares of the whole.
     """
 
     def __init__(self, sizes: Sizes, bytes_max: int) -> None:
-        """Raises UsageError if no object fits."""
+        """Raise UsageError if no object fits."""
         items = np.sort(np.array(sizes.shuffle_items(), dtype=np.int64))
         places = np.argsort(np.argsort(np.arange(len(items)) * _GOLDEN % 1.0, kind="stable"), kind="stable")
         self._cycle: Numbers = items[places]
@@ -127,13 +127,13 @@ class _Draws:
 
 
 class _BusyClock:
-    """A clock that runs only in busy periods; converts its instants to periods and times."""
+    """A clock that runs only in busy periods. It converts its instants to busy periods and to seconds of the trace."""
 
     def __init__(self, model: ApplicationModel, draws: _Draws) -> None:
         self._draws = draws
         self._busy_seconds = model.busy_seconds
         self._quiet_seconds = model.busy_seconds * (1 / model.busy_share - 1)
-        self._forgotten = 0
+        self._dropped = 0
         self._ends: Reals = np.array([np.inf])
         self._quiet_before: Reals = np.array([0.0])
         if self._quiet_seconds:
@@ -146,13 +146,13 @@ class _BusyClock:
         past = int(np.searchsorted(self._ends, begin))
         if past:
             self._ends, self._quiet_before = self._ends[past:], self._quiet_before[past:]
-            self._forgotten += past
+            self._dropped += past
         while self._ends[-1] < end:
             self._add()
 
     def busy_time(self, instants: Reals) -> Numbers:
         """Return the number of the busy period of each instant."""
-        found: Numbers = np.searchsorted(self._ends, instants) + self._forgotten
+        found: Numbers = np.searchsorted(self._ends, instants) + self._dropped
         return found
 
     def seconds_at(self, instants: Reals) -> Reals:
@@ -166,7 +166,7 @@ class _BusyClock:
 
 
 def _arrivals(model: ApplicationModel, seconds: float, draws: _Draws) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
-    """Yield when operations are due (ns, rising), the stream of each, and its session within the stream."""
+    """Yield due times of operations (ns, ascending), the stream of each, and its session within the stream."""
     clock = _BusyClock(model, draws)
     every = np.arange(model.streams)
     block_seconds = _BLOCK_OPERATIONS * model.busy_share / model.per_second
@@ -205,8 +205,10 @@ def _arrivals(model: ApplicationModel, seconds: float, draws: _Draws) -> Iterato
 def _drawn_until(
     end: float, upcoming: Reals, begins: Flags, model: ApplicationModel, columns: int, draws: _Draws
 ) -> tuple[Reals, Flags]:
-    """Return the next operations of each stream (a row) until one beyond ``end``: times of the busy clock, and
-    whether the operation begins a session."""
+    """Return the next operations of each stream (a row) until one is beyond ``end``.
+
+    The first array has times of the busy clock, the second whether the operation begins a session.
+    """
     due, begun = [upcoming[:, None]], [begins[:, None]]
     while due[-1][:, -1].min() < end:
         fresh = draws.uniform(model.streams, columns) * model.objects_per_session < 1
@@ -216,8 +218,8 @@ def _drawn_until(
     return np.concatenate(due, axis=1), np.concatenate(begun, axis=1)
 
 
-class _Asking:
-    """What operations request, block by block in order of time."""
+class _Operations:
+    """The objects and operations of a trace, block by block in order of time."""
 
     def __init__(self, model: ApplicationModel, name: str, lies_there_bytes: int, draws: _Draws) -> None:
         self._model = model
@@ -285,16 +287,16 @@ class _Asking:
             [self._archived + np.cumsum(archives) - 1, (object_draw * replaceable).astype(np.int64), newest_first],
             _scattered(self._ranks(object_draw, counts), self._stock.objects, self._scatter_keys),
         )
-        self._remember(due_ns, archives)
+        self._count_archives(due_ns, archives)
         return codes, number, writes | recent
 
     def _replaceable(self, due_ns: Numbers, archives: Flags) -> Numbers:
-        """Return how many objects the trace itself had archived long enough before each operation."""
+        """Return how many objects the trace itself had archived at least ``SETTLED_SECONDS`` before each operation."""
         archived_ns = np.concatenate((self._late_ns, due_ns[archives]))
         found: Numbers = np.searchsorted(archived_ns, due_ns - _SETTLED_NS, side="right")
         return found + self._settled
 
-    def _remember(self, due_ns: Numbers, archives: Flags) -> None:
+    def _count_archives(self, due_ns: Numbers, archives: Flags) -> None:
         if not len(due_ns):
             return
         archived_ns = np.concatenate((self._late_ns, due_ns[archives]))

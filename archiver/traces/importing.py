@@ -1,9 +1,9 @@
-"""Imports servers' logs as a trace.
+"""Import of servers' logs as a trace.
 
-One idea: the order of lines is not reliable. So the import writes them to a trace as they come, sorts it like any
-other, and assigns streams and sessions when the order is known. No line is lost silently: a request without a
-counterpart becomes an operation `other`. A line without a request is counted by reason, with the numbers of the first
-lines.
+One idea: the order of lines is not reliable. The import therefore writes all lines to a trace as they come, sorts it
+like any other trace, and assigns streams and sessions when the order is known. No line is lost silently: a request
+without a counterpart becomes an operation `other`. A line without a request is counted by reason, with the numbers of
+the first lines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from archiver.values.record import Operation, Status
 
 KINDS = ("aws", "minio", "nginx", "haproxy")
 LINE_BYTES_MAX = 1 << 20  # longer lines are not log lines; S3 keys and user agents are far shorter
-LINES_QUOTED = 5  # of each reason
+LINES_QUOTED = 5  # quoted lines per reason
 STATUS_MAX = 999
 _GZIP = b"\x1f\x8b"
 TOO_LONG = f"is longer than {LINE_BYTES_MAX:,} bytes, or its file is damaged from here on"
@@ -42,19 +42,19 @@ class Reason:
     """Lines that have the same problem."""
 
     lines: int = 0
-    first: list[str] = field(default_factory=list)  # access.log:17
+    first: list[str] = field(default_factory=list)  # such as access.log:17
 
 
 @dataclass(slots=True)
 class ImportReport:
-    """What happened to the lines of some logs."""
+    """Counts of the lines of some logs, and the trace made from them."""
 
     info: TraceInfo
     lines: int = 0
     left_out: dict[str, Reason] = field(default_factory=dict)
-    remarks: dict[str, Reason] = field(default_factory=dict)  # on lines that are in the trace
+    remarks: dict[str, Reason] = field(default_factory=dict)  # about lines that are in the trace
     whole_seconds: bool = False  # the log has no finer times
-    strict: bool = False  # the first line to be noted is an error
+    strict: bool = False  # the first line with a problem is an error
 
     @property
     def lines_left_out(self) -> int:
@@ -148,7 +148,7 @@ class _LogReading:
         self.report = ImportReport(TraceInfo(0), strict=strict)
         self._read = read
         self._clients: dict[tuple[str, str], int] = {}
-        self._created: dict[str, _LoggedUpload] = {}  # by key: a log does not have the upload id of a creation
+        self._created: dict[str, _LoggedUpload] = {}  # by key, because a log does not have the upload id of a creation
         self._uploads: dict[tuple[str, str], _LoggedUpload] = {}
 
     def operations(self, path: Path) -> Iterator[TracedOperation]:

@@ -24,7 +24,7 @@ from archiver.values.errors import UsageError
 
 
 class Refused(Exception):
-    """A line without a request; ``str()`` is the reason, equal for lines with the same problem."""
+    """A line without a request. ``str()`` is the reason, which is the same for all lines with this problem."""
 
 
 class Deleted(NamedTuple):
@@ -44,16 +44,16 @@ class LogEntry:
     status: int
     address: str = ""
     credential: str = field(default="", repr=False)
-    connection: str = ""  # identifies a connection of the address
+    connection: str = ""  # identifier of the connection at its address
     first_byte_ns: int | None = None
     done_ns: int | None = None
     headers: dict[bytes, bytes] = field(default_factory=dict)
     object_bytes: int | None = None
-    sent_bytes: int | None = None  # of the answer
-    received_bytes: int | None = None  # of the request
+    sent_bytes: int | None = None  # bytes of the answer
+    received_bytes: int | None = None  # bytes of the request
     label: str | None = None  # the operation, if the log has more than the request
     deleted: tuple[Deleted, ...] = ()
-    whole_seconds: bool = False  # the log has no finer time
+    whole_seconds: bool = False  # the log has no finer times
 
 
 LogReader = Callable[[str], LogEntry]
@@ -78,7 +78,7 @@ _AWS = re.compile(
     r' (?:"[^"]*"|-) (?:".*"|-) (?P<version>\S+)(?: .*)?'
 )
 _AWS_LABELS = {"REST.COPY.OBJECT": "copy", "REST.POST.OBJECT": "archive"}
-# Records of a copy's read, and of actions that no client requested: lifecycle rules.
+# Records of the read that a copy causes, and of actions of lifecycle rules, which no client requested.
 _AWS_OTHER = ("REST.COPY.OBJECT_GET", "REST.COPY.PART_GET", "S3.")
 _AWS_BATCH = "BATCH.DELETE.OBJECT"
 _MINIO_METHODS = (
@@ -187,7 +187,7 @@ _AS_SENT = "".join(chr(code) for code in range(0x21, 0x7F))
 
 
 def _taken_apart(request: bytes) -> tuple[bytes, bytes]:
-    """Return method and target of ``PUT /bucket/key HTTP/1.1``; a line without the version is truncated."""
+    """Return method and target of ``PUT /bucket/key HTTP/1.1``; both empty for a truncated line without the version."""
     method, _, rest = request.partition(b" ")
     target, _, version = rest.rpartition(b" ")
     if not version.startswith(b"HTTP/") or not target:
@@ -211,7 +211,7 @@ def _read_aws(line: str) -> LogEntry:
     elif operation == _AWS_BATCH:
         label = "delete" if "version" in fields else "delete-marker"
     took_ns, to_first_ns = (_duration_ns(fields.get(each), 10**6) for each in ("total", "turn"))
-    is_read = method in (b"GET", b"HEAD")  # only then the time to the answer starts with the request
+    is_read = method in (b"GET", b"HEAD")  # otherwise the time to the answer does not start with the request
     return LogEntry(
         began_ns,
         method or (b"DELETE" if operation == _AWS_BATCH else b""),
@@ -229,7 +229,7 @@ def _read_aws(line: str) -> LogEntry:
 
 
 def _aws_name(fields: dict[str, str], path: bytes, *, once: bool) -> str:
-    """Return bucket/key. Keys are encoded twice, those of batches and lifecycle rules once; a space may be a plus."""
+    """Return bucket/key. Keys are encoded twice, for batches and lifecycle rules once; a space may be a plus."""
     bucket, key = fields.get("bucket", ""), fields.get("key")
     if key is None:
         return bucket
@@ -255,7 +255,7 @@ def _read_minio(line: str) -> LogEntry:
     began_ns = done_ns - (took_ns or 0)
     path = _text(document, "requestPath") or "/" + "/".join(each for each in (bucket, _text(api, "object")) if each)
     if bucket and path != f"/{bucket}" and not path.startswith(f"/{bucket}/"):
-        path = f"/{bucket}{path}"  # the host has the bucket
+        path = f"/{bucket}{path}"  # the host name contains the bucket
     query = "&".join(f"{quote(k, '')}={quote(str(v), '')}" for k, v in _table(document, "requestQuery").items())
     return LogEntry(
         began_ns,
@@ -280,7 +280,7 @@ def _read_minio(line: str) -> LogEntry:
 
 
 def _minio_size(name: str, headers: dict[str, Any]) -> int | None:
-    """Return the object's size, if the answer to a read has it."""
+    """Return the object's size if the answer to a read contains it; None otherwise."""
     ranged = range_of(_text(headers, "Content-Range").encode())
     length = _text(headers, "Content-Length")
     if ranged is not None:
@@ -304,9 +304,9 @@ def _nanoseconds(api: dict[str, Any], name: str) -> int | None:
 
 
 def instant_ns(text: str) -> tuple[int, bool]:
-    """Return nanoseconds since the epoch, and whether the text has only whole seconds; UTC without a time zone.
+    """Return nanoseconds since the epoch, and whether the text has only whole seconds. The default zone is UTC.
 
-    Reads 06/Feb/2019:00:00:38 +0000, with a fraction or without; ISO 8601; seconds since the epoch. Raises Refused.
+    Formats: 06/Feb/2019:00:00:38 +0000, with or without a fraction; ISO 8601; seconds since the epoch. Raises Refused.
     """
     if found := _LOG_TIME.fullmatch(text):
         day, month, year, hour, minute, second, fraction, sign, *zone = found.groups()
@@ -345,7 +345,7 @@ def _timers(text: str) -> tuple[int | None, int | None]:
 
 
 def _duration_ns(text: str | None, unit_ns: int) -> int | None:
-    """Return None for a missing duration, and for a list of durations of several upstream servers."""
+    """Return a duration in ns; None for a missing one, and for a list of durations of several upstream servers."""
     try:
         value = float(text) if text else None
     except ValueError:

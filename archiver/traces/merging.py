@@ -1,8 +1,8 @@
-"""Merges several traces into one, or sorts one, with bounded memory.
+"""Merge several traces into one, or sort one, with bounded memory.
 
-One idea: a sorted trace is read as it is. Another is first written as sorted runs that each fit into memory, next to
-the result. Runs are merged by batches: rows up to the earliest of the batches' last rows are complete. A run is opened
-when its first row is due, so a hundred phases of one hour are never open at the same time.
+One idea: a sorted trace is read as it is. Any other trace is first written next to the result, as sorted runs that each
+fit into memory. Runs are merged by batches: rows up to the earliest of the batches' last rows are complete. A run is
+opened when its first row is due, so a hundred phases of one hour are never open at the same time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from archiver.traces.format import Origin, Trace, TraceInfo, TraceWriter, number
 from archiver.values.errors import UsageError
 
 _Column = NDArray[np.int64]
-RUN_ROWS = 262_144  # sorted in memory at a time
+RUN_ROWS = 262_144  # rows sorted in memory at a time
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
 
 
@@ -53,7 +53,7 @@ def merge(out: Path, paths: Sequence[Path], *, overwrite: bool = False) -> Trace
 
 
 def sort(out: Path, path: Path, *, overwrite: bool = False) -> TraceInfo:
-    """Write a trace in order of time; rows due at one instant keep their order. Raises UsageError."""
+    """Write a trace in order of time. Rows with the same due time keep their order. Raises UsageError."""
     trace = Trace.open(path)
     info = trace.info
     with (
@@ -88,25 +88,25 @@ class _StreamNumbers:
 
 @dataclass(slots=True)
 class _Run:
-    """Sorted rows, and the current batch of them."""
+    """Sorted rows, and the current batch of these rows."""
 
     trace: Trace
-    later_ns: int  # from the result's beginning to its own
+    later_ns: int  # from the start of the result to the start of this trace
     file: int
-    place: int = 0  # order among rows of one instant
+    place: int = 0  # order among rows with the same due time
     _batches: Iterator[pa.RecordBatch] | None = None
     _rows: pa.RecordBatch | None = None
     _due_ns: _Column = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def first_ns(self) -> int | None:
-        """When its first row is due; None without rows."""
+        """Return the due time of the first row; None without rows."""
         for batch in self.trace.batches(("due_ns",)):
             if batch.num_rows:
                 return int(numbers_of(batch, "due_ns")[0]) + self.later_ns
         return None
 
     def last_ns(self) -> int:
-        """When the last row of the current batch is due."""
+        """Return the due time of the last row of the current batch."""
         return int(self._due_ns[-1])
 
     def has_more(self) -> bool:
@@ -114,7 +114,7 @@ class _Run:
         return bool(len(self._due_ns)) or self._read()
 
     def take(self, until_ns: int) -> pa.RecordBatch:
-        """Take all rows of the batch that are due by ``until_ns``."""
+        """Remove and return all rows that are due by ``until_ns``."""
         while self.last_ns() <= until_ns and self._read():
             pass
         assert self._rows is not None
@@ -137,7 +137,7 @@ class _Run:
 
 
 def _merged(runs: Iterable[_Run]) -> Iterator[tuple[pa.RecordBatch, _Column]]:
-    """Yield all rows in order of time with the file of each; rows of one instant in the order of the runs."""
+    """Yield all rows in order of time, with the file of each; rows with the same due time in the order of the runs."""
     waiting: list[tuple[int, int, _Run]] = []
     for place, run in enumerate(runs):
         run.place = place
@@ -155,11 +155,11 @@ def _merged(runs: Iterable[_Run]) -> Iterator[tuple[pa.RecordBatch, _Column]]:
             continue
         running.sort(key=lambda run: run.place)
         taken = [(run, rows) for run in running if (rows := run.take(until_ns)).num_rows]
-        yield _together(taken)
+        yield _joined(taken)
         running = [run for run in running if run.has_more()]
 
 
-def _together(taken: Sequence[tuple[_Run, pa.RecordBatch]]) -> tuple[pa.RecordBatch, _Column]:
+def _joined(taken: Sequence[tuple[_Run, pa.RecordBatch]]) -> tuple[pa.RecordBatch, _Column]:
     files = np.repeat([run.file for run, _ in taken], [rows.num_rows for _, rows in taken])
     if len(taken) == 1:
         return taken[0][1], files

@@ -1,7 +1,7 @@
 """A set of numbers that grows by batches: sessions, or keys by their hashes.
 
 One idea: sorted arrays, merged when they have similar sizes, take 8 bytes for each number. A Python set takes twelve
-times as much.
+times that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Assigns streams and sessions to operations of logs that have only addresses.
+"""Assignment of streams and sessions to operations of logs that have only addresses.
 
-One idea: operations of a stream follow each other. So an operation that begins during another one of the same client
-belongs to another stream of that client. A connection, if the log has it, stays with one stream and is one session.
-Without connections a pause ends a stream's session.
+One idea: the operations of a stream never overlap. An operation that begins during another one of the same client
+therefore belongs to another stream of that client. A connection, if the log has it, stays with one stream and is one
+session. Without connections a pause ends a stream's session.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Client:
 
 
 class Streams:
-    """Numbers operations in order of time. ``grain_ns`` is the resolution of the log's times."""
+    """Assigns stream and session numbers in order of time. ``grain_ns`` is the resolution of the log's times."""
 
     def __init__(self, grain_ns: int = 0) -> None:
         self._grain_ns = grain_ns

@@ -1,4 +1,4 @@
-"""Summarises a trace: operations by kind, sizes, streams, sessions, rate, and objects that it reads but never writes.
+"""Summary of a trace: operations by kind, sizes, streams, sessions, rate, and objects read but never written.
 
 One idea: the trace is read once, by batches. Memory grows only by 8 bytes for every session and every key that it
 writes or reads.
@@ -30,7 +30,7 @@ _HASH_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class KindSummary:
-    """The operations of one kind; ``bytes`` cross the wire, sizes are those of objects with known size."""
+    """The operations of one kind. ``bytes`` cross the wire; ``sizes`` are the known sizes of objects."""
 
     operations: int = 0
     failed: int = 0
@@ -62,16 +62,16 @@ class Summary:
 
     @property
     def seconds(self) -> float:
-        """Time from the first to the last operation's due time."""
+        """Return the time from the first to the last due time."""
         return (self.last_due_ns - self.first_due_ns) / 1e9
 
     @property
     def operations_per_second(self) -> float | None:
-        """Operations on objects per second; None if all are due at one instant."""
+        """Return operations on objects per second; None if all have the same due time."""
         return self.operations / self.seconds if self.seconds else None
 
     def read_share(self) -> float | None:
-        """Share of reads among the operations that read or write objects; None without any."""
+        """Return the share of reads among the operations that read or write objects; None without any."""
         reads = sum(kind.operations for name, kind in self.kinds.items() if name in READS)
         both = reads + sum(kind.operations for name, kind in self.kinds.items() if name in WRITES)
         return reads / both if both else None
@@ -110,9 +110,9 @@ class Unwritten:
         self._existing = Seen()
 
     def of(self, batch: pa.RecordBatch) -> Iterator[tuple[str, int | None]]:
-        """Yield keys first used in this batch, which has all columns, and their sizes if known; batches come in order.
+        """Yield keys first used in this batch, and their sizes if known. Batches come in order and have all columns.
 
-        An operation that failed needs no object. If the size is known only by a range, the end of the range counts.
+        An operation that failed needs no object. If only a range is known, its end counts as the size.
         """
         codes, good = numbers_of(batch, "operation"), numbers_of(batch, "status") == 0
         has_key = known(batch, "key")

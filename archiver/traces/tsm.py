@@ -1,9 +1,9 @@
-"""Imports journals of programs that use our TSM library as a trace.
+"""Import of journals of programs that use this project's TSM library as a trace.
 
-One idea: when a program retrieves, deletes or holds an object the library knows at most its id. Names come from
-queries, perhaps of another session, process or day. So a journal keeps both, and the import, which has all journals,
-assigns names to ids. Other lines of a journal are rows as ``archiver capture`` writes them, with times since the epoch,
-the process as client and a session number that is unique.
+One idea: when a program retrieves, deletes or holds an object, the library knows at most its id. Names come from
+queries, perhaps of another session, process or day. A journal therefore keeps both, and the import, which has all
+journals, assigns names to ids. Other lines of a journal are rows as ``archiver capture`` writes them. They have times
+since the epoch, the process as client and a unique session number.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from archiver.values.record import Operation, Status
 KIND = "tsm"
 VERSION = 1
 _NO_ROW = "is not a line of a TSM program's journal, or is truncated or damaged"
-_ENDS = {"client": 2**31, "endpoint": 2**15, "status": 2**15, "attempts": 2**15}  # exclusive limits of columns
+_ENDS = {"client": 2**31, "endpoint": 2**15, "status": 2**15, "attempts": 2**15}  # exclusive upper limits of columns
 _Line = TypeVar("_Line")
 
 
 class _Session(msgspec.Struct):
-    """The line with which a session begins."""
+    """The first line of a session."""
 
     archiver_tsm_trace: int  # version
     session: int
@@ -40,7 +40,7 @@ class _Session(msgspec.Struct):
 
 
 class _Name(msgspec.Struct):
-    """An object that a query returned."""
+    """A line with an object that a query returned."""
 
     id: int
     session: int
@@ -88,8 +88,8 @@ class _TsmLogReading:
         self._references: set[tuple[str, int]] = set()  # server and id of objects used by id
         self._names: dict[tuple[str, int], _Name] = {}
         self._clients: dict[tuple[str, str, int], int] = {}
-        self._numbers: dict[int, tuple[int, int]] = {}  # of sessions: client, and number within it
-        self._session_counts: list[int] = []  # of each client
+        self._numbers: dict[int, tuple[int, int]] = {}  # by session: its client, and its number within the client
+        self._session_counts: list[int] = []  # by client
 
     def rows(self, path: Path) -> Iterator[TracedOperation]:
         """Yield every row unchanged."""
@@ -133,7 +133,7 @@ class _TsmLogReading:
             return decode(_escaped(raw))
 
     def _reference_of(self, row: TracedOperation) -> tuple[str, int] | None:
-        """Return server and id of a row without a name."""
+        """Return server and id of a row without a name; None if the row has one."""
         if row.key is None or not row.key.startswith("#"):  # names begin with the / of a file space
             return None
         session = self._sessions.get(row.session)
@@ -148,7 +148,7 @@ class _TsmLogReading:
                 try:
                     name = _name(_escaped(raw))
                 except msgspec.DecodeError:
-                    continue  # was left out before
+                    continue  # this line was left out before
                 session = self._sessions.get(name.session)
                 reference = (session.server if session else "", name.id)
                 if reference in self._references:
@@ -190,7 +190,7 @@ class _TsmLogReading:
 
 
 def _checked(row: TracedOperation) -> TracedOperation:
-    """Raise ValueError for an impossible row, such as two lines that a dying process joined."""
+    """Return the row. Raises ValueError for an impossible one, such as two lines joined when a process was killed."""
     if row.operation not in CODES or not (row.retention_mode is None or row.retention_mode in MODES):
         raise ValueError
     for name, value in zip(row._fields, row, strict=True):

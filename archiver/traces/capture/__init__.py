@@ -1,1 +1,1 @@
-"""Captures the traffic between S3 clients and their store: reads the bytes and writes a trace."""
+"""Capture of the traffic between S3 clients and their store as a trace."""

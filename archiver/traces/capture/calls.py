@@ -1,9 +1,9 @@
-"""Reads which operation an S3 request requests, from its head and, if necessary, from its body.
+"""The operation of an S3 request, from its head and, if necessary, its body.
 
 One idea: the operation follows from the method, the names in the query and a few headers. Nothing else of the request
 is kept: no signature, no token and no value of a presigned URL leaves this module.
 
-The forms are those of the S3 API reference, "Actions".
+Reference: S3 API reference, "Actions".
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ COPY = Operation.COPY.label
 EXTEND = Operation.EXTEND.label
 HOLD = Operation.HOLD.label
 RELEASE = Operation.RELEASE.label
-EVENT_HOLDS = {b"ON": Operation.EVENT_HOLD.label, b"OFF": Operation.EVENT_RELEASE.label}  # by the status of a request
+EVENT_HOLDS = {b"ON": Operation.EVENT_HOLD.label, b"OFF": Operation.EVENT_RELEASE.label}  # by the status in the request
 DELETE = Operation.DELETE.label
 DELETE_MARKER = Operation.DELETE_MARKER.label
 
-# Query names that select another call. With any other name (versionId, x-id, response-...) it stays the plain call.
+# Query names that select another call. Any other name (versionId, x-id, response-...) does not change the call.
 _SUBRESOURCES = frozenset(
     {
         "abac", "accelerate", "acl", "analytics", "attributes", "cors", "delete", "encryption",
@@ -56,7 +56,7 @@ _HTTP_STATUS_OF_CODE = {
 
 
 class PartialRequest(Enum):
-    """A request that is only part of an operation, or a list of operations."""
+    """Kind of request that is only a part of an operation, or a list of operations."""
 
     CREATE = 1  # create a multipart upload
     PART = 2
@@ -73,7 +73,7 @@ class CapturedCall:
     operation: str
     key: str  # bucket/key; only the bucket for requests without an object
     source: str | None = None  # bucket/key of a copy's source
-    size_bytes: int | None = None  # of its body, if the head says so
+    size_bytes: int | None = None  # size of its body, if the head contains it
     offset: int | None = None
     length: int | None = None
     retention_mode: str | None = None

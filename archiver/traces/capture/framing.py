@@ -1,10 +1,10 @@
-"""Finds where HTTP/1.1 messages begin and end in a stream of bytes.
+"""Boundaries of HTTP/1.1 messages in a stream of bytes.
 
 One idea: the reader only observes. It gets bytes that the proxy has already forwarded, and reports the end of a
 message's head and of its body. It counts the bytes of a body and keeps only short documents, on request. It raises
 Unreadable for bytes that are not HTTP/1.1.
 
-The rules are those of RFC 9112, section 6.3, "Message Body Length".
+Reference: RFC 9112, section 6.3, "Message Body Length".
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Unreadable(Exception):
 
 
 class Framing(Enum):
-    """How to find the end of a body."""
+    """Rule that determines the end of a body."""
 
     LENGTH = 1
     CHUNKED = 2
-    TO_END = 3  # of the connection
+    TO_END = 3  # to the end of the connection
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What follows a head: the framing, its length if there is one, and whether to keep the bytes."""
+    """The body that follows a head: its framing, its length if known, and whether to keep its bytes."""
 
     framing: Framing
     length: int = 0
@@ -59,7 +59,7 @@ def headers_of(head: bytes) -> tuple[bytes, dict[bytes, bytes]]:
 
 
 def body_of(headers: dict[bytes, bytes], otherwise: Body, *, wanted: bool = False) -> Body:
-    """Return the framing that the headers specify, else ``otherwise``. Raises Unreadable."""
+    """Return the framing that the headers specify, or ``otherwise`` if they specify none. Raises Unreadable."""
     if headers.get(b"transfer-encoding", b"").lower().endswith(b"chunked"):
         return Body(Framing.CHUNKED, wanted=wanted)
     length = headers.get(b"content-length")
@@ -71,7 +71,7 @@ def body_of(headers: dict[bytes, bytes], otherwise: Body, *, wanted: bool = Fals
 
 
 class ChunkReader:
-    """Reads chunks: HTTP's own and those of aws-chunked, which have the same form.
+    """Reads chunks of HTTP and of aws-chunked, which have the same form.
 
     ``payload``, if given, collects the bytes inside the chunks.
     """
@@ -170,7 +170,7 @@ class MessageReader:
                 at = self._feed_body(data, at, now_ns)
 
     def connection_ended(self, now_ns: int) -> None:
-        """Note the end of the connection, which ends some bodies."""
+        """Record the end of the connection, which is the end of some bodies."""
         if self._body is not None and self._body.framing is Framing.TO_END:
             self._end(now_ns)
 

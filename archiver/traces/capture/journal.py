@@ -1,11 +1,11 @@
 """The journal of a capture: rows in the order in which operations ended, until they become a trace.
 
 One idea: a trace is sorted by start times, and a Parquet file cannot be read before its last byte is written. But rows
-come when operations end, and a process may be killed at any moment. So the capture appends rows to a file of lines four
-times a second, each line complete in itself. The capture writes the trace from it at the end, or a later command does.
-A kill loses the rows not yet appended and at most half a line, which the reader leaves out and reports.
+come when operations end, and a process may be killed at any moment. The capture therefore appends rows to a file of
+complete lines four times a second. The capture writes the trace from this file at its end, or a later command does. A
+kill loses the rows not yet appended and at most half a line, which the reader leaves out and reports.
 
-Rows are sorted in runs that fit into memory; then the runs are merged.
+Rows are sorted in runs that fit into memory, and the runs are then merged.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Beginning(msgspec.Struct):
 
 
 def journal_path(trace: Path) -> Path:
-    """Return where the rows of a trace are during the capture."""
+    """Return the path of a trace's journal."""
     return trace.with_name(trace.name + ".journal")
 
 
 class Journal:
-    """A journal that a capture writes. It is locked while open, so that no command takes it for an abandoned one."""
+    """A journal that a capture writes. It is locked while open, so that no command treats it as abandoned."""
 
     def __init__(self, path: Path, beginning: Beginning) -> None:
-        """Raises UsageError if the file exists already or cannot be created."""
+        """Create the journal. Raises UsageError if the file exists already or cannot be created."""
         self.path = path
         self._encoder = msgspec.json.Encoder()
         self._waiting = bytearray()
@@ -92,9 +92,9 @@ class LeftJournal:
     """A journal whose capture has ended."""
 
     def __init__(self, path: Path) -> None:
-        """Raises UsageError if it does not exist, is still being written, or is not a journal."""
+        """Open the journal. Raises UsageError if it does not exist, is still being written, or is not a journal."""
         self.path = path
-        self.half_lines = 0  # cut lines at the end, found while reading
+        self.half_lines = 0  # truncated lines at the end, found while reading
         try:
             self._file = path.open("rb")
         except OSError as error:
@@ -142,7 +142,7 @@ class LeftJournal:
 
 
 def _sorted(rows: Iterable[TracedOperation], folder: Path, runs: ExitStack) -> Iterator[TracedOperation]:
-    """Yield the rows by rising due time, in stable order. Runs that do not fit into memory are in unnamed files."""
+    """Yield the rows in stable order of due time. Runs that do not fit into memory are in unnamed files."""
     rows = iter(rows)
     files: list[IO[bytes]] = []
     while True:

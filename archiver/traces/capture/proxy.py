@@ -1,11 +1,11 @@
 """`archiver capture`: a proxy between S3 clients and their store that records the traffic.
 
 One idea: every client connection has its own connection to the upstream, and the proxy forwards bytes unchanged. It
-parses a copy (recording.py), which changes nothing. So everything survives: header order, signatures, chunks and
-trailers, 100 Continue, half-closed connections, broken bodies. The proxy stops reading from one side while the other
-does not take more, so no body is held in memory.
+parses a copy of them (recording.py). Header order, signatures, chunks and trailers, 100 Continue, half-closed
+connections and broken bodies therefore stay as they were. The proxy stops reading from one side while the other side
+does not accept more, so it holds no body in memory.
 
-aiohttp would normalise headers, answer 100 Continue itself and join chunks; so the proxy does not use it.
+aiohttp is not used here, because it normalises headers, answers 100 Continue itself and joins chunks.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from archiver.values.record import Status
 
 CONNECT_SECONDS_MAX = 10.0
 FLUSH_SECONDS = 0.25
-DRAIN_SECONDS_MAX = 5.0  # for operations in progress when the capture ends
+DRAIN_SECONDS_MAX = 5.0  # time for operations in progress when the capture ends
 _DRAIN_LOOK_SECONDS = 0.05
 _BACKLOG = 1024
-_WAITING_BYTES_MAX = 256 * 1024  # waiting for one side, before reading from the other stops
+_WAITING_BYTES_MAX = 256 * 1024  # bytes waiting for one side at which reading from the other stops
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: the connection ends with a reset
 
 
@@ -86,7 +86,7 @@ class Proxy:
     """Forwards connections and records them until it is stopped."""
 
     def __init__(self, upstream: Upstream, journal: Journal, began_at_ns: int, began_ns: int, listen_host: str) -> None:
-        """``began_ns`` is the monotonic time, and ``began_at_ns`` the time since the epoch, when the capture began."""
+        """Make a proxy for a capture that began at ``began_ns`` (monotonic) and ``began_at_ns`` (since the epoch)."""
         self.upstream = upstream
         self.began_ns = began_ns
         self.connections = 0
@@ -102,7 +102,7 @@ class Proxy:
             self._journal.write(row)
 
     def flush(self) -> None:
-        """Append recorded rows. If that fails, recording ends but traffic goes on."""
+        """Append recorded rows. If that fails, recording ends but the proxy continues to forward."""
         if self.fault is None:
             try:
                 self._journal.flush()
@@ -111,7 +111,7 @@ class Proxy:
 
 
 class Tunnel:
-    """A client's connection and its connection to the upstream."""
+    """A client's connection, and the proxy's connection to the upstream for it."""
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -120,12 +120,12 @@ class Tunnel:
         self.client.other, self.server.other = self.server, self.client
         self.recording: ConnectionRecording | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._is_decided = False  # known whether the upstream can be reached
-        self._refused: Status | None = None  # why it cannot be reached
-        self._early = b""  # bytes that came before that
+        self._is_decided = False  # the upstream connection was made or failed
+        self._refused: Status | None = None  # why the upstream cannot be reached
+        self._early = b""  # bytes that came before the decision
 
     def close(self, *, at_once: bool) -> bool:
-        """End it if it is idle or ``at_once``; return whether no operation is cut off."""
+        """End the tunnel if it is idle or ``at_once``; return whether it was idle, so that no operation is cut off."""
         assert self.recording is not None
         is_idle = self.recording.is_idle
         if at_once:
@@ -185,7 +185,7 @@ class Tunnel:
                 self.client.reset()
 
     def ended(self, side: _Side) -> None:
-        """Note that one side sends no more; the other direction continues."""
+        """Record that one side sends no more. The other direction continues."""
         assert self.recording is not None
         if not self._is_decided:
             return
@@ -207,7 +207,7 @@ class Tunnel:
             self.server.close()
 
     def lost(self, side: _Side, error: Exception | None) -> None:
-        """Note that one side is gone, and close the other after it has received what was sent."""
+        """Record that one side is gone, and close the other one after it has received all bytes."""
         now_ns = time.monotonic_ns() - self.proxy.began_ns
         assert self.recording is not None
         if side is self.server and error is None:
@@ -384,7 +384,7 @@ class _StopSignals:
 
 
 async def _drain(proxy: Proxy, stop: _StopSignals) -> int:
-    """Let operations in progress end; return how many had to be cut off."""
+    """Let operations in progress end; return how many were cut off."""
     until = time.monotonic() + DRAIN_SECONDS_MAX
     while proxy.tunnels:
         over = stop.hurried.is_set() or time.monotonic() >= until

@@ -1,13 +1,13 @@
-"""Converts forwarded traffic into rows of a trace.
+"""Conversion of forwarded traffic into rows of a trace.
 
-One idea: the recording parses both directions of a connection; answers belong to requests in their order. An operation
-becomes a row when its answer ends or the connection is lost. Several requests become the one operation that a replay
-repeats: a multipart upload is one archive, due with its creation and done with its completion, with the part size as
-``length``. One whose parts are copied is one copy. A list of deletions is one request and becomes a row for each
-object.
+One idea: the recording parses both directions of a connection, and matches answers to requests by their order. An
+operation becomes a row when its answer ends or the connection is lost. Several requests may become the one operation
+that a replay repeats. A multipart upload is one archive, due with its creation and done with its completion, with the
+part size as ``length``; if its parts are copied, it is one copy. A list of deletions is one request and becomes a row
+for each object.
 
 No row has a signature, a token, a version, an upload id or the values of a presigned URL. The recording uses them only
-to find what belongs together.
+to match requests.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class CapturedExchange:
 
 @dataclass(slots=True)
 class _CapturedUpload:
-    """A multipart upload in progress, as far as the capture saw it."""
+    """A multipart upload in progress, as far as the capture observed it."""
 
     begun: CapturedExchange
     sizes: dict[int, int | None] = field(default_factory=dict)  # of its parts, by their number
@@ -156,7 +156,7 @@ class Recording:
             else:
                 self._write_row(exchange, call.operation, status or Status.PROTOCOL_ERROR, None, done_ns)
             return
-        # An upload that was created before the capture began is known from its first part.
+        # The first captured part of an upload that was created before the capture began makes the upload known.
         upload = self._uploads.setdefault((call.key, call.upload_id), _CapturedUpload(exchange))
         upload.first_byte_ns, upload.done_ns = exchange.first_byte_ns, done_ns
         upload.attempts += status != Status.OK
@@ -176,7 +176,7 @@ class Recording:
         upload.status = status
         upload.was_completed = True
         if status != Status.OK:
-            return  # the client may try it again
+            return  # the client may complete it again
         listed = listed_parts(exchange.request_document or b"")
         upload.sizes = {number: upload.sizes.get(number) for number in sorted(listed)}
         sizes = [size for size in upload.sizes.values() if size is not None]
@@ -266,12 +266,12 @@ class ConnectionRecording:
                 self._give_up(now_ns)
 
     def answers_ended(self, now_ns: int) -> None:
-        """Note that the upstream sends no more."""
+        """Record that the upstream sends no more."""
         if self._requests is not None:
             self._answers.connection_ended(now_ns)
 
     def lost(self, now_ns: int, status: Status = Status.CONNECTION_LOST) -> None:
-        """Note the end of the connection: operations in progress failed, with ``status`` if no answer had begun."""
+        """Record the end of the connection. Operations in progress fail, with ``status`` if no answer had begun."""
         while self._under_way:
             exchange = self._under_way.popleft()
             begun = exchange.first_byte_ns is not None
@@ -280,7 +280,7 @@ class ConnectionRecording:
         self._requests = None
 
     def _give_up(self, now_ns: int) -> None:
-        """Stop parsing: write one row that says so if no known operation is in progress."""
+        """Stop parsing. Write a row for the bytes that are not HTTP/1.1 if no operation is in progress."""
         self._recording.unreadable += 1
         if not self._under_way:
             self._begin(CapturedCall(b"", OTHER, ""), now_ns)
@@ -332,7 +332,7 @@ class ConnectionRecording:
 
 
 def _wants_answer(exchange: CapturedExchange) -> bool:
-    """Return whether the answer's body decides the result: a call may fail after a 200."""
+    """Return whether the answer's body decides the result, because a call may fail after a 200."""
     call = exchange.call
     return exchange.answer_status == 200 and (call.part in _KEPT_ANSWERS or call.source is not None)
 
@@ -342,9 +342,9 @@ def _whole_operation(upload: _CapturedUpload) -> str:
 
 
 def _size_by_answer(exchange: CapturedExchange, answer_bytes: int) -> int | None:
-    """Return the object's size if known, else the bytes transferred.
+    """Return the object's size if known, otherwise the bytes transferred.
 
-    The answer also decides whether the call was a range, and which one; this corrects the call.
+    The answer also decides whether the call was a range, and which one. This function corrects the call accordingly.
     """
     call, status, headers = exchange.call, exchange.answer_status, exchange.answer_headers
     length_text = headers.get(b"content-length", b"")
