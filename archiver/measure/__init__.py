@@ -1,1 +1,1 @@
-"""Computes numbers from rows: histograms, merged reports, and the resource usage of client and server."""
+"""Numbers computed from rows: histograms, merged reports, and the resource usage of client and server."""

@@ -1,8 +1,9 @@
-"""Decides by rule which resource limited a result, as the DR550 study did by looking at its figures.
+"""Rule that decides which resource limited a result, as the DR550 study did by looking at its figures.
 
 One idea: each resource is judged by the measure that best shows its saturation, and the resource nearest to saturation
-is the limit. By the utilisation law a resource at share U bears at most 1/U times the load. If the client was the
-limit, nothing is said about the server, because the server was not measured. The thresholds below are the whole rule.
+is the limit. By the utilisation law, a resource at utilisation U can carry at most 1/U times the load. If the client
+was the limit, the rule makes no statement about the server, because the server was not measured. The thresholds below
+are the whole rule.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from archiver.values.record import NO_LOCAL_PORT_REASON
 from results.model import ClientUsage, DiskUsage, LinkUsage, ServerUsage, Utilisation
 
 CLIENT_BUSY_PERCENT = 85.0  # of the busiest worker's time: on a core, or ready to run without one
-# Late timers delay objects. But a machine that is busy with something else for a moment delays some, too, so they
-# show a limit only if they are late for a share of the time, and if the workers had work for most of it.
+# Late timers delay objects. A machine that is busy with something else for a moment also delays some of them. Timers
+# therefore show a limit only if they are late for a share of the time, and if the workers had work for most of it.
 CLIENT_LATE_SHARE = 0.1
 CLIENT_LATE_BUSY_PERCENT = 50.0
 # At 10 ms for each page of 4 KiB from a disk, a worker waits for a quarter of its time.
@@ -29,7 +30,7 @@ OVERLAP_MIN = 0.7  # of the sampled time: below it, warm-up or drain has too lar
 
 
 class Verdict(NamedTuple):
-    """``limited_by`` is client, server cpu, server disk, network, host cpu (if shared) or None: bound by latency."""
+    """``limited_by`` is client, server cpu, server disk, network, host cpu (if shared) or None (bound by latency)."""
 
     limited_by: str | None
     utilisations: tuple[Utilisation, ...]  # nearest to saturation first

@@ -23,7 +23,7 @@ TIMERS_MIN = 100  # fewer do not show a share of the time
 
 
 def incomplete(carried: Carried) -> str | None:
-    """Return that workers were lost, with the first reason; None if none was."""
+    """Return a message that workers were lost, with the first reason; None if none was lost."""
     if not carried.lost:
         return None
     count = len(carried.lost)
@@ -31,7 +31,7 @@ def incomplete(carried: Carried) -> str | None:
 
 
 def worker_rows(carried: Carried, merge: Merge, start_ns: int, edges: tuple[int, int]) -> list[WorkerRow]:
-    """Return what each worker did between two instants, and how synchronous they were."""
+    """Return the work of each worker between two instants, how late it started, and its clock offset."""
     reports = {report.worker: report for report in carried.reports}
     rows = []
     for worker, place in sorted(carried.places.items()):
@@ -66,10 +66,10 @@ def client_usage(
     closed_loop_clients: int = 0,
     shares_host: bool = False,
 ) -> ClientUsage:
-    """Return what the workers used in the window, by counters interpolated at its edges, and their ``host``'s usage.
+    """Return the workers' usage in the window, by counters interpolated at its edges, and the usage of their ``host``.
 
-    A server may share that host with them. ``closed_loop_clients``: clients that had one object outstanding all the
-    time; 0 if there were none, or others with them.
+    A server may share that host. ``closed_loop_clients``: clients that had one object outstanding all the time; 0 if
+    the phase had other clients, too.
     """
     seconds = (window.to_ns - window.from_ns) / 1e9
     edges = (window.from_ns, window.to_ns)

@@ -1,7 +1,7 @@
-"""Folds rows into counts and histograms, in bulk.
+"""Folding of rows into counts and histograms, in bulk.
 
 One idea: a row belongs to the interval in which it ended. Rates, percentiles and the time line are sums over intervals.
-So the grouping of rows, their client and their order do not matter.
+The grouping of rows, their client and their order therefore do not matter.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _DELAYS = tuple(field.name for field in fields(Delays))
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The objects of a workload whose rows are folded: their sizes, and the additional objects next to its own."""
+    """The objects of a workload whose rows are folded: their sizes, and the objects of its aside."""
 
-    numbers: NDArray[np.int64]  # rising
+    numbers: NDArray[np.int64]  # ascending
     sizes: NDArray[np.int64]
     aside: tuple[int, int] = (0, 0)  # first number, last + 1
     aside_name: str = ""
-    in_parts: bool = False  # several kinds of operation, counted separately
+    in_parts: bool = False  # several kinds of operation are counted separately
     versions_differ: bool = False  # another version of an object may have another size
 
     @classmethod
@@ -65,12 +65,12 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class TracePopulation:
-    """The objects of a trace: two ranges of numbers, whose sizes are in one column."""
+    """The objects of a trace: two ranges of numbers. One column has the sizes of both."""
 
     prepared: int  # first number of the objects that exist before the trace
     prepared_objects: int
     written: int  # first number of the objects that the trace archives
-    sizes: NDArray[np.int64]  # of both ranges, one after another
+    sizes: NDArray[np.int64]  # sizes of both ranges, one after the other
     aside: tuple[int, int] = (0, 0)
     aside_name: str = ""
     in_parts: bool = True
@@ -78,26 +78,26 @@ class TracePopulation:
 
     def sizes_of(self, numbers: _Column) -> _Column:
         """Return the sizes of first versions; any value for numbers that are not objects (rows of a session)."""
-        lies_there = (numbers >= self.prepared) & (numbers < self.prepared + self.prepared_objects)
-        places = np.where(lies_there, numbers - self.prepared, numbers - self.written + self.prepared_objects)
+        is_prepared = (numbers >= self.prepared) & (numbers < self.prepared + self.prepared_objects)
+        places = np.where(is_prepared, numbers - self.prepared, numbers - self.written + self.prepared_objects)
         found: _Column = self.sizes[np.clip(places, 0, len(self.sizes) - 1)]
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """What folding needs to know of a workload."""
+    """Facts about a workload that folding needs."""
 
     workload: int
     population: Population | TracePopulation
-    start_ns: int  # of the phase
+    start_ns: int  # start of the phase
     deadline_ns: int | None = None
     is_open_loop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A copy of rows of several clients, one after another."""
+    """A copy of rows of several clients, one client after the other."""
 
     columns: dict[str, _Column]
     from_ns: _Column  # by row: measured time of its client
@@ -127,8 +127,8 @@ def take(records: Sequence[Recorder], measured: Sequence[tuple[int, int]]) -> Ro
 def fold(rows: Rows, how: Folding, tallies: dict[TallyKey, Tally]) -> list[Change]:
     """Add rows of one workload to ``tallies``; return ranges of changed objects.
 
-    Rows that ended before the measured time of their client are warm-up, after it drain. It takes 1 to 2 ms for few
-    rows as for thousands, so the rows of all clients are folded together.
+    Rows that ended before the measured time of their client are warm-up, and rows that ended after it are drain. A call
+    takes 1 to 2 ms for a few rows or for thousands, so callers pass the rows of all clients in one call.
     """
     columns = rows.columns
     operation, done_ns = columns["operation"], columns["done_ns"]
@@ -166,7 +166,7 @@ def _count(
     operation, status, attempts = columns["operation"], columns["status"], columns["attempts"]
     is_object, is_session = operation >= Operation.ARCHIVE, operation == Operation.SESSION
     objects = is_object & good
-    # Requests that the platform answered with an error: the final answer, and retried ones before it.
+    # Requests that the platform answered with an error: the final answer, and the answers before retries.
     refused = is_object * (attempts - 1 + (status >= PLATFORM_ERROR))
     # A failed session, transaction or lock failed in its opening or its objects, which have their own rows. Only a
     # session that ended between objects is an error by itself.
@@ -212,7 +212,7 @@ def _take_times(
 
 
 def _object_times(columns: dict[str, _Column]) -> list[tuple[str, NDArray[np.bool_], _Column]]:
-    """Yield the quantities of objects: the rows that have them, and the values of all rows."""
+    """Return the quantities of objects: name, the rows that have it, and the values of all rows."""
     every = np.ones(len(columns["number"]), dtype=np.bool_)
     found = [(quantity, every, columns[until] - columns[since]) for quantity, since, until in _OBJECT_QUANTITIES]
     if "retry_ns" in columns:
@@ -248,7 +248,7 @@ def _add_parts(
 
 
 def _time_parts(counted: Sequence[tuple[PartTally, _Column]], columns: dict[str, _Column]) -> None:
-    """Compute all groups at once: many small groups take about as long as one large one."""
+    """Compute all groups in one call: many small groups take about as long as one large one."""
     if not counted:
         return
     timed = [

@@ -1,8 +1,8 @@
 """HDR histograms as sparse arrays: recorded in bulk, merged by addition, percentiles computed once at the end.
 
 One idea: a value's index follows from its bits alone (the layout of HdrHistogram with three significant digits and a
-unit of one nanosecond). So numpy computes thousands of indices at once, and parts from any client, worker or host can
-be added. The HdrHistogram library takes the counts unchanged for its log format.
+unit of one nanosecond). NumPy can therefore compute thousands of indices in one call, and parts from any client, worker
+or host can be added. The HdrHistogram library takes the counts unchanged for its log format.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.ma  # otherwise np.unique loads it at its first call, while a phase is measured
+import numpy.ma  # otherwise np.unique loads it at its first call, during a measured phase
 from numpy.typing import NDArray
 
 from results.model import Latency
@@ -23,16 +23,16 @@ _SUB_BUCKETS = 2048
 _HALF = _SUB_BUCKETS // 2
 _HALF_MAGNITUDE = 10
 _INDEX_BITS = 20  # more than any index has
-_ROOM_BYTES = 1 << 17  # of the parts that wait to be merged, at least
+_ROOM_BYTES = 1 << 17  # minimum size of pieces that wait to be merged
 _PIECE_BYTES = 256  # memory overhead of a piece
-_AT_ONCE = 8192  # counts summed at a time: larger temporary arrays would come from the system, and go back to it
+_AT_ONCE = 8192  # counts summed per call: larger temporary arrays would be allocated from the system and returned to it
 _Integers = NDArray[np.integer[Any]]
-_Piece = tuple[str, str, bytes, bytes]  # types of its indices and counts, and both
+_Piece = tuple[str, str, bytes, bytes]  # types of its indices and counts, and the bytes of both
 _NOTHING: _Integers = np.zeros(0, dtype=np.uint8)
 
 
 class HistogramPart(NamedTuple):
-    """Sparse counts: ``indices`` rise, ``counts`` are positive; ``total_ns`` is the exact sum of the values."""
+    """Sparse counts. ``indices`` ascend, ``counts`` are positive, ``total_ns`` is the exact sum of the values."""
 
     indices: _Integers
     counts: _Integers
@@ -46,16 +46,18 @@ def part_of(values_ns: NDArray[np.int64]) -> HistogramPart:
 
 
 def parts_of(values_ns: NDArray[np.int64], group: NDArray[np.int64], groups: int) -> list[HistogramPart]:
-    """Return the histograms of several groups at once; ``group`` has the group of each value, from 0. Many small groups
-    take about as long as one large one."""
+    """Return the histograms of several groups in one call; ``group`` has the group of each value, from 0.
+
+    Many small groups take about as long as one large one.
+    """
     clipped = np.clip(values_ns, 0, HIGHEST_NS)
     keys, counts = np.unique((group << _INDEX_BITS) + index_of(clipped), return_counts=True)
     total_ns, max_ns = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
     if len(clipped):
         order = np.argsort(group, kind="stable")
-        there, firsts = np.unique(group[order], return_index=True)
-        total_ns[there] = np.add.reduceat(clipped[order], firsts)
-        max_ns[there] = np.maximum.reduceat(clipped[order], firsts)
+        present, firsts = np.unique(group[order], return_index=True)
+        total_ns[present] = np.add.reduceat(clipped[order], firsts)
+        max_ns[present] = np.maximum.reduceat(clipped[order], firsts)
     edges = np.searchsorted(keys, np.arange(groups + 1) << _INDEX_BITS).tolist()
     indices = keys & ((1 << _INDEX_BITS) - 1)
     return [
@@ -74,7 +76,7 @@ def index_of(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def percentiles(parts: Sequence[HistogramPart], percents: Sequence[float]) -> list[float]:
-    """Return the same milliseconds as the parts' merged ``Histogram`` in a hundredth of the time.
+    """Return percentiles in milliseconds, computed as HdrHistogram does, but in a hundredth of its time.
 
     HdrHistogram walks all its counts, which is too slow for progress lines. ``parts`` must have a value.
     """
@@ -99,15 +101,15 @@ class Histogram:
     """A merged histogram of nanoseconds.
 
     It keeps its counts as bytes of the narrowest types, as processes send them. Pieces from many workers wait until
-    they take as much memory as what was merged before, and are then merged all at once: the cost of a piece is
-    proportional to its length, however many there are.
+    they take as much memory as the merged counts, and are then merged in one step. The cost of a piece is therefore
+    proportional to its length, for any number of pieces.
     """
 
     __slots__ = ("_pieces", "_room_bytes", "max_ns", "total_ns")
 
     def __init__(self) -> None:
         self._pieces: list[_Piece] = []
-        self._room_bytes = _ROOM_BYTES  # left for pieces before the next merge
+        self._room_bytes = _ROOM_BYTES  # bytes left for pieces before the next merge
         self.total_ns = 0
         self.max_ns = 0
 
@@ -144,7 +146,7 @@ class Histogram:
         return int(self.part().counts.sum())
 
     def share_from(self, least_ns: int) -> float:
-        """Return the share of values of at least so much, with the histogram's resolution; 0 if there are none."""
+        """Return the share of values of at least ``least_ns``, with the histogram's resolution; 0 if there are none."""
         part = self.part()
         first = int(index_of(np.array([least_ns], dtype=np.int64))[0])
         total = int(part.counts.sum())
@@ -178,7 +180,7 @@ class Histogram:
         return part.indices.tolist(), part.counts.tolist(), part.total_ns, part.max_ns
 
     def sum_up(self) -> None:
-        """Merge the pieces that wait. Call it when no more are expected: until then they may take 128 KiB."""
+        """Merge the waiting pieces. Call this when no more are expected; until then they may take 128 KiB."""
         if len(self._pieces) > 1:
             self._pieces = [_added_up(self._pieces)]
         self._room_bytes = max(_ROOM_BYTES, sum(len(piece[2]) + len(piece[3]) for piece in self._pieces))
@@ -193,7 +195,7 @@ def merged(histograms: Iterable[Histogram]) -> Histogram:
 
 
 def _added_up(pieces: Sequence[_Piece]) -> _Piece:
-    """Sum each index once, rising. A dense count takes a tenth of the time of sorting; sums are exact to 2**53."""
+    """Sum the counts of each index, ascending. A dense count takes a tenth of the time of sorting; exact to 2**53."""
     by_types: dict[tuple[str, str], list[_Piece]] = {}
     for piece in pieces:
         by_types.setdefault(piece[:2], []).append(piece)
@@ -220,13 +222,13 @@ def _arrays(pieces: Sequence[_Piece]) -> tuple[_Integers, _Integers]:
 
 
 def _piece(indices: NDArray[Any], counts: NDArray[Any]) -> _Piece:
-    """Return counts in the narrowest types that have room for them."""
+    """Return counts in the narrowest types that can represent them."""
     index_type, count_type = _narrowest(indices), _narrowest(counts)
     return index_type, count_type, indices.astype(index_type).tobytes(), counts.astype(count_type).tobytes()
 
 
 def _narrowest(values: NDArray[Any]) -> str:
-    """Return the narrowest type that has room for non-negative whole numbers, of which there is at least one."""
+    """Return the narrowest type that can represent these non-negative whole numbers; there must be at least one."""
     most = int(values.max())
     return "u1" if most < 1 << 8 else "<u2" if most < 1 << 16 else "<u4" if most < 1 << 32 else "<i8"
 

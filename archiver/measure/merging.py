@@ -52,10 +52,10 @@ class Window:
     last: int | None
     settled: bool
     seconds: float  # divisor of the rates: mean measured time of a client
-    half_width: float | None = None  # of the mean session time, relative; None: its stop rule has no precision
+    half_width: float | None = None  # relative, of the mean session time; None: its stop rule has no precision
 
     def part(self, key: TallyKey) -> PartOfPhase:
-        """Return warm-up, measured or drain."""
+        """Return the part of the phase (warm-up, measured or drain) that a tally belongs to."""
         if self.first is None or self.last is None:
             return key.part
         if key.interval < self.first:
@@ -64,13 +64,13 @@ class Window:
 
 
 NO_INTERVAL = 1 << 40  # above all interval numbers
-PACK_AT = 4_096  # tallies; otherwise a phase of hours would keep gigabytes of small arrays
+PACK_AT = 4_096  # tallies in memory; without packing, a phase of hours would keep gigabytes of small arrays
 OPEN_INTERVALS = 40  # 10 s; a worker reports every second
-JOIN_AT = 20_000  # changes, before adjacent ones are joined
+JOIN_AT = 20_000  # changes in memory, before adjacent ones are joined
 
 
 class _Course:
-    """Work of one worker by interval: objects, bytes, errors. 24 bytes for each interval."""
+    """Work of one worker by interval: objects, bytes, errors. Takes 24 bytes for each interval."""
 
     def __init__(self) -> None:
         self._done = array("q")  # three values for each interval
@@ -95,7 +95,7 @@ class Merge:
     def __init__(self, phase: Phase) -> None:
         self._phase = phase
         self._in_whole_sessions = all(each.work.measured_time == "sessions" for each in phase.workloads)
-        self._courses: dict[tuple[int, bool], _Course] = {}  # by worker; in whole sessions, and whether measured
+        self._courses: dict[tuple[int, bool], _Course] = {}  # by worker, and whether measured
         self._shows_all = False  # no session was measured, so the result covers the whole time
         self._tallies: dict[TallyKey, Tally] = {}
         self._summed_to = 0  # the tallies of all earlier intervals were summed up
@@ -156,7 +156,7 @@ class Merge:
                 return Window(from_ns, to_ns, first, last, settled, (to_ns - from_ns) / 1e9)
 
     def _of_sessions(self, index: int, stages: Sequence[StageReport], settled: bool, start_ns: int) -> Window:
-        """Return the measured time of clients that are measured in whole sessions, each in its own time."""
+        """Return the measured time of clients that are measured in whole sessions."""
         workload = self._phase.workloads[index]
         seconds = sum(stage.client_ns for stage in stages) / workload.clients / 1e9
         if not seconds and workload.clients > 1:
@@ -169,7 +169,7 @@ class Merge:
         measured = [stage for stage in stages if stage.client_ns] or stages
         starts, ends = ([each.measured_from_ns for each in measured], [each.measured_to_ns for each in measured])
         from_ns, to_ns = max(starts), min(ends)
-        if from_ns >= to_ns:  # sessions take longer than the window: at no time all clients are measured
+        if from_ns >= to_ns:  # sessions take longer than the window, so all clients are never measured at one time
             from_ns, to_ns = min(starts), max(ends)
         half_width = stages[0].half_width
         if half_width is None:
@@ -178,10 +178,10 @@ class Merge:
         return Window(from_ns, to_ns, None, None, settled, seconds, half_width)
 
     def _session_half_width(self, workload: int, seconds: float) -> float:
-        """Return the relative half-width of the mean session time of several clients.
+        """Return the relative half-width of the mean session time of several clients (batch means).
 
-        Sessions of several clients overlap in time and share its events. So a batch is the sessions that ended in a
-        part of the time which is at least as long as a mean session.
+        Sessions of several clients overlap in time and share its events. A batch is therefore the sessions that ended
+        in a part of the time that is at least as long as a mean session.
         """
         times: dict[int, tuple[int, int]] = {}  # by interval: sessions, nanoseconds
         for key, tally in self._all():
@@ -200,9 +200,7 @@ class Merge:
         return relative_half_width([total_ns / sessions for sessions, total_ns in sums])
 
     def totals(self, windows: Sequence[Window]) -> list[tuple[Tally, dict[str, int]]]:
-        """Return the measured tally of each workload, and the counts of objects and errors outside the measured
-        time.
-        """
+        """Return each workload's measured tally, and its objects and errors outside the measured time."""
         totals = [(Tally(), {"warm-up": 0, "drain": 0, "errors": 0}) for _ in self._phase.workloads]
         for key, tally in self._all():
             measured, outside = totals[key.workload]
@@ -219,8 +217,10 @@ class Merge:
         return totals
 
     def work(self, window: Window, start_ns: int) -> WorkDone:
-        """Return the work between two instants, over all workers: whole intervals, or, in a phase without intervals,
-        all that ended in its measured time.
+        """Return the work between two instants, over all workers.
+
+        This is the work of whole intervals. For a single client in whole sessions, it is the work that ended in its
+        measured time.
         """
         moved = Counter[str]()
         if self._in_whole_sessions and self._phase.clients == 1:
@@ -235,7 +235,8 @@ class Merge:
 
     def done_by(self, worker: int, start_ns: int, edges: tuple[int, int]) -> tuple[int, int, int]:
         """Return (objects, bytes, errors) of one worker in the intervals that overlap the time between two instants.
-        For a single client, return those of its measured time.
+
+        If clients are measured in whole sessions, return those of their measured time.
         """
         first, last = (edges[0] - start_ns) // INTERVAL_NS, -(-(edges[1] - start_ns) // INTERVAL_NS)
         if self._in_whole_sessions:
@@ -272,7 +273,7 @@ class Merge:
         self._tallies[key].add(tally)
 
     def _sum_up(self, to: int) -> None:
-        """Sum up the tallies of the intervals before ``to``: what workers reported of them is not kept apart."""
+        """Merge the histograms of the intervals before ``to``, for which no more reports are expected."""
         for key, tally in self._tallies.items():
             if self._summed_to <= key.interval < to:
                 tally.sum_up()
@@ -284,7 +285,7 @@ class Merge:
         yield from self._tallies.items()
 
     def _moved_by_interval(self) -> dict[int, Counter[str]]:
-        """Return objects, and bytes of each operation, by interval. They are computed once, after all reports."""
+        """Return objects, and bytes of each operation, by interval. Call this only after all reports."""
         if self._moved is None:
             self._moved = {}
             for key, tally in self._all():
@@ -338,15 +339,16 @@ class Merge:
 
 
 class ReplayMerge(Merge):
-    """Merged reports of a phase that replays traces. All of it is measured, and it may be an hour of hundreds of
-    workloads.
+    """Merged reports of a phase that replays traces, which is measured as a whole.
+
+    It may be an hour of hundreds of workloads, so only the latest intervals keep their histograms.
     """
 
     def __init__(self, phase: Phase) -> None:
         super().__init__(phase)
         self._whole: dict[int, Tally] = {}  # by workload
         self._rows: dict[tuple[int, int], IntervalRow] = {}  # by interval and workload
-        self._responses: dict[tuple[int, int], Histogram] = {}  # of the latest intervals, until their percentiles
+        self._responses: dict[tuple[int, int], Histogram] = {}  # latest intervals, without percentiles yet
         self._open_from = 0  # the percentiles of all earlier intervals are final
         self._moved: dict[int, Counter[str]] = {}
 

@@ -1,4 +1,4 @@
-"""Reports of a worker: counts of each interval, and how its phase went.
+"""Reports of a worker: counts of each interval, and the results of its phase.
 
 One idea: reports are plain values that any transport can carry from a worker to the coordinator.
 """
@@ -53,8 +53,8 @@ class Tally:
     errors: int = 0
     refusals: int = 0
     missed_deadlines: int = 0
-    reconnects: int = 0  # because the server ended the connection within a session
-    requests_before_close: int = 0  # answered on the connections that the server ended
+    reconnects: int = 0  # times that a client connected again after the server ended the connection within a session
+    requests_before_close: int = 0  # requests answered on the connections that the server ended
     histograms: dict[str, Histogram] = field(default_factory=dict)
     parts: dict[str, PartTally] = field(default_factory=dict)  # by name
 
@@ -79,7 +79,7 @@ class Tally:
             self.parts.setdefault(name, PartTally(part.operation)).add(part)
 
     def sum_up(self) -> None:
-        """Merge the times of all workers that were added. Call it when no more are expected."""
+        """Merge the histograms that were added. Call this when no more are expected."""
         for histograms in (self.histograms, *(part.histograms for part in self.parts.values())):
             for histogram in histograms.values():
                 histogram.sum_up()
@@ -102,7 +102,7 @@ def _merge(histograms: dict[str, Histogram], others: Mapping[str, Histogram]) ->
 
 
 class TallyKey(NamedTuple):
-    """The rows that a tally counts: those of one workload that ended in one interval and one part of the phase."""
+    """The rows that a tally counts: rows of one workload that ended in one interval and one part of the phase."""
 
     interval: int  # number of INTERVAL_NS since the phase's start
     workload: int
@@ -110,14 +110,14 @@ class TallyKey(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What happened to objects ``first`` to ``last``."""
+    """One operation on objects ``first`` to ``last``."""
 
     workload: int
     operation: str
     object_bytes: int
     first: int
     last: int
-    is_aside: bool = False  # additional objects next to the workload's own
+    is_aside: bool = False  # objects of the workload's aside
 
 
 def joined(changes: Sequence[Change]) -> list[Change]:
@@ -137,7 +137,7 @@ def joined(changes: Sequence[Change]) -> list[Change]:
 
 @dataclass(slots=True)
 class IntervalReport:
-    """What happened in a worker since its last report.
+    """The work of a worker since its last report.
 
     ``changed`` are ranges of objects that the platform acknowledged as archived, extended, held, released, deleted,
     hidden, copied or given a new version. ``findings`` are (object number, status) of an audit; INCOMPLETE if the
@@ -164,18 +164,18 @@ def _received(content: bytes, checksum: int) -> IntervalReport:
 
 @dataclass(slots=True)
 class StageReport:
-    """How a workload went in one worker. Times are CLOCK_MONOTONIC nanoseconds.
+    """Result of a workload in one worker. Times are CLOCK_MONOTONIC nanoseconds.
 
-    ``measured_from_ns`` and ``measured_to_ns`` bound what counts. Of clients that are measured in whole sessions: the
-    time in which all of them are measured, and ``client_ns`` is the sum of their own measured times. Of others: from
-    the end of the warm-up to the planned end, or to when a client had used up its share.
+    ``measured_from_ns`` and ``measured_to_ns`` bound the measured time. For clients that are measured in whole
+    sessions, this is the time in which all of them are measured, and ``client_ns`` is the sum of their own measured
+    times. For others it lasts from the end of the warm-up to the planned end, or until a client has used up its share.
     """
 
     workload: int
     measured_from_ns: int
     measured_to_ns: int
     ended_ns: int  # when its last client ended
-    ended_early: bool  # before its stop rule was met: it used up what it may archive, or reached a limit
+    ended_early: bool  # before its stop rule was met: its objects were used up, or it reached a limit
     steps_left_out: int = 0
     due: int = 0  # open loop: sessions due in the measured time
     started: int = 0
@@ -184,7 +184,7 @@ class StageReport:
     backlog_max: int = 0
     lateness: Histogram = field(default_factory=Histogram)
     client_ns: int = 0
-    half_width: float | None = None  # of one client's mean session time, as its stop rule saw it last
+    half_width: float | None = None  # half-width of one client's mean session time at the last look of its stop rule
 
     def moved(self, by_ns: int) -> StageReport:
         """Return the same on a clock that is ahead by ``by_ns``."""
@@ -197,10 +197,9 @@ class StageReport:
 
 
 class CpuSample(NamedTuple):
-    """CPU time that a worker's process has used so far. These are counters, so usage is a difference.
+    """CPU time that a worker's process has used so far. The values are counters, so usage is a difference.
 
-    A worker that polls busily is on a core all the time. The time in which it only waited there is not use, and is left
-    out.
+    A worker that polls busily is on a core all the time. The time in which it only polled does not count as used.
     """
 
     at_ns: int  # CLOCK_MONOTONIC
@@ -244,8 +243,8 @@ class InfrastructureReport:
     workload: int
     completed: int
     failed: int
-    seconds: float  # in which they began, or until the last one ended
-    instance_seconds: tuple[float, ...]  # of the completed ones
+    seconds: float  # time in which they began, or until the last one ended
+    instance_seconds: tuple[float, ...]  # of the completed instances
     findings: tuple[str, ...]
     kept: int  # objects that a migration did not move because they are locked
     copied_second: int  # objects in the second place
@@ -255,7 +254,7 @@ class InfrastructureReport:
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlace:
-    """Where a worker runs."""
+    """Name and host of a worker."""
 
     name: str
     host: str
@@ -263,7 +262,7 @@ class WorkerPlace:
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """How far a worker's clock is ahead of the coordinator's, and the error of that value.
+    """Offset of a worker's clock: how far it is ahead of the coordinator's, and the error of that value.
 
     The worker reads its clock at an unknown moment of a round trip, so the error is half of the quickest round trip.
     """
@@ -280,4 +279,4 @@ class Carried:
     lost: dict[int, str] = field(default_factory=dict)  # by worker: why it did not reach the end
     places: dict[int, WorkerPlace] = field(default_factory=dict)
     clocks: dict[int, ClockOffset] = field(default_factory=dict)  # of workers with another clock
-    prepared_seconds: dict[int, float] = field(default_factory=dict)  # until each was ready to start
+    prepared_seconds: dict[int, float] = field(default_factory=dict)  # time until each worker was ready to start

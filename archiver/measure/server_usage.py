@@ -1,4 +1,4 @@
-"""Computes the server's resource usage during a phase from the samples of its sources.
+"""The server's resource usage during a phase, computed from the samples of its sources.
 
 One idea: sources overlap (the host, the store's processes, the store's own counters), and each value comes from the
 most exact source. A value without a source is None.
@@ -16,25 +16,25 @@ from results.resources import QUANTITIES, Timeline
 _BUSY = ("cpu_user_seconds", "cpu_system_seconds")
 _ALL = (*_BUSY, "cpu_iowait_seconds", "cpu_steal_seconds", "cpu_idle_seconds")
 LOOPBACK = "lo"
-# Devices and interfaces below these count the same bytes again.
+# Devices and interfaces with these names count bytes that the disks and links below them count, too.
 _ABOVE_DISKS = re.compile(r"dm-|md|bcache|loop|ram|zram|sr\d|fd\d")
 _ABOVE_LINKS = re.compile(r"bond|team|br-|br\d|bridge|veth|docker|virbr|cni|flannel|tun|tap|vlan|dummy|ifb|.+\.\d+$")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """What is known of the server before sampling."""
+    """Facts about the server that are known before sampling."""
 
     shares_host: bool = False  # client and server run on one host
     client_cores: Sequence[int] = ()  # cores that workers are pinned to; empty: none
     disk_roles: Mapping[str, str] = field(default_factory=dict)  # device -> object, catalogue ...
     disk_speeds: Mapping[str, float] = field(default_factory=dict)  # device -> sustained bytes per second
-    link_speed_bytes_per_second: float | None = None  # rated; None: from the interface
+    link_speed_bytes_per_second: float | None = None  # rated speed; None: as the interface reports it
 
 
 @dataclass(frozen=True, slots=True)
 class WorkDone:
-    """Operations done meanwhile, only good ones."""
+    """Successful operations in the time."""
 
     objects: int
     archived_bytes: int
@@ -87,7 +87,7 @@ def server_usage(
 
 
 def usage_throughout(timelines: Mapping[str, Timeline], view: ServerView) -> ServerUsage | None:
-    """Return the usage in the time that these timelines have in common; None if there is none."""
+    """Return the usage in the time that all these timelines cover; None if there is none."""
     reaching = {name: timeline for name, timeline in timelines.items() if len(timeline)}
     from_ns = max((timeline.begin_ns for timeline in reaching.values()), default=0)
     to_ns = min((timeline.end_ns for timeline in reaching.values()), default=0)
@@ -104,7 +104,7 @@ def read_bytes(timelines: Mapping[str, Timeline], view: ServerView, from_ns: int
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Several sources over one time. Items of different sources are distinguished by the position of the source."""
+    """Several sources over one time. The position of a source distinguishes items of the same name."""
 
     timelines: Mapping[str, Timeline]
     from_ns: int
@@ -205,7 +205,7 @@ class _Span:
                 if (interface == LOOPBACK) is not view.shares_host or _ABOVE_LINKS.match(interface):
                     continue
                 speed = view.link_speed_bytes_per_second or speeds.get(interface)
-                # Loopback receives what it sends: one direction is the whole traffic.
+                # Loopback receives all bytes that it sends, so one direction is the whole traffic.
                 found.append(
                     LinkUsage(
                         interface=_named(interface, place),
@@ -236,8 +236,8 @@ def _named(item: str, place: int) -> str:
 
 
 def _busiest_core(busy: Mapping[str, float], everything: Mapping[str, float], view: ServerView) -> float | None:
-    theirs = {str(core) for core in view.client_cores} if view.shares_host else set()
-    servers = busy.keys() - theirs or busy.keys()
+    taken = {str(core) for core in view.client_cores} if view.shares_host else set()
+    servers = busy.keys() - taken or busy.keys()
     return max((_percent(busy[core], everything[core]) or 0.0 for core in servers), default=None)
 
 

@@ -1,8 +1,8 @@
-"""Decides by rule whether the rate was steady during the measurement, from the counts of the intervals.
+"""Rule that decides whether the rate was steady during the measurement, from the counts of the intervals.
 
-One idea: the rule asks two questions of the time line: was the second half as fast as the first, and is there a trend
-beyond noise? More than 10% in either makes a cell unsteady, with the reason in words. A cell of fewer than 8 intervals
-is too short to judge, which is not the same as steady.
+One idea: the rule has two tests. Was the second half as fast as the first? Is there a trend beyond noise? More than 10%
+in either makes a cell unsteady, with the reason in words. A cell of fewer than 8 intervals is too short to judge, which
+is not the same as steady.
 """
 
 from __future__ import annotations

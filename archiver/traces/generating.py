@@ -67,15 +67,15 @@ def generate(
     """
     if not 0 < seconds <= SECONDS_MAX:
         raise UsageError(f"a trace of {seconds:g} s cannot be made: write a time above 0 s and up to 31 days")
-    asking = _Operations(model, name, lies_there_bytes, _Draws(seed, name, "what"))
+    maker = _OperationMaker(model, name, lies_there_bytes, _Draws(seed, name, "what"))
     with TraceWriter(out, 0, [Origin(KIND, name)], overwrite=overwrite) as writer:
         rows = 0
         for due_ns, client, session in _arrivals(model, seconds, _Draws(seed, name, "when")):
-            writer.write(asking.batch(due_ns, client, session))
+            writer.write(maker.batch(due_ns, client, session))
             rows += len(due_ns)
         if not rows:
             zero = np.zeros(1, dtype=np.int64)
-            writer.write(asking.batch(zero + round(seconds / 2 * 1e9), zero, zero))
+            writer.write(maker.batch(zero + round(seconds / 2 * 1e9), zero, zero))
         return writer.close()
 
 
@@ -218,7 +218,7 @@ def _drawn_until(
     return np.concatenate(due, axis=1), np.concatenate(begun, axis=1)
 
 
-class _Operations:
+class _OperationMaker:
     """The objects and operations of a trace, block by block in order of time."""
 
     def __init__(self, model: ApplicationModel, name: str, lies_there_bytes: int, draws: _Draws) -> None:

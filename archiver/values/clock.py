@@ -1,7 +1,7 @@
 """The time of this process: its start time and the seconds since, which no clock change affects.
 
-One idea: retention dates, signatures and the ledger must agree for the length of a run. So a change of this machine's
-clock during a run, by hand or by a time service, moves none of them.
+One idea: retention dates, signatures and the ledger must agree throughout a run. A change of this machine's clock
+during a run, by hand or by a time service, therefore moves none of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _began_seconds = time.time() - _elapsed_seconds()
 
 
 def began_seconds() -> float:
-    """Return when the machine started, in epoch seconds of this process; other processes here can follow it."""
+    """Return the machine's start in epoch seconds, as this process computed it. Other processes here can use it."""
     return _began_seconds
 
 

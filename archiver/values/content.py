@@ -1,14 +1,14 @@
 """Object content: the bytes of object number N, today and years later.
 
-One idea: content is a window of one random pool followed by a 64-byte last block that names run, object number and
-content version. This has four effects. No two objects are equal from 64 bytes up; a smaller object is only the tail of
-that block. Run id and seed alone reproduce every object. A checksum continues from the cached state of the window. A
+One idea: content is a window of one random pool, followed by a 64-byte last block that names run, object number and
+content version. This has five effects. No two objects of 64 bytes or more are equal; a smaller object is only the tail
+of that block. Run id and seed alone reproduce every object. A checksum continues from the cached state of the window. A
 retrieved object is checked by a memory comparison. A later version of an object differs only in the four digits of that
 block that count versions (below 23 bytes in nothing at all).
 
-The pool is SHAKE-256 over a fixed text and the run's seed: a standardised generator, so a database read years later
-gives the same bytes. WINDOWS and the odd WINDOW_STRIDE_BYTES are part of that definition and never change.
-Windows repeat every WINDOWS objects: a platform that deduplicates would find them, and results say so.
+The pool is SHAKE-256 over a fixed text and the run's seed. This generator is standardised, so a database read years
+later gives the same bytes. WINDOWS and the odd WINDOW_STRIDE_BYTES are part of that definition and never change.
+Windows repeat every WINDOWS objects. A platform that deduplicates would find them, and results report that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WINDOW_STRIDE_BYTES = 4099
 VERSIONS_MAX = 9999
 GENERATOR = "shake-256/window-64x4099/1"
 _SIZES_MAX = 1024  # sizes with cached views of all windows
-_TOLD_BYTES = 23  # end of a last block: version, space, number
+_LABEL_BYTES = 23  # end of a last block: version, space, number
 
 
 class Checksum(StrEnum):
@@ -49,7 +49,7 @@ class Content:
         self._first_block_head = self._block_head + b"0001 "  # of version 1, which almost every object has
 
     def window_start(self, number: int) -> int:
-        """Return where in the pool the content of object ``number`` starts."""
+        """Return the position in the pool at which the content of object ``number`` starts."""
         return (number % WINDOWS) * WINDOW_STRIDE_BYTES
 
     def window(self, number: int, size_bytes: int) -> memoryview:
@@ -66,7 +66,7 @@ class Content:
         return windows[number % WINDOWS]
 
     def last_block(self, number: int, size_bytes: int, version: int = 1) -> bytes:
-        """Return the end of the object: 64 bytes, or the whole of a smaller object, whose tail has the number.
+        """Return the last 64 bytes of the object, or all of a smaller object, whose tail has the number.
 
         ``version`` is the content version, from 1 to ``VERSIONS_MAX``.
         """
@@ -86,8 +86,8 @@ class Content:
 
         Returns None if it is not an object of this run, or too small.
         """
-        version, number = end[-_TOLD_BYTES : -_TOLD_BYTES + 4], end[-18:]
-        if len(end) < _TOLD_BYTES or not (version.isdigit() and number.isdigit()):
+        version, number = end[-_LABEL_BYTES : -_LABEL_BYTES + 4], end[-18:]
+        if len(end) < _LABEL_BYTES or not (version.isdigit() and number.isdigit()):
             return None
         named = int(number), int(version)
         return named if self.last_block(named[0], len(end), named[1]) == end else None
@@ -98,9 +98,9 @@ class Content:
 
 
 class ContentCheck:
-    """Compares the bytes of one retrieved object with what was archived, chunk by chunk, without collecting them.
+    """Compares the bytes of one retrieved object with the archived content, chunk by chunk, without collecting them.
 
-    Feed the chunks in order; ``finish()`` says whether length and every byte are right. ``part`` is the (offset,
+    Feed the chunks in order; ``finish()`` returns whether length and every byte are right. ``part`` is the (offset,
     length) of the part that will be fed; None: the whole object.
     """
 

@@ -1,6 +1,6 @@
 """Every exception of Archiver.
 
-They are grouped by what the caller can do, as the exit status is: change the command (2), repair the platform or its
+They are grouped by what the caller can do, like the exit status: change the command (2), repair the platform or its
 address (3), look at the results (1). A platform's answer to one operation is never an exception: it is a recorded row
 with a reason.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class ArchiverError(Exception):
-    """Base class. ``str()`` says what happened, to which thing, and what to do."""
+    """Base class. ``str()`` gives what happened, to which thing, and what to do."""
 
     exit_status = 1
 

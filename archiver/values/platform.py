@@ -1,4 +1,4 @@
-"""A platform as it describes itself.
+"""A platform's description of itself.
 
 One idea: a number means nothing without the platform that it was measured on, so every run records this value.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PlatformProfile:
-    """What the platform reported of itself, for the record of a run."""
+    """Facts that the platform reported, for the record of a run."""
 
-    name: str  # embedded, minio, null; of another platform the user's, or else that of its Server header
+    name: str  # embedded, minio, null; other platforms: as the user names it, or as its Server header does
     backend: str
     endpoints: tuple[str, ...]
     version: str | None
@@ -22,14 +22,14 @@ class PlatformProfile:
     durability: str  # what an acknowledgement guarantees, or unknown
     server_clock_offset_seconds: float | None  # server minus client
     details: dict[str, Any] = field(default_factory=dict)
-    session_kind: str = "opened"  # opened: for every session; kept: once per client
+    session_kind: str = "opened"  # opened: a connection for every session; kept: one per client
     session_open: str = "none"  # the request that opens a session
-    checksum: str = "none"  # sent with an object, so that the platform can verify it
+    checksum: str = "none"  # checksum sent with an object, so that the platform can verify it
     payload_signing: bool = False
     objects_per_transaction_max: int | None = None  # None: there are no transactions
     protocol: str = "none"  # s3, tsm: runs of one protocol have the same options
 
     @property
     def title(self) -> str:
-        """The name, followed by the version if it is known."""
+        """Return the name, followed by the version if it is known."""
         return f"{self.name} {self.version or ''}".strip()

@@ -1,8 +1,8 @@
 """The record of timed operations: preallocated columns of one client with one writer.
 
 One idea: the backend writes a row when an operation ends, and computes nothing then. Rates, histograms and intervals
-are computed later, in bulk, from whole columns (see folding.py). To fold each session separately takes three to four
-times as long as to fold thousands of rows at once.
+are computed later, in bulk, from whole columns (see folding.py). Folding each session separately takes three to four
+times as long as folding thousands of rows at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class Operation(IntEnum):
-    """What a row timed. Operations before ARCHIVE are of a session; from ARCHIVE on they are of objects.
+    """The operation that a row timed. Operations before ARCHIVE belong to a session, and all others to objects.
 
     A TRANSACTION is sent when it begins, has its first byte when its vote is sent, and is done when the vote is
     answered. A LOCK is a separate request that locks an object just archived; the time of the ARCHIVE row includes it.
@@ -30,7 +30,7 @@ class Operation(IntEnum):
     HOLD = 8
     RELEASE = 9
     QUERY = 10  # read the lock
-    REFUSED_DELETE = 11  # try to delete a locked object: the refusal is the success
+    REFUSED_DELETE = 11  # try to delete a locked object: a refusal is the success
     DELETE = 12  # of an expired object
     AUDIT = 13  # retrieve, and compare content and lock with those requested
     RANGE_RETRIEVE = 14  # a part of an object
@@ -43,12 +43,12 @@ class Operation(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name in scenarios and results: refused-delete."""
+        """Return the name in scenarios and results, such as refused-delete."""
         return self.name.lower().replace("_", "-")
 
 
 class Status(IntEnum):
-    """How a row ended: OK, a failure of transport or content, or from PLATFORM_ERROR on the platform's code."""
+    """Result of a row: OK, a failure of transport or content, or from PLATFORM_ERROR on the platform's code."""
 
     OK = 0
     CONNECT_FAILED = 1
@@ -69,19 +69,19 @@ class Status(IntEnum):
     NO_LOCAL_PORT = 16  # this machine had no free port to connect from; not a failure of the platform
 
 
-PLATFORM_ERROR = 300  # from here on statuses of the platform: HTTP statuses unchanged
+PLATFORM_ERROR = 300  # from here on the platform's statuses: HTTP statuses unchanged
 TSM_ERROR = 10_000  # plus the code of the TSM client API
-NO_LOCAL_PORT_REASON = "no local port free"  # the reason under which these failures of the client count
+NO_LOCAL_PORT_REASON = "no local port free"  # reason under which these failures of the client are counted
 
 
 @dataclass(slots=True)
 class Delays:
-    """What delayed an object, besides its final attempts. Most rows have no delays."""
+    """Delays of an object in addition to its final attempts. Most rows have none."""
 
     retry_ns: int = 0  # part of the service time: from first to last attempt, over all its requests
-    reconnect_ns: int = 0  # to connect again after the server ended the connection between two requests
+    reconnect_ns: int = 0  # time to connect again after the server ended the connection between two requests
     reconnects: int = 0
-    answered: int = 0  # requests, on the connections that the server ended
+    answered: int = 0  # requests answered on the connections that the server ended
 
     def add(self, other: Delays) -> None:
         """Add the delays of another request of the same object."""
@@ -93,7 +93,7 @@ class Delays:
 
 @dataclass(slots=True)
 class ErrorKind:
-    """All failures of one operation for one reason; quotes the first."""
+    """All failures of one operation for one reason, with the message of the first."""
 
     operation: str
     reason: str
@@ -156,7 +156,7 @@ class Recorder:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.used = 0
-        self.folded = 0  # rows counted already; they stay until their session has ended
+        self.folded = 0  # rows already counted; they stay until their session has ended
         self.errors: dict[tuple[int, str], ErrorKind] = {}
         self.delays: dict[int, Delays] = {}
         for name, typecode in self.COLUMNS:
@@ -199,7 +199,7 @@ class Recorder:
         *,
         outcome_unknown: bool = False,
     ) -> None:
-        """Count a failure under its reason and keep the first of each kind.
+        """Count a failure under its reason, and keep the first of each kind.
 
         ``outcome_unknown``: no answer came, or none that can be trusted, so the platform may have done the operation.
         """
@@ -212,7 +212,7 @@ class Recorder:
         kind.outcomes_unknown += outcome_unknown
 
     def room(self) -> int:
-        """Return how many rows still fit."""
+        """Return the number of rows that still fit."""
         return self.capacity - self.used
 
     def clear(self) -> None:

@@ -1,7 +1,7 @@
 """Retention as the user requests it, and the only code that computes a retain-until date.
 
 One idea: every date sent to a platform comes from DateMaker.retain_until(), in whole seconds of the server's clock, and
-only after the guards have accepted it. A wrong date costs the user years of undeletable storage.
+only after the guards have accepted it. A wrong date could cost the user years of storage that cannot be deleted.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from enum import StrEnum
 from archiver.values.errors import SafetyRefused
 from archiver.values.sizes import format_bytes, format_clock_offset, format_duration, format_instant
 
-RETAIN_FOR_SECONDS = 300.0  # the default
+RETAIN_FOR_SECONDS = 300.0  # default
 SHORTEST_SECONDS = 2.0  # dates are whole seconds, and a request takes time
 DAY_SECONDS = 86_400.0
 BUCKET_DEFAULT_SECONDS = DAY_SECONDS  # a bucket's rule counts in days
-# By how much a phase's latest date can exceed its first: an hour's trace, its allowed overrun, and the shifts of its
+# Maximum distance between a phase's first and latest date: an hour's trace, its allowed overrun, and the shifts of its
 # sets.
 PHASE_SECONDS_MAX = 7200.0
 DATE_TOLERANCE_SECONDS = 2.0  # dates and the server's clock are known in whole seconds
 WITHOUT_END = 253_402_300_799.0  # 9999-12-31T23:59:59Z, used for a lock without an end
-CLOCK_OFFSET_SECONDS_MAX = 900.0  # between platform and this machine, without the user's consent
+CLOCK_OFFSET_SECONDS_MAX = 900.0  # between the clocks of platform and this machine, without the user's consent
 
 
 class RetentionMode(StrEnum):
@@ -32,7 +32,7 @@ class RetentionMode(StrEnum):
 
 
 class Lock(StrEnum):
-    """How an object gets its lock, in scenarios that measure what that costs."""
+    """Way in which an object gets its lock, in scenarios that measure the cost of locks."""
 
     NONE = "none"
     BUCKET_DEFAULT = "bucket-default"  # by the bucket's default rule, at least a day
@@ -45,7 +45,7 @@ class Lock(StrEnum):
 class Retention:
     """The lock of archived objects. Exactly one of the two dates is set unless the mode is none.
 
-    With an event hold the dates are the earliest: the platform retains an object until its event hold is released, and
+    With an event hold the dates are lower bounds: the platform retains an object until its event hold is released, and
     then for ``event_hold_days``.
     """
 
@@ -54,18 +54,18 @@ class Retention:
     retain_until: float | None = None  # epoch seconds
     legal_hold: bool = False
     management_class: str | None = None  # in mode CLASS
-    late_seconds: float = 0.0  # the class may end that much later than ``retain_for_seconds``
+    late_seconds: float = 0.0  # the class may end the lock up to this much later than ``retain_for_seconds``
     event_hold_days: int | None = None  # None: no event hold
-    event_hold_by_operation: bool = False  # the scenario's operations place event holds, archive requests do not
+    event_hold_by_operation: bool = False  # operations of the scenario place event holds; archive requests do not
 
     @property
     def locks(self) -> bool:
         return self.mode is not RetentionMode.NONE or self.legal_hold
 
     def locked_by(self, lock: Lock | None, retain_for_seconds: float | None = None) -> Retention:
-        """Return the lock of an object that gets it in this way; None: as the run says.
+        """Return the lock of an object that gets it in this way; None: as the run requests it.
 
-        ``retain_for_seconds`` replaces the run's, for objects that are to expire during the run. These get no event
+        ``retain_for_seconds`` replaces the run's period, for objects that expire during the run. These get no event
         hold.
         """
         if self.mode is RetentionMode.CLASS:
@@ -88,7 +88,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class RetentionWish:
-    """The retention that the user requested; None is left to the backend."""
+    """The retention that the user requested; None: the backend decides."""
 
     mode: RetentionMode | None = None
     retain_for_seconds: float | None = None
@@ -116,7 +116,7 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class DateMaker:
-    """Computes the dates of one phase; ``latest`` (epoch seconds) is the bound in the ledger."""
+    """Computes the dates of one phase. ``latest`` (epoch seconds) is the upper bound in the ledger."""
 
     retention: Retention
     latest: float
@@ -196,7 +196,7 @@ def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: f
 
 
 def check_clock(offset_seconds: float | None, client_now: float, *, accepted: bool) -> None:
-    """Refuse a platform whose clock is far from this machine's: dates follow it, so it decides how long locks last.
+    """Refuse a platform whose clock is far from this machine's, because its clock decides how long locks last.
 
     ``offset_seconds`` is platform minus client, None if unknown; ``client_now`` is in epoch seconds; ``accepted`` is
     the user's consent to dates by the platform's clock. Raises SafetyRefused with both clocks.
@@ -212,7 +212,7 @@ def check_clock(offset_seconds: float | None, client_now: float, *, accepted: bo
 
 
 def _check_class(retention: Retention, guards: Guards, seconds: float) -> None:
-    """Check a class against the upper limit only: it may retain for any shorter time, or not at all."""
+    """Check a class only against the upper limit: it may retain for any shorter time, or not at all."""
     if seconds > guards.max_retain_seconds:
         raise SafetyRefused(
             f"management class {retention.management_class} locks objects for {format_duration(seconds)}, longer than "
@@ -222,7 +222,7 @@ def _check_class(retention: Retention, guards: Guards, seconds: float) -> None:
 
 
 def _check_event_hold(mode: RetentionMode, days: int, guards: Guards) -> None:
-    """Check an event hold, which ends when it is released, and then still retains an object for a period."""
+    """Check an event hold, whose release starts a period in which the object stays locked."""
     if mode is not RetentionMode.GOVERNANCE:
         raise SafetyRefused(
             f"--event-hold in mode {mode.value}: an event hold needs a mode, and under COMPLIANCE there is no date "

@@ -1,4 +1,4 @@
-"""Parses and formats sizes, durations and rates.
+"""Parsing and formatting of sizes, durations and rates.
 
 One idea: all code uses bytes, seconds and per-second floats; units exist only in input and output. ``K`` alone is 1024,
 as in the DR550 paper; ``KB`` is 1000 and ``KiB`` is 1024.
@@ -134,7 +134,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_clock_offset(seconds: float) -> str:
-    """Return the distance of two clocks in whole minutes: one that is read over a network is seconds off."""
+    """Return the distance of two clocks in whole minutes, because a clock read over a network may be seconds off."""
     return format_duration(round(abs(seconds) / 60) * 60)
 
 

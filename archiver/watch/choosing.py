@@ -1,8 +1,8 @@
-"""Chooses a run's sources of server resource usage: those that the user names, and the default ones.
+"""Choice of a run's sources of server resource usage: the default ones, and those that the user names.
 
-One idea: what runs on this host is watched by default: the server, and the client itself. If the server is elsewhere,
-the client's host has its own name in the results. A source that would show the wrong machine is refused: the client's
-processor taken for the server's is worse than no number.
+One idea: Archiver watches the server and the client on this host by default. If the server is elsewhere, the client's
+host has its own name in the results. A source that would show the wrong machine is refused: the client's processor in
+place of the server's is worse than no number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS = "local, pid:N, name:PROGRAM, prometheus:URL or minio"
 class WatchOptions:
     """The user's choices."""
 
-    sources: tuple[str, ...] = ()  # besides the default ones
+    sources: tuple[str, ...] = ()  # in addition to the default ones
     metric_names: Path | None = None  # for prometheus sources; None: node_exporter's
     metrics_token: str | None = field(default=None, repr=False)
     ca_bundle: str | None = None  # for metrics over TLS
@@ -37,24 +37,24 @@ class WatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class WatchedPlatform:
-    """What watching needs to know of the platform."""
+    """Facts about the platform that the choice needs."""
 
-    endpoints: tuple[str, ...]  # of its S3 server; empty if it has none
+    endpoints: tuple[str, ...]  # URLs of its S3 server; empty if it has none
     is_minio: bool
     shares_host: bool
-    pid: int | None  # of the server that Archiver started
+    pid: int | None  # process of the server that Archiver started
     platform: str | None  # its name
     is_one_of_several: bool = False  # the options are for several platforms
     client_is_here: bool = True  # the workers run on this host
 
 
 def watch_sources(options: WatchOptions, watched: WatchedPlatform) -> list[Source]:
-    """Return every source once. Raises UsageError for an unknown one, or one that would show another machine."""
+    """Return every source once. Raises UsageError for an unknown source, or one that would show another machine."""
     _refuse_what_would_be_ignored(options, watched)
     found: dict[str, Source] = {}
-    # Of several platforms only a MinIO can be watched by endpoint.
+    # With several platforms, only a MinIO can be watched by endpoint.
     words = [word for word in options.sources if word != "minio" or watched.is_minio or not watched.is_one_of_several]
-    for source in [*_without_asking(options, watched), *(_named(word, options, watched) for word in words)]:
+    for source in [*_default_sources(options, watched), *(_named(word, options, watched) for word in words)]:
         found.setdefault(source.name, source)
     return list(found.values())
 
@@ -65,18 +65,18 @@ def _refuse_what_would_be_ignored(options: WatchOptions, watched: WatchedPlatfor
         raise UsageError(
             f"--metric-names {options.metric_names}: it needs --watch prometheus:URL; add that, or leave it out"
         )
-    is_requested = bool(pages) or _asks_minio(options, watched) or watched.is_one_of_several
+    is_requested = bool(pages) or _reads_minio(options, watched) or watched.is_one_of_several
     if options.metrics_token is not None and not is_requested:
         raise UsageError(
             "--metrics-token-file: this run reads no metrics of a MinIO or of a --watch prometheus:URL; leave it out"
         )
 
 
-def _asks_minio(options: WatchOptions, watched: WatchedPlatform) -> bool:
+def _reads_minio(options: WatchOptions, watched: WatchedPlatform) -> bool:
     return watched.is_minio or "minio" in options.sources
 
 
-def _without_asking(options: WatchOptions, watched: WatchedPlatform) -> Iterator[Source]:
+def _default_sources(options: WatchOptions, watched: WatchedPlatform) -> Iterator[Source]:
     if watched.shares_host:
         yield HostSource()
     elif watched.client_is_here:
@@ -104,7 +104,7 @@ def _named(word: str, options: WatchOptions, watched: WatchedPlatform) -> Source
         return ProcessSource.of_name(value)
     if kind == "prometheus" and value:
         # A MinIO token is only for MinIO.
-        token = None if _asks_minio(options, watched) else options.metrics_token
+        token = None if _reads_minio(options, watched) else options.metrics_token
         return PrometheusSource(
             value,
             options.metric_names,

@@ -1,7 +1,7 @@
 """This host's cores, memory, swap, disks and network interfaces, from psutil.
 
 One idea: every byte counts once. Partitions, mapped devices and arrays are left out, because the disks below them count
-the same bytes. Values that the kernel does not count reliably are turned into counters here.
+the same bytes. Values that the kernel may decrease are turned into counters here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from results.resources import LOCAL, Reading
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _VMSTAT = Path("/proc/vmstat")
-READS_PER_SPEED = 10  # link speeds rarely change, and reading them takes as long as the rest
+READS_PER_SPEED = 10  # link speeds rarely change, and reading them takes as long as all other values
 
 _NO_DEVICE = re.compile(r"(loop|ram|zram|fd|sr)\d+")
 _ABOVE_DEVICES = re.compile(r"(dm-|md_?|bcache)\w+")
@@ -28,7 +28,7 @@ _PARTS = (re.compile(r"(.*\D)\d+"), re.compile(r"(.*\d)p\d+"), re.compile(r"(nvm
 
 
 class HostSource(Source):
-    """This host, as the server's or the client's."""
+    """This host, as the host of the server or of the client."""
 
     def __init__(self, name: str = LOCAL) -> None:
         self.name = name
@@ -50,7 +50,7 @@ class HostSource(Source):
         """Return CPU seconds of each core. The kernel's user and nice include guest time.
 
         The result never falls, although the kernel's values do: "iowait [...] value may decrease" and idle with it
-        (proc.rst). A counter that falls would be taken for a restarted one.
+        (proc.rst). A counter that falls would look like a restarted one.
         """
         for core, times in enumerate(psutil.cpu_times(percpu=True)):
             for quantity, seconds in (
@@ -98,7 +98,7 @@ def _swap() -> dict[str, dict[str, float]]:
 
 def _disks() -> dict[str, dict[str, float]]:
     try:
-        # Unchanged kernel counters: the code that takes differences handles a counter that fell.
+        # Kernel counters as they are: the code that computes differences handles a counter that fell.
         listed: Mapping[str, Any] = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
     except (NotImplementedError, PermissionError):  # some containers show no disks
         listed = {}
@@ -114,7 +114,7 @@ def _disks() -> dict[str, dict[str, float]]:
 
 
 def _is_device(name: str, listed: Mapping[str, Any]) -> bool:
-    """Return whether a name of /proc/diskstats is a disk whose bytes no other name counts."""
+    """Return whether a name of /proc/diskstats is a disk whose bytes are counted under no other name."""
     if _NO_DEVICE.fullmatch(name) or _ABOVE_DEVICES.fullmatch(name):
         return False
     for pattern in _PARTS:

@@ -26,7 +26,7 @@ _OPERATIONS = {
     )
 }  # fmt: skip
 _IO_READ = "minio_system_process_io_rchar_bytes"  # present if the process could read its I/O counters
-_NAMES_SERVER = "minio_s3_requests_incoming_total"  # in the second form it has the server's name from the start
+_NAMES_SERVER = "minio_s3_requests_incoming_total"  # the second form has the server's name here from the start
 
 
 class _MetricsForm(NamedTuple):
@@ -50,7 +50,7 @@ class MinioSource(Source):
         ca_bundle: str | None = None,
         insecure: bool = False,
     ) -> None:
-        """``endpoints`` has one URL for each server; ``http://node{1...4}:9000`` is four. Raises UsageError."""
+        """``endpoints`` has one URL per server; ``http://node{1...4}:9000`` is four. Raises UsageError."""
         given = (endpoints,) if isinstance(endpoints, str) else endpoints
         self._endpoints = tuple(url for endpoint in given for url in expand(endpoint))
         self._token, self._ca_bundle, self._insecure = token, ca_bundle, insecure
@@ -68,7 +68,7 @@ class MinioSource(Source):
 
     @property
     def counts_late_seconds(self) -> float:
-        """Maximum age of request counters; known after the first read."""
+        """Return the maximum age of request counters; known after the first read."""
         return self._form.counts_late_seconds if self._form is not None else 0.0
 
     def read(self) -> Reading:
@@ -80,7 +80,7 @@ class MinioSource(Source):
             raise WatchError(f"{self.name}: {error}") from error
 
     def _found(self) -> tuple[_MetricsForm, dict[str, list[MetricsAddress]]]:
-        """Return the newest form that the first server has. Raises ScrapeError."""
+        """Return the newest form of metrics that the first server offers, and all its pages. Raises ScrapeError."""
         for form in self._forms:
             pages = {
                 endpoint: [
@@ -89,7 +89,7 @@ class MinioSource(Source):
                         self._token,
                         ca_bundle=self._ca_bundle,
                         insecure=self._insecure,
-                        direct=True,  # as all requests to the platform
+                        direct=True,  # like all requests to the platform
                     )
                     for path in form.paths
                 ]
@@ -99,7 +99,7 @@ class MinioSource(Source):
                 pages[self._endpoints[0]][0].scrape(metrics_of(form.names))
                 return form, pages
             except ScrapeError as error:
-                # MinIO answers 403 for a missing page as for a missing token: the older form decides which it is.
+                # MinIO answers 403 for a missing page and for a missing token. The older form decides which it is.
                 if error.status not in (401, 403, 404) or form is self._forms[-1]:
                     raise
         raise AssertionError("the last form returns or raises")
@@ -109,7 +109,7 @@ class MinioSource(Source):
         series_of: dict[str, Series] = {}
         for endpoint, pages in self._pages.items():
             series = _joined([page.scrape(wanted) for page in pages])
-            series_of[self._server(endpoint, series)] = series  # counts once if it has several addresses
+            series_of[self._server(endpoint, series)] = series  # a server with several addresses counts once
         series = _joined(series_of.values())
         reading = read_by(form.names, series)
         if "process_cpu_seconds" not in reading:
@@ -117,7 +117,7 @@ class MinioSource(Source):
                 f"{self.name}: {self._endpoints[0]} has metrics, but none of MinIO's process; check that it is MinIO"
             )
         if _IO_READ in series:
-            # The third form leaves out zeros; without them only later growth of these two would be seen.
+            # The third form leaves out zeros. Without this, only later growth of these two would be visible.
             for quantity in ("process_read_bytes", "process_write_bytes"):
                 reading.setdefault(quantity, {"": 0.0})
         return {
@@ -147,7 +147,7 @@ def _joined(pages: Iterable[Series]) -> Series:
 
 
 def _item(quantity: str, item: str) -> str:
-    """Convert an item to the third form: operations in its spelling, seconds as a plain number."""
+    """Convert an item to the third form: its spelling of operations, and seconds as a plain number."""
     if quantity == "first_byte_requests":
         operation, _, seconds = item.rpartition(" ")
         return f"{_OPERATIONS.get(operation, operation)} {float(seconds):g}"

@@ -1,11 +1,11 @@
 """Processes of this host with all their descendants, from /proc: CPU by thread, memory, I/O, limits.
 
 One idea: a tree's counters never fall. Linux adds CPU time and I/O of a process that has ended to its parent when the
-parent waits for it. Values added to a parent are part of the sums already; other values stay as they were last seen.
-All counters are integers, because a sum of fractions can fall by rounding.
+parent waits for it. The sums then contain these values through the parent. For other ended processes the sums keep the
+last values. All counters are integers, because a sum of fractions can fall by rounding.
 
 Descendants are searched only every few reads. A child that lives only between two searches is counted when its parent
-waits for it, except its context switches. Memory that processes share is counted for each.
+waits for it, except its context switches. Memory that processes share is counted for each of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READS_PER_SEARCH = 10  # a search reads the whole process table, so it is not do
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_TELLS_WAITING = os.path.exists("/proc/self/schedstat")
+_HAS_SCHEDSTAT = os.path.exists("/proc/self/schedstat")
 _FILE_BYTES_MAX = 65536  # all files read here are shorter
 
 
@@ -38,7 +38,7 @@ class _Stat:
     has_ended: bool  # a zombie
     parent: int
     own_ticks: int  # user and system, including ended threads
-    waited_ticks: int  # of waited-for descendants
+    waited_ticks: int  # of descendants that were waited for
     started: int  # ticks since boot; identifies a process together with its pid
     resident_pages: int
 
@@ -60,7 +60,7 @@ class _Process:
     """One process at one read."""
 
     stat: _Stat
-    read_write_bytes: tuple[int, int]  # last values shown
+    read_write_bytes: tuple[int, int]  # last known values
     shows_bytes: bool  # False: not allowed for this user, or not counted by this kernel
     open_files: int | None
     threads: Mapping[int, _Thread]
@@ -74,7 +74,7 @@ class _Sum:
         self._last: Mapping[Any, int] = {}
 
     def total(self, values: Mapping[Any, int], elsewhere: frozenset[int] = frozenset()) -> int:
-        """Return the sum now. Values of processes that ended ``elsewhere`` are part of other values."""
+        """Return the current sum. Values of processes that ended ``elsewhere`` are part of other values."""
         for key, last in self._last.items():
             if key not in elsewhere and values.get(key, -1) < last:
                 self._ended += last
@@ -83,7 +83,7 @@ class _Sum:
 
 
 class ProcessSource(Source):
-    """One process, or all of one name, each with its descendants."""
+    """One process, or all processes of one name, each with its descendants."""
 
     def __init__(self, name: str, processes: Mapping[int, _Process], program: str | None, cgroups: Path) -> None:
         self.name = name
@@ -98,7 +98,7 @@ class ProcessSource(Source):
 
     @classmethod
     def of_pid(cls, pid: int, cgroups: Path = cgroup.MOUNT) -> Self:
-        """Watch this process, but no later one with its number. Raises UsageError if it does not run."""
+        """Watch this process, but no later process with its number. Raises UsageError if it does not run."""
         process = _look(pid)
         if process is None or process.stat.has_ended:
             raise UsageError(f"pid:{pid}: no such process runs on this machine that this user may see; look with ps -e")
@@ -106,7 +106,7 @@ class ProcessSource(Source):
 
     @classmethod
     def of_name(cls, program: str, cgroups: Path = cgroup.MOUNT) -> Self:
-        """Watch every process whose executable or first command word has this name, also later ones."""
+        """Watch every process whose executable or first command word has this name, including later ones."""
         return cls(f"name:{program}", {}, program, cgroups)
 
     def read(self) -> Reading:
@@ -122,12 +122,12 @@ class ProcessSource(Source):
             ) from failed
         self._reads += 1
         self._processes = now
-        reading = self._reading(now, _handed_up(before, now))  # also without processes: it counts the ended ones
+        reading = self._reading(now, _handed_up(before, now))  # also without processes, to count the ended ones
         self._refuse_what_has_ended(now)
         return reading
 
     def _search(self) -> list[int]:
-        """Return the known processes, those of the name, and their descendants, but never this process."""
+        """Return the known processes, the processes of the name, and their descendants, but never this process."""
         pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
         table = {pid: stat for pid in pids if pid != os.getpid() and (stat := _stat(pid)) is not None}
         children: dict[int, list[int]] = {}
@@ -161,7 +161,7 @@ class ProcessSource(Source):
         self._throttling = [group for group in above if cgroup.throttled_microseconds(group) is not None]
 
     def _reading(self, processes: Mapping[int, _Process], handed_up: frozenset[int]) -> Reading:
-        """Return the reading. Every sum gets every process, in the reading or not, so that it sees each end."""
+        """Return the reading. Every sum gets every process, even if the reading lacks it, to notice each end."""
         everyone = processes.items()
         cpu_ticks = self._cpu.total({pid: process.stat.cpu_ticks for pid, process in everyone}, handed_up)
         read = self._read.total({pid: process.read_write_bytes[0] for pid, process in everyone}, handed_up)
@@ -193,7 +193,7 @@ class ProcessSource(Source):
             reading["process_cpu_limit_cores"] = {"": self._limit_cores}
         if self._throttling:
             reading["process_throttled_seconds"] = {"": self._throttled.total(throttled) / 1e6}
-        # A value that one process does not show is unknown for the tree.
+        # A value that one process does not report is unknown for the tree.
         if all(process.shows_bytes for process in processes.values()):
             reading |= {"process_read_bytes": {"": read}, "process_write_bytes": {"": written}}
         if len(files) == len(processes):
@@ -212,7 +212,7 @@ class ProcessSource(Source):
 
 
 def _look_at_all(pids: list[int], before: Mapping[int, _Process]) -> dict[int, _Process]:
-    """Return the processes as they are now; an ended one's parent is read after the child was found gone.
+    """Return the current processes. The parent of an ended child is read after the child was found to be gone.
 
     Otherwise the source could read a parent before it gets a child's counters, and find the child gone afterwards.
     """
@@ -227,14 +227,14 @@ def _look_at_all(pids: list[int], before: Mapping[int, _Process]) -> dict[int, _
 def _handed_up(before: Mapping[int, _Process], now: Mapping[int, _Process]) -> frozenset[int]:
     """Return ended processes whose counters are part of an ancestor's, because their parents waited for them.
 
-    The ancestor shows it: its counters of waited-for children grew by at least the values of each. A parent that
-    ignores SIGCHLD gets nothing: wait(2), getrusage(2).
+    The evidence is that the ancestor's counters of waited-for children grew by at least the values of each. A parent
+    that ignores SIGCHLD gets nothing: wait(2), getrusage(2).
     """
     room = {
         pid: process.stat.waited_ticks - before[pid].stat.waited_ticks for pid, process in now.items() if pid in before
     }
     found = set()
-    # Oldest first: a parent hands up its children's counters with its own.
+    # Oldest first: a parent passes on its children's counters with its own.
     for pid in sorted(before.keys() - now.keys(), key=lambda ended: (before[ended].stat.started, ended)):
         ended = before[pid].stat
         ancestor = ended.parent
@@ -255,7 +255,7 @@ def _look(pid: int, before: _Process | None = None) -> _Process | None:
     if stat.has_ended:  # then only its parent has newer values
         return _Process(stat, last_bytes, True, 0, {})
     try:
-        # A process that is about to end shows these only to root.
+        # Only root can read these values of a process that is about to end.
         found = _read_write_bytes(pid)
         return _Process(stat, found or last_bytes, found is not None, _open_files(pid), dict(_threads(pid)))
     except (FileNotFoundError, ProcessLookupError):
@@ -263,7 +263,7 @@ def _look(pid: int, before: _Process | None = None) -> _Process | None:
 
 
 def _stat(pid: int) -> _Stat | None:
-    """Read the fields; None if the process is gone or hidden from this user."""
+    """Read the fields of /proc/PID/stat; None if the process is gone or hidden from this user."""
     try:
         text = _text(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -283,7 +283,7 @@ def _threads(pid: int) -> Iterator[tuple[int, _Thread]]:
         try:
             fields = _text(f"/proc/{pid}/task/{entry}/stat").rpartition(")")[2].split()
             status = _text(f"/proc/{pid}/task/{entry}/status")
-            waited = int(_text(f"/proc/{pid}/task/{entry}/schedstat").split()[1]) if _TELLS_WAITING else None
+            waited = int(_text(f"/proc/{pid}/task/{entry}/schedstat").split()[1]) if _HAS_SCHEDSTAT else None
         except (FileNotFoundError, ProcessLookupError):
             continue
         # Two adjacent lines, voluntary_ctxt_switches and nonvoluntary_ctxt_switches, of this thread only.
@@ -292,7 +292,7 @@ def _threads(pid: int) -> Iterator[tuple[int, _Thread]]:
 
 
 def _read_write_bytes(pid: int) -> tuple[int, int] | None:
-    """Return the storage bytes read and written by the process and its waited-for children; None if not shown."""
+    """Return the storage bytes of the process and its waited-for children: read and written; None if hidden."""
     try:
         counts = dict(line.split(": ") for line in _text(f"/proc/{pid}/io").splitlines())
     except (PermissionError, FileNotFoundError):
@@ -301,7 +301,7 @@ def _read_write_bytes(pid: int) -> tuple[int, int] | None:
 
 
 def _open_files(pid: int) -> int | None:
-    """Return the number of open descriptors. Since Linux 6.2 the folder's size has it, without listing thousands."""
+    """Return the number of open descriptors. Since Linux 6.2 it is the folder's size, without listing thousands."""
     folder = f"/proc/{pid}/fd"
     try:
         return os.stat(folder).st_size or len(os.listdir(folder))
@@ -321,7 +321,7 @@ def _names(pid: int) -> set[str]:
 
 
 def _text(path: str) -> str:
-    """Read a file of /proc in one call, in two thirds of the time of open(); every thread has two."""
+    """Read a file of /proc in one call, in two thirds of the time of open(). Every thread has two such files."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, _FILE_BYTES_MAX).decode("utf-8", "replace")

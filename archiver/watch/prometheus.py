@@ -1,7 +1,7 @@
 """The watch source ``prometheus:URL``: any server with Prometheus metrics, and a file that maps their names.
 
-One idea: a names file maps our quantities to metrics of the endpoint, so that a new kind of endpoint needs a TOML file
-and no code. node_exporter.toml next to this module is the default and an example.
+One idea: a names file maps Archiver's quantities to metrics of the endpoint, so that a new kind of endpoint needs a
+TOML file and no code. node_exporter.toml next to this module is the default and an example.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _WRITTEN = {
 
 
 class MetricRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How to compute one quantity from the series of a page."""
+    """Rule to compute one quantity from the series of a page."""
 
     metric: str | tuple[str, ...]  # several are added
-    where: dict[str, str | tuple[str, ...]] = {}  # label -> the value it must have, or any of these
+    where: dict[str, str | tuple[str, ...]] = {}  # label -> required value, or several allowed values
     item: str | tuple[str, ...] = ()  # the label whose value is the item; several are joined with a space
     minus: str = ""  # a metric to subtract, with the same labels
     factor: float = 1.0
@@ -54,7 +54,7 @@ class MetricRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             for item in parts[0]
             if all(item in part for part in parts) and (not self.minus or item in less)
         }
-        return {item: value for item, value in values.items() if 0 <= value < inf}  # False for NaN
+        return {item: value for item, value in values.items() if 0 <= value < inf}  # the comparison is False for NaN
 
     def _sums(self, series: Series, metric: str) -> dict[str, float]:
         sums: dict[str, float] = {}

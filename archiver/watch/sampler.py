@@ -1,8 +1,8 @@
-"""Samples every source of server resource usage once a second and at the start and end of every phase.
+"""Sampling of every source of server resource usage, once a second and at the start and end of every phase.
 
-One idea: each source has its own thread, which alone reads it. A caller that needs a sample requests it and waits a
-moment. So a slow source delays no caller. A source that fails is reported once, left out at phase edges, and read again
-until it answers.
+One idea: each source has its own thread, and no other thread reads it. A caller that needs a sample requests it and
+waits only for a limited time, so a slow source does not delay it for long. A source that fails is reported once, left
+out at phase edges, and read again until it answers.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from archiver.watch.source import Source, WatchError
 from results.resources import CLIENT, LOCAL, SampleRow, SourceProblem, Timeline
 
 PERIOD_SECONDS = 1.0
-EDGE_SECONDS_MAX = 0.25  # a phase waits that long for the samples of its edges
-LAST_SECONDS_MAX = 5.0  # a run waits that long for its last sample
-KEPT_SECONDS = 60.0  # a stored sample stays in memory that long
+EDGE_SECONDS_MAX = 0.25  # maximum time that a phase waits for the samples of its edges
+LAST_SECONDS_MAX = 5.0  # maximum time that a run waits for its last sample
+KEPT_SECONDS = 60.0  # time that a stored sample stays in memory
 
 
 class ResourceSampler:
-    """Keeps the samples of several sources: of the server, and of the client's host if it is another one."""
+    """Samples of several sources: of the server, and of the client's host if it is another one."""
 
     def __init__(self, sources: Sequence[Source], period_seconds: float = PERIOD_SECONDS) -> None:
         self._watched = [_WatchedSource(source, period_seconds) for source in sources]
 
     def start(self) -> None:
         """Take the first sample of every source, then one each period."""
-        with interruption.put_off():  # an interruption here must stop all of them
+        with interruption.put_off():  # an interruption must stop all threads
             for each in self._watched:
                 each.thread.start()
         self._take(LAST_SECONDS_MAX)
 
     def stop(self) -> None:
-        """Take a last sample, late enough for every source to have counted everything, and end."""
+        """Take a last sample, late enough for every source to have counted everything, and stop."""
         time.sleep(max((each.counts_late_seconds for each in self._watched), default=0.0))
         self._take(LAST_SECONDS_MAX)
         for each in self._watched:
             each.end()
 
     def take(self) -> None:
-        """Take one sample now of every source that works, unless it is slow."""
+        """Take one sample now of every source that works. Do not wait for a slow one."""
         self._take(EDGE_SECONDS_MAX)
 
     def timelines(self, since_ns: int = 0) -> dict[str, Timeline]:
@@ -57,7 +57,7 @@ class ResourceSampler:
         }
 
     def client_timeline(self) -> Timeline:
-        """Return the samples of the client's host, which may be the server's too; empty if it is not watched."""
+        """Return the samples of the client's host, which the server may share; empty if it is not watched."""
         seen = (each.samples(0) for each in self._watched if each.source.name in (CLIENT, LOCAL))
         return Timeline(next(seen, ()))
 
@@ -112,7 +112,7 @@ class _WatchedSource:
             self._changed.wait_for(lambda: self._answered >= ticket, max(0.0, deadline - time.monotonic()))
 
     def end(self) -> None:
-        """Stop the thread; one that is reading a source ends with the process."""
+        """Stop the thread. A thread that is reading a source ends with the process."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
