@@ -1,1 +1,1 @@
-"""Records everything that runs left on platforms, and removes it."""
+"""Record of everything that runs left on platforms, and its removal."""

@@ -1,8 +1,7 @@
-"""What operations of a run did to the event holds of its objects, by object number.
+"""Event holds of a run's objects, as operations placed and released them, by object number.
 
-One idea: the ledger has ranges in the order in which they were written, and the last one of an object counts. A range
-of unknown state is written before a phase sends its first request, so a crash at any moment leaves no event hold
-without a record.
+One idea: the ledger has ranges in the order of writing, and the last range of an object counts. A range of unknown
+state is written before a phase sends its first request, so a crash at any moment leaves no event hold without a record.
 """
 
 from __future__ import annotations
@@ -34,15 +33,13 @@ class EventHolds:
         self._ranges = ranges
         bounds = [bound for each in ranges for bound in (each.first, each.last + 1)]
         self._edges = np.unique(np.array(bounds, dtype=np.int64))
-        self._latest = np.full(len(self._edges), -1, dtype=np.int64)  # from each edge on: index of the range
+        self._latest = np.full(len(self._edges), -1, dtype=np.int64)  # index of the range from each edge on
         for index, each in enumerate(ranges):
             begin, end = np.searchsorted(self._edges, (each.first, each.last + 1))
             self._latest[begin:end] = index
 
     def parts(self, first: int, last: int) -> Iterator[tuple[int, int, EventHoldRange | None]]:
-        """Yield the objects ``first`` to ``last`` in parts of one state; None: no operation changed their event
-        holds.
-        """
+        """Yield the objects ``first`` to ``last`` in parts of one state; None if no operation changed it."""
         begin, end = np.searchsorted(self._edges, (first, last), side="right")
         starts = [first, *self._edges[begin:end].tolist()]
         for index, start in enumerate(starts):

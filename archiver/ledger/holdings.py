@@ -1,8 +1,7 @@
-"""Holdings: what runs left on platforms, grouped from the ledger by run and place, and the cost of keeping it.
+"""Holdings: the data that runs left on platforms, grouped by run and place, and the cost of keeping it.
 
 One idea: a holding is the data of one run in one bucket or file space, because it is locked, paid for and removed as
-one unit. Its state follows from the ledger's dates and an explicit `now`. What a platform reports of it is the subject
-of removal.py.
+one unit. Its state follows from the ledger's dates and an explicit `now`. removal.py handles what the platform reports.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ MONTH_SECONDS = 365.25 / 12 * 86_400
 
 
 class HoldingState(StrEnum):
-    """What the locks of a holding allow at a given time of our clock."""
+    """State of a holding's locks at a given time of this machine's clock."""
 
     LOCKED = "locked"
     HELD = "held"  # under a legal hold or an event hold, which have no end
@@ -35,27 +34,27 @@ class Holding:
 
     @property
     def first(self) -> Placement:
-        """The first row; all rows have the same run, platform, bucket and prefix."""
+        """Return the first row; all rows have the same run, platform, bucket and prefix."""
         return self.placements[0]
 
     @property
     def rows(self) -> list[int]:
-        """The ids of these rows in the ledger."""
+        """Return the ids of these rows in the ledger."""
         return [each.id for each in self.placements if each.id is not None]
 
     @property
     def place(self) -> str:
-        """The kind of place in the platform's words."""
+        """Return the platform's name for this kind of place."""
         return "file space" if self.first.backend == "tsm" else "bucket"
 
     @property
     def objects(self) -> int:
-        """Number of objects; an upper bound unless ``exact``."""
+        """Return the number of objects; an upper bound unless ``exact``."""
         return sum(map(_objects, self.placements))
 
     @property
     def bytes(self) -> int:
-        """Bytes archived; an upper bound unless ``exact``."""
+        """Return the archived bytes; an upper bound unless ``exact``."""
         return sum(map(_bytes, self.placements))
 
     @property
@@ -64,26 +63,26 @@ class Holding:
 
     @property
     def exact(self) -> bool:
-        """False if a phase never ended: then only its upper bound is known."""
+        """Whether every phase ended; otherwise only the upper bound of some phase is known."""
         return all(each.objects is not None for each in self.placements)
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The retention modes of the objects."""
+        """Return the retention modes of the objects."""
         return tuple(dict.fromkeys(each.mode for each in self._filled() or self.placements))
 
     @property
     def locked_until(self) -> float | None:
-        """The latest retain-until date in epoch seconds; None if there is none."""
+        """Return the latest retain-until date in epoch seconds; None if there is none."""
         return max((p.locked_until for p in self._filled() if p.locked_until is not None), default=None)
 
     @property
     def is_held(self) -> bool:
-        """Whether the run placed a hold, or one was seen on its first objects."""
+        """Whether the run placed a hold, or the platform reported one for its objects."""
         return any(each.is_held for each in self._filled())
 
     def state(self, now: float) -> HoldingState:
-        """Return what the locks allow at ``now`` (epoch seconds)."""
+        """Return the state of the locks at ``now`` (epoch seconds)."""
         locked = [each for each in self._filled() if each.is_held or _dated_after(each, now)]
         if not locked:
             return HoldingState.EXPIRED
@@ -97,7 +96,7 @@ class Holding:
         return self.state(now) is not HoldingState.EXPIRED
 
     def has_expired(self, now: float) -> bool:
-        """Return whether every retain-until date has passed; a hold has none."""
+        """Return whether every retain-until date has passed. A hold has no date."""
         return not any(_dated_after(each, now) for each in self._filled())
 
     def can_be_bypassed(self) -> bool:
@@ -114,18 +113,18 @@ class Holding:
         )
 
     def _filled(self) -> list[Placement]:
-        """Rows without those that are known to be empty."""
+        """Return the rows that are not known to be empty."""
         return [each for each in self.placements if each.objects != 0]
 
 
 def gather(placements: Iterable[Placement]) -> list[Holding]:
     """Group rows of the ledger into holdings, ordered by the date of their first row."""
-    together: dict[tuple[str, ...], list[Placement]] = {}
+    by_place: dict[tuple[str, ...], list[Placement]] = {}
     for each in placements:
         # A platform that Archiver starts has a different port every time.
         where = each.platform or each.endpoint
-        together.setdefault((each.run, each.backend, where, each.bucket, each.prefix), []).append(each)
-    return sorted((Holding(tuple(rows)) for rows in together.values()), key=lambda holding: holding.first.written_at)
+        by_place.setdefault((each.run, each.backend, where, each.bucket, each.prefix), []).append(each)
+    return sorted((Holding(tuple(rows)) for rows in by_place.values()), key=lambda holding: holding.first.written_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class Total:
     objects: int
     bytes: int
     exact: bool
-    locked_until: float | None  # epoch seconds, the latest
+    locked_until: float | None  # epoch seconds; the latest of all holdings
 
 
 def total(holdings: Sequence[Holding]) -> Total:

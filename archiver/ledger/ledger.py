@@ -1,7 +1,7 @@
 """The ledger: one SQLite file over all runs, written before a phase sends its first byte.
 
 One idea: a row is an upper bound of what a phase may leave on the platform. It is written first, so it is right after a
-crash at any moment. If a row has no exact count, list its prefix.
+crash at any moment. If a row has no exact count, only a listing of its prefix shows the objects.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _VERSION = 5
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one phase of one run stores objects, and under which lock."""
+    """Place and lock of the objects that one phase of one run stores."""
 
     run: str
     phase: str
     backend: str
-    platform: str | None  # started by Archiver; None: another owner's, with an endpoint
+    platform: str | None  # name of a platform that Archiver starts; None: another owner's, at the endpoint
     endpoint: str
     region: str
     bucket: str
@@ -41,27 +41,27 @@ class Placement:
     bytes_max: int
     objects: int | None = None
     bytes: int | None = None
-    id: int | None = field(default=None, compare=False)  # of the row; the ledger assigns it
-    content_seed: int | None = None  # generates the content; None: not by object numbers
-    first_number: int = 0  # the objects' numbers start here
+    id: int | None = field(default=None, compare=False)  # row number, assigned by the ledger
+    content_seed: int | None = None  # seed of the content; None: content does not follow from object numbers
+    first_number: int = 0  # lowest object number
     earliest_retain_until: float | None = None  # no lock ends earlier; None: no date
     written_at: float = field(default=0.0, compare=False)  # epoch seconds
     # The strongest lock that the platform reported for an object, if it differs from the agreed one.
     seen_mode: str | None = None
     seen_until: float | None = None
     seen_hold: bool = False
-    event_hold_days: int | None = None  # what the release of its objects' event holds starts; None: no event hold
+    event_hold_days: int | None = None  # period that a release of its objects' event holds starts; None: no event hold
     released_until: float | None = None  # latest date that the release of an event hold can have set; None: no release
 
     @property
     def mode(self) -> str:
-        """The strongest retention mode of its locks, agreed or reported."""
+        """Return the strongest retention mode of its locks, agreed or reported."""
         weaker_first = ("none", "GOVERNANCE", "CLASS", "COMPLIANCE")
         return max(self.retention_mode, self.seen_mode or "none", key=weaker_first.index)
 
     @property
     def locked_until(self) -> float | None:
-        """The latest retain-until date of its locks, agreed or reported, in epoch seconds; None: no date."""
+        """Return the latest retain-until date of its locks, agreed or reported, in epoch seconds; None: no date."""
         dates = (self.latest_retain_until, self.released_until, self.seen_until)
         return max((each for each in dates if each is not None), default=None)
 
@@ -92,7 +92,7 @@ class Ledger:
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Threads may write in turn: SQLite serialises the calls.
+            # Threads may write in turn, because SQLite serialises the calls.
             self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise ResultsError(
@@ -107,7 +107,7 @@ class Ledger:
             raise
 
     def _make_current(self) -> None:
-        """Create the tables, or upgrade those of an earlier version in one transaction."""
+        """Create the tables, or upgrade the tables of an earlier version in one transaction."""
         try:
             self._db.execute("PRAGMA synchronous = FULL")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -141,13 +141,13 @@ class Ledger:
         ranges: Sequence[NumberRange] = (),
         latest_retain_until: float | None = None,
     ) -> None:
-        """Replace the upper bound by what the phase left.
+        """Replace the upper bound by what the phase actually left.
 
         ``ranges`` are the acknowledged objects. ``latest_retain_until`` is the latest date of its locks, if it is known
         more exactly now.
         """
         with self._transaction():
-            # Data that a phase ends with exists, even if a clean-up removed data during the phase.
+            # The data of an ended phase exists, even if a clean-up removed data during the phase.
             self._write(
                 "UPDATE placement SET objects = ?, bytes = ?, removed_at = NULL, "
                 "latest_retain_until = min(latest_retain_until, coalesce(?, latest_retain_until)) WHERE id = ?",
@@ -165,7 +165,7 @@ class Ledger:
         return [NumberRange(*row) for row in rows]
 
     def placements(self, run: str | None = None) -> list[Placement]:
-        """Return what one run, or all runs, left and nothing has removed yet, in the order of writing."""
+        """Return the data of one run, or of all runs, that nothing has removed yet, in the order of writing."""
         rows = self._read(
             "SELECT * FROM placement WHERE removed_at IS NULL AND (run = ?1 OR ?1 IS NULL) ORDER BY id", (run,)
         )
@@ -200,9 +200,9 @@ class Ledger:
         return cursor.lastrowid
 
     def close_event_holds(self, row_id: int, run: str, ranges: Sequence[EventHoldRange], *, is_exact: bool) -> None:
-        """Record what an ended phase did to event holds.
+        """Record the changes of event holds by an ended phase.
 
-        ``is_exact``: nothing else was done, so the other objects of the bound are as they were before the phase.
+        ``is_exact``: the phase changed nothing else, so the other objects of the bound are as they were before it.
         """
         with self._transaction():
             if is_exact:
@@ -220,7 +220,7 @@ class Ledger:
                     self._write("UPDATE placement SET event_hold_days = NULL WHERE id = ?", (row.id,))
 
     def event_holds(self, run: str) -> EventHolds:
-        """Return what operations of a run did to event holds."""
+        """Return the event holds as operations of a run left them."""
         rows = self._read(
             "SELECT first, last, is_on, earliest, latest FROM event_hold WHERE run = ? ORDER BY id", (run,)
         )
@@ -229,9 +229,9 @@ class Ledger:
         )
 
     def event_held(self, run: str) -> list[tuple[Placement, int]]:
-        """Return how many objects of each row are under an event hold, or may be."""
+        """Return each row with the number of its objects that are under an event hold, or may be."""
         rows, changed = self.placements(run), self.event_holds(run)
-        # The first row says what the run's archive requests place.
+        # The first row records whether the run's archive requests place event holds.
         by_archive = any(row.event_hold_days is not None for row in rows[:1])
         found = []
         for row in rows:
@@ -249,7 +249,7 @@ class Ledger:
         return found
 
     def observe(self, row_ids: Sequence[int], mode: str | None, until: float | None, *, on_hold: bool = False) -> None:
-        """Record a lock that the platform reports for an object of these rows, next to the agreed one.
+        """Record a lock that the platform reports for an object of these rows, in addition to the agreed lock.
 
         ``mode`` is the platform's word and ``until`` is in epoch seconds; both are None if it reports none. The
         strongest of several observations is kept.
@@ -288,7 +288,7 @@ class Ledger:
         self._write("UPDATE placement SET removed_at = ? WHERE run = ? AND bucket = ?", (time.time(), run, bucket))
 
     def mark_rows_removed(self, row_ids: Sequence[int]) -> None:
-        """Record that the data of these rows is gone; rows written since they were read stay."""
+        """Record that the data of these rows is gone. Rows written since these rows were read stay."""
         with self._transaction():
             for row_id in row_ids:
                 self._write("UPDATE placement SET removed_at = ? WHERE id = ?", (time.time(), row_id))
@@ -297,7 +297,7 @@ class Ledger:
         """Raise ResultsError if the ledger cannot record a removal. Call this before removing anything."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute(f"PRAGMA user_version = {_VERSION}")  # writes a page, and so a journal
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")  # writes a page, and therefore a journal
         except sqlite3.Error as error:
             raise ResultsError(
                 f"{self._path}, the record of locked objects, cannot be written: {error}; nothing was removed"

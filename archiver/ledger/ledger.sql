@@ -1,14 +1,14 @@
--- The ledger: what this tester has put where, and until when it cannot be deleted. One file over all runs, so that
+-- The ledger: what runs archived, where, and until when it cannot be deleted. One file over all runs, so that
 -- losing a run's folder never loses the record of what is locked.
 -- Versions (PRAGMA user_version): 1 first form; 2 the numbers of objects, the seed of their content, the earliest date;
---   3 locks that were seen on the platform; 4 event holds; 5 what operations did to event holds.
+--   3 locks that the platform reported; 4 event holds; 5 changes of event holds by operations.
 
 CREATE TABLE IF NOT EXISTS placement (
     id                INTEGER PRIMARY KEY,
     run               TEXT NOT NULL,
     phase             TEXT NOT NULL,
     backend           TEXT NOT NULL,
-    platform          TEXT,              -- NULL: somebody else's, reached by its endpoint; else Archiver starts it
+    platform          TEXT,              -- name, if Archiver starts it; NULL: another owner's, at the endpoint
     endpoint          TEXT NOT NULL,
     region            TEXT NOT NULL,
     bucket            TEXT NOT NULL,
@@ -19,22 +19,22 @@ CREATE TABLE IF NOT EXISTS placement (
     legal_hold        INTEGER NOT NULL,
     objects_max       INTEGER NOT NULL,  -- bound written before the first byte was sent
     bytes_max         INTEGER NOT NULL,
-    objects           INTEGER,           -- exact, when the phase ended; NULL: it never did, list the prefix
+    objects           INTEGER,           -- exact, after the phase ended; NULL: it never ended, list the prefix
     bytes             INTEGER,
     written_at        REAL NOT NULL,     -- epoch seconds
-    removed_at        REAL,              -- epoch seconds; NULL: still there as far as we know
-    content_seed      INTEGER,           -- content is made again from this; NULL: objects have no numbers
-    first_number      INTEGER NOT NULL DEFAULT 0, -- names are numbers from here on, fewer than objects_max of them
+    removed_at        REAL,              -- epoch seconds; NULL: not removed as far as is known
+    content_seed      INTEGER,           -- generates the content; NULL: objects have no numbers
+    first_number      INTEGER NOT NULL DEFAULT 0, -- lowest object number; at most objects_max numbers follow
     earliest_retain_until REAL,          -- epoch seconds: no object's lock ends before; NULL: no date
-    seen_mode         TEXT,              -- strongest mode that the platform reported beyond the above; NULL: none
+    seen_mode         TEXT,              -- strongest other mode that the platform reported; NULL: none
     seen_until        REAL,              -- epoch seconds: latest date that it reported; NULL: none
     seen_hold         INTEGER NOT NULL DEFAULT 0, -- 1: it reported a hold
-    event_hold_days   INTEGER,           -- objects stay that long after the release of their event holds; NULL: none
+    event_hold_days   INTEGER,           -- days locked after the release of their event holds; NULL: none
     released_until    REAL               -- epoch seconds: latest date that a release can have set; NULL: no release
 );
 CREATE INDEX IF NOT EXISTS placement_run ON placement (run);
 
--- Which objects of a placement were acknowledged: a session's numbers follow each other, so a million take kilobytes.
+-- Acknowledged objects of a placement. A session's numbers are consecutive, so a million objects take kilobytes.
 CREATE TABLE IF NOT EXISTS object_range (
     placement    INTEGER NOT NULL REFERENCES placement,
     object_bytes INTEGER NOT NULL,
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS object_range (
 );
 CREATE INDEX IF NOT EXISTS object_range_placement ON object_range (placement);
 
--- What operations of a run did to the event holds of its objects; of several rows of an object the last one counts.
+-- Changes of event holds by operations of a run; of several rows about an object the last one counts.
 CREATE TABLE IF NOT EXISTS event_hold (
     id       INTEGER PRIMARY KEY,
     run      TEXT NOT NULL,

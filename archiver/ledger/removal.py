@@ -1,7 +1,8 @@
-"""Removes what runs left, holding by holding, as far as the locks allow.
+"""Removal of what runs left, holding by holding, as far as the locks allow.
 
-One idea: the platform decides. Our clock and the ledger say where to try; only what the platform deleted counts as
-gone. A place that cannot be reached, or is not the same place as before, keeps its record and does not stop the others.
+One idea: the platform decides. This machine's clock and the ledger show where to try, but only data that the platform
+deleted counts as gone. A place that cannot be reached, or is not the same place as before, keeps its record and does
+not stop the other removals.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from backends.base import Backend, Location, RemovalReport
 from backends.tsm.library.configuration import parse_server
 from results.database import LOCK_NAME
 
-_SILENT_SECONDS_MAX = 86_400.0  # a run that wrote nothing for a day without ending was killed
+_SILENT_SECONDS_MAX = 86_400.0  # a run without an end that wrote nothing for a day was killed
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalResult:
-    """The result for one holding: exactly one of ``report`` and ``failure``."""
+    """The result for one holding: either ``report`` or ``failure``."""
 
     holding: Holding
     report: RemovalReport | None = None
@@ -34,10 +35,10 @@ class RemovalResult:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What the user allows besides waiting for retention to expire."""
+    """Consent of the user to more than removing expired objects."""
 
     bypass_governance: bool = False
-    release_holds: bool = False  # only those that the run placed
+    release_holds: bool = False  # only holds that the run placed
 
 
 def is_under_way(run: str) -> bool | None:
@@ -65,9 +66,9 @@ def may_be_under_way(run: str, holdings: Sequence[Holding], now: float) -> bool:
 def remove(
     holdings: Sequence[Holding], options: PlatformOptions, ledger: Ledger, consent: Consent, now: float
 ) -> Iterator[RemovalResult]:
-    """Remove what may be removed of each holding, and the bucket or file space if its run created it.
+    """Remove the data of each holding that may be removed, and the bucket or file space if its run created it.
 
-    Yields a result after each. The ledger knows the places; ``options`` have the credentials. Raises ResultsError
+    Yields a result after each holding. The ledger has the places; ``options`` have the credentials. Raises ResultsError
     before removing anything if the ledger cannot be written.
     """
     ledger.check_writable()
@@ -120,7 +121,8 @@ def _remove_one(holding: Holding, backend: Backend, consent: Consent, now: float
         return report
     if report.bucket_missing:
         raise _another_platform(holding, f"has no {holding.place} {first.bucket}")
-    # The name of a place that the run created is unique; the user's may have a namesake elsewhere.
+    # The name of a place that the run created is unique. A place of the user may have the same name on another
+    # platform.
     if not first.bucket_created and not report.objects_removed and not report.objects_left:
         raise _another_platform(holding, f"has nothing of the run in {holding.place} {first.bucket}")
     return report

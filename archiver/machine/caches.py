@@ -1,8 +1,8 @@
-"""Cold reads: drops a store's files from this host's page cache, and determines afterwards whether reads were cold.
+"""Cold reads: drop a store's files from this host's page cache, and classify reads as cold or warm afterwards.
 
-One idea: counters decide whether data came from a disk: bytes that the device read compared with bytes served. Only the
-store's own files are dropped (posix_fadvise). Emptying the cache of the whole host would slow down everything else on
-it and is not necessary.
+One idea: counters decide whether data came from a disk: the bytes that the device read, compared with the bytes served.
+Only the store's own files are dropped (posix_fadvise). Emptying the cache of the whole host is not necessary, and would
+slow down all other programs on it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def drop(paths: Iterable[Path]) -> None:
 
 
 def temperature(device_read_bytes: int | None, served_bytes: int) -> str:
-    """Return ``cold`` if at least 90 % came from the device, ``warm`` if at most 10 % did, else ``unknown``."""
+    """Return ``cold`` if the device read at least 90 % of the bytes, ``warm`` for at most 10 %, else ``unknown``."""
     if device_read_bytes is None or not served_bytes:
         return "unknown"
     share = device_read_bytes / served_bytes

@@ -1,7 +1,7 @@
-"""CPU quotas of cgroups, and how long a quota throttled their processes.
+"""CPU quotas of cgroups, and the time for which a quota throttled their processes.
 
 One idea: a quota applies to everything below it, so the tightest quota from a process's own group to the top counts.
-Versions 1 and 2 may both be mounted. What a version or a container does not show counts as no quota.
+Versions 1 and 2 may both be mounted. A quota that a version or a container does not show counts as no quota.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def group_of(membership: str, mount: Path = MOUNT) -> Path:
         paths.update(dict.fromkeys(controllers.split(","), path.strip("/")))
     if "cpu" in paths:
         return mount / "cpu" / paths["cpu"]
-    whole = (mount / "cgroup.controllers").exists()  # else next to version 1, for other controllers
+    whole = (mount / "cgroup.controllers").exists()  # otherwise it is next to version 1
     return (mount if whole else mount / "unified") / paths.get("", "")
 
 
 def quota_cores(groups: Iterable[Path], mount: Path = MOUNT) -> float:
-    """Return how many cores the processes of these groups may use in total; infinite without a quota.
+    """Return the number of cores that the processes of these groups may use in total; infinite without a quota.
 
-    The sum of the groups below a group is limited by that group's quota, so the deepest groups come first.
+    A group's quota limits the sum of the groups below it, so the deepest groups come first.
     """
     allowed = dict.fromkeys(groups, math.inf)
     while allowed:
@@ -45,7 +45,7 @@ def quota_cores(groups: Iterable[Path], mount: Path = MOUNT) -> float:
 
 
 def throttled_microseconds(group: Path) -> int | None:
-    """Return how long the group's own quota throttled its processes, summed over cores; None if unknown.
+    """Return the time for which the group's own quota throttled its processes, summed over cores; None if unknown.
 
     Version 2: "throttled_usec"; version 1: "throttled_time", in nanoseconds.
     """
@@ -65,7 +65,10 @@ def and_above(groups: Iterable[Path], mount: Path = MOUNT) -> set[Path]:
 
 
 def _own_quota_cores(group: Path) -> float:
-    """Version 2: cpu.max, "$MAX $PERIOD" or "max $PERIOD"; version 1: two files of microseconds, -1 for no quota."""
+    """Return the group's own quota in cores; infinite without one.
+
+    Version 2: cpu.max, "$MAX $PERIOD" or "max $PERIOD"; version 1: two files of microseconds, -1 for no quota.
+    """
     try:
         quota, period = (group / "cpu.max").read_text().split()
     except OSError:

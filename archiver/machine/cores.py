@@ -1,4 +1,4 @@
-"""Which cores the client's workers use, and which they leave to a server on the same host.
+"""Division of the cores between the client's workers and a server on the same host.
 
 One idea: two hyper-threads of one physical core share its units, so client and server each get whole physical cores. If
 a control group limits this process's CPU time, there are no more workers than that limit allows.
@@ -39,8 +39,8 @@ def divide(
     """Give the workers all cores, or half of them if a server ``shares_host``; at least one.
 
     ``siblings`` has the hyper-threads of each core's physical core. A single physical core is divided by its
-    hyper-threads. ``quota_cores`` is what client and server on this host may use in total, infinite without a quota;
-    there is one worker for each whole core of it, or of the client's half.
+    hyper-threads. ``quota_cores`` is the number of cores that client and server on this host may use in total, infinite
+    without a quota. There is one worker for each whole core of the quota, or of the client's half of it.
     """
     physical = sorted({tuple(sorted(siblings[core].intersection(usable) | {core})) for core in usable})
     allowed = int(min(len(usable), quota_cores))
@@ -52,7 +52,7 @@ def divide(
 
 
 def have_cores_of_their_own(workers: int, cores: Sequence[int]) -> bool:
-    """Return whether each worker gets a physical core of these logical ``cores``, and another is left."""
+    """Return whether each worker gets a physical core of these logical ``cores``, and at least one more is left."""
     siblings = _siblings(cores, _TOPOLOGY)
     return workers < len({min(siblings[core]) for core in cores})
 
@@ -63,7 +63,7 @@ def _one_of_each(physical: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _siblings(usable: Sequence[int], topology: Path) -> dict[int, frozenset[int]]:
-    """Return the hyper-threads of each core's physical core; a core without topology is a core by itself."""
+    """Return the hyper-threads of each core's physical core. A core without topology is a physical core."""
     found = {}
     for core in usable:
         try:

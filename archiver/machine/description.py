@@ -1,4 +1,4 @@
-"""Describes this machine for the record of a run: a result is meaningless without its machine."""
+"""Description of this machine for the record of a run: a result is meaningless without its machine."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def describe() -> dict[str, Any]:
 
 
 def disks_under(path: Path) -> tuple[str, ...]:
-    """Return the disks that hold ``path``, named as in /proc/diskstats: whole disks below partitions, LVM and RAID."""
+    """Return the disks that store ``path``, named as in /proc/diskstats: whole disks below partitions, LVM and RAID."""
     number = os.stat(path).st_dev
     device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     return tuple(sorted(_whole_disks(device.resolve()))) if device.exists() else ()
 
 
 def disk_roles(folders: Mapping[str, Path]) -> dict[str, str]:
-    """Return device -> role for folders by role; a device with several roles has all their names."""
+    """Return the roles of each device; a device with several roles has all their names. ``folders`` are by role."""
     roles: dict[str, list[str]] = {}
     for role, folder in folders.items():
         for device in disks_under(folder):

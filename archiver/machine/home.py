@@ -1,4 +1,4 @@
-"""Paths of Archiver's state: ``$ARCHIVER_HOME``, or ``archiver`` in the XDG data folder. Creates nothing."""
+"""Paths of Archiver's state: ``$ARCHIVER_HOME``, or ``archiver`` in the XDG data folder. No function creates them."""
 
 from __future__ import annotations
 

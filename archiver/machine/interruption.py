@@ -1,7 +1,7 @@
 """Interruption of a command by Ctrl-C, SIGTERM or SIGHUP.
 
 One idea: each signal raises KeyboardInterrupt in the main thread, so a command ends in the same way for all three; only
-the exit status names the signal. The command tells its own processes to end; those ignore the signals.
+the exit status names the signal. The command itself ends the processes that it started, and these ignore the signals.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# A second signal within this time is the same one: timeout(1) sends SIGTERM twice, a closing terminal SIGHUP twice.
+# A second signal within this time is a repetition: timeout(1) sends SIGTERM twice, a closing terminal SIGHUP twice.
 REPEATED_SECONDS = 1.0
 
-_HEARD = (signal.SIGTERM, signal.SIGHUP)  # besides SIGINT, which Python handles itself
-_ALL = (signal.SIGINT, *_HEARD)
+_HANDLED = (signal.SIGTERM, signal.SIGHUP)  # in addition to SIGINT, which Python handles
+_ALL = (signal.SIGINT, *_HANDLED)
 _is_put_off = False
 _waiting: list[int] = []
-_received: int | None = None  # the first one of the command
+_received: int | None = None  # the first signal of the command
 
 
 class Terminated(KeyboardInterrupt):
@@ -49,7 +49,7 @@ def words(number: signal.Signals) -> str:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Raise Terminated on SIGTERM and SIGHUP; a second signal, more than a second later, ends the process at once.
+    """Raise Terminated on SIGTERM and SIGHUP. A second signal, more than a second later, ends the process at once.
 
     A signal that was ignored before stays ignored, for nohup(1). Call this in the main thread.
     """
@@ -61,7 +61,7 @@ def heard() -> Iterator[None]:
         global _received
         nonlocal first_at
         if number == signal.SIGHUP:
-            _let_go_of_the_terminal()
+            _discard_output()
         if first_at is None:
             first_at, _received = time.monotonic(), number
             if _is_put_off:
@@ -72,7 +72,9 @@ def heard() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    before = {number: signal.signal(number, handle) for number in _HEARD if signal.getsignal(number) == signal.SIG_DFL}
+    before = {
+        number: signal.signal(number, handle) for number in _HANDLED if signal.getsignal(number) == signal.SIG_DFL
+    }
     try:
         yield
     finally:
@@ -81,7 +83,7 @@ def heard() -> Iterator[None]:
 
 
 def raise_lost() -> None:
-    """Raise Terminated if SIGTERM or SIGHUP was received: its exception may have been lost.
+    """Raise Terminated if SIGTERM or SIGHUP was received, because its exception may have been lost.
 
     Python discards an exception that a signal raises in a finalizer or in a callback of a weak reference. Modules in C
     may discard one that is raised while they load.
@@ -102,15 +104,15 @@ def put_off() -> Iterator[None]:
         _waiting.append(number)
         signal.signal(number, signal.default_int_handler)
 
-    hears_ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if hears_ctrl_c:
+    handles_ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if handles_ctrl_c:
         signal.signal(signal.SIGINT, wait)
     _is_put_off = True
     try:
         yield
     finally:
         _is_put_off = False
-        if hears_ctrl_c:
+        if handles_ctrl_c:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         if _waiting:
             number = _waiting.pop()
@@ -120,7 +122,7 @@ def put_off() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Block these signals in processes that are started meanwhile, until each calls ``ignore``."""
+    """Block these signals in processes that are started in the block, until each of them calls ``ignore``."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL)
     try:
         yield
@@ -131,15 +133,15 @@ def held_back() -> Iterator[None]:
 def ignore() -> None:
     """Ignore these signals in this process.
 
-    They reach all processes of a terminal or service, and the command tells this process to end.
+    They reach all processes of a terminal or service, and the command ends this process itself.
     """
     for number in _ALL:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ALL)
 
 
-def _let_go_of_the_terminal() -> None:
-    """Discard further output if the terminal is gone: every write to it would fail."""
+def _discard_output() -> None:
+    """Discard further output if the terminal is gone, because every write to it would fail."""
     for descriptor in (1, 2):
         try:
             is_device = stat.S_ISCHR(os.fstat(descriptor).st_mode)

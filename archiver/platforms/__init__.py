@@ -1,1 +1,1 @@
-"""Starts platforms on this machine, and makes the backend for any platform."""
+"""Platforms that are started on this machine, and the backend for any platform."""

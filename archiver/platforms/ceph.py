@@ -1,11 +1,11 @@
-"""Runs a Ceph cluster of one monitor, one OSD and one RGW gateway on loopback, as one process tree.
+"""A Ceph cluster of one monitor, one OSD and one RGW gateway on loopback, as one process tree.
 
 One idea: the cluster lives and ends with this process. SIGTERM stops the gateway, then the OSD, then the monitor. If a
 daemon ends by itself, this process stops the others and fails. If this process is killed, the kernel kills the daemons.
 
 Run it as ``python -m archiver.platforms.ceph TREE FOLDER PORT [--tls]``, where TREE has the unpacked packages; two
 variables have the credentials. BlueStore is in a sparse file of half the free space. There is no manager daemon: it
-gathers statistics and balances, and nothing here needs it.
+gathers statistics and balances data, which is not needed here.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from typing import Any
 
 ACCESS_KEY, SECRET_KEY = "ARCHIVER_CEPH_ACCESS_KEY", "ARCHIVER_CEPH_SECRET_KEY"
 USER = "archiver"
-_STOP_SECONDS_MAX = 6.0  # of each daemon
+_STOP_SECONDS_MAX = 6.0  # maximum for each daemon
 _LOOK_SECONDS = 0.1
 _BLOCK_BYTES = 65536
 _CONFIGURATION = "ceph.conf"
-# After a kill a client first knows the previous OSD, and the OSD still knows the previous gateway. With the defaults
-# the client asks for another OSD after 10 s, and a change waits 30 s for the gateway to drop what it has cached of it.
+# After a kill, a client first connects to the previous OSD, and the OSD still has the previous gateway as a client.
+# With the defaults the client requests another OSD after 10 s, and a change waits 30 s for the gateway to drop its
+# cached copy.
 _SOON_AFTER_A_KILL = (
     "--objecter-timeout", "1", "--objecter-tick-interval", "0.5", "--rgw-cache-enabled", "false",
 )  # fmt: skip
@@ -42,7 +43,7 @@ _SOON_AFTER_A_KILL = (
 
 @dataclass(frozen=True, slots=True)
 class CephCluster:
-    """A cluster's programs, its folder, and how its gateway listens."""
+    """A cluster's programs, its folder, and the port and TLS of its gateway."""
 
     tree: Path
     folder: Path
@@ -51,7 +52,7 @@ class CephCluster:
 
     @property
     def libraries(self) -> Path:
-        """The folder of shared libraries; its name has the machine's architecture."""
+        """Return the folder of shared libraries, whose name has the machine's architecture."""
         (folder,) = (self.tree / "usr" / "lib").glob("*-linux-gnu")
         return folder
 
@@ -69,9 +70,10 @@ class CephCluster:
 
     @contextmanager
     def started(self, lock: int, program: str, *arguments: str, text: str = "") -> Iterator[subprocess.Popen[bytes]]:
-        """Run a program for the length of the block, and give it ``text``; the kernel kills it if this process ends.
+        """Run a program for the length of the block, with ``text`` as its input. The kernel kills it if this process
+        ends.
 
-        ``lock`` is the descriptor of a locked file: it stays locked until the program has ended.
+        ``lock`` is the descriptor of a locked file, which stays locked until the program has ended.
         """
         process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "--", *self._command(program, *arguments)],
@@ -170,7 +172,7 @@ def _configuration(cluster: CephCluster, fsid: str, monitor: str) -> str:
         "public addr": "127.0.0.1",
         "cluster addr": "127.0.0.1",
         "ms bind msgr1": "false",
-        # No key rings, and no encryption of what travels between the daemons on loopback.
+        # No key rings, and no encryption between the daemons on loopback.
         **{f"auth {side} required": "none" for side in ("cluster", "service", "client")},
         **{f"ms {each} mode": "crc" for each in ("cluster", "service", "client")},
         **{f"ms mon {each} mode": "crc" for each in ("cluster", "service", "client")},

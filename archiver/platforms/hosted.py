@@ -12,22 +12,22 @@ class HostedStore(Protocol):
 
     @property
     def platform(self) -> str:
-        """The name by which Archiver can start it again."""
+        """Return the name by which Archiver can start it again."""
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return its process id."""
 
     @property
     def data_dir(self) -> Path:
-        """The folder of its data."""
+        """Return the folder of its data."""
 
     @property
     def endpoint(self) -> str:
-        """Its URL."""
+        """Return its URL."""
 
     def data_files(self) -> Sequence[Path]:
         """Return the files that contain objects."""
 
     def disk_roles(self) -> Mapping[str, str]:
-        """Return device -> what it stores there: object, catalogue."""
+        """Return device -> kind of data on it: object, catalogue."""

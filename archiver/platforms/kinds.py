@@ -1,6 +1,6 @@
-"""How to run each platform's program: its command line, its variables, and what its acknowledgements mean.
+"""Kinds of platforms: command line, variables, and the guarantee of an acknowledgement of each program.
 
-One idea: a platform is one process, whose end is the end of the platform. One that needs several processes has a
+One idea: a platform is one process, whose end is the end of the platform. A platform that needs several processes has a
 supervisor for them.
 """
 
@@ -32,21 +32,21 @@ class Launch:
     """One start of a server."""
 
     program: Path
-    folder: Path  # of data, versions, accounts and certificates
-    port: int  # of its S3 endpoint, on loopback
+    folder: Path  # folder of data, versions, accounts and certificates
+    port: int  # port of its S3 endpoint, on loopback
     access: Access
     tls: bool  # certificates/public.crt and private.key in the folder are certificate and key
-    inner_ports: tuple[int, ...] = ()  # free ones on loopback, as many as its kind has
+    inner_ports: tuple[int, ...] = ()  # free ports on loopback, as many as its kind needs
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformKind(ABC):
-    """How to run one platform's program."""
+    """The way to run one platform's program."""
 
     health: str  # the path that answers 200 when the server is ready
     durability: str
-    inner_ports: int = 0  # the number of ports that it needs besides that of its S3 endpoint
-    stop_seconds_max: float = math.inf  # it is killed if it has not ended by then
+    inner_ports: int = 0  # number of ports that it needs in addition to its S3 endpoint's
+    stop_seconds_max: float = math.inf  # time after which it is killed if it has not ended
 
     def files(self, launch: Launch) -> Mapping[Path, str]:
         """Return the files that the program reads, which only the owner may read."""
@@ -66,7 +66,7 @@ class PlatformKind(ABC):
 
     @abstractmethod
     def environment(self, launch: Launch) -> dict[str, str]:
-        """Return the variables, the credentials among them: a command line can be read by every user of the host."""
+        """Return the variables. They include the credentials, because any user of the host can read a command line."""
 
 
 class _Minio(PlatformKind):
@@ -115,7 +115,7 @@ class _CephGateway(PlatformKind):
 
 
 class _Moto(PlatformKind):
-    """A mock of Amazon S3 for tests of programs; here it shows how much a passed check proves."""
+    """A mock of Amazon S3 for tests of programs. Here it shows how much a passed check proves."""
 
     def command(self, launch: Launch) -> list[str]:
         certificates = launch.folder / "certificates"
@@ -147,7 +147,7 @@ class _Seaweedfs(PlatformKind):
             "master.port": master,
             "master.port.grpc": master_grpc,
             "master.telemetry": "false",
-            # A master that is alone elects itself after this time; 10 s by default at each restart.
+            # A single master elects itself after this time. The default is 10 s at each restart.
             "master.electionTimeout": "1s",
             "volume.port": volume,
             "volume.port.grpc": volume_grpc,
@@ -165,7 +165,7 @@ class _Seaweedfs(PlatformKind):
             "s3.port.lance": 0,
             "s3.localSocket": "s3.sock",
             "s3.config": _identities(launch),
-            "s3.iam.readOnly": "false",  # the checks of rights make users
+            "s3.iam.readOnly": "false",  # checks of access rights create users
         }
         if launch.tls:
             options |= {"s3.cert.file": certificates / "public.crt", "s3.key.file": certificates / "private.key"}
@@ -193,8 +193,8 @@ KINDS: Mapping[str, PlatformKind] = {
     "ceph-rgw": _CephGateway("/swift/healthcheck", "fdatasync of each object before its acknowledgement"),
     "minio": _Minio("/minio/health/cluster", "fdatasync of each object before its acknowledgement, not of its folder"),
     "moto": _Moto("/moto-api/", "none: it stores nothing"),
-    # strace shows that it syncs new volumes only. Its filer waits 15 s for requests of its own gateway that never end;
-    # what it acknowledged is in the system's memory by then, so nothing is lost when it is killed before.
+    # strace shows that it syncs new volumes only. Its filer waits 15 s for requests of its own gateway that never end.
+    # All acknowledged data is in the system's memory by then, so killing it earlier loses nothing.
     "seaweedfs": _Seaweedfs(
         "/healthz", "none: acknowledged from the system's memory", inner_ports=8, stop_seconds_max=1.0
     ),

@@ -1,4 +1,4 @@
-"""Starts platforms, and makes the backend for any platform.
+"""Start of platforms, and the backend for any platform.
 
 One idea: a platform named by --platform is started for the command and stopped after it. A platform named by an
 endpoint has another owner; Archiver only sends requests to it.
@@ -49,7 +49,7 @@ class PlatformOptions:
     credentials: tuple[str, ...] = ()
     management_classes: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
-    recorded_in: str | None = None  # for messages: the record that names the platform; None: the user does
+    recorded_in: str | None = None  # for messages: the record that names the platform; None: the user names it
     say: Callable[[str], None] = lambda words: None  # reports which S3 platform is used, and what named it
 
 
@@ -83,12 +83,13 @@ class EmbeddedStore:
 def open_backend(
     backend: str, platform: str | None, options: PlatformOptions, *, keeps_nothing: bool = False
 ) -> Iterator[tuple[Backend, HostedStore | None]]:
-    """Yield the backend of a run, and its store if Archiver started one; the store is stopped when the block ends.
+    """Yield the backend of a run, and its store if Archiver started one. The store is stopped when the block ends.
 
     ``keeps_nothing``: a platform without a folder gets a temporary one.
 
-    Without ``platform``, endpoint and server the protocol's own variables and files decide (AWS's, DSMI_CONFIG), and
-    then the embedded store is used. But if the user names an AWS profile without an endpoint, UsageError is raised.
+    Without ``platform``, endpoint and server, the protocol's own variables and files decide (AWS's, DSMI_CONFIG). If
+    they name none, Archiver starts the embedded store (MinIO for the minio backend). Raises UsageError if the user
+    names an AWS profile without an endpoint.
     """
     if platform is not None and (options.s3.endpoints or options.tsm.server):
         raise UsageError(
@@ -148,7 +149,7 @@ def _open_s3(
 def _folder(usual: Path, keeps_nothing: bool) -> Iterator[Path]:
     """Yield the folder of a platform that Archiver starts.
 
-    It is a temporary one on the same disk if nothing is to be kept and the usual one does not exist.
+    If nothing is to be kept and the usual folder does not exist, this is a temporary folder on the same disk.
     """
     if not keeps_nothing or usual.exists():
         yield usual
@@ -159,7 +160,7 @@ def _folder(usual: Path, keeps_nothing: bool) -> Iterator[Path]:
 
 
 def choose_s3(backend: str, platform: str | None, options: PlatformOptions) -> tuple[str | None, S3Options, str]:
-    """Return the platform to start (None: it runs already), its S3 options, and words that say what named it.
+    """Return the platform to start (None: it runs already), its S3 options, and a message about what named it.
 
     Reads only variables and files. Raises UsageError, also if the user names an AWS profile without an endpoint: that
     profile is for another store than one that Archiver starts.
@@ -181,7 +182,7 @@ def choose_s3(backend: str, platform: str | None, options: PlatformOptions) -> t
 
 
 def _with_endpoint(options: PlatformOptions) -> tuple[S3Options, str]:
-    """Return the S3 options with the endpoint; without one, say why a platform is started instead."""
+    """Return the S3 options with the endpoint; without one, the reason why a platform is started instead."""
     s3 = options.s3
     if s3.endpoints:
         return replace(s3, endpoint_origin=options.recorded_in or s3.endpoint_origin), ""

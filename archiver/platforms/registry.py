@@ -1,7 +1,7 @@
 """Servers that run until a later command stops them: one file for each in Archiver's home.
 
-One idea: a file identifies a process by its number and its start time, so another process never matches. The files have
-temporary credentials of loopback servers; only their owner can read them.
+One idea: a file identifies a process by its number and its start time, so another process never matches. The files
+contain temporary credentials of loopback servers, and only their owner can read them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from archiver.values.errors import PlatformError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry:
-    """A server and the start of its process, in clock ticks since boot, which do not depend on the clock."""
+    """A server and the start time of its process, in clock ticks since boot, which clock changes do not affect."""
 
     server: Server
     began_ticks: int
@@ -43,7 +43,7 @@ class ServerEntry:
             return None
 
     def stop(self) -> bool:
-        """Stop the server and delete its entry; return False if it had ended before."""
+        """Stop the server and delete its entry; return False if the server had ended before."""
         process = self._process()
         if process is not None:
             try:
@@ -81,7 +81,7 @@ def add(server: Server) -> ServerEntry:
 
 @contextmanager
 def starting(name: str) -> Iterator[None]:
-    """Lock a platform's name while it is looked up, started and recorded. Raises UsageError if it is running."""
+    """Lock the platform names while one is looked up, started and recorded. Raises UsageError if it is running."""
     path = _folder() / "starting"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with path.open("wb") as hold:
@@ -126,7 +126,7 @@ def folder_of(name: str) -> Path:
 
 
 def tsm_options_folder(name: str) -> Path:
-    """Return the folder of option files with which any TSM program can use a running server."""
+    """Return the folder of option files by which any TSM program can use a running server."""
     return _folder() / f"{name}-tsm"
 
 
@@ -148,7 +148,7 @@ def _write_tsm_options(folder: Path, tsm: TsmAccess) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, also if one with other rights exists."""
+    """Write a file that only its owner can read, even if one with other rights exists."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,7 +1,7 @@
-"""Runs a platform's server as a process on a free loopback port, with its own credentials.
+"""A platform's server as a process on a free loopback port, with its own credentials.
 
 One idea: a started server answers, or the caller gets an error with the server's own message. A server that belongs to
-a command ends with it in every case; one that is to stay is started detached.
+a command always ends with the command. A server that must outlive the command is started detached.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ READY_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 20.0
 _POLL_SECONDS = 0.05
 _LOG_TAIL_BYTES = 2000
-_LEFTOVERS = "leftovers"  # a file with the paths of what a server may leave outside its folder
+_LEFTOVERS = "leftovers"  # file with the paths of what a server may leave outside its folder
 _FOLDERS = ("data", "versions", "accounts", "certificates")
 
 
 @dataclass(frozen=True, slots=True)
 class TsmAccess:
-    """The TSM server of a platform; `password` is None if the user chose its node's password."""
+    """Access to the TSM server of a platform; `password` is None if the user chose the password of its node."""
 
     host: str
     port: int
@@ -64,16 +64,16 @@ class Server:
 
     @property
     def data_dir(self) -> Path:
-        """The folder of its objects."""
+        """Return the folder of its objects."""
         return self.folder / ("segments" if self.name == EMBEDDED else "data")
 
     def data_files(self) -> list[Path]:
-        """Return every file with data, to drop them from the page cache. The platform may remove folders meanwhile."""
+        """Return every file with data, to drop it from the page cache. The platform may remove folders meanwhile."""
         paths = (Path(folder) / name for folder, _, names in os.walk(self.data_dir) for name in names)
         return [path for path in paths if path.is_file()]
 
     def disk_roles(self) -> dict[str, str]:
-        """Return device -> what is stored on it."""
+        """Return device -> kind of data on it."""
         return disk_roles({"object": self.data_dir})
 
 
@@ -81,7 +81,7 @@ class Server:
 def running(
     name: str, folder: Path, *, port: int = 0, tls: Path | None = None, access: Access | None = None
 ) -> Iterator[Server]:
-    """Run a server for the length of the block; it also ends with this process.
+    """Run a server for the length of the block. It also ends with this process.
 
     ``tls`` is a file of the certificate authorities for the certificate in the folder; without it there is no TLS.
     ``access`` has the credentials of an earlier server on this folder; without it new ones are created.
@@ -178,13 +178,13 @@ def _unfit(name: str, folder: Path, failed: OSError) -> PlatformError:
 
 
 def _end_with_this_process() -> list[str]:
-    """Return the command (setpriv) by which the kernel ends the server with the thread that started it."""
+    """Return the prefix of a command (setpriv) that makes the kernel end the server with the thread that started it."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, urls: Sequence[str], tls: Path | None) -> None:
-    # Without proxies from the environment: the server is on this host.
+    # Ignore the environment's proxies, because the server is on this host.
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if tls is not None:
         handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(tls))))
@@ -210,12 +210,12 @@ def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, urls: Se
 
 
 def stop_seconds_max(name: str) -> float:
-    """Return the time that a platform has to end before it is killed."""
+    """Return the time after which a platform that has not ended is killed."""
     return min(STOP_SECONDS_MAX, KINDS[name].stop_seconds_max) if name in KINDS else STOP_SECONDS_MAX
 
 
 def clear(folder: Path) -> None:
-    """Remove the files that the last server of this folder left elsewhere, after it has ended."""
+    """Remove the files that the last server of this folder left elsewhere. Call this after it has ended."""
     path = folder / _LEFTOVERS
     if path.exists():
         for leftover in path.read_text().splitlines():
@@ -234,9 +234,9 @@ def _stop(process: subprocess.Popen[bytes], server: Server) -> None:
 
 
 def _free_ports(port: int, others: int) -> list[int]:
-    """Return the port, or a free one for 0, and so many other free ones.
+    """Return the port, or a free one for 0, and ``others`` more free ports.
 
-    Raises PlatformError if the port is taken: some servers would share it without an error.
+    Raises PlatformError if the port is taken, because some servers would share it without an error.
     """
     try:
         with ExitStack() as listeners:

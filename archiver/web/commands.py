@@ -1,7 +1,7 @@
 """Pages that commands make, each in a process of its own.
 
 One idea: the page of a report, a comparison or a plan is the output of the command that a user can type. The processes
-run one at a time and at the server's low priority, so that a run on the same machine keeps its processors.
+run one at a time and at the server's low priority, so that a run on the same machine keeps its cores.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-SECONDS_MAX = 300.0  # for one command
+SECONDS_MAX = 300.0  # maximum time of one command
 _PAGES_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
 class CommandOutcome:
-    """What a command printed. ``problem`` is its message if it failed, and empty otherwise."""
+    """The output of a command. ``problem`` is its message if it failed, and empty otherwise."""
 
     printed: str
     problem: str
 
 
 class CommandPages:
-    """Carries out commands, and keeps the latest pages that they made."""
+    """Carries out commands, and caches the latest pages that they made."""
 
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
         self._made: OrderedDict[Hashable, CommandOutcome] = OrderedDict()
 
     async def page(self, key: Hashable, make: Callable[[], Awaitable[CommandOutcome]]) -> CommandOutcome:
-        """Return the page with this key; make it if it is not kept. A page that failed, or without key, is not kept."""
+        """Return the cached page with this key, or make it. Failed pages and pages without key are not cached."""
         async with self._one_at_a_time:
             if key in self._made:
                 self._made.move_to_end(key)
@@ -49,7 +49,7 @@ class CommandPages:
 
 
 async def carry_out(arguments: Sequence[str]) -> CommandOutcome:
-    """Carry out ``archiver`` with these arguments. A command that takes longer than five minutes is ended."""
+    """Carry out ``archiver`` with these arguments, and end it if it takes longer than five minutes."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "archiver", *arguments,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -68,7 +68,7 @@ async def carry_out(arguments: Sequence[str]) -> CommandOutcome:
 
 
 async def carry_out_for_page(arguments: Sequence[str], name: str) -> CommandOutcome:
-    """Carry out a command that writes the page ``name`` into its --out, and return the page as what it printed."""
+    """Carry out a command that writes the page ``name`` into its --out, and return the page as its output."""
     with tempfile.TemporaryDirectory(prefix="archiver-web-") as folder:
         outcome = await carry_out([*arguments, "--out", folder])
         if outcome.problem:

@@ -11,7 +11,7 @@ from archiver.values.errors import UsageError
 
 
 class FieldKind(StrEnum):
-    """What a field accepts."""
+    """Kind of input that a field accepts."""
 
     TEXT = "text"
     WHOLE_NUMBER = "number"
@@ -30,14 +30,14 @@ class FormField:
     help: str
     required: bool
     default: str  # empty: none
-    choices: tuple[str, ...]  # of a choice; for a run, those that are always there
+    choices: tuple[str, ...]  # of a choice; for a run, the sources that need no run
 
 
 @dataclass(frozen=True, slots=True)
 class CommandForm:
     """The form of one command."""
 
-    words: tuple[str, ...]  # of the command: plan, mail
+    words: tuple[str, ...]  # of the command, such as plan, mail
     about: str
     fields: tuple[FormField, ...]
 

@@ -1,7 +1,8 @@
-"""Access to the pages: a request needs the token in its path and this server's Host, and comes from no other site.
+"""Access to the pages: a request needs the token in its path and this server's Host, and no other site sent it.
 
-One idea: the token is in the path and not in a cookie. Browsers send cookies to every port of a host, so a cookie would
-be shown to any server of this machine; the path is shown to none, and without it no other site can form an address.
+One idea: the token is in the path and not in a cookie. Browsers send cookies to every port of a host, so other servers
+of this machine would receive a cookie. No other server receives the path, and without it no other site can form an
+address.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-# A page that a command made as one file, with its style and script in it. The sandbox gives it an origin of its own,
+# A page that a command made as one file, including its style and script. The sandbox gives it an origin of its own,
 # from which it can read no other page and send nothing.
 DOCUMENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; form-action 'none'; "
@@ -82,15 +83,15 @@ def guard(token: str, host: str) -> Middleware:
 
 
 async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    """Add the headers of every page that does not have its own."""
+    """Add the default headers to a page, without replacing its own."""
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
 
 
 def _is_own_host(header: str, names: tuple[str, ...], *, only_loopback: bool) -> bool:
-    """Return whether a Host header names this server, through any port: an SSH tunnel has a port of its own.
+    """Return whether a Host header names this server, with any port: an SSH tunnel has a port of its own.
 
-    A name that another site owns can be made to point here (DNS rebinding), and a number cannot.
+    Another site can make a name that it owns point here (DNS rebinding), but not a numeric address.
     """
     try:
         name = urlsplit(f"//{header}").hostname or ""
@@ -103,7 +104,7 @@ def _is_own_host(header: str, names: tuple[str, ...], *, only_loopback: bool) ->
 
 
 def _is_own_site(request: web.Request) -> bool:
-    """Return whether no other site sent the request, as far as the browser says."""
+    """Return whether no other site sent the request, as far as the browser reports it."""
     origin = request.headers.get("Origin")
     if origin is not None and origin != f"http://{request.headers.get('Host', '')}":
         return False

@@ -48,7 +48,7 @@ class LiveState:
 
     written_at: float  # epoch seconds
     phases: int  # planned phases
-    platforms: int  # that take turns
+    platforms: int  # platforms that take turns
     seconds: float  # since the first phase began
     seconds_left: float | None  # None before one phase has finished
     errors: int  # of the whole run so far
@@ -66,12 +66,12 @@ def write_live_state(folders: Sequence[Path], state: LiveState) -> None:
         try:
             new.write_bytes(content)
             os.replace(new, folder / FILE_NAME)
-        except OSError:  # the folder is not made yet, or its disk is full: the run goes on without live figures
+        except OSError:  # the folder does not exist yet, or its disk is full: the run continues without live figures
             continue
 
 
 def read_live_state(folder: Path) -> LiveState | None:
-    """Return the last state of a run; None without a readable one."""
+    """Return the last state of a run; None if there is none, or it is not readable."""
     try:
         return msgspec.json.decode((folder / FILE_NAME).read_bytes(), type=LiveState)
     except (OSError, msgspec.MsgspecError):
@@ -79,7 +79,7 @@ def read_live_state(folder: Path) -> LiveState | None:
 
 
 def remove_live_state(folders: Sequence[Path]) -> None:
-    """Remove the state from these folders: their runs have ended, and the databases have their results."""
+    """Remove the state from these folders, whose runs have ended and have their results in the databases."""
     for folder in folders:
         for name in (FILE_NAME, f"{FILE_NAME}.new"):
             (folder / name).unlink(missing_ok=True)

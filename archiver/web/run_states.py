@@ -17,14 +17,14 @@ from results.report.index import ListedRun, listed_run
 from results.summary.key_figures import KeyFigures
 
 _Fingerprint = tuple[tuple[int, int], ...]
-_SETTLED_NS = 5 * 10**9  # no transaction takes longer from its first byte to its end
+_SETTLED_NS = 5 * 10**9  # a transaction takes less time from its first byte to its end
 
 
 class RunState(StrEnum):
     """State of a run."""
 
     RUNNING = "running"
-    KILLED = "killed"  # its process ended without recording the run's end
+    KILLED = "killed"  # its process ended without recording the end of the run
     ENDED = "ended"
     UNREADABLE = "cannot be read"
 
@@ -36,7 +36,7 @@ class ShownRun:
     id: str  # name of its folder
     folder: Path
     state: RunState
-    figures: KeyFigures | None  # their verdict is ``words``; None: not readable
+    figures: KeyFigures | None  # with ``words`` as their verdict; None: not readable
     problem: str  # why it cannot be read
     fingerprint: _Fingerprint  # changes with the database
 
@@ -46,7 +46,7 @@ class ShownRun:
 
     @property
     def words(self) -> str:
-        """The verdict of a run that has ended; otherwise its state."""
+        """Return the verdict of a run that has ended; otherwise its state."""
         if self.state is RunState.ENDED and self.figures is not None:
             return self.figures.verdict
         return self.state.value
@@ -62,21 +62,21 @@ class RunDetails:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether `archiver resume` goes on with runs of this kind."""
+        """Whether `archiver resume` can continue runs of this kind."""
         row = self.row
         return bool(row.phases_planned) and row.comparison is None and carried_out_whole(row.scenario_json) is None
 
 
 class RunList:
-    """The runs in one folder. A database is read again only after a change. Any thread may call every method."""
+    """The runs in one folder. A database is read again only after a change. All methods are thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = Lock()  # so that no database is read twice for several readers of the list
+        self._lock = Lock()  # one reader at a time, so that no database is read twice
         self._read: dict[Path, tuple[_Fingerprint, ListedRun]] = {}
 
     def runs(self) -> Mapping[str, ShownRun]:
-        """Return every run by its id, the latest first; runs that cannot be read come last."""
+        """Return every run by its id, the latest first. Runs that cannot be read come last."""
         with self._lock:
             found = [self._shown(path) for path in self._paths().values()]
         found.sort(key=lambda run: (run.figures is None, -run.figures.started_at if run.figures else 0.0, run.id))
@@ -84,18 +84,18 @@ class RunList:
 
     def run(self, name: str) -> ShownRun | None:
         """Return one run; None if the folder has no such run."""
-        path = self._paths().get(name)  # a path is never made of a request's text
+        path = self._paths().get(name)  # never make a path from a request's text
         return None if path is None else self._shown(path)
 
     def names(self) -> list[str]:
-        """Return the id of every run, the latest first, without reading it."""
+        """Return the ids of all runs, the latest first, without reading the runs."""
         return sorted(self._paths(), reverse=True)
 
     def _paths(self) -> dict[str, Path]:
         return {path.parent.name: path for path in self._folder.glob(f"*/{FILE_NAME}")}
 
     def _shown(self, path: Path) -> ShownRun:
-        # Before the database is read: a process that is gone by now has recorded its end, or never will.
+        # Check this before the database is read: a process that has ended by now has recorded its end, or never will.
         writer_is_alive = is_under_way(path)
         fingerprint = _fingerprint(path)
         kept = self._read.get(path)
@@ -121,10 +121,10 @@ def run_details(path: Path) -> RunDetails:
 
 
 def _fingerprint(path: Path) -> _Fingerprint:
-    """Return the size and the time of the last change of a database and of its write-ahead log.
+    """Return size and time of the last change of a database and of its write-ahead log.
 
-    A transaction is in the file before readers see it. The fingerprint of a file that changed a moment ago is therefore
-    never the same again, so that nothing that was read before the transaction is kept after it.
+    A transaction is in the file before readers see it. The fingerprint of a file that changed less than 5 s ago
+    therefore never repeats, so that nothing read before the transaction stays cached after it.
     """
     found = []
     for each in (path, path.with_name(f"{path.name}-wal")):

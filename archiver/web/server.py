@@ -36,18 +36,18 @@ from results.report.index import runs_table
 from results.report.page import table_view
 from results.table import Table
 
-EVENT_SECONDS = 1.0  # the same interval as the live state of a run
+EVENT_SECONDS = 1.0  # as often as a run writes its live state
 _RECONNECT_MILLISECONDS = 2000
-_SHUTDOWN_SECONDS = 2.0  # for answers under way
+_SHUTDOWN_SECONDS = 2.0  # time for answers in progress
 _FIRST_COLUMNS = ("run", "verdict", "doubts")
-_PLAN_PAGE = "plan.html"  # that archiver plan writes
+_PLAN_PAGE = "plan.html"  # the file that archiver plan writes
 _CarryOut = Callable[[Sequence[str]], Awaitable[CommandOutcome]]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
 class PageSources:
-    """What the server shows besides the runs in its folder."""
+    """Contents that the server shows in addition to the runs in its folder."""
 
     runs_dir: Path
     ledger: Callable[[], tuple[Table | None, Sequence[str]]]  # its table, and sentences about it
@@ -101,7 +101,7 @@ class Pages:
         self._reading = asyncio.create_task(self._read_ahead())
 
     async def _read_ahead(self) -> None:
-        """Read the databases before the first request: each run takes 40 ms of CPU, and long ones more."""
+        """Read the databases before the first request. Each run takes 40 ms of CPU, and long runs take more."""
         for name in await asyncio.to_thread(self._list.names):
             await asyncio.to_thread(self._list.run, name)
 
@@ -240,7 +240,7 @@ class Pages:
         return run
 
     async def _stream(self, request: web.Request, events: Callable[[], list[tuple[str, str]]]) -> web.StreamResponse:
-        """Send the events once a second until one is ``ended``, the reader has gone, or the server stops."""
+        """Send the events once a second until one of them is ``ended``, the reader is gone, or the server stops."""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         await response.write(f"retry: {_RECONNECT_MILLISECONDS}\n\n".encode())
@@ -260,7 +260,7 @@ class Pages:
 
 
 def serve(sources: PageSources, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the pages until SIGINT or SIGTERM. ``ready`` gets the address of the first page, token included.
+    """Serve the pages until SIGINT or SIGTERM. ``ready`` gets the address of the first page, with the token.
 
     Raises UsageError if the server cannot listen there.
     """
@@ -292,7 +292,7 @@ async def _serve(sources: PageSources, host: str, port: int, ready: Callable[[st
 
 
 def _reached_as(address: str) -> str:
-    """Return the host of a URL for an address that the server listens on; every address is this machine's name."""
+    """Return the host of a URL for a listening address; for an unspecified address, this machine's name."""
     if ipaddress.ip_address(address).is_unspecified:
         return socket.gethostname()
     return f"[{address}]" if ":" in address else address
@@ -336,7 +336,7 @@ def _running(runs: Mapping[str, ShownRun]) -> list[tuple[ShownRun, dict[str, Any
 
 
 def _live(run: ShownRun) -> dict[str, Any] | None:
-    """Return the live state of a run. That of a killed run is its last, which has no age."""
+    """Return the live state of a run; for a killed run its last state, without an age. None without one."""
     state = read_live_state(run.folder)
     if state is None or run.state is RunState.ENDED:
         return None

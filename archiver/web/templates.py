@@ -1,4 +1,4 @@
-"""The HTML of the pages: templates of this room, with the tables and the style of the reports.
+"""The HTML of the pages: templates of this package, with the tables and the style of the reports.
 
 Links are relative, so that no page contains the token of its own address.
 """
@@ -14,14 +14,14 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from archiver.values.sizes import format_clock, format_instant, format_milliseconds, format_percent, format_rate
 from archiver.web.live_state import LiveState
 
-STATIC_FILES = {  # name in the address: package, folder and name of the file, and its type
+STATIC_FILES = {  # name in the address: package, path of the file in it, and media type
     "page.css": ("results.report", "pages/page.css", "text/css"),
     "page.js": ("results.report", "pages/page.js", "text/javascript"),
     "web.css": ("archiver.web", "pages/web.css", "text/css"),
     "web.js": ("archiver.web", "pages/web.js", "text/javascript"),
 }
 _CHART_WIDTH, _CHART_HEIGHT = 300, 40
-_SILENT_SECONDS = 5.0  # of a process that writes its state once a second
+_SILENT_SECONDS = 5.0  # for a process that writes its state once a second
 
 
 def render(template: str, **values: Any) -> str:
