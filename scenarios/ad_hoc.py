@@ -1,6 +1,6 @@
 """The scenario of ``archiver bench``: TOML text made from sizes, objects per session, clients and operations.
 
-One idea: the command has no way of measuring of its own. Its scenario is a text like any other, which can be saved,
+One idea: the command does not measure in a way of its own. Its scenario is a text like any other, which can be saved,
 changed and carried out with ``archiver run FILE``.
 """
 
@@ -15,15 +15,15 @@ from math import ceil
 from archiver.values.sizes import format_size
 from scenarios.criteria import read_criterion
 
-WARM_UP_SHARE = 0.1  # of the duration
-SHARE_MAX = 999  # of one side of a mixed operation
+WARM_UP_SHARE = 0.1  # share of the duration
+SHARE_MAX = 999  # maximum share of one side of a mixed operation
 
-# A closed loop may archive at most what this rate allows, and the number of objects that the guard allows.
+# Upper bounds of what a closed loop may archive: these rates, and the number of objects that the guard allows.
 _BYTES_PER_SECOND_MAX = 10**9
 _OBJECTS_PER_SECOND_MAX = 20_000
 _OBJECTS_MAX = 10_000_000
 _GUARD_SHARE = 0.9  # the rest is for probe objects, and for the last session of every client
-_SESSIONS_MIN = 2  # for each client, whatever the guard allows; the plan then refuses the run
+_SESSIONS_MIN = 2  # for each client, even if the guard allows less; the plan then refuses the run
 
 # The data set that is archived first if nothing else archives before the first retrieve.
 _LOADED_BYTES = 256 << 20
@@ -42,7 +42,7 @@ class AdHocOperation:
 
     @property
     def name(self) -> str:
-        """Return the name of its workloads together, for criteria and tables."""
+        """Return the common name of its workloads, for criteria and tables."""
         if not self.retrieves:
             return "archive"
         return f"mixed {self.retrieves}/{self.archives}" if self.archives else "retrieve"
@@ -53,8 +53,9 @@ RETRIEVE = AdHocOperation(1, 0)
 
 
 def parse_operation(text: str) -> AdHocOperation:
-    """Return the operation of ``archive``, ``retrieve`` or ``mixed:70/30``: 70% retrieves, 30% archives. Raises
-    ValueError with the remedy.
+    """Return the operation of ``archive``, ``retrieve`` or ``mixed:70/30`` (70% retrieves, 30% archives).
+
+    Raises ValueError with the remedy.
     """
     kind, _, shares = text.partition(":")
     if text in ("archive", "retrieve"):
@@ -71,7 +72,7 @@ def parse_operation(text: str) -> AdHocOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdHoc:
-    """What to measure: every operation with every size, every number of objects per session and of clients."""
+    """Measurements: every operation with every size, number of objects per session and number of clients."""
 
     operations: tuple[AdHocOperation, ...]
     object_bytes: tuple[int, ...]
@@ -94,10 +95,10 @@ class AdHoc:
 
 
 def ad_hoc_text(wanted: AdHoc, locked_bytes_max: int) -> str:
-    """Return the scenario's TOML text. Its measurements together archive at most about ``locked_bytes_max``, unless the
-    rate or the shortest sessions require more; the guards then refuse the run.
+    """Return the scenario's TOML text.
 
-    Raises ScenarioError for a criterion that cannot be read.
+    All its measurements archive at most about ``locked_bytes_max`` in total, unless the rate or the shortest sessions
+    require more. The guards then refuse the run. Raises ScenarioError for a criterion that cannot be read.
     """
     operations = ", ".join(each.name for each in wanted.operations)
     sizes = ", ".join(map(format_size, wanted.object_bytes))
@@ -116,7 +117,7 @@ def ad_hoc_text(wanted: AdHoc, locked_bytes_max: int) -> str:
 
 
 def _load(wanted: AdHoc) -> Iterator[str]:
-    """Yield the phase that archives what the measurements retrieve."""
+    """Yield the phase that archives the objects that the measurements retrieve."""
     yield (
         "# What the measurements retrieve. It is measured as a load, and no criterion applies to it.\n"
         '[[phase]]\nname = "load"\nload = true'
@@ -163,7 +164,7 @@ def _operation_lines(operation: AdHocOperation) -> list[str]:
 
 
 def _bytes_max(seconds: float, size_bytes: int) -> int:
-    """Upper bound of the bytes that a closed loop archives in this time at the highest rates that are expected."""
+    """Upper bound of the bytes that a closed loop archives in this time at the highest expected rates."""
     objects = min(_OBJECTS_MAX, int(_OBJECTS_PER_SECOND_MAX * seconds))
     return min(int(_BYTES_PER_SECOND_MAX * seconds), objects * size_bytes)
 
@@ -183,7 +184,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _checked(criterion: str) -> str:
-    """Return the text of a criterion, after it was read."""
+    """Return the text of a criterion after parsing it. Raises ScenarioError."""
     return read_criterion(criterion, where="--criterion").text
 
 

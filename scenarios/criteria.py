@@ -1,7 +1,7 @@
 """Pass criteria in the notation of scenarios: ``object_ms.mean <= 20``.
 
 One idea: a criterion is read and checked before anything runs. The check refuses a criterion that no measurement could
-meet, because no metric, part or workload of that name is measured. Such a criterion never passes by chance.
+meet, because no metric, part or workload of that name is measured. No criterion is therefore ignored by mistake.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ METRICS = {
 
 
 class CriterionWorkload(Protocol):
-    """What a criterion requires from a workload; ``Workload`` implements it."""
+    """The parts of a workload that a criterion uses; ``Workload`` implements them."""
 
     @property
     def name(self) -> str: ...
@@ -78,7 +78,7 @@ class CriterionWorkload(Protocol):
 
 
 class CriterionPhase(Protocol):
-    """What a criterion requires from a phase; ``Phase`` implements it."""
+    """The parts of a phase that a criterion uses; ``Phase`` implements them."""
 
     @property
     def is_load(self) -> bool: ...
@@ -92,7 +92,7 @@ class CriterionPhase(Protocol):
 class Criterion:
     """One limit, and the workloads that it applies to."""
 
-    text: str  # as the scenario writes it
+    text: str  # as written in the scenario
     metric: str  # a key of METRICS
     statistic: str | None  # one of STATISTICS
     operator: Operator
@@ -121,7 +121,7 @@ class Criterion:
         return measured is not None and OPERATORS[self.operator](measured, self.limit)
 
     def is_exceeded(self, measured: float) -> bool:
-        """Return whether the value is above an upper limit. A metric that never falls cannot recover from that."""
+        """Return whether the value is above an upper limit. If the metric never falls, the criterion is then missed."""
         return (
             measured > self.limit if self.operator in ("<=", "==") else self.operator == "<" and measured >= self.limit
         )
@@ -199,8 +199,8 @@ def read_criterion(
 def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase], where: str = "") -> None:
     """Refuse criteria that apply to no workload of any phase, because of the name, the operation or the metric.
 
-    Raises ScenarioError. ``phases``: for a search, those of one step are enough, since all steps have the same
-    workloads.
+    ``phases``: for a search, the phases of one step are enough, because all steps have the same workloads. Raises
+    ScenarioError.
     """
     asked = [(phase, workload) for phase in phases if not phase.is_load for workload in phase.workloads]
     for criterion in criteria:
@@ -266,7 +266,7 @@ def _limit(text: str, metric: Metric, key: str) -> float:
 
 
 def _nearest(given: str, known: Iterable[str]) -> str:
-    """Return the most similar known name, and all known names."""
+    """Return a message with the most similar known name, and all known names."""
     names = sorted(known)
     close = difflib.get_close_matches(given, names, n=1)
     return f"{f'; did you mean {close[0]!r}?' if close else ';'} known here: {', '.join(names)}"

@@ -1,7 +1,7 @@
 """A scenario as plain values: phases of workloads, criteria, and a search.
 
-One idea: a phase's limits in objects are known before it starts. The amount that a run may write, and lock, is
-therefore known, too.
+One idea: a phase's limits in objects are known before it starts. The amount that a run may write and lock is therefore
+known, too.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Workload:
     name: str
     work: Work
     clients: int
-    objects_per_session: int = 1  # for a mix: transactions
+    objects_per_session: int = 1  # number of transactions for a mix
     lock: Lock | None = None  # how archived objects get their lock; None: as the run does
     checksum: Checksum | None = None  # sent with archived objects; None: the run's
-    retain_for_seconds: float | None = None  # retention period shorter than the run's; None: the run's
+    retain_for_seconds: float | None = None  # sent with archived objects; None: the run's
     application: str = ""  # name without the copy
     copy: int | None = None  # number of the copy: the tile, the set
 
@@ -63,14 +63,12 @@ class Workload:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Return the object sizes in bytes that it archives, or that a single operation on one size reads;
-        ascending.
-        """
+        """Return the object sizes in bytes, ascending: of archived objects, or of a single operation on one size."""
         return self.work.object_sizes
 
     @property
     def locks(self) -> frozenset[Lock | None]:
-        """Return how its archived objects get their lock; None in the set: as the run does."""
+        """Return the ways in which its archived objects get their lock; None in the set: as the run does."""
         return self.work.locks_with(self.lock)
 
     @property
@@ -80,9 +78,7 @@ class Workload:
 
     @property
     def variant(self) -> str:
-        """Return what distinguishes this workload from others with the same sizes: lock, checksum, retention; may be
-        empty.
-        """
+        """Return what distinguishes workloads with the same sizes: lock, checksum, retention; may be empty."""
         words = [f"lock {self.lock}" if self.lock else "", self.checksum or ""]
         words.append(f"for {format_duration(self.retain_for_seconds)}" if self.retain_for_seconds is not None else "")
         return ", ".join(word for word in words if word)
@@ -135,7 +131,7 @@ class Phase:
         """Upper bound of its duration in seconds, warm-up included, as far as that is known."""
         ends: dict[str, float] = {}
         waiting = list(self.workloads)
-        while waiting:  # each after the workload that it waits for
+        while waiting:  # each of them after the workload that it waits for
             for each in waiting:
                 before = each.work.waits_for
                 if before is None or before in ends:
@@ -145,17 +141,17 @@ class Phase:
 
     @property
     def has_time_limit(self) -> bool:
-        """Return whether ``seconds_max`` is a limit of the plan, because no workload runs until all is done."""
+        """Return whether the plan limits the duration to ``seconds_max``: no workload runs until all is done."""
         return all(workload.work.has_time_limit for workload in self.workloads)
 
     @property
     def expected_seconds(self) -> float:
-        """Return when the last workload whose end is known is expected to end, in seconds after the phase's begin."""
+        """Return the expected end of the last workload whose end is known, in seconds after the phase's start."""
         return self._known_seconds(lambda work: work.expected_seconds)
 
     @property
     def limited_seconds(self) -> float:
-        """Return the same if every workload with a time limit takes as long as it may."""
+        """Return the latest end of workloads with a time limit, in seconds after the phase's start."""
         return self._known_seconds(lambda work: work.seconds_max if work.has_time_limit else None)
 
     def _known_seconds(self, seconds_of: Callable[[Work], float | None]) -> float:
@@ -170,7 +166,7 @@ class Phase:
 
     @property
     def workers_max(self) -> int:
-        """Upper bound of useful worker processes: each client, and each stream of a trace, runs in one of them."""
+        """Upper bound of useful worker processes: each client, and each stream of a trace, runs in one process."""
         streams = [(each.work.streams(each.clients), each.work.shares_workers) for each in self.workloads]
         shared = max((count for count, is_shared in streams if is_shared), default=0)
         return max(shared, sum(count for count, is_shared in streams if not is_shared))
@@ -189,7 +185,7 @@ class Phase:
         return any(each.data == data and each.does & CHANGES for each in self.workloads)
 
     def begins_seconds(self, workload: Workload) -> float | None:
-        """Return when a workload begins, after the phase; None if that depends on the end of another workload."""
+        """Return a workload's start in seconds after the phase's; None if it depends on the end of another workload."""
         return self.beginnings()[workload.name]
 
     def beginnings(self) -> dict[str, float | None]:
@@ -197,7 +193,7 @@ class Phase:
         works: dict[str, Work] = {workload.name: workload.work for workload in self.workloads}
         found: dict[str, float | None] = {}
         for name in works:
-            chain = [name]  # up to a workload with a known begin, or one that waits for none
+            chain = [name]  # up to a workload with a known start, or one that waits for none
             while chain[-1] not in found and (before := works[chain[-1]].waits_for) is not None:
                 chain.append(before)
             for each in reversed(chain):
@@ -213,8 +209,9 @@ class Phase:
 def _known_end(
     name: str, works: Mapping[str, Work], seconds_of: Callable[[Work], float | None], ends: dict[str, float | None]
 ) -> float | None:
-    """Return when a workload ends, after the phase's begin; None if a work without known seconds decides about it.
-    ``ends`` keeps the answers.
+    """Return a workload's end in seconds after the phase's start; None if it depends on a work without known seconds.
+
+    ``ends`` caches the results.
     """
     if name not in ends:
         work = works[name]
@@ -228,7 +225,7 @@ def _known_end(
 
 
 def _begins(work: Work, found: Mapping[str, float | None], works: Mapping[str, Work]) -> float | None:
-    """Return when a workload begins, if the begin of the workload that it waits for is known."""
+    """Return a workload's start, if the end of the workload that it waits for is known in advance; None otherwise."""
     if work.waits_for is None:
         return work.starts_seconds
     before = works[work.waits_for]
@@ -261,14 +258,14 @@ class Scenario:
     repetitions: int
     text: str
     criteria: tuple[Criterion, ...] = ()
-    search: SearchRange | None = None  # None: no search; otherwise ``phases`` are those of its first step
+    search: SearchRange | None = None  # None: no search; otherwise ``phases`` are the phases of its first step
     last_step: tuple[Phase, ...] = ()  # a search's phases at its largest scale
     weights: tuple[tuple[str, float], ...] = ()  # weights of applications in a score; empty: all equal
     criteria_set: str = ""  # the chosen set of criteria of the file
 
     @property
     def is_reordered(self) -> bool:
-        """Return whether its phases are cells in an order of their own, instead of the file's order."""
+        """Return whether its phases are cells that Archiver orders, instead of phases in the file's order."""
         return all(not workload.application for workload in self.workloads)
 
     @property
@@ -302,14 +299,15 @@ class Scenario:
 
 
 def archived_max(phases: Sequence[Phase], existing: Mapping[str, int] | None = None) -> Archived:
-    """Upper bound of what these phases archive together; see ``archived_by_phase``."""
-    return _together(archived_by_phase(phases, existing))
+    """Upper bound of the amount that these phases archive in total; see ``archived_by_phase``."""
+    return _sum(archived_by_phase(phases, existing))
 
 
 def archived_by_phase(phases: Sequence[Phase], existing: Mapping[str, int] | None = None) -> Iterator[Archived]:
-    """Yield the upper bound of what each phase archives. ``there``: number of existing objects of each data set.
+    """Yield the upper bound of the amount that each phase archives.
 
-    Once a phase has filled a data set, its objects exist for all later phases, unless one deletes some of them.
+    ``existing``: number of existing objects of each data set. Once a phase has filled a data set, its objects exist for
+    all later phases, unless one deletes some of them.
     """
     filled = dict(existing or {})
     for phase in phases:
@@ -321,9 +319,9 @@ def archived_by_phase(phases: Sequence[Phase], existing: Mapping[str, int] | Non
             left = workload.work.left_existing(known, clients, per_session)
             if data and left is not None:
                 filled[data] = left
-        yield _together(archived)
+        yield _sum(archived)
 
 
-def _together(several: Iterable[Archived]) -> Archived:
+def _sum(several: Iterable[Archived]) -> Archived:
     amounts = list(several)
     return Archived(sum(each.objects for each in amounts), sum(each.bytes for each in amounts))

@@ -1,7 +1,7 @@
 """Distributions of object sizes, drawn by a weighted shuffle.
 
-One idea: a list has each item as often as its share requires. The client goes through the shuffled list again and
-again. Shares are therefore exact, and the amount that a phase can archive is known before it starts.
+One idea: a list has each item as often as its share requires. The client repeats the shuffled list. Shares are
+therefore exact, and the amount that a phase can archive is known before it starts.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ class Sizes:
 
     @classmethod
     def uniform(cls, smallest: int, largest: int) -> Sizes:
-        """Return a uniform distribution between two sizes, in ``SIZE_CLASSES`` classes; the mean represents each
-        class.
-        """
+        """Return a uniform distribution between two sizes, in ``SIZE_CLASSES`` classes of one size, their mean."""
         width = (largest - smallest) / SIZE_CLASSES
         means = [smallest + (i + 0.5) * width for i in range(SIZE_CLASSES)]
         return cls.of([(round(mean), 1 / SIZE_CLASSES) for mean in means])
@@ -41,8 +39,8 @@ class Sizes:
     def lognormal(cls, median: int, sigma: float, largest: int) -> Sizes:
         """Return a distribution of sizes with a normally distributed logarithm of standard deviation ``sigma``.
 
-        All classes have the same probability, and the mean represents each class. The overall mean is therefore the
-        mean of the distribution, apart from the sizes above ``largest``, which are cut off.
+        All classes have the same probability, and each has one size, its mean. The overall mean is therefore the mean
+        of the distribution, apart from sizes above ``largest``, which are reduced to it.
         """
         normal = NormalDist()
         edges = [0.0, *(normal.cdf(normal.inv_cdf(i / SIZE_CLASSES) - sigma) for i in range(1, SIZE_CLASSES)), 1.0]
@@ -79,9 +77,7 @@ class Sizes:
 
 
 def shuffle_items(shares: Sequence[tuple[int, float]]) -> list[int]:
-    """Return the shortest list of items with exact shares, or with shares within a thousandth if that list is too
-    long.
-    """
+    """Return the shortest list of items with exact shares; if it is too long, with shares within a thousandth."""
     total = sum(share for _, share in shares)
     for length in range(1, SHUFFLE_ITEMS_MAX):
         counts = [share / total * length for _, share in shares]

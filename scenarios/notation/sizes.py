@@ -1,6 +1,6 @@
 """Object sizes in a file: one size, or a table of sizes and their shares.
 
-One idea: a file has one notation of sizes for all places.
+One idea: all places of a file use one notation of sizes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from archiver.values.sizes import parse_size
 from scenarios.notation.distribution import Sizes
 from scenarios.notation.units import SizeBytes
 
-SIZES_MAX = 1000  # of a histogram
+SIZES_MAX = 1000  # maximum entries of a histogram
 SHARE_MAX = 1e9  # keeps sums finite
 
 
@@ -19,7 +19,7 @@ class SizesTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     """One of three: sizes in a range, sizes around a median, or sizes with their shares."""
 
     uniform: tuple[SizeBytes, SizeBytes] | None = None
-    median: SizeBytes | None = None  # of a lognormal distribution
+    median: SizeBytes | None = None  # median of a lognormal distribution
     sigma: float | None = None
     largest: SizeBytes | None = None
     histogram: dict[str, float] | None = None

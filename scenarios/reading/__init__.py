@@ -1,1 +1,1 @@
-"""From a TOML file to a scenario, or to one message that says what to correct."""
+"""Reading of a TOML file as a scenario, or as messages that name what to correct."""

@@ -1,6 +1,6 @@
 """The tables of a scenario file: their keys, types and defaults, and the search for wrong keys.
 
-One idea: all wrong keys of a file are named at once, since a reader who corrects one wants to know the others.
+One idea: one message names all wrong keys of a file, so that the user can correct them in one step.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SweepTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
 
 
 class CriterionTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    name: str | None = None  # the name for --set
+    name: str | None = None  # name for --set
     that: str
     workload: str | None = None
     operation: str | None = None
@@ -105,12 +105,12 @@ def keys_of(table: type[msgspec.Struct]) -> tuple[str, ...]:
 
 @functools.cache
 def fields_of(table: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """Return the fields of a table. msgspec evaluates all of its annotations at each call."""
+    """Return the fields of a table, cached because msgspec evaluates all annotations of the table at each call."""
     return msgspec.structs.fields(table)
 
 
 def tables_in(value: Any) -> list[dict[str, Any]]:
-    """Return the tables of a list in a file; none if it is no list."""
+    """Return the tables of a list in a file; none if the value is not a list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
@@ -135,7 +135,7 @@ def default_words(table: type[msgspec.Struct], key: str) -> str:
 
 
 def wrong_keys(document: dict[str, Any], table: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown key of a document and of the tables in it, and each required key that is missing.
+    """Yield each unknown key of a document and of the tables in it, and each missing required key.
 
     The pairs are the path of the table, such as ``sweep[0].stop``, and the message. The values are not checked.
     """

@@ -1,6 +1,6 @@
 """``--set KEY=VALUE``: keys of a scenario's tables that the command line replaces.
 
-One idea: an override is checked like the file. All wrong overrides are named at once, with the keys of the tables and
+One idea: an override is checked like the file. One message names all wrong overrides, with the keys of the tables and
 their defaults.
 """
 
@@ -27,7 +27,7 @@ from scenarios.reading.phase_checks import closest, nearest
 from scenarios.reading.phases import PhaseTable, ScaleTable, SearchTable, WorkloadTable
 from scenarios.reading.replay_phases import ReplayTable
 
-# Keys of [stop] that have a meaning for one client only, or for several only.
+# Keys of [stop] that apply only to one client, or only to several.
 _OF_ONE_CLIENT = frozenset(
     ("warm_up_sessions", "sessions_min", "large_sessions_min", "large_session", "seconds_max", "bytes_max")
 )
@@ -47,7 +47,7 @@ def _meaningless(sweep: dict[str, Any]) -> frozenset[str]:
     """Return the keys of ``stop`` that have no meaning for a sweep with these clients."""
     clients = sweep.get("clients")
     if not isinstance(clients, list) or not clients or not all(isinstance(each, int) for each in clients):
-        return frozenset()  # its type is refused later
+        return frozenset()  # another check refuses its type later
     if max(clients) <= 1:
         return _OF_SEVERAL_CLIENTS
     return _OF_ONE_CLIENT if min(clients) > 1 else frozenset()
@@ -73,10 +73,11 @@ def check_stop_overrides(document: dict[str, Any], overrides: Sequence[str]) -> 
 
 
 def apply_overrides(document: dict[str, Any], overrides: Iterable[str]) -> None:
-    """Replace values of a document. ``key=value`` changes every table with the key, and ``NAME.key=value`` those of one
-    sweep, phase or workload. Keys of nested tables are written as ``stop.key``.
+    """Replace values of a document.
 
-    Raises ScenarioError that names all wrong overrides, and the keys of the tables in which they were not found.
+    ``key=value`` changes every table with the key, and ``NAME.key=value`` the tables of one sweep, phase or workload.
+    Keys of nested tables are written as ``stop.key``. Raises ScenarioError with all wrong overrides, and the keys of
+    the tables in which they were not found.
     """
     refused: list[str] = []
     searched: dict[type[msgspec.Struct], None] = {}
@@ -93,7 +94,7 @@ def apply_overrides(document: dict[str, Any], overrides: Iterable[str]) -> None:
 
 
 def settable_keys(document: dict[str, Any]) -> dict[str, str]:
-    """Return every KEY and NAME.KEY that ``--set`` takes for a document, each with its default in words."""
+    """Return every KEY and NAME.KEY that ``--set`` accepts for a document, each with its default as text."""
     named, everywhere = _tables(document)
     found: dict[str, str] = {}
     for name, tables in (("", everywhere), *named.items()):
@@ -150,8 +151,9 @@ def _apply(document: dict[str, Any], override: str) -> None:
 def _within(
     table: dict[str, Any], kind: type[msgspec.Struct], outer: Sequence[str]
 ) -> tuple[dict[str, Any] | None, type[msgspec.Struct] | None]:
-    """Return the table inside ``table`` that a path leads to, None if the file does not have it, and its kind, None if
-    there is no such table.
+    """Return the table inside ``table`` that a path leads to, and its kind.
+
+    The table is None if the file does not have it. The kind is None if there is no such table.
     """
     at: Any = table
     inner: type[msgspec.Struct] | None = kind
@@ -162,19 +164,19 @@ def _within(
 
 
 def _settable(kind: type[msgspec.Struct]) -> list[str]:
-    """Return the keys of a table that an override is for."""
+    """Return the keys of a table that an override may set."""
     return [key for key in keys_of(kind) if key != "quick"]
 
 
 def _paths(kind: type[msgspec.Struct]) -> Iterator[str]:
-    """Yield the keys of a table, and those of the tables in it as ``stop.key``."""
+    """Yield the keys of a table, and the keys of the tables in it as ``stop.key``."""
     for key in _settable(kind):
         yield key
         yield from (f"{key}.{each}" for each in (keys_of(INNER[key]) if key in INNER else ()))
 
 
 def _keys_line(kind: type[msgspec.Struct]) -> str:
-    """Return the keys of a table with their defaults. A table that is always there is shown by its own keys."""
+    """Return the keys of a table with their defaults. A table that always exists is shown by its own keys."""
     shown: list[str] = []
     for field in fields_of(kind):
         if isinstance(field.default, msgspec.Struct):
@@ -202,7 +204,7 @@ _TITLES: dict[type[msgspec.Struct], str] = {
 
 
 def _tables(document: dict[str, Any]) -> tuple[dict[str, list[_Table]], list[_Table]]:
-    """Return what may be overridden: tables by name, and the tables that a key without a name applies to."""
+    """Return the tables that may be overridden: by name, and those that a key without a name applies to."""
     sweeps: list[_Table] = [(each, SweepTable) for each in tables_in(document.get("sweep"))]
     phases: list[_Table] = [(each, PhaseTable) for each in tables_in(document.get("phase"))]
     inner: tuple[tuple[str, type[msgspec.Struct]], ...] = (("workload", WorkloadTable), ("replay", ReplayTable))
@@ -221,8 +223,8 @@ def _tables(document: dict[str, Any]) -> tuple[dict[str, list[_Table]], list[_Ta
 
 
 def _value(text: str, kind: type[msgspec.Struct], key: str) -> Any:
-    """Return the TOML value of a text, or the text itself. Commas separate several values if the key accepts a list."""
-    if kind is _ChosenSet:  # the name of a set of criteria may be 3.8, which is not a number
+    """Return the TOML value of a text, or the text itself. In a key that accepts a list, commas separate values."""
+    if kind is _ChosenSet:  # a name such as 3.8 must stay text
         return text.strip("\"'")
     hint = next(field.type for field in fields_of(kind) if field.name == key)
     if _takes_list(hint, text) and not text.startswith("["):
@@ -231,8 +233,9 @@ def _value(text: str, kind: type[msgspec.Struct], key: str) -> Any:
 
 
 def _takes_list(hint: Any, text: str) -> bool:
-    """Return whether a text is a list of values for a key of this type. One value is a list only if the key must be
-    one.
+    """Return whether a text is a list of values for a key of this type.
+
+    One value is a list only if the key requires a list.
     """
     options = [hint] if get_origin(hint) is tuple else get_args(hint)
     lists = [each for each in options if get_origin(each) is tuple]

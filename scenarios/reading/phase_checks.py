@@ -31,10 +31,10 @@ from scenarios.work.mix import CHANGES, MAKES_OBJECTS, WRITES_CONTENT, Mix
 
 OBJECT_BYTES_MAX = 64 << 20
 SECONDS_MAX = PHASE_SECONDS_MAX  # the ledger records retain-until dates of a phase this far ahead
-PART_BYTES_MIN = 5 << 20  # of all parts but the last, by S3
+PART_BYTES_MIN = 5 << 20  # minimum of all parts but the last, by S3
 CLIENTS_MAX = 100_000  # of a phase; a larger number is a typing error
-OBJECTS_MAX = 20_000_000  # archived by a workload, or sessions that are due: they are assigned before it begins
-WORKLOADS_MAX = 300  # of one copy
+OBJECTS_MAX = 20_000_000  # archived by a workload, or due sessions: they are assigned before the workload begins
+WORKLOADS_MAX = 300  # maximum of one copy
 RATE_MAX = 1e6
 EVERY_SECONDS_MIN = 0.001
 
@@ -72,14 +72,14 @@ def check_phases(
 
 
 def nearest(given: str, known: Iterable[str]) -> str:
-    """Return the most similar known name, or all known names."""
+    """Return a message with the most similar known name, or with all known names."""
     names = sorted(known)
     close = closest(given, names)
     return f"; did you mean {close!r}?" if close is not None else f"; known here: {', '.join(names)}"
 
 
 def closest(given: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar, or that contains the given one; None if there is none."""
+    """Return the most similar known name, or one that contains the given name; None if there is none."""
     names = sorted(known)
     similar = difflib.get_close_matches(given, names, n=1)
     return next(iter(similar or [name for name in names if len(given) > 2 and given in name]), None)
@@ -255,7 +255,7 @@ def _check_aside(table: WorkloadTable, key: str) -> None:
 
 
 def _check_order(table: PhaseTable, key: str) -> None:
-    """Check that the workload that another one waits for exists, and does not wait for the other."""
+    """Check that workloads that others wait for exist, and that no workload waits for itself."""
     names = {workload.name: workload for workload in table.workload}
     if len(names) < len(table.workload):
         twice = next(w.name for i, w in enumerate(table.workload) if w.name in {o.name for o in table.workload[:i]})
@@ -349,7 +349,7 @@ def _check_expanded(phase: Phase, copies: int, key: str) -> None:
             f"{key}: its workloads take up to {phase.seconds_max:,.0f} s, one after another; a phase may take at most "
             f"{format_duration(SECONDS_MAX)}"
         )
-    alike = phase.workloads[: len(phase.workloads) // copies]  # the same in all copies
+    alike = phase.workloads[: len(phase.workloads) // copies]  # all copies have the same
     for workload in alike:
         mix = workload.work
         assert isinstance(mix, Mix)  # tables of phases make only mixes
@@ -373,7 +373,7 @@ def _check_expanded(phase: Phase, copies: int, key: str) -> None:
 
 
 def _ends_seconds(phase: Phase, name: str | None, beginnings: Mapping[str, float | None]) -> float | None:
-    """Upper bound of a workload's end in seconds after the phase's begin; None if that is not known."""
+    """Upper bound of a workload's end in seconds after the phase's start; None if it is not known."""
     if name is None:
         return None
     workload = next((each for each in phase.workloads if each.name == name), None)

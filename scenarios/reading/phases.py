@@ -1,6 +1,6 @@
 """Phases in the notation of a file, ``[[phase]]`` with ``[[phase.workload]]``, and their expansion into workloads.
 
-One idea: one table is one kind of work of clients. Copies, lists of clients and scales only say how often it occurs.
+One idea: one table describes one kind of work of clients. Copies, lists of clients and scales only multiply it.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class WorkloadTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
 
     @property
     def client_counts(self) -> tuple[int, ...]:
-        """Return the number of clients of each workload that it makes, in sequence."""
+        """Return the number of clients of each workload that the table makes, in sequence."""
         return self.clients if isinstance(self.clients, tuple) else (self.clients,)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the workloads that it makes."""
+        """Return the names of the workloads that the table makes."""
         if isinstance(self.clients, tuple):
             return tuple(f"{self.name} {clients}" for clients in self.clients)
         return (self.name,)
@@ -112,9 +112,9 @@ class PhaseTable(ReplayingTable, forbid_unknown_fields=True, frozen=True, kw_onl
 
 
 class ScaleTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    name: Name  # tiles: the name that represents the number elsewhere in the file
-    each: Name  # tile: name of a copy
-    values: tuple[float, ...] = ()  # scales in sequence; empty: there is only the search
+    name: Name  # such as tiles: the name that represents the number elsewhere in the file
+    each: Name  # such as tile: name of a copy
+    values: tuple[float, ...] = ()  # scales in sequence; empty: the scenario only searches
     quick: dict[str, Any] = {}
 
 
@@ -127,7 +127,7 @@ class SearchTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
 
 def at_scale(tables: Any, name: str, scale: float, key: str = "") -> Any:
-    """Return phases with ``tiles`` or ``20 tiles``, where a number may be, replaced by its value at this scale.
+    """Return phases in which ``tiles`` or ``20 tiles``, written as a number, is replaced by its value at this scale.
 
     ``key``: the key that holds these tables. Raises ValueError for a fraction of a copy.
     """
@@ -157,7 +157,7 @@ def prefixes(table: PhaseTable, scale_table: ScaleTable | None) -> list[str]:
 def expand_phases(
     table: PhaseTable, position: int, repetition: int, scale: float | None, scale_table: ScaleTable | None
 ) -> list[Phase]:
-    """Return the phases of a table, the first at ``position``. Before a replay of traces comes its preparation."""
+    """Return the phases of a table, the first at ``position``. A replay of traces has its preparation before it."""
     if table.replay:
         name = scale_table.name if scale_table is not None else ""
         return expand_replay(table, position, repetition, scale, name, prefixes(table, scale_table))
@@ -186,7 +186,7 @@ def expand_phase(
 
 
 def _copy(tables: Sequence[WorkloadTable], prefix: str, copy: int | None) -> Iterator[Workload]:
-    """Yield the workloads of one copy. A list of clients makes a sequence of workloads from one table."""
+    """Yield the workloads of one copy. A table with a list of clients makes a sequence of workloads."""
     last = {table.name: f"{prefix}{table.names[-1]}" for table in tables if table.names}
     for table in tables:
         after = last[table.after] if table.after is not None else None

@@ -1,4 +1,4 @@
-"""From a TOML scenario and its overrides to phases, or to one message that says what to correct.
+"""Reading of a TOML scenario and its overrides as phases, or as one message that names what to correct.
 
 One idea: a bad file is refused before anything is touched, with the file, the key and a correct value.
 """
@@ -87,7 +87,7 @@ def scenario_text(name_or_path: str) -> tuple[str, str]:
 
 
 def scenario_keys(name_or_path: str) -> dict[str, str]:
-    """Return every key that ``--set`` takes for a scenario, with its default in words. Raises ScenarioError."""
+    """Return every key that ``--set`` accepts for a scenario, with its default as text. Raises ScenarioError."""
     where, text = scenario_text(name_or_path)
     document = _document(text, where)
     _spread_stop(document, where)
@@ -110,10 +110,10 @@ def read_scenario(
 ) -> Scenario:
     """Read, check and expand a scenario. Raises ScenarioError naming file, key and remedy.
 
-    If objects come from an earlier run (``objects_from``), only the sweeps that retrieve are kept. ``searches``: find
-    the largest scale that meets the criteria, instead of carrying out each scale of the file. ``criteria`` are added to
-    those of the file. ``text`` is TOML that a command made instead of a file; messages then begin with
-    ``name_or_path``.
+    If objects come from an earlier run (``objects_from``), only the sweeps that retrieve are kept.
+    ``searches``: find the largest scale that meets the criteria, instead of carrying out each scale of the file.
+    ``criteria`` are added to the criteria of the file.
+    ``text`` is TOML that a command made instead of a file. Messages then begin with ``name_or_path``.
     """
     where, toml = scenario_text(name_or_path) if text is None else (name_or_path, text)
     document = _document(toml, where)
@@ -197,6 +197,7 @@ def recorded_scenario(
     text: str, *, order: Order, order_seed: int, repetitions: int, retrieving_only: bool = False
 ) -> Scenario:
     """Return the scenario of ``Scenario.text``, so that a resumed run does not depend on later changes of the file.
+
     Raises ScenarioError if this version of Archiver does not know the scenario.
     """
     where = "the scenario that the run recorded"
@@ -336,7 +337,7 @@ def _check_quick(document: dict[str, Any], where: str) -> None:
 
 
 def _make_quick(document: Any) -> None:
-    """Replace values by those of ``quick`` in the same table, in all tables."""
+    """Replace values in all tables by the values of ``quick`` in the same table."""
     if isinstance(document, list):
         for each in document:
             _make_quick(each)
@@ -348,7 +349,7 @@ def _make_quick(document: Any) -> None:
 
 
 def _spread_stop(document: dict[str, Any], where: str) -> None:
-    """Give every sweep the file's [stop] as defaults for its own."""
+    """Use the file's [stop] as defaults for the ``stop`` of every sweep."""
     stop = document.pop("stop", {})
     if not isinstance(stop, dict) or not isinstance(document.get("sweep", []), list):
         raise ScenarioError(f"{where}: stop is a table, [stop]; sweep is a list of tables, [[sweep]]")
@@ -392,7 +393,7 @@ _HOW_TO_SCALE = "write a number, or a multiple of [scale]: '20 {}'"
 
 
 def _scale_name(document: dict[str, Any]) -> str:
-    """Return the name of a file's scale; an example if it has none."""
+    """Return the name of a file's scale, or an example if it has none."""
     scale = document.get("scale")
     return str(scale.get("name")) if isinstance(scale, dict) else "tiles"
 
@@ -409,7 +410,7 @@ def _place(key: str, document: Any) -> str:
 
 
 def _choices(key: str, last: str) -> Sequence[str]:
-    """Return the words that an entry accepts."""
+    """Return the words that a key accepts."""
     enums: dict[str, type[StrEnum]] = {"locks": Lock, "lock": Lock, "checksums": Checksum, "checksum": Checksum}
     words = {"keys": Keys, "kind": ArrivalKind, "cache": Literal["drop", "keep"]}
     if last in enums:
@@ -531,37 +532,38 @@ _NEEDS = {
 
 
 def _check_has_source(table: FileTable, where: str) -> None:
-    """Check that an earlier sweep archived (held, locked for a short time) every requested object."""
-    there: dict[str, set[int]] = {}
-    # Without this operation, --event-hold places the event holds, on everything that is archived.
+    """Check that an earlier sweep archived every requested object, and held it or locked it briefly if necessary."""
+    found: dict[str, set[int]] = {}
+    # Without this operation, --event-hold places the event holds, on all archived objects.
     places_event_holds = any(sweep.operation == "event-hold" for sweep in table.sweep)
     for sweep in table.sweep:
         sizes = set(sweep.object_sizes)
         if sweep.operation == "archive":
-            there.setdefault("archived", set()).update(sizes)
+            found.setdefault("archived", set()).update(sizes)
             if not places_event_holds:
-                there.setdefault(_NEEDS["event-release"], set()).update(sizes)
+                found.setdefault(_NEEDS["event-release"], set()).update(sizes)
             if sweep.retain_for is not None:
-                there.setdefault(_NEEDS["delete"], set()).update(sizes)
+                found.setdefault(_NEEDS["delete"], set()).update(sizes)
             if Lock.HEADER_AND_HOLD in sweep.locks:
-                there.setdefault("held", set()).update(sizes)
+                found.setdefault("held", set()).update(sizes)
             continue
         need = _NEEDS.get(sweep.operation, "archived")
-        missing = sizes - there.get(need, set())
+        missing = sizes - found.get(need, set())
         if missing:
             raise ScenarioError(
                 f"{where}: sweep {sweep.name!r}: object_sizes: no object of {min(missing)} bytes is {need} by an "
                 f"earlier sweep, so there is nothing to {sweep.operation}"
             )
         if sweep.operation == "hold":
-            there.setdefault("held", set()).update(sizes)
+            found.setdefault("held", set()).update(sizes)
         elif sweep.operation == "event-hold":
-            there.setdefault(_NEEDS["event-release"], set()).update(sizes)
+            found.setdefault(_NEEDS["event-release"], set()).update(sizes)
 
 
 def _expand(table: FileTable, order: Order, order_seed: int, repetitions: int) -> tuple[Phase, ...]:
-    """Return the phases. Each repetition runs the cells of every sweep, shuffled anew unless the paper's order is
-    requested.
+    """Return the phases. Each repetition has the cells of every sweep.
+
+    The cells are shuffled again for each repetition, unless the paper's order is requested.
     """
     generator = random.Random(order_seed)
     phases: list[Phase] = []
@@ -572,7 +574,7 @@ def _expand(table: FileTable, order: Order, order_seed: int, repetitions: int) -
                 generator.shuffle(alike)
             cells = []
             for size, objects, clients in alike:
-                # Variants of one cell follow each other, so that they are compared under the same conditions.
+                # Variants of one cell are adjacent, so that they are compared under the same conditions.
                 variants = list(product(sweep.locks or (None,), sweep.checksums or (None,)))
                 if order == "shuffled":
                     generator.shuffle(variants)

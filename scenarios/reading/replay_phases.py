@@ -33,13 +33,13 @@ class ReplayTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
 
 
 class ReplayingTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Keys of phases that replay. The reader's phase table adds the others."""
+    """Keys of phases that replay. The reader's phase table adds the other keys."""
 
     name: str
     replay: tuple[ReplayTable, ...] = ()
     infrastructure: tuple[InfrastructureTable, ...] = ()
     speed: float = 1.0
-    shift: Seconds = Seconds(1)  # between the begins of two successive sets
+    shift: Seconds = Seconds(1)  # between the starts of two successive sets
     tolerance: Seconds = Seconds(0.01)
     seconds: Seconds | None = None  # length of a model's trace
     capacity_scale: float = 1.0
@@ -78,7 +78,7 @@ def check_replay(table: ReplayingTable, key: str) -> None:
 def expand_replay(
     table: ReplayingTable, position: int, repetition: int, scale: float | None, scale_name: str, prefixes: list[str]
 ) -> list[Phase]:
-    """Return the preparation and the replay. ``prefixes`` are those of each set's names."""
+    """Return the preparation and the replay. ``prefixes`` are the prefixes of each set's names."""
     sets = [(prefix, copy, each) for copy, prefix in enumerate(prefixes, start=1) for each in table.replay]
     traces = [_trace(table, *each, prepares=False) for each in sets]
     seconds = float(table.seconds or NOT_READ_YET_SECONDS)

@@ -1,7 +1,7 @@
 """The model of an application: the rates and kinds of its requests to an object store, as a few numbers.
 
-One idea: a model replaces a captured trace that is not available. It describes how operations arrive (in sessions, in
-bursts), their kinds and their objects. It does not describe their duration, which a replay measures.
+One idea: a model replaces a captured trace that is not available. It describes the arrival of operations (in sessions,
+in bursts), their kinds and their objects. It does not describe their duration, which a replay measures.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ApplicationModel:
     sizes: Sizes
     zipf_exponent: float  # reads of the object of rank r are proportional to 1 / r^exponent; 0: uniform
     recent_share: float  # share of reads of objects that the trace itself archived
-    range_bytes: int | None  # of a range-retrieve
+    range_bytes: int | None  # length of a range-retrieve
 
     @property
     def silence_seconds(self) -> float:
@@ -148,10 +148,11 @@ def application_model(table: ModelTable, key: str) -> ApplicationModel:
 
 
 def model_of(text: str, where: str, application: str) -> tuple[ApplicationModel, float | None, int]:
-    """Return, for one application of a scenario's text, its model, the seconds of its trace if the phase gives them,
-    and its full capacity in bytes.
+    """Return the model of one application of a scenario's text, the seconds of its trace, and its full capacity in
+    bytes.
 
-    Raises ScenarioError if there is no such application, or if it has no model.
+    The seconds are None if the phase does not have them. Raises ScenarioError if there is no such application, or if it
+    has no model.
     """
     try:
         document = tomllib.loads(text)
@@ -163,8 +164,8 @@ def model_of(text: str, where: str, application: str) -> tuple[ApplicationModel,
             if replay.get("name") == application:
                 return _read(replay, phase, f"{where}: application {application!r}")
             names.append(str(replay.get("name")))
-    there = f"; it has {', '.join(names)}" if names else ", and no other: none of its phases has [[phase.replay]]"
-    raise ScenarioError(f"{where}: it has no application {application!r}{there}")
+    others = f"; it has {', '.join(names)}" if names else ", and no other: none of its phases has [[phase.replay]]"
+    raise ScenarioError(f"{where}: it has no application {application!r}{others}")
 
 
 def _read(replay: dict[str, Any], phase: dict[str, Any], key: str) -> tuple[ApplicationModel, float | None, int]:

@@ -52,9 +52,7 @@ class Work:
 
     @property
     def object_sizes(self) -> tuple[int, ...]:
-        """Return the object sizes in bytes that it archives, or that a single operation on one size reads;
-        ascending.
-        """
+        """Return the object sizes in bytes, ascending: of archived objects, or of a single operation on one size."""
         raise NotImplementedError
 
     def data_set(self, workload: str) -> str:
@@ -72,7 +70,7 @@ class Work:
         return frozenset()
 
     def locks_with(self, lock: Lock | None) -> frozenset[Lock | None]:
-        """Return how its objects get their locks, given the workload's ``lock``; None in the set: as the run does."""
+        """Return the ways in which its objects get their locks, given the workload's ``lock``; None: the run's way."""
         return frozenset((lock,))
 
     @property
@@ -81,17 +79,17 @@ class Work:
 
     @property
     def precision(self) -> float:
-        """Return the 95% half-width of the mean session time, relative, that a settled result has at most."""
+        """Return the maximum 95% half-width of the mean session time, relative, of a settled result."""
         return inf
 
     @property
     def may_leave_out(self) -> bool:
-        """Return whether an operation without an object is left out, and counted as such."""
+        """Return whether an operation that finds no object is left out, and counted as left out."""
         return True
 
     @property
     def starts_seconds(self) -> float:
-        """Return when it begins, after the phase or after the end of ``waits_for``."""
+        """Return its start in seconds after the phase's start, or after the end of ``waits_for``."""
         return 0.0
 
     @property
@@ -106,7 +104,7 @@ class Work:
 
     @property
     def planned_seconds(self) -> float | None:
-        """Return its duration after its begin, warm-up included; None if it runs until all is done."""
+        """Return its duration in seconds, warm-up included; None if it runs until all is done."""
         return None
 
     @property
@@ -116,24 +114,25 @@ class Work:
 
     @property
     def seconds_max(self) -> float:
-        """Upper bound of the seconds from its begin to its end, as far as that is known."""
+        """Upper bound of its duration in seconds, as far as that is known."""
         raise NotImplementedError
 
     @property
     def expected_seconds(self) -> float | None:
-        """Return the expected seconds from its begin to its end; None if only the platform decides about them."""
+        """Return its expected duration in seconds; None if it depends only on the platform."""
         return self.planned_seconds
 
     @property
     def has_time_limit(self) -> bool:
-        """Return whether ``seconds_max`` is a limit of the plan. Otherwise it is an assumption, and the work ends when
-        all is done.
+        """Return whether the plan limits its duration to ``seconds_max``.
+
+        Otherwise ``seconds_max`` is an assumption, and the work ends when all is done.
         """
         return True
 
     @property
     def is_repeatable(self) -> bool:
-        """Return whether a phase that was interrupted in it can be carried out again."""
+        """Return whether an interrupted phase with this work can be carried out again."""
         return True
 
     @property
@@ -142,7 +141,7 @@ class Work:
         return False
 
     def streams(self, clients: int) -> int:
-        """Upper bound of useful workers: each client, or each stream of a trace, runs in one of them."""
+        """Upper bound of useful workers: each client, or each stream of a trace, runs in one worker."""
         return clients
 
     def objects_max(self, clients: int, objects_per_session: int) -> int:
@@ -159,9 +158,7 @@ class Work:
         return 0, 0
 
     def archived_given(self, existing: int | None, clients: int, objects_per_session: int) -> Archived:
-        """Return ``archived_max`` if its data set has ``there`` objects already; None: the data set does not exist
-        yet.
-        """
+        """Return ``archived_max`` if its data set has ``existing`` objects; None: it does not exist yet."""
         return self.archived_max(clients, objects_per_session)
 
     def left_existing(self, existing: int | None, clients: int, objects_per_session: int) -> int | None:
@@ -170,12 +167,12 @@ class Work:
 
     @property
     def aside_data_set(self) -> str:
-        """Return the data set of its aside: objects that it archives next to its own."""
+        """Return the data set of its aside: objects that it archives in addition to its own."""
         return ""
 
     @property
     def operations_of_phase(self) -> frozenset[str]:
-        """Return the operations of its phase's sessions; its other operations have sessions of their own."""
+        """Return its operations in the phase's sessions; its other operations have sessions of their own."""
         return self.does
 
     def sessions_within(self, seconds: float, clients: int, objects_per_session: int) -> float:

@@ -1,8 +1,8 @@
 """Infrastructure operations: repeated operations on whole sets of objects, concurrent with applications.
 
 One idea: a set has a number of objects of given sizes, in an order that follows from their count alone. Its first
-object number therefore identifies all of it. One instance works on one set. The number of instances is bounded before
-anything runs.
+object number therefore identifies the whole set. One instance works on one set. The number of instances is bounded
+before anything runs.
 
 Clone and deploy copies every object of a golden set on the platform and reads the copies. A part of them gets an
 upgrade as a new version, and then the clone is removed.
@@ -35,7 +35,7 @@ OBJECTS_MAX = 1_000_000  # of a set
 OBJECT_BYTES_MAX = 64 << 20
 CLIENTS_MAX = 64
 INSTANCES_MAX = 1000
-SMALL_BYTES = 2_000_000_000  # instances beyond the requested ones may archive this much
+SMALL_BYTES = 2_000_000_000  # instances in addition to the requested ones may archive this much
 _FEWEST: dict[Kind, int] = {"clone and deploy": 2, "storage migration": 3}
 
 
@@ -46,7 +46,7 @@ class InfrastructureTable(msgspec.Struct, forbid_unknown_fields=True, frozen=Tru
     minimum_per_hour: float
     upgrade_share: float = 0.1  # share of a clone's objects that get a new version
     clients: int = 4
-    every: Seconds | None = None  # between the begins of two successive instances; None: no pause
+    every: Seconds | None = None  # between the starts of two successive instances; None: no pause
     instances_max: int | None = None
     seconds: Seconds | None = None  # time in which instances begin; None: as long as the traces take
     quick: dict[str, Any] = {}
@@ -60,13 +60,13 @@ class Infrastructure(Work):
     minimum_per_hour: float
     seconds: float  # time in which instances begin, one after another
     objects: int  # of one set
-    size_cycle: tuple[int, ...]  # bytes of its objects; the last is followed by the first
+    size_cycle: tuple[int, ...]  # bytes of its objects, repeated from the first after the last
     capacity_bytes: int  # full size of a set
     capacity_scale: float
     upgrade_share: float
     clients: int
     instances_max: int
-    every_seconds: float = 0.0  # minimum time between the begins of two successive instances
+    every_seconds: float = 0.0  # minimum time between the starts of two successive instances
     prepares: Part | Literal[""] = ""  # only archive this part of the set
     has_own_seconds: bool = False  # the file gives the duration, independent of the traces
     has_own_instances: bool = False  # the file gives the maximum number of instances
@@ -82,13 +82,13 @@ class Infrastructure(Work):
 
     @property
     def lock(self) -> Lock | None:
-        """Return how its archived objects in the run's own place get their lock; None: as the run does."""
+        """Return the way in which archived objects in the run's own place get their lock; None: as the run does."""
         if self.prepares:
             return Lock.HEADER_AND_HOLD if self.prepares == "held" else None
         return Lock.NONE
 
     def locks_with(self, lock: Lock | None) -> frozenset[Lock | None]:
-        """Return how its objects get their locks, in the second place as well."""
+        """Return the ways in which its objects get their locks, in the second place as well."""
         if self.prepares or self.kind == "clone and deploy":
             return frozenset((self.lock,))
         return frozenset((None, Lock.NONE, Lock.HEADER_AND_HOLD))
@@ -108,8 +108,10 @@ class Infrastructure(Work):
         return ("locked",) if self.kind == "clone and deploy" else ("held", "locked")
 
     def places(self, part: Part | Literal["", "unlocked"]) -> range:
-        """Return the positions in the set of the objects of a part. For a migration, held objects come first, then
-        locked objects, then the others. For a clone, all objects are locked.
+        """Return the positions in the set of the objects of a part.
+
+        For a migration, held objects come first, then locked objects, then the others. For a clone, all objects are
+        locked.
         """
         if self.kind == "clone and deploy":
             return range(self.objects if part == "locked" else 0)
@@ -124,8 +126,9 @@ class Infrastructure(Work):
 
     @property
     def archived_own_max(self) -> tuple[int, int]:
-        """Upper bound of (objects, bytes) that it archives in the run's own place: clones and their upgrades, or the
-        unlocked objects of a migration.
+        """Upper bound of (objects, bytes) that it archives in the run's own place.
+
+        These are clones and their upgrades, or the unlocked objects of a migration.
         """
         if self.prepares:
             return self._of(self.places(self.prepares))
@@ -215,7 +218,7 @@ class Infrastructure(Work):
         return rounds * sum(self.size_cycle) + sum(self.size_cycle[:rest])
 
     def _times(self, *each: tuple[int, int]) -> tuple[int, int]:
-        """Return the sum of all these, multiplied by the maximum number of instances."""
+        """Return the sum of these (objects, bytes), multiplied by the maximum number of instances."""
         return (
             self.instances_max * sum(objects for objects, _ in each),
             self.instances_max * sum(size_bytes for _, size_bytes in each),
@@ -223,10 +226,9 @@ class Infrastructure(Work):
 
 
 def infrastructure(table: InfrastructureTable, key: str, capacity_scale: float, seconds: float) -> Infrastructure:
-    """Return the work that a file requests, with its set scaled by ``capacity_scale``. ``seconds`` is the duration of
-    the phase's traces.
+    """Return the work that a file requests, with its set scaled by ``capacity_scale``.
 
-    Raises ScenarioError, ``key`` in front, for inconsistent values.
+    ``seconds`` is the duration of the phase's traces. Raises ScenarioError, ``key`` in front, for inconsistent values.
     """
     try:
         sizes = sizes_of(table.sizes)
@@ -268,8 +270,9 @@ def infrastructure(table: InfrastructureTable, key: str, capacity_scale: float, 
 
 
 def _set_of(sizes: Sizes, size_bytes: int, fewest: int) -> tuple[int, tuple[int, ...]]:
-    """Return the number of objects with this total size, and their sizes in cyclic order. The sizes are shuffled, so
-    that any part has some of each.
+    """Return the number of objects with at least this total size, and their sizes in cyclic order.
+
+    The sizes are shuffled, so that any part has some of each.
     """
     size_cycle = sizes.shuffle_items()
     random.Random(0).shuffle(size_cycle)
@@ -282,8 +285,10 @@ def _set_of(sizes: Sizes, size_bytes: int, fewest: int) -> tuple[int, tuple[int,
 
 
 def _instances(one: Infrastructure) -> int:
-    """Return the maximum number of instances: those that fit into the time. Without a fixed interval, it is twice the
-    requested number, or more if they are small.
+    """Return the maximum number of instances.
+
+    With a fixed interval, this is the number that fits into the time. Otherwise it is twice the requested number, or
+    more if the instances are small.
     """
     if one.every_seconds:
         return min(INSTANCES_MAX, math.ceil(one.seconds / one.every_seconds))

@@ -1,8 +1,8 @@
 """The work of a workload in a mixed phase, as plain values: operations, shares, objects and times.
 
 One idea: everything is drawn by weighted shuffles. A list has an item for each size or transaction, as often as its
-share requires. The client goes through the shuffled list again and again. Shares are therefore exact, and the amount
-that a phase can archive is known before it starts.
+share requires. The client repeats the shuffled list. Shares are therefore exact, and the amount that a phase can
+archive is known before it starts.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Arrivals:
 
     ``constant``: evenly spaced.
     ``poisson``: at random.
-    ``ramp``: as poisson, from ``per_second`` to ``to_per_second`` over the workload's time.
-    ``bursts``: as poisson, and ``burst_sessions`` more at one moment every ``every_seconds``.
+    ``ramp``: like poisson, from ``per_second`` to ``to_per_second`` over the workload's time.
+    ``bursts``: like poisson, plus ``burst_sessions`` at one moment every ``every_seconds``.
     """
 
     kind: ArrivalKind
@@ -53,7 +53,7 @@ class Arrivals:
     to_per_second: float | None = None
     burst_sessions: int = 0
     every_seconds: float = 0.0
-    backlog_max: int = 1000  # sessions that may wait for a client; further ones are dropped
+    backlog_max: int = 1000  # sessions that may wait for a client; more are dropped
 
     def expected(self, seconds: float) -> float:
         """Return the expected number of sessions in this many seconds."""
@@ -66,7 +66,7 @@ class Arrivals:
         return math.ceil(seconds / self.every_seconds) if self.kind == "bursts" else 0
 
     def sessions_max(self, seconds: float) -> int:
-        """Upper bound of the sessions of such a schedule: six standard deviations above the mean if it is random."""
+        """Upper bound of the sessions of this schedule; for a random one, six standard deviations above the mean."""
         expected = self.expected(seconds)
         if self.kind == "constant":
             return math.ceil(expected)
@@ -75,7 +75,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Steps that follow each other without a pause, with their share of all transactions."""
+    """Steps without a pause between them, and their share of all transactions."""
 
     steps: tuple[OperationName, ...]
     share: float
@@ -83,7 +83,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Objects of another kind that a workload archives next to its own, ``per_operation`` for each object operation."""
+    """Objects of another kind that a workload archives in addition to its own, ``per_operation`` on average."""
 
     name: str
     data: str
@@ -96,20 +96,20 @@ class Mix(Work):
     """The operations of one workload's clients, their data, and their time within the phase."""
 
     transactions: tuple[Transaction, ...]
-    data: str  # data set that is read, changed, extended
-    sizes: Sizes  # of archived objects
+    data: str  # data set that is read, changed or extended
+    sizes: Sizes  # sizes of archived objects
     keys: Keys = "uniform"
     zipf_exponent: float = 0.99
-    range_bytes: int | None = None  # of a range retrieve
+    range_bytes: int | None = None  # length of a range retrieve
     part_bytes: int | None = None  # larger objects are archived as multipart uploads
     aside: Aside | None = None
     arrivals: Arrivals | None = None  # None: closed loop, the next session when the previous one has ended
-    deadline_seconds: float | None = None  # an object's response time above it is a missed deadline
-    begins_seconds: float = 0.0  # after the phase, or after the end of ``after``
+    deadline_seconds: float | None = None  # a longer response time of an object is a missed deadline
+    begins_seconds: float = 0.0  # after the phase's start, or after the end of ``after``
     warm_up_seconds: float = 0.0
     seconds: float | None = None  # duration, warm-up included
-    objects: int | None = None  # or: until this many are archived
-    fill: int | None = None  # or: until the data set has this many
+    objects: int | None = None  # or: until this many objects are archived
+    fill: int | None = None  # or: until the data set has this many objects
     after: str | None = None  # begins when that workload has ended
     until: str | None = None  # ends when that workload has ended
     bytes_max: int | None = None  # upper bound of archived bytes; the workload ends when they are used up
@@ -196,8 +196,9 @@ class Mix(Work):
 
     @property
     def is_repeatable(self) -> bool:
-        """Return whether the phase can be repeated: it deletes and replaces nothing. Otherwise the objects that an
-        interrupted phase left are not known.
+        """Return whether the phase can be repeated, because it deletes and replaces nothing.
+
+        Otherwise the objects that an interrupted phase left are not known.
         """
         return not self.does & CHANGES
 
@@ -216,7 +217,7 @@ class Mix(Work):
         return written / sum(transaction.share for transaction in self.transactions)
 
     def operations_per_transaction(self) -> float:
-        """Return the mean number of object operations of a transaction, without those of the aside."""
+        """Return the mean number of object operations of a transaction, without the operations of the aside."""
         done = sum(t.share * len(t.steps) for t in self.transactions)
         return done / sum(transaction.share for transaction in self.transactions)
 
@@ -225,7 +226,7 @@ class Mix(Work):
         return shuffle_items([(index, transaction.share) for index, transaction in enumerate(self.transactions)])
 
     def written_max(self, objects_per_session: int) -> tuple[int, int]:
-        """Upper bound of the objects that are written: of the workload's own data set, and of its aside."""
+        """Upper bound of the written objects: of the workload's own data set, and of its aside."""
         per_transaction = self.written_per_transaction()
         aside = self.aside
         aside_operations = self.operations_per_transaction() * aside.per_operation if aside is not None else 0.0

@@ -1,7 +1,7 @@
 """The work of a workload that replays a trace, as plain values.
 
-One idea: a trace is read once before anything runs. From then on, the amounts that it archives, changes and requests
-are known, so the guards bound a replay like any other work.
+One idea: a trace is read once before anything runs. The amounts that it archives, changes and requests are then known,
+so the guards bound a replay like any other work.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ NOT_READ_YET_SECONDS = 60.0  # assumed duration of a trace before it is read
 class TraceFacts:
     """Facts about a trace after reading it, for one set at the requested speed."""
 
-    name: str  # of the file, or of the model
-    origin: str  # description: capture; operation-log 20261122t...; model
+    name: str  # name of the file, or of the model
+    origin: str  # description, such as: capture; operation-log 20261122t...; model
     sha256: str  # of the file
     anonymised: bool
-    seconds: float  # from its begin to the last operation's due time
+    seconds: float  # from its start to the last operation's due time
     operations: tuple[tuple[str, int], ...]  # replayed operations by label
     left_out: tuple[tuple[str, int], ...]  # reason and count of rows left out
     streams: int
     prepared: tuple[tuple[int, int], ...]  # (object bytes, objects) that must exist before it; ascending sizes
-    written: tuple[tuple[int, int], ...]  # the same of objects that it archives and copies
-    replaced: tuple[tuple[int, int], ...]  # the same of objects that it archives under existing names
+    written: tuple[tuple[int, int], ...]  # the same for objects that it archives and copies
+    replaced: tuple[tuple[int, int], ...]  # the same for objects that it archives under existing names
     deletes: bool  # deletes some archived or prepared objects, which must therefore not be locked
     changes_prepared: bool = False  # each replay then requires a new preparation
 
@@ -55,20 +55,20 @@ class Replay(Work):
 
     trace: str | None  # the file; None: generated from the model
     model: ApplicationModel | None
-    seconds: float | None  # of the model's trace; None: the file determines it
-    seed: int  # of the model's trace
+    seconds: float | None  # length of the model's trace; None: the file determines it
+    seed: int  # for the model's trace
     speed: float
-    begins_seconds: float  # this set's shift, after the phase
+    begins_seconds: float  # this set's shift, after the phase's start
     tolerance_seconds: float  # largest scheduling delay (how late the client itself is) in 99% of the operations
-    capacity_bytes: int | None  # full size of an application; None: what its trace reads
+    capacity_bytes: int | None  # full size of an application; None: the objects that its trace reads
     capacity_scale: float
     prepares: bool = False  # archive what the trace needs; replay nothing
     facts: TraceFacts | None = None  # None: not read yet
-    folder: str = ""  # of the compiled trace
+    folder: str = ""  # folder of the compiled trace
 
     @property
     def known(self) -> TraceFacts:
-        """Return the facts, which must have been read."""
+        """Return the facts of the trace, which must have been read."""
         assert self.facts is not None, "the trace was not read yet"
         return self.facts
 
@@ -79,7 +79,7 @@ class Replay(Work):
 
     @property
     def lies_there_bytes(self) -> int | None:
-        """Return the bytes that must exist before the trace begins; None: those that it reads."""
+        """Return the bytes that must exist before the trace begins; None: the objects that it reads."""
         return math.ceil(self.capacity_bytes * self.capacity_scale) if self.capacity_bytes is not None else None
 
     @property
@@ -141,7 +141,7 @@ class Replay(Work):
 
     @property
     def _is_kept(self) -> bool:
-        """Return whether prepared objects serve every replay of the trace."""
+        """Return whether the prepared objects serve every replay of the trace."""
         return self.prepares and not self.known.changes_prepared
 
     def archived_given(self, existing: int | None, clients: int, objects_per_session: int) -> Archived:

@@ -15,20 +15,20 @@ from archiver.values.sizes import format_size
 from scenarios.work.base import Archived, MeasuredTime, Work
 from scenarios.work.mix import MAKES_OBJECTS, OperationName
 
-WARM_UP_SHARE = 0.1  # of the sessions for which there are objects, at most
-MEASURED_SESSIONS_MIN = 2  # of each client in a window; a rate from one session of each is too high
+WARM_UP_SHARE = 0.1  # maximum share of the sessions for which there are objects
+MEASURED_SESSIONS_MIN = 2  # minimum of each client in a window; a rate from one session of each client is too high
 CLIENT_SESSIONS_MIN = 1 + MEASURED_SESSIONS_MIN  # the first one ends the warm-up
-SESSIONS_PER_SECOND_MAX = 5000  # of one client, on any platform: three times what a null S3 responder allows
+SESSIONS_PER_SECOND_MAX = 5000  # of one client, on any platform: three times the rate with a null S3 responder
 
 
 @dataclass(frozen=True, slots=True)
 class UntilPrecise:
-    """One client: whole sessions, after a warm-up of at least ``warm_up_sessions`` and ``warm_up_seconds``.
+    """Stop rule of one client, which is measured in whole sessions after a warm-up.
 
-    The warm-up also ends when it has used a tenth of the objects, but not before ``warm_up_sessions``. The measured
-    part takes at least ``sessions_min`` and ``seconds_min``. It continues until the mean session time is known within
-    ``precision`` (95% half-width, relative). The limits ``seconds_max`` and ``bytes_max`` end it earlier, but never
-    before ``sessions_min``.
+    The warm-up has at least ``warm_up_sessions`` and ``warm_up_seconds``. It also ends when it has used a tenth of the
+    objects, but not before ``warm_up_sessions``. The measured part takes at least ``sessions_min`` and ``seconds_min``.
+    It continues until the mean session time is known within ``precision`` (95% half-width, relative). The limits
+    ``seconds_max`` and ``bytes_max`` end it earlier, but never before ``sessions_min``.
     """
 
     seconds_min: float
@@ -50,17 +50,17 @@ class UntilPrecise:
         return measured + max(self.warm_up_sessions, share)
 
     def warm_up_sessions_max(self, sessions: int) -> int:
-        """Upper bound of the warm-up's sessions, given the sessions for which there are objects."""
+        """Upper bound of the warm-up's sessions, given the number of sessions for which there are objects."""
         return max(self.warm_up_sessions, int(WARM_UP_SHARE * sessions) if self.warm_up_seconds else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class InWindow:
-    """Several clients: whole sessions, in a window of ``seconds`` after ``warm_up_seconds``.
+    """Stop rule of several clients, which are measured in whole sessions in a window of time.
 
-    The window continues until each client has two measured sessions. It ends earlier when the first client has used up
-    its share of ``client_bytes_max``, which is at least three sessions. ``precision``: the 95% half-width of the mean
-    session time, relative, that a settled result has.
+    The window lasts ``seconds`` after ``warm_up_seconds``, and until each client has two measured sessions. It ends
+    earlier when the first client has used up its share of ``client_bytes_max``, which is at least three sessions.
+    ``precision``: the maximum 95% half-width of the mean session time, relative, of a settled result.
     """
 
     seconds: float
@@ -83,7 +83,7 @@ class InWindow:
 
 @dataclass(frozen=True, slots=True)
 class AllObjects:
-    """Any number of clients: each handles its assigned objects, for any duration."""
+    """Stop rule of any number of clients that each handle their assigned objects, for any duration."""
 
     seconds_max: float = 60.0
     precision: float = inf
@@ -93,7 +93,7 @@ class AllObjects:
         return "all"
 
     def sessions_max(self, session_bytes: int) -> int:
-        """One session: audits and probes assign objects without requesting a bound."""
+        """Return 1: audits and probes assign their objects without using this bound."""
         return 1
 
 
@@ -154,13 +154,13 @@ class Sessions(Work):
 
     @property
     def seconds_max(self) -> float:
-        """Upper bound of its seconds, unless the fewest sessions take longer."""
+        """Upper bound of its seconds, unless the minimum number of sessions takes longer."""
         warm_up = self.stop.warm_up_seconds if isinstance(self.stop, UntilPrecise) else 0.0
         return warm_up + self.stop.seconds_max
 
     @property
     def expected_seconds(self) -> float | None:
-        """Return the expected seconds. One client is done in the middle between its shortest and its longest time."""
+        """Return the expected seconds; for one client, the middle between its shortest and its longest time."""
         if isinstance(self.stop, UntilPrecise):
             return self.stop.warm_up_seconds + (self.stop.seconds_min + self.stop.seconds_max) / 2
         return self.planned_seconds
@@ -171,9 +171,7 @@ class Sessions(Work):
 
     @property
     def is_repeatable(self) -> bool:
-        """Return True: the repeated phase does not use the objects that the interrupted one had drawn, and draws
-        others.
-        """
+        """Return True: a repeated phase draws other objects than the interrupted phase had drawn."""
         return True
 
     def sessions_per_client_max(self, objects_per_session: int) -> int:
