@@ -120,7 +120,7 @@ class AuditRecord:
     started_at: float  # epoch seconds
     seconds: float  # reading time
     clients: int
-    population_objects: int  # objects that the ledger knows by number, and listed objects of phases that never ended
+    population_objects: int  # objects whose numbers the ledger has, and listed objects of phases that never ended
     population_bytes: int
     objects: int  # objects that were requested
     bytes: int
@@ -348,7 +348,7 @@ def _listed(placement: Placement, backend: Backend) -> list[ObjectRange] | Passe
 
 
 class _Locks:
-    """Locks of objects, as far as the ledger knows them."""
+    """Locks of objects, as far as the ledger has them."""
 
     def __init__(
         self,
@@ -424,7 +424,7 @@ class _Locks:
         return Kind.EXPIRED if expected.latest <= now else Kind.MAY_HAVE_EXPIRED
 
     def may_be_changed(self, number: int) -> bool:
-        """Return whether the run's record says that the run changed the content under this object's name."""
+        """Return whether the run changed the content under this object's name, according to its record."""
         return any(number in changed for changed in (self._marked, self._copied, self._replaced))
 
     def explanation(self, number: int, closer: CloserLook) -> str | None:

@@ -32,7 +32,7 @@ from scenarios.work.mix import WRITES_CONTENT, Mix
 RESPONDER = "null S3 responder"
 SESSIONS = "null sessions"
 
-# Operations that the responder answers as a store would. It knows one version of each object, and lists none.
+# Operations that the responder answers as a store would. It has one version of each object, and lists none.
 ANSWERED = frozenset(("archive", "retrieve", "range-retrieve", "head", "copy", "delete-marker"))
 
 WARM_UP_SECONDS_MAX = 0.5

@@ -160,7 +160,7 @@ class PhaseOutcome:
 
 
 class Coordinator:
-    """Runs phases on workers."""
+    """Runner of phases on workers."""
 
     def __init__(self, setting: RunSetting, workers: Workers, sampler: ResourceSampler) -> None:
         self._setting = setting

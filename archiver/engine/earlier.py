@@ -44,7 +44,7 @@ class EarlierObjects:
 
     @property
     def retention(self) -> Retention:
-        """Return their lock, as far as the ledger knows it: the mode and the latest retain-until date."""
+        """Return their lock, as far as the ledger has it: the mode and the latest retain-until date."""
         place = self.place
         mode = RetentionMode(place.retention_mode)
         return Retention(mode, None, place.latest_retain_until, place.legal_hold, event_hold_days=place.event_hold_days)

@@ -33,7 +33,7 @@ WORKERS_IN_WORDS = "give the client more workers (--workers) or a machine with m
 
 
 class OfferedRates:
-    """Compares the rates of open loops with the ceiling of this client. Each kind of session is measured once."""
+    """Comparison of the rates of open loops with the ceiling of this client. Each kind of session is measured once."""
 
     def __init__(self) -> None:
         self._ceilings: dict[Workload, float] = {}

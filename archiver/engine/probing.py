@@ -94,7 +94,7 @@ def probed_max(phases: Sequence[Phase], endpoints: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Prober:
-    """Archives the probes of one run, in this process, with the backend code that its workers use."""
+    """The probes of one run, archived in this process with the backend code that its workers use."""
 
     run_id: str
     content_seed: int

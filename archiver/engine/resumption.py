@@ -37,7 +37,7 @@ _SAME_PLATFORM = ("name", "version", "backend")
 
 @dataclass(frozen=True, slots=True)
 class BrokenRun:
-    """A run that broke off, and what the ledger knows it may have left behind."""
+    """A run that broke off, and the data that it may have left behind, according to the ledger."""
 
     database: RunDatabase
     row: StoredRun

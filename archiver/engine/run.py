@@ -75,7 +75,7 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class RunOutcome:
-    """How a run ended. All measurements are in the database."""
+    """The end of a run, and its results. All measurements are in the database."""
 
     run_id: str
     database: Path

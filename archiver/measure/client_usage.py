@@ -1,4 +1,4 @@
-"""The client's resource usage in a phase: what its workers used and did, and how synchronous they were.
+"""The client's resource usage in a phase: usage and work of its workers, and how synchronous they were.
 
 One idea: workers report counters, so the usage between two instants is a difference, for each worker and for all.
 """

@@ -175,7 +175,7 @@ class _Seaweedfs(PlatformKind):
         return {}
 
     def inner_health(self, launch: Launch) -> Sequence[str]:
-        # The gateway answers before the master knows the volumes; the first PUT then takes 5 s, and a GET can fail.
+        # The gateway answers before the master has found the volumes. The first PUT then takes 5 s, and a GET can fail.
         return [f"http://127.0.0.1:{launch.inner_ports[0]}/dir/assign"]
 
     def leftovers(self, launch: Launch) -> Sequence[Path]:

@@ -1,4 +1,4 @@
-"""Reads and writes traces: one Parquet file with the operations that clients requested of an object store.
+"""The format of traces: one Parquet file with the operations that clients requested of an object store.
 
 One idea: operation logs of runs, captured traffic and imported logs share one format. Files are read and written by
 record batches, so memory does not grow with their length. The reader checks every batch, so its users need not.
@@ -164,7 +164,7 @@ class Trace:
 
 
 class TraceWriter:
-    """Writes a trace. Its file is named NAME.partial until ``close``."""
+    """Writer of a trace. Its file is named NAME.partial until ``close``."""
 
     def __init__(
         self,

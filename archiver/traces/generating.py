@@ -1,7 +1,7 @@
-"""Generates traces from the model of an application, if none was captured.
+"""Generation of traces from the model of an application, if none was captured.
 
 One idea: two streams of random numbers generate a trace block by block: one for the arrival times and one for the
-operations. An object's size follows from its number. So the generator keeps no list of objects, and memory does not
+operations. An object's size follows from its number. The generator therefore keeps no list of objects, and memory does not
 grow with the trace.
 
 Arrivals. Every stream is silent for a while, then runs a session: operations with short think times, a given number on
@@ -10,9 +10,9 @@ are exponential too, and common to all streams. A session that a quiet period in
 
 Operations. Every operation is drawn by its share. Reads address the stock, which exists before the trace begins
 (.../stock/...), or objects that the trace itself archived at least ``SETTLED_SECONDS`` ago (.../new/...). Reads of the
-stock follow a ranking that the seed gives; of the new objects the newest are read most often. New versions replace
-objects that the trace itself archived, with equal probability, and keep their size; until there is one to replace they
-are archived as new objects. The stock never changes, so it can be used again.
+stock follow a ranking that the seed determines. Of the new objects, the newest are read most often. New versions
+replace objects that the trace itself archived, with equal probability, and keep their size. Until such an object
+exists, they are archived as new objects. The stock never changes, so it can be used again.
 
 A trace is the same, byte by byte, for the same model, name, time, capacity and seed (with the same versions of the
 libraries and the same kind of processor). A longer trace begins with the rows of a shorter one.

@@ -142,7 +142,7 @@ class _LoggedUpload:
 
 
 class _LogReading:
-    """Converts lines to rows. A client number stands for address and credential, a session number for a connection."""
+    """Conversion of lines to rows. A client is an address with a credential, and a session is a connection."""
 
     def __init__(self, read: LogReader, strict: bool) -> None:
         self.report = ImportReport(TraceInfo(0), strict=strict)

@@ -1,4 +1,4 @@
-"""Parses lines of servers' logs into requests: AWS S3, MinIO, nginx, HAProxy.
+"""Parsing of lines of servers' logs into requests: AWS S3, MinIO, nginx, HAProxy.
 
 One idea: a line becomes a ``LogEntry`` or is refused with a reason. The operation is then read from the request in the
 same way as in a capture, so that a log and a capture of the same traffic give the same trace. Authorization headers and

@@ -74,7 +74,7 @@ def in_order(trace: Trace, folder: Path) -> Iterator[pa.RecordBatch]:
 
 
 class _StreamNumbers:
-    """Assigns new stream numbers in the order of first appearance."""
+    """Assignment of new stream numbers in the order of first appearance."""
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}

@@ -34,7 +34,7 @@ class _Client:
 
 
 class Streams:
-    """Assigns stream and session numbers in order of time. ``grain_ns`` is the resolution of the log's times."""
+    """Assignment of stream and session numbers in order of time. ``grain_ns`` is the resolution of the log's times."""
 
     def __init__(self, grain_ns: int = 0) -> None:
         self._grain_ns = grain_ns

@@ -104,7 +104,7 @@ def summarise(path: Path) -> Summary:
 
 
 class Unwritten:
-    """Finds the objects that must exist before a trace: keys that it uses and did not write before, each once."""
+    """Search for the objects that must exist before a trace: keys that it uses and did not write before, each once."""
 
     def __init__(self) -> None:
         self._existing = Seen()

@@ -1,6 +1,6 @@
 """Import of journals of programs that use this project's TSM library as a trace.
 
-One idea: when a program retrieves, deletes or holds an object, the library knows at most its id. Names come from
+One idea: when a program retrieves, deletes or holds an object, the library has at most its id. Names come from
 queries, perhaps of another session, process or day. A journal therefore keeps both, and the import, which has all
 journals, assigns names to ids. Other lines of a journal are rows as ``archiver capture`` writes them. They have times
 since the epoch, the process as client and a unique session number.
@@ -80,7 +80,7 @@ def import_journals(out: Path, paths: Sequence[Path], *, strict: bool = False, o
 
 
 class _TsmLogReading:
-    """Converts lines to rows."""
+    """Conversion of lines to rows."""
 
     def __init__(self, strict: bool) -> None:
         self.report = ImportReport(TraceInfo(0), strict=strict)

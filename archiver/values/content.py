@@ -98,7 +98,7 @@ class Content:
 
 
 class ContentCheck:
-    """Compares the bytes of one retrieved object with the archived content, chunk by chunk, without collecting them.
+    """Comparison of a retrieved object's bytes with the archived content, chunk by chunk, without collecting them.
 
     Feed the chunks in order; ``finish()`` returns whether length and every byte are right. ``part`` is the (offset,
     length) of the part that will be fed; None: the whole object.
@@ -162,7 +162,7 @@ class ContentCheck:
 
 
 class LengthCheck:
-    """Counts the bytes of one retrieved object, if its content is not verified."""
+    """Count of the bytes of one retrieved object, if its content is not verified."""
 
     __slots__ = ("received_bytes", "size_bytes")
 

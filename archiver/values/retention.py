@@ -116,7 +116,7 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class DateMaker:
-    """Computes the dates of one phase. ``latest`` (epoch seconds) is the upper bound in the ledger."""
+    """Computation of the dates of one phase. ``latest`` (epoch seconds) is the upper bound in the ledger."""
 
     retention: Retention
     latest: float

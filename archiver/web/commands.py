@@ -28,7 +28,7 @@ class CommandOutcome:
 
 
 class CommandPages:
-    """Carries out commands, and caches the latest pages that they made."""
+    """Execution of commands, and a cache of the latest pages that they made."""
 
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()

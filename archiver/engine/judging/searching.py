@@ -68,7 +68,7 @@ class Search:
         self._steps.append(SearchStep(scale, positions, passed))
 
     def voided(self, scale: int, reason: str, positions: tuple[int, ...]) -> None:
-        """Record a trial of ``next_scale()`` that says nothing about the platform, and end the search."""
+        """Record a void trial of ``next_scale()``, which is no evidence about the platform, and end the search."""
         assert scale == self.next_scale(), f"{scale} is not the next scale"
         self._steps.append(SearchStep(scale, positions, passed=False, void=reason))
         self._stopped = reason

@@ -1,7 +1,7 @@
 """One client: a stream of sessions, one at a time, each recorded while it runs.
 
-One idea: a session is the same for every kind of work. Each kind of work has its own class of clients, which decides
-when sessions take place.
+One idea: a session is the same for every kind of work. Each kind of work has its own class of clients, which
+determines when sessions take place.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class SessionStop:
         """End the sessions because no object numbers are left; the last session's end remains."""
 
     def client_ended(self) -> None:
-        """Note that the client begins no further session."""
+        """Record that the client begins no further session."""
 
 
 class SharedWindow:
@@ -169,7 +169,7 @@ class WindowStop:
             self._window.end(now_ns)
 
     def client_ended(self) -> None:
-        """Note that this client is no longer measured."""
+        """Record that this client is no longer measured."""
         if self._is_measuring:
             self._is_measuring = False
             self._window.clients_measuring -= 1

@@ -71,7 +71,7 @@ def body_of(headers: dict[bytes, bytes], otherwise: Body, *, wanted: bool = Fals
 
 
 class ChunkReader:
-    """Reads chunks of HTTP and of aws-chunked, which have the same form.
+    """Reader of chunks of HTTP and of aws-chunked, which have the same form.
 
     ``payload``, if given, collects the bytes inside the chunks.
     """
@@ -125,7 +125,7 @@ class ChunkReader:
 
 
 class MessageReader:
-    """Finds the messages in one direction of one connection."""
+    """Reader of the messages in one direction of one connection."""
 
     __slots__ = (
         "_begun_ns",

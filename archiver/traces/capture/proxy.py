@@ -83,7 +83,7 @@ class CaptureResult:
 
 
 class Proxy:
-    """Forwards connections and records them until it is stopped."""
+    """The proxy: it forwards connections and records them until it is stopped."""
 
     def __init__(self, upstream: Upstream, journal: Journal, began_at_ns: int, began_ns: int, listen_host: str) -> None:
         """Make a proxy for a capture that began at ``began_ns`` (monotonic) and ``began_at_ns`` (since the epoch)."""
@@ -371,7 +371,7 @@ async def capture(
 
 
 class _StopSignals:
-    """Waits for SIGINT and SIGTERM: the first requests the end, the second an end at once."""
+    """SIGINT and SIGTERM as events: the first requests the end, the second an immediate end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.requested = asyncio.Event()

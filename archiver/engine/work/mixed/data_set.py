@@ -37,7 +37,7 @@ class DataSet:
         self._locked: set[int] = set()
         self._expired: list[int] = []
         self._held: dict[int, None] = {}  # in the order of their holds
-        self._event_held: dict[int, None] = {}  # likewise
+        self._event_held: dict[int, None] = {}  # in the order of their event holds
         if is_changed:
             self._places = {number: place for place, number in enumerate(self.numbers)}
             self._locked = set(members.numbers[members.locked & ~members.held & ~members.event_held].tolist())
@@ -139,7 +139,7 @@ class DataSet:
 
 
 class Choice(Protocol):
-    """How objects are chosen. Each client has its own choice, or all clients of a workload share one."""
+    """A way to choose objects. Each client has its own choice, or all clients of a workload share one."""
 
     def place(self) -> int | None:
         """Return the position of the next object in its data set; None if none is left."""

@@ -1,6 +1,6 @@
 """Instances of infrastructure operations: a worker's assignment, the object numbers, and the report.
 
-One idea: the prepared set has numbers of its own, and every instance has fresh ones. No instance therefore meets
+One idea: the prepared set has numbers of its own, and every instance has fresh ones. No instance therefore uses
 objects of another. The numbers in the run's own place and those in a second place are two blocks.
 """
 

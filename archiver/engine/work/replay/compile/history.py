@@ -135,7 +135,7 @@ def _reported_bytes(rows: Records) -> Numbers:
 
 
 class History:
-    """Follows the keys of a trace through its rows, batch by batch."""
+    """The state of all keys of a trace, updated batch by batch."""
 
     def __init__(self, arrays: GrowingArrays) -> None:
         self._known_bytes = arrays.of(np.int64)

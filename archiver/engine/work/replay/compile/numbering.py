@@ -14,7 +14,7 @@ _MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # odd,
 
 
 class Numbering:
-    """Assigns the numbers 0, 1, 2 and so on to 64-bit values."""
+    """Assignment of the numbers 0, 1, 2 and so on to 64-bit values."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[Numbers, Numbers]] = []  # ascending values, and their numbers; each value is in one run

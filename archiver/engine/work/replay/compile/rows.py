@@ -38,7 +38,7 @@ _BYTES_MAX = 1 << 60  # larger values are limited, so that sums do not overflow
 
 
 class RowReader:
-    """Reads the rows of one trace as numbers."""
+    """Reader of the rows of one trace as numbers."""
 
     def __init__(self, trace: Trace, *, commits: bool = False) -> None:
         """Read a trace.
