@@ -1,8 +1,8 @@
 """Generation of traces from the model of an application, if none was captured.
 
 One idea: two streams of random numbers generate a trace block by block: one for the arrival times and one for the
-operations. An object's size follows from its number. The generator therefore keeps no list of objects, and memory does not
-grow with the trace.
+operations. An object's size follows from its number. The generator therefore keeps no list of objects, and memory does
+not grow with the trace.
 
 Arrivals. Every stream is silent for a while, then runs a session: operations with short think times, a given number on
 average. All times are exponential. They are measured on a clock that runs only in busy periods. Busy and quiet periods

@@ -148,8 +148,7 @@ def application_model(table: ModelTable, key: str) -> ApplicationModel:
 
 
 def model_of(text: str, where: str, application: str) -> tuple[ApplicationModel, float | None, int]:
-    """Return the model of one application of a scenario's text, the seconds of its trace, and its full capacity in
-    bytes.
+    """Return the model of one application of a scenario's text, the trace's seconds, and its full capacity in bytes.
 
     The seconds are None if the phase does not have them. Raises ScenarioError if there is no such application, or if it
     has no model.

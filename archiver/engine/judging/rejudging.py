@@ -1,5 +1,6 @@
-"""Consistency of a run's database: percentiles against histograms, amounts against intervals, and verdicts against
-results.
+"""Check of the consistency of a run's database.
+
+It compares percentiles with histograms, amounts with intervals, and verdicts with results.
 
 One idea: nothing is measured again. The same code recomputes recorded values from more basic data in the same database,
 and each difference is reported.
