@@ -110,10 +110,8 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """Result of an audit.
-
-    A finding of kind EXPIRED breaks no promise. An object that could not be read counts as bad, because the audit knows
-    nothing about it.
+    """Result of an audit. A finding of kind EXPIRED breaks no promise. An object that could not be read counts as bad,
+    because its state is not known.
     """
 
     run: str

@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS placement (
     content_seed      INTEGER,           -- generates the content; NULL: objects have no numbers
     first_number      INTEGER NOT NULL DEFAULT 0, -- lowest object number; at most objects_max numbers follow
     earliest_retain_until REAL,          -- epoch seconds: no object's lock ends before; NULL: no date
-    seen_mode         TEXT,              -- strongest other mode that the platform reported; NULL: none
+    seen_mode         TEXT,              -- strongest mode that the platform reported, if not the agreed one; NULL: none
     seen_until        REAL,              -- epoch seconds: latest date that it reported; NULL: none
     seen_hold         INTEGER NOT NULL DEFAULT 0, -- 1: it reported a hold
     event_hold_days   INTEGER,           -- days locked after the release of their event holds; NULL: none

@@ -70,8 +70,7 @@ class CephCluster:
 
     @contextmanager
     def started(self, lock: int, program: str, *arguments: str, text: str = "") -> Iterator[subprocess.Popen[bytes]]:
-        """Run a program for the length of the block, with ``text`` as its input. The kernel kills it if this process
-        ends.
+        """Run a program with ``text`` as its input, for the length of the block or until this process ends.
 
         ``lock`` is the descriptor of a locked file, which stays locked until the program has ended.
         """
