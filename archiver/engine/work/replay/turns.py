@@ -25,7 +25,7 @@ class Turn:
         self.ready_ns = 0  # when the last operation ahead ended; 0: none was ever ahead
 
     @property
-    def is_first(self) -> bool:
+    def is_mine(self) -> bool:
         return not self._ahead
 
     async def wait(self) -> None:

@@ -12,7 +12,7 @@ from archiver.engine.work.replay.turns import Turn, Turns
 
 
 def are_ready(*turns: Turn) -> list[bool]:
-    return [turn.is_first for turn in turns]
+    return [turn.is_mine for turn in turns]
 
 
 def test_reads_go_side_by_side_and_a_change_waits_for_all_of_them() -> None:
@@ -51,7 +51,7 @@ def test_a_copy_onto_itself_waits_for_others_alone() -> None:
     turns.done(read)
     assert are_ready(copy) == [True]
     turns.done(copy)
-    assert turns.take((1, True)).is_first
+    assert turns.take((1, True)).is_mine
 
 
 async def test_who_waits_is_woken_when_the_last_one_ahead_is_done() -> None:
@@ -76,7 +76,7 @@ def test_whatever_is_done_first_everybody_has_a_turn_in_the_end_and_changes_keep
     waiting = {place: turns.take(each) for place, each in enumerate(wanted)}
     done: list[int] = []
     while waiting:
-        ready = [place for place, turn in waiting.items() if turn.is_first]
+        ready = [place for place, turn in waiting.items() if turn.is_mine]
         assert ready, "somebody waits for himself"
         for place in ready:
             number, changes = wanted[place]
