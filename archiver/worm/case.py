@@ -27,9 +27,9 @@ LOCK_SECONDS = 90.0  # of locks that only have to outlast their check; the clean
 COMPLIANCE_SECONDS = 25.0  # no client can bypass these locks: the clean-up waits for them
 WAIT_SECONDS_MAX = 60.0
 FARTHEST_SECONDS = 101 * 366 * 86_400.0  # more than the 100 years of the longest default rule
-LOCKING_FAR = ("CLK-06", "ING-04")  # checks that lock objects of the shared bucket that long for a moment
-DELETION = "DEL-02"  # the check that has the source of how a deletion of a locked version is refused
-ANY_REFUSAL = "any refusal"  # expected where no code is
+LOCKING_FAR = ("CLK-06", "ING-04")  # checks that briefly set such a lock in the shared bucket
+DELETION = "DEL-02"  # its source says how Amazon refuses the deletion of a locked version
+ANY_REFUSAL = "any refusal"  # the expected answer if no code is documented
 _BYPASS_NAME = "x-amz-bypass-governance-retention"
 BYPASS: Headers = ((_BYPASS_NAME, "true"),)
 ROOT = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -373,7 +373,7 @@ class Case:
     def must_survive(self, *versions: Version, unlocked: bool = False) -> None:
         """Fail unless each version has its bytes and, unless ``unlocked``, a lock or a hold.
 
-        A locked record that is gone or altered is S1, a weaker lock at least S2, whatever the check was to find.
+        A locked record that is gone or altered is S1, a weaker lock at least S2, in every check.
         """
         for version in versions:
             state, known = self.state(version), self._known.get((version.key, version.id))
@@ -390,7 +390,7 @@ class Case:
                 raise Failed(words, self._at_least_s2)
 
     def must_have_lost_nothing(self) -> None:
-        """Return whether a request with all rights may have weakened the lock."""
+        """Fail if a protected version is lost or weakened, unless a request with all rights may have unlocked it."""
         now = self.now()
         for place, known in list(self._known.items()):
             if is_protected(known, now) and not self._may_be_weaker(place, known):
@@ -440,7 +440,7 @@ class Case:
         self.must_refuse(answer, what, aws, version)
 
     def must_allow(self, answer: Answer, what: str, aws: str = "200") -> None:
-        """Fail unless the request succeeded. Another status of success than ``aws`` is a deviation."""
+        """Fail unless the request succeeded. A success status other than ``aws`` is a deviation."""
         if not answer.ok:
             raise Failed(f"{what} must be allowed, and was answered {answer}", self._at_most_s3)
         if not aws.startswith(str(answer.status)):
@@ -452,7 +452,7 @@ class Case:
             raise Failed(f"{what} was accepted, but version {version.id} is still there", self._at_most_s3)
 
     def expected(self, answer: str) -> str:
-        """Return in words what is expected; it is Amazon's answer only if this check has a source for that."""
+        """Return ``Amazon answers ...`` if this check has a source for that answer, else ``expected ...``."""
         return expectation(self.check_id, answer)
 
     def deviate(self, words: str) -> None:
@@ -461,7 +461,7 @@ class Case:
         self.mark(CheckVerdict.DEVIATION, words)
 
     def mark(self, verdict: CheckVerdict, words: str, severity: str | None = None) -> None:
-        """Note that the exchanges so far show something; without a severity, the catalogue's."""
+        """Record a finding that the exchanges so far show; its severity is by default the catalogue's."""
         found = CheckFinding(words, len(self.client.record))
         self.noticed.append(Noticed(verdict, severity or self._severity, found))
 
@@ -495,7 +495,7 @@ class Case:
         self._controlled.add(id(used.credentials))
 
     def control_bypass(self) -> None:
-        """Note it if a bypass cannot delete a version under GOVERNANCE: refusals elsewhere then prove less."""
+        """Note if the bypass header does not delete a version under GOVERNANCE: other refusals then prove less."""
         version = self.locked()
         answer = self.delete(version, bypass=True)
         if self.state(version).body is not None:

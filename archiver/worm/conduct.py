@@ -104,7 +104,7 @@ class _Buckets:
         body = f"<CreateBucketConfiguration>{region}</CreateBucketConfiguration>".encode() if region else b""
         answer = client.send("PUT", bucket, headers=headers, body=body)
         if not answer.ok:
-            raise Inconclusive(f"a bucket could not be made: {answer}")
+            raise Inconclusive(f"a bucket could not be created: {answer}")
         self.open_to_limited(bucket)
         return bucket
 
@@ -226,7 +226,7 @@ def conduct(
                     )
                     results += of_tsm
                 seconds = time.monotonic() - clock
-                rounds_done.append(RoundRecord(Round.ALONE, began, seconds, "the checks, side by side"))
+                rounds_done.append(RoundRecord(Round.ALONE, began, seconds, "the checks, in parallel"))
                 later = _Later(suite, buckets, options.ids, results, on_check)
                 for take_round in (later.under_load, partial(later.after_restart, restart, servers)):
                     of_round, record = take_round()
@@ -331,7 +331,7 @@ def _record(
 
 
 def _catalogue() -> dict[str, Any]:
-    """Return what reports need of the catalogue: a run may try a part of it."""
+    """Return the number of checks and the rules of the catalogue, for reports of runs that try only some checks."""
     entries = catalogue().values()
     return {"checks": len(entries), "rules": sorted({rule for entry in entries for rule in entry.rules})}
 

@@ -1,6 +1,6 @@
 """Lists of versions, as the platform returns them.
 
-One idea: nothing corrects a page. Entries keep the platform's order and their repetitions, so that a check can find
+One idea: pages are not corrected. Entries keep the platform's order and their repetitions, so that a check can find
 versions that are missing, repeated or misplaced.
 """
 
@@ -44,14 +44,14 @@ def versions(case: Case, bucket: str, prefix: str, *, page_entries: int | None =
         if not answer.ok:
             raise Inconclusive(f"the versions of {bucket} cannot be listed: {answer}")
         if not answer.elements("ListVersionsResult"):
-            raise Inconclusive(f"the versions of {bucket} cannot be listed: what came is no list of versions")
+            raise Inconclusive(f"the versions of {bucket} cannot be listed: the answer is not a list of versions")
         pages.append(entries_of(answer))
         if answer.text_of("IsTruncated") != "true":
             return pages
         key, identifier = answer.text_of("NextKeyMarker"), answer.text_of("NextVersionIdMarker")
         following = (unquote_plus(key) if _is_encoded(answer) else key), identifier
         if following == mark or not pages[-1]:
-            raise Failed(f"the list of versions never ends: it goes on again and again after {following}")
+            raise Failed(f"the list of versions does not end: a page does not advance beyond {following}")
         mark = following
 
 
@@ -78,13 +78,13 @@ def with_id(case: Case, version: Version) -> Version:
         return version
     ids = ids_of(case, version)
     if not ids:
-        raise Failed(f"a write of {version.key} was accepted, and no version of it is there")
+        raise Failed(f"a write of {version.key} was accepted, but no version of it is listed")
     case.deviate("a write into a bucket with Object Lock does not return the version's id")
     return version._replace(id=ids[0])
 
 
 def must_store_nothing(case: Case, answer: Answer, what: str, aws: str, bucket: str, key: str) -> None:
-    """Fail if a refused write stored a version. Another answer than ``aws`` is a deviation."""
+    """Fail if a refused write stored a version. An answer other than ``aws`` is a deviation."""
     for page in versions(case, bucket, key):
         for entry in page:
             state = case.state(Version(bucket, entry.key, entry.id, b""))
@@ -109,7 +109,7 @@ def _entry_of(element: ET.Element, is_encoded: bool) -> ListedVersion:
 
 
 def _is_encoded(answer: Answer) -> bool:
-    """Return whether keys are URL-encoded: not every platform does as requested. Amazon writes + for a space."""
+    """Return whether keys are URL-encoded: some platforms ignore the request. Amazon writes + for a space."""
     return answer.text_of("EncodingType") == "url"
 
 

@@ -55,7 +55,7 @@ class CheckResult:
 
     @property
     def severity(self) -> str:
-        """Of the finding; the catalogue's if the finding states none, or the check did not fail."""
+        """Severity of the finding; the catalogue's if the finding states none, or the check did not fail."""
         return self.found_severity or self.entry.severity
 
     @property
@@ -143,7 +143,7 @@ def conclude(function: Callable[[_AnyCase], None], case: _AnyCase) -> Conclusion
         severity = ended.severity if isinstance(ended, Failed) else None
     except Exception:  # noqa: BLE001 - an unforeseen answer must not end the suite
         verdict = CheckVerdict.INCONCLUSIVE
-        reason = "the check itself broke off: " + traceback.format_exc(limit=-2).strip().replace("\n", " | ")
+        reason = "the check itself ended with an error: " + traceback.format_exc(limit=-2).strip().replace("\n", " | ")
     if verdict is CheckVerdict.PASS and case.deviations:
         verdict = CheckVerdict.DEVIATION
     reason = "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
@@ -173,4 +173,4 @@ def _why_not(entry: CatalogueEntry) -> str:
     outside = [need for need in entry.needs if need in _NOT_FROM_OUTSIDE]
     if outside:
         return f"cannot be tried from outside in minutes: needs {', '.join(outside)}"
-    return "this version has no check for it"
+    return "this version of Archiver does not implement this check"

@@ -52,7 +52,7 @@ def _run_one(identifier: str, make_case: Callable[[str], TsmCase]) -> CheckResul
     function = TSM_CHECKS.get(identifier)
     began, clock = time.time(), time.monotonic()
     if function is None:
-        why = _WHY_NOT.get(identifier, "this version has no check for it")
+        why = _WHY_NOT.get(identifier, "this version of Archiver does not implement this check")
         return CheckResult(identifier, CheckVerdict.NOT_TRIED, why, began, 0.0)
     case = make_case(identifier)
     end = conclude(function, case)

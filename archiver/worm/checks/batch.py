@@ -48,7 +48,7 @@ def half_locked_quiet(case: Case) -> None:
     if missing:
         raise Failed(
             f"in Quiet mode {len(missing)} of {len(locked)} refused entries are not listed as errors: "
-            f"a client takes version {missing[0].id} of {missing[0].key} for deleted"
+            f"a client would take version {missing[0].id} of {missing[0].key} for deleted"
         )
     _compare(case, listed, locked, [])
     if listed.deleted:
@@ -69,7 +69,7 @@ def locked_at_the_ends(case: Case) -> None:
             left = [entry for page in listing.versions(case, case.bucket, prefix) for entry in page]
             kept = [entry for entry in left if entry.id != locked.id]
             if kept:
-                raise Failed(f"{len(kept)} of {len(others)} unlocked versions are still there, as {kept[0].key}")
+                raise Failed(f"{len(kept)} of {len(others)} unlocked versions are still there, such as {kept[0].key}")
             _compare(case, batch_answer_of(answer), [locked], others)
 
         return attempt
@@ -86,7 +86,7 @@ def locked_at_the_ends(case: Case) -> None:
 def too_many(case: Case) -> None:
     locked = case.locked()
     first, middle, last = (case.stored() for _ in range(3))
-    # Entries that name no object make up the number: the platform has nothing to do for them.
+    # Entries that name no object fill the request: the platform has nothing to do for them.
     nothing = [Version(case.bucket, case.key(), "", b"") for _ in range(ENTRIES_MAX + 1 - 4)]
     order = [first, locked, *nothing[:500], middle, *nothing[500:], last]
     answer = _delete(case, order)
@@ -143,7 +143,7 @@ def the_same_twice(case: Case) -> None:
 
 
 @check("BAT-06")
-def keys_alone(case: Case) -> None:
+def keys_without_versions(case: Case) -> None:
     def by_key(ending: str) -> Callable[[], None]:
         def attempt() -> None:
             version = _locked_with_ending(case, ending)
@@ -170,7 +170,7 @@ def keys_alone(case: Case) -> None:
         ("a plain key", by_key("")),
         ("a key that ends in /", by_key("/")),
         ("a key with a key below it", lambda: _below(case)),
-        ("a key beyond ASCII, with signs of XML", by_key(" é<&>'")),
+        ("a non-ASCII key with special characters of XML", by_key(" é<&>'")),
         ("several keys", all_in_one),
     )
 

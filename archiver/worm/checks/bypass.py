@@ -152,7 +152,7 @@ def _delete_with(case: Case, words: str) -> None:
     answer = case.delete(version, headers=_NO_BYPASS[words])
     try:
         case.must_refuse_delete(version, answer, f"deleting with the bypass header {words}")
-    except Failed as failed:  # no record is lost to anybody who may not delete it in another way
+    except Failed as failed:  # the caller could have deleted the record in another way
         raise Failed(f"{failed}, by a credential that has the right to bypass", "S2") from failed
 
 

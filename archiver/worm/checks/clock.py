@@ -88,7 +88,7 @@ def not_before_the_date(case: Case) -> None:
         at_whole, at_fraction = (each.result() for each in watched)
     for date, release in ((whole, at_whole), (fraction, at_fraction)):
         if release.answered_at is None:
-            case.notes.append(f"a lock until {iso(date)} still held {WATCH_SECONDS:.0f} s after; see CLK-02")
+            case.notes.append(f"a lock until {iso(date)} was still in force {WATCH_SECONDS:.0f} s later; see CLK-02")
             continue
         # The answer comes after the deletion, so both bounds favour the platform.
         surely = release.answered_at + clock.high - date.timestamp()
@@ -211,7 +211,7 @@ def dates_in_other_forms(case: Case) -> None:
 
     def in_form(text: str, date: datetime, ask: Callable[[Case, str], tuple[Answer, Version]]) -> None:
         if date > near and not can_undo:
-            raise NotTried("this credential could not remove the lock: the bypass header does not help it")
+            raise NotTried("this credential could not remove the lock: the bypass header has no effect")
         answer, version = ask(case, text)
         state = case.state(version) if version.id else None
         if date > near and version.id:
@@ -221,9 +221,9 @@ def dates_in_other_forms(case: Case) -> None:
         if not answer.ok and date > near:
             raise Failed(f"a lock until {text} must be allowed, and was answered {answer}")
         if not answer.ok:
-            case.deviate(f"a lock until {text} was answered {answer}, though this is a date of ISO 8601")
+            case.deviate(f"a lock until {text} was answered {answer}, though it is a valid ISO 8601 date")
         elif state is None or state.mode is None:
-            raise Failed(f"a lock until {text} was accepted, and there is none")
+            raise Failed(f"a lock until {text} was accepted, but the version has none")
         elif not same_instant(state.until, date):
             raise Failed(f"a lock until {text} became {words_of(state)}")
 
@@ -252,7 +252,7 @@ def dates_that_are_none(case: Case) -> None:
     }
 
     def is_utc(version: Version, answer: Answer, what: str) -> bool:
-        """Return whether the date was taken for one in UTC, and kept, which harms nothing."""
+        """Return whether the platform read the date as UTC and kept it, which does no harm."""
         if not answer.ok or not same_instant(case.state(version).until, later):
             return False
         case.notes.append(f"{what} is taken for UTC")
@@ -299,7 +299,7 @@ def skewed_request(case: Case) -> None:
     control = case.stored()
     answer = _delete_dated(case, control, 0.0)
     if case.state(control).body is not None:
-        raise Inconclusive(f"the control failed: the same request, rightly dated, was answered {answer}")
+        raise Inconclusive(f"the control failed: the same request with the right date was answered {answer}")
     case.try_all(("in the past", dated(-SKEW_SECONDS)), ("in the future", dated(SKEW_SECONDS)))
 
 
@@ -309,7 +309,7 @@ def expired_lock_is_shown(case: Case) -> None:
     case.wait_until(until + timedelta(seconds=GRACE_LOCAL_SECONDS))
     state = case.state(version)
     if state.body is None:
-        raise Failed("a version whose retention ended is gone by itself")
+        raise Failed("a version was gone after its retention, though no request deleted it")
     if state.mode is None:
         case.deviate("a lock that has ended is no longer shown; expected with its date")
     elif not same_instant(state.until, until):

@@ -134,7 +134,7 @@ def create_with_lock(case: Case) -> None:
     bucket = case.new_bucket()
     status, lock = versioning_of(case, bucket), bucket_lock(case, bucket)
     if status != "Enabled" or not lock.enabled:
-        raise Failed(f"a bucket was made with Object Lock, and it has versioning {status}, {lock}")
+        raise Failed(f"a bucket was created with Object Lock, but it has versioning {status}, {lock}")
 
 
 @check("CFG-02")
@@ -144,7 +144,7 @@ def suspend_versioning(case: Case) -> None:
     answer = set_versioning(case, bucket, "Suspended")
     status = versioning_of(case, bucket)
     if status != "Enabled":
-        raise Failed(f"suspending versioning was answered {answer}, and a bucket with Object Lock now has it {status}")
+        raise Failed(f"suspending versioning was answered {answer}, and the bucket now has versioning {status}")
     written, newer = case.put(version.key, bucket=bucket)
     case.must_survive(version)
     if written.ok and newer.id in ("", "null"):
@@ -188,7 +188,7 @@ def _disable(case: Case, version: Version, xml: str) -> None:
         case.set_default(bucket)  # so that the next document has a default to remove
         raise Failed(f"was answered {answer}, and {before} became {after}, versioning {status}")
     case.must_refuse_delete(version, case.delete(version), "deleting a locked version after it")
-    case.must_refuse(answer, "a lock configuration that is none", "400 MalformedXML")
+    case.must_refuse(answer, "an invalid lock configuration", "400 MalformedXML")
 
 
 @check("CFG-05")
@@ -257,7 +257,7 @@ def _set_out_of_range(case: Case, bucket: str, unit: str, length: int) -> None:
         case.must_refuse(answer, f"a default of {length} {unit}", "400 InvalidArgument")
     elif answer.ok and length > 0 and after.mode == GOVERNANCE and shown == str(length):
         # Retention is not shorter than requested: the platform only lacks this limit.
-        case.deviate(f"a default of {length} {unit} is taken; {case.expected('400 InvalidArgument')}")
+        case.deviate(f"a default of {length} {unit} is accepted; {case.expected('400 InvalidArgument')}")
     else:
         raise Failed(f"was answered {answer}, and the bucket now has {after}")
 
@@ -285,12 +285,13 @@ def _lock_unversioned(case: Case, bucket: str) -> None:
     answer = case.configure(bucket, "object-lock", lock_configuration(""))
     lock, status = bucket_lock(case, bucket), versioning_of(case, bucket)
     if lock.enabled and status != "Enabled":
-        raise Failed(f"Object Lock was answered {answer}, and the bucket has {lock}, but versioning {status}")
+        raise Failed(f"enabling Object Lock was answered {answer}, and the bucket has {lock}, but versioning {status}")
     if answer.ok and not lock.enabled:
-        raise Failed(f"Object Lock was answered {answer}, but the bucket has {lock}")
+        raise Failed(f"enabling Object Lock was answered {answer}, but the bucket has {lock}")
     if lock.enabled:
         case.deviate(
-            f"Object Lock was answered {answer} and turned versioning on; {case.expected('409 InvalidBucketState')}"
+            f"enabling Object Lock was answered {answer} and enabled versioning; "
+            f"{case.expected('409 InvalidBucketState')}"
         )
         return
     case.must_refuse(answer, "Object Lock on a bucket without versioning", "409 InvalidBucketState")
@@ -350,7 +351,7 @@ def _lock_and_delete(case: Case, version: Version) -> None:
         raise Failed(
             f"locking it was accepted; after an attempt to delete it and one to overwrite it: {words_of(state)}"
         )
-    case.must_refuse_delete(version, deleting, "deleting it then")
+    case.must_refuse_delete(version, deleting, "deleting it after that")
     case.must_refuse_delete(version, case.delete(version), "deleting it under a newer version")
 
 
@@ -359,7 +360,7 @@ def read_lock_of_plain_bucket(case: Case) -> None:
     bucket = case.new_bucket(lock=False)
     answer = case.client.send("GET", bucket, query=(("object-lock", None),))
     if answer.ok and answer.text_of("ObjectLockEnabled") == "Enabled":
-        raise Failed("a bucket made without Object Lock says that it has it")
+        raise Failed("a bucket created without Object Lock is reported to have it")
     case.must_refuse(answer, "reading a plain bucket's Object Lock", "404 ObjectLockConfigurationNotFoundError")
 
 
@@ -372,7 +373,7 @@ def delete_bucket(case: Case) -> None:
     case.try_all(
         ("a bucket with a locked version", partial(_delete_bucket_of_version, case, covered=False)),
         ("a bucket with a locked version under a marker", partial(_delete_bucket_of_version, case, covered=True)),
-        ("a bucket with a marker alone", partial(_delete_bucket_of_marker, case)),
+        ("a bucket with only a marker", partial(_delete_bucket_of_marker, case)),
     )
 
 
@@ -392,16 +393,16 @@ def _delete_bucket_of_marker(case: Case) -> None:
         raise Inconclusive("no delete marker could be prepared; see DEL-01 and DEL-05")
     listed = case.client.send("GET", bucket, query=(("versions", None),))
     if not listed.elements("DeleteMarker") or listed.elements("Version"):
-        raise Inconclusive("no delete marker could be prepared: a listing of versions does not show it alone")
+        raise Inconclusive("no delete marker could be prepared: a listing of versions does not show only it")
     answer = case.client.send("DELETE", bucket)
     listed = case.client.send("GET", bucket, query=(("versions", None),))
     if not listed.elements("DeleteMarker"):
         # The bucket had no record, so nothing was lost.
         case.deviate(
-            f"deleting a bucket with a marker alone was answered {answer}; {case.expected('409 BucketNotEmpty')}"
+            f"deleting a bucket with only a marker was answered {answer}; {case.expected('409 BucketNotEmpty')}"
         )
         return
-    case.must_refuse(answer, "deleting a bucket with a marker alone", "409 BucketNotEmpty")
+    case.must_refuse(answer, "deleting a bucket with only a marker", "409 BucketNotEmpty")
 
 
 @check("CFG-12")

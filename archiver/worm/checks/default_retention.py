@@ -65,9 +65,7 @@ def _stamped(case: Case, bucket: str, key: str | None = None) -> Version:
     """Store a version by a plain PUT and check that the default applies. Raises Inconclusive."""
     answer, version = case.put(key, bucket=bucket)
     if not answer.ok or case.state(version).mode != GOVERNANCE:
-        raise Inconclusive(
-            f"a PUT under a default was answered {answer}, and stored no retention to look at; see DFT-01"
-        )
+        raise Inconclusive(f"a PUT under a default was answered {answer}, and the version has no retention; see DFT-01")
     return version
 
 
@@ -161,7 +159,7 @@ def stamp_by_every_way(case: Case) -> None:
 
 
 @check("DFT-03")
-def stamp_beside_a_hold(case: Case) -> None:
+def stamp_with_a_hold(case: Case) -> None:
     bucket = _default_bucket(case)
     _stamped(case, bucket)
 
@@ -192,7 +190,7 @@ def explicit_retention_wins(case: Case) -> None:
         case.must_allow(answer, "a PUT with a retention of its own under a default")
         state = case.state(version)
         if state.mode != lock.mode or not same_instant(state.until, lock.until):
-            raise Failed(f"asked for {words_of(VersionState(b'', *lock))}, and was stored with {words_of(state)}")
+            raise Failed(f"requested {words_of(VersionState(b'', *lock))}, but was stored with {words_of(state)}")
 
     case.try_all(("shorter than the default", partial(judge, None)), ("longer", partial(judge, LONGER_SECONDS)))
 
@@ -214,13 +212,13 @@ def change_the_default(case: Case) -> None:
             raise NotOffered(f"the default of a bucket with objects cannot be {what}: {answer}")
         shown = bucket_lock(case, bucket)
         if shown.days != ("" if days is None else str(days)):
-            raise Inconclusive(f"the default was to be {what}: {answer}, and the bucket has {shown}")
+            raise Inconclusive(f"the default was not {what}: {answer}, and the bucket has {shown}")
         _must_be_unchanged(case, version, before, f"after the default was {what}")
         answer = case.delete(version)
         if case.state(version).body is None:
-            raise Failed(f"after the default was {what}, an older version could be deleted, which it protected before")
+            raise Failed(f"after the default was {what}, an older version that it had protected could be deleted")
         if before.mode is not None:  # a default that is not applied fails DFT-01
-            case.must_refuse_delete(version, answer, f"deleting an older version after it was {what}")
+            case.must_refuse_delete(version, answer, f"deleting an older version after the default was {what}")
 
 
 @check("DFT-06")

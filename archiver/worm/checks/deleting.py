@@ -47,7 +47,7 @@ def delete_by_key(case: Case) -> None:
     case.must_survive(version)
     case.must_allow(answer, "deleting by key", "204")
     if answer.headers.get("x-amz-delete-marker") != "true":
-        case.deviate("deleting by key does not say that it made a marker")
+        case.deviate("the answer to a delete by key does not show that it created a delete marker")
     if case.client.send("GET", version.bucket, version.key).ok:
         raise Failed("after deleting by key the object is still current")
 
@@ -151,7 +151,7 @@ def delete_by_other_spellings(case: Case) -> None:
                     f"{what} was answered {answer}, though nothing changed; {case.expected('400 InvalidArgument')}"
                 )
             elif answer.ok:
-                case.notes.append(f"{what} was answered {answer}, as for any version that is not there")
+                case.notes.append(f"{what} was answered {answer}, as for a missing version")
 
         return attempt
 
@@ -160,9 +160,9 @@ def delete_by_other_spellings(case: Case) -> None:
         ("upper case", spelt(str.upper)),
         ("lower case", spelt(str.lower)),
         ("URL-encoded twice", spelt(lambda id: "".join(f"%{byte:02X}" for byte in id.encode()))),
-        ("a space behind", spelt(lambda id: id + " ")),
-        ("a space before", spelt(lambda id: " " + id)),
-        ("a zero byte behind", spelt(lambda id: id + "\0")),
+        ("a space after it", spelt(lambda id: id + " ")),
+        ("a space before it", spelt(lambda id: " " + id)),
+        ("a zero byte after it", spelt(lambda id: id + "\0")),
         ("nothing", spelt(lambda _: "")),
     )
     case.control()

@@ -1,10 +1,10 @@
 """LH and EVH: legal holds and event holds.
 
 One idea: a legal hold is independent. No mode, date, bypass or expiry releases it, and it changes none of them. It is
-on exactly the version on which it was set. An event hold is a part of the retention: it holds the date of the version
-away, and its release starts a period. The shortest period is a day, so the checks place event holds under GOVERNANCE
-only, and the clean-up bypasses them. What is expected follows botocore's model of S3 and Amazon's user guide ("Object
-Lock considerations"). A platform whose versions show no event hold does not offer them.
+on exactly the version on which it was set. An event hold is a part of the retention: while it is on, the retain-until
+date moves with the time, and its release starts a period. The shortest period is a day, so the checks place event holds
+under GOVERNANCE only, and the clean-up bypasses them. What is expected follows botocore's model of S3 and Amazon's user
+guide ("Object Lock considerations"). A platform whose versions show no event hold does not offer them.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ def delete_held_after_expiry(case: Case) -> None:
     free = case.stored(lock=lock)
     case.wait_until(lock.until + timedelta(seconds=GRACE_SECONDS))
     if not case.delete(free).ok or case.state(free).body is not None:
-        raise Inconclusive("the same retention without a hold did not run out in time; see CLK-02")
+        raise Inconclusive("the same retention without a hold did not expire in time; see CLK-02")
 
     def part(bypass: bool) -> None:
         answer = case.delete(held[bypass], bypass=bypass)
-        case.must_refuse_delete(held[bypass], answer, "deleting a version on hold whose retention has run out")
+        case.must_refuse_delete(held[bypass], answer, "deleting a version on hold whose retention has expired")
 
     case.try_all(("without bypass", partial(part, False)), ("with bypass", partial(part, True)))
 
@@ -115,7 +115,7 @@ def delete_released(case: Case) -> None:
 
 
 @check("LH-05")
-def hold_and_retention_apart(case: Case) -> None:
+def hold_and_retention_are_independent(case: Case) -> None:
     lock = case.lock()
     version = case.stored(lock=lock)
     longer = lock._replace(until=lock.until + timedelta(seconds=SOON_SECONDS))
@@ -145,7 +145,7 @@ def hold_and_retention_apart(case: Case) -> None:
     set_hold("OFF")
     set_hold("ON")
     if set_retention(None, True, "removing retention with bypass"):
-        case.must_refuse_delete(version, case.delete(version), "deleting a version that only the hold is left on")
+        case.must_refuse_delete(version, case.delete(version), "deleting a version that only the hold protects")
 
 
 @check("LH-06")
@@ -252,7 +252,7 @@ def many(case: Case) -> None:
         refusals = list(pool.map(case.delete, versions))
         listed = _listed(case, prefix)
         if missing := [version.key for version in versions if version.id not in listed]:
-            raise Failed(f"{len(missing)} of {OBJECTS} objects on hold were deleted, {missing[0]} for one")
+            raise Failed(f"{len(missing)} of {OBJECTS} objects on hold were deleted, such as {missing[0]}")
         for version, answer in zip(versions, refusals, strict=True):
             case.must_refuse(answer, f"deleting one of {OBJECTS} objects on hold", REFUSED, version)
         _each(pool, versions, lambda version: case.set_hold(version, "OFF"), "hold OFF")
@@ -303,7 +303,7 @@ def _must_be(case: Case, pool: ThreadPoolExecutor, versions: list[Version], hold
     states = list(pool.map(case.state, versions))
     missed = [each for each, state in zip(versions, states, strict=True) if (state.hold or "OFF") != hold]
     if missed:
-        raise Failed(f"after hold {hold} of {OBJECTS} objects, {len(missed)} are not {hold}, {missed[0].key} for one")
+        raise Failed(f"after hold {hold} of {OBJECTS} objects, {len(missed)} are not {hold}, such as {missed[0].key}")
 
 
 def _listed(case: Case, prefix: str) -> set[str]:
@@ -342,7 +342,7 @@ def place_event_hold(case: Case) -> None:
         _must_end(case, state, case.now() + PERIOD, f"{name} with an event hold of a day")
         shown = _retention_of(case, version)
         if (shown.text_of("EventHold"), shown.text_of("Days")) != ("ON", "1"):
-            raise Failed(f"{name}: HEAD shows the event hold, and GetObjectRetention does not show it with its day")
+            raise Failed(f"{name}: HEAD shows the event hold, but GetObjectRetention does not show it with its day")
 
 
 @check("EVH-02")
@@ -392,12 +392,12 @@ def date_of_event_hold(case: Case) -> None:
     first = case.state(version)
     case.wait_until(case.now() + timedelta(seconds=HELD_SECONDS))
     if not _moved(first, case.state(version)):
-        raise Failed(f"under an event hold the date stands still: {words_of(case.state(version))}")
+        raise Failed(f"under an event hold the date does not move: {words_of(case.state(version))}")
     case.must_allow(_release(case, version), "releasing an event hold")
     released = case.state(version)
     case.wait_until(case.now() + timedelta(seconds=HELD_SECONDS))
     if case.state(version).until != released.until:
-        raise Failed(f"after its release: {words_of(released)} became {words_of(case.state(version))}")
+        raise Failed(f"after the release of an event hold: {words_of(released)} became {words_of(case.state(version))}")
 
 
 @check("EVH-05")
@@ -489,7 +489,7 @@ def default_event_hold(case: Case) -> None:
         raise Failed(f"a default event hold was answered {answer}; a new object ({stored}) has {words_of(state)}")
     _must_end(case, state, case.now() + PERIOD, "a default event hold of a day")
     if not case.client.send("GET", bucket, query=(("object-lock", None),)).elements("DefaultEventHold"):
-        case.deviate("GetObjectLockConfiguration does not show the default event hold, though it acts")
+        case.deviate("GetObjectLockConfiguration does not show the default event hold, though it takes effect")
     own = case.lock()
     other = case.state(case.put(bucket=bucket, lock=own)[1])
     if _is_on(other):

@@ -71,7 +71,7 @@ def put_with_retention(case: Case) -> None:
     _deviate_if_silent(case, f"stored with {requested}", shown)
     inexact = [f"{name} {iso(found.until)}" for name, found in shown.items() if found and found.until != lock.until]
     if inexact:
-        case.notes.append(f"asked for {requested}, shown as " + ", ".join(inexact))
+        case.notes.append(f"requested {requested}, shown as " + ", ".join(inexact))
 
 
 @check("ING-02")
@@ -96,7 +96,7 @@ def _deviate_if_silent(case: Case, what: str, shown: Mapping[str, object]) -> No
     """Note a deviation if one place shows the lock and another (None) does not."""
     silent = [name for name, found in shown.items() if found is None]
     if len(silent) == len(shown):
-        raise Failed(f"{what}, and nothing shows it: it was silently ignored")
+        raise Failed(f"{what}, but no read shows it: it was silently ignored")
     if silent:
         case.deviate(f"{what}, which {' and '.join(silent)} does not show")
 
@@ -131,7 +131,7 @@ def _beyond_100_years(case: Case) -> None:
     control = case.locked()
     case.delete(control, bypass=True)
     if case.state(control).body is not None:
-        raise NotTried("a lock of a century could stay behind: this credential does not bypass GOVERNANCE")
+        raise NotTried("a lock of 100 years could remain: this credential cannot bypass GOVERNANCE")
     lock = ObjectLock(GOVERNANCE, case.lock().until + timedelta(seconds=FARTHEST_SECONDS))
     answer, version = case.put(lock=lock)
     if not answer.ok:
@@ -142,7 +142,7 @@ def _beyond_100_years(case: Case) -> None:
         _must_show(case, version, "PUT with a date beyond 100 years", lock=lock)
     finally:
         case.delete(version, bypass=True)
-    case.notes.append("a date beyond 100 years is taken, and kept: that limit is known of default rules only")
+    case.notes.append("a date beyond 100 years is accepted and kept: a limit is documented only for default rules")
 
 
 @check("ING-05")
@@ -222,7 +222,7 @@ def _plain_bucket_must_refuse(
         after = case.state(version)
         if after.body != state.body:
             raise Failed(f"was answered {answer}, showed {words_of(state)}, and could be deleted all the same")
-        case.deviate(f"a bucket without Object Lock takes locks and keeps them; {case.expected('400 InvalidRequest')}")
+        case.deviate(f"a bucket without Object Lock accepts and keeps locks; {case.expected('400 InvalidRequest')}")
         return
     case.must_refuse(answer, "lock headers in a bucket without Object Lock", "400 InvalidRequest")
 
@@ -237,7 +237,7 @@ def put_without_integrity(case: Case) -> None:
     if answer.ok:
         version = with_id(case, Version(case.bucket, key, answer.version_id or "", body))
         _must_show(case, version, "PUT with a lock and no integrity header", lock=lock)
-        case.deviate(f"PUT with a lock and no integrity header is taken; {case.expected('400 InvalidRequest')}")
+        case.deviate(f"PUT with a lock and no integrity header is accepted; {case.expected('400 InvalidRequest')}")
         return
     case.locked()  # with one, the platform accepts it
     must_store_nothing(case, answer, "PUT with a lock and no integrity header", "400 InvalidRequest", case.bucket, key)
@@ -265,11 +265,11 @@ def _wrong_checksum(case: Case, header: str, value: str, aws: str) -> None:
         "PUT", case.bucket, control_key, headers=((header, right), *case.lock().headers), body=body
     )
     if not control.ok:
-        raise NotOffered(f"a right {header} is refused too: {control}")
+        raise NotOffered(f"a correct {header} is refused too: {control}")
     key = case.key()
     answer = case.client.send("PUT", case.bucket, key, headers=((header, value), *case.lock().headers), body=body)
     if answer.ok and header != "Content-MD5" and not _shows_checksum(case, control_key, header):
-        raise NotOffered(f"{header} is not known: HEAD of an object stored with a right one shows none")
+        raise NotOffered(f"{header} is not known: HEAD of an object stored with a correct one shows none")
     must_store_nothing(case, answer, f"PUT with a lock and a wrong {header}", aws, case.bucket, key)
 
 
@@ -361,7 +361,7 @@ def _refuse_wrong_digest(
     case.must_refuse(answer, "a call with a wrong Content-MD5", "400 BadDigest")
     control = case.client.send(method, bucket, key, query=query, headers=(("Content-MD5", md5_of(body)),), body=body)
     if not control.ok or not is_done():
-        raise Inconclusive(f"the control failed: with the right Content-MD5 it does nothing either ({control})")
+        raise Inconclusive(f"the control failed: with the right Content-MD5 it has no effect either ({control})")
 
 
 # ---- multipart
@@ -404,7 +404,7 @@ def multipart_that_outlives_its_lock(case: Case) -> None:
     state = case.state(version)
     case.notes.append(f"completion after the lock's date is accepted; the version shows {words_of(state)}")
     if state.until is not None and state.until > case.now():
-        raise Failed(f"a lock that had passed was prolonged: asked for {iso(lock.until)}, shown {iso(state.until)}")
+        raise Failed(f"an expired lock was extended: requested {iso(lock.until)}, shown {iso(state.until)}")
     case.must_allow(case.delete(version), "deleting a version whose lock had passed before it was complete", "204")
     case.must_be_gone(version, "deleting a version whose lock had passed before it was complete")
 
@@ -439,7 +439,7 @@ def _form_with_lock(case: Case, lock: ObjectLock | None, hold: str | None) -> No
     answer, version = post_form(case, wanted)
     if not answer.ok and not ids_of(case, version):
         case.notes.append(
-            f"a form with {' and '.join(wanted)} is refused ({answer}), without its lock nothing is stored"
+            f"a form with {' and '.join(wanted)} is refused ({answer}); nothing was stored without its lock"
         )
         return
     _must_show(case, with_id(case, version), "a browser POST", lock=lock, hold=hold)
@@ -530,7 +530,7 @@ def lock_every_shape(case: Case) -> None:
         ("a non-ASCII key", case.key("-Straße 記録 архив+%&.tif"), b"non-ASCII key"),
     )
     case.try_all(*((name, partial(_lock_shape, case, name, key, body)) for name, key, body in shapes))
-    case.notes.append(f"{BIG_BYTES} bytes stand for the boundary of 5 GiB")
+    case.notes.append(f"{BIG_BYTES} bytes were stored in place of 5 GiB")
 
 
 def _lock_shape(case: Case, name: str, key: str, body: bytes) -> None:
@@ -539,8 +539,8 @@ def _lock_shape(case: Case, name: str, key: str, body: bytes) -> None:
     if not answer.ok:
         plain, _ = _put(case, key, body)
         if not plain.ok:
-            raise NotOffered(f"is not taken without a lock either: {plain}")
-        raise Failed(f"is refused with a lock ({answer}), but taken without", "S3")
+            raise NotOffered(f"is not accepted without a lock either: {plain}")
+        raise Failed(f"is refused with a lock ({answer}), but accepted without", "S3")
     version = with_id(case, version)
     _must_show(case, version, f"PUT of {name}", lock=lock)
     for other in (b"overwritten", body):
@@ -568,7 +568,8 @@ def unpacked_with_lock(case: Case) -> None:
     if not found:
         raise NotOffered("unpacking an archive: it was stored as one object")
     if sorted(entry.key for entry in found) != sorted(members):
-        raise Failed(f"of the members {', '.join(members)} there are {', '.join(entry.key for entry in found)}")
+        stored = ", ".join(entry.key for entry in found)
+        raise Failed(f"the archive has the members {', '.join(members)}, and these were stored: {stored}")
     for entry in found:
         version = Version(case.bucket, entry.key, entry.id, members[entry.key])
         _must_show(case, version, f"the member {entry.key}", lock=lock, hold="ON")
@@ -604,7 +605,7 @@ def _must_show(
     requested = [f"{lock.mode} until {iso(lock.until)}"] if lock else []
     requested += [f"hold {hold}"] if hold else []
     if (lock is not None and not _is(lock, state.lock)) or (hold is not None and state.hold != hold):
-        asked = f"{what}: {', '.join(requested)} was asked for"
+        asked = f"{what}: {', '.join(requested)} was requested"
         if version.id == NULL and lock is not None and state.mode is None:
             raise _null_without_its_lock(case, version, asked, lock)
         raise Failed(f"{asked}, and the version has {words_of(state)}", "S2")
@@ -616,11 +617,11 @@ def _is(lock: ObjectLock, found: ObjectLock | None) -> bool:
 
 def _without_its_bytes(case: Case, version: Version, what: str, state: VersionState) -> Failed:
     """Judge a version just written whose id does not give its bytes: a read by key may give them."""
-    found = "is not there" if state.body is None else f"is shown with {len(state.body)} bytes, which are others"
+    found = "is not there" if state.body is None else f"is shown with {len(state.body)} bytes, which differ"
     by_key = case.client.send("GET", version.bucket, version.key)
     if by_key.ok and by_key.body == version.body:
         return Failed(f"{what}: version {version.id} {found}; without a version id they are right", "S3")
-    return Failed(f"{what} was accepted, and its bytes are not kept: version {version.id} {found}", "S1")
+    return Failed(f"{what} was accepted, but its bytes are not kept: version {version.id} {found}", "S1")
 
 
 def _null_without_its_lock(case: Case, version: Version, asked: str, lock: ObjectLock) -> Failed:

@@ -48,10 +48,10 @@ def _must_be_untouched(case: Case, version: Version, before: VersionState) -> No
 
 
 def _must_be_new(case: Case, answer: Answer, what: str, old: Version, new: Version) -> None:
-    """Fail unless the accepted write created a new version that can be read. The old one was seen to be untouched."""
+    """Fail unless the accepted write created a new version that can be read. The caller has checked the old one."""
     case.must_allow(answer, what)
     if not new.id or new.id == old.id:
-        raise Failed(f"{what} was accepted, but names no new version ({new.id or 'none'})", "S3")
+        raise Failed(f"{what} was accepted, but its answer names no new version ({new.id or 'none'})", "S3")
     if case.state(new).body != new.body:
         raise Failed(f"{what} was accepted, but the new version has other bytes than were sent")
 
@@ -118,7 +118,7 @@ def copy_onto_itself(case: Case) -> None:
     _must_be_untouched(case, old, before)
     _must_be_new(case, answer, "a copy onto itself with other metadata", old, new)
     if case.state(new).headers.get("x-amz-meta-archiver") != "second":
-        raise Failed("a copy onto itself with other metadata was accepted, but the new version has not got them")
+        raise Failed("a copy onto itself with other metadata was accepted, but the new version lacks it")
 
 
 # No credential may override a hold, so a hold replaces COMPLIANCE if the user did not agree to that.
@@ -139,7 +139,7 @@ def write_in_place(case: Case) -> None:
 
 def _write_in_place(case: Case, write: _Write, kind: str) -> None:
     version, before = _locked(case, hold="ON" if kind == "a hold" else None, compliance=kind == COMPLIANCE)
-    answer, new = _whatever_comes(case, version, before, lambda: write(case, version, _its_id(version), ()))
+    answer, new = _attempted(case, version, before, lambda: write(case, version, _its_id(version), ()))
     if answer.ok and new.id == version.id:
         case.deviate(f"writing to a locked version was answered {answer} with its own id, though nothing changed")
 
@@ -152,7 +152,7 @@ def _rgw_id(version: Version) -> Query:
     return (("rgwx-version-id", version.id), ("rgwx-versioned-epoch", "2"))
 
 
-def _whatever_comes(
+def _attempted(
     case: Case, version: Version, before: VersionState, attempt: Callable[[], tuple[Answer, Version]]
 ) -> tuple[Answer, Version]:
     """Return the attempt's answer. The version must be unchanged, also if the platform has no such call."""
@@ -190,7 +190,7 @@ def write_as_a_replica(case: Case) -> None:
 def _write_as_replica(case: Case, write: _Write, vendor: str) -> None:
     headers, query = _REPLICATION[vendor]
     version, before = _locked(case, hold="ON")
-    _whatever_comes(case, version, before, lambda: write(case, version, query(version), headers))
+    _attempted(case, version, before, lambda: write(case, version, query(version), headers))
 
 
 def _delete(case: Case, over: Version, query: Query = (), headers: Headers = ()) -> tuple[Answer, Version]:
@@ -221,7 +221,7 @@ def copy_with_lock(case: Case) -> None:
     if state.body != new.body:
         raise Failed("a copy with lock headers was accepted, but has other bytes than its source")
     if state.mode != lock.mode or not same_instant(state.until, lock.until) or state.hold != "ON":
-        raise Failed(f"a copy was to have {lock.mode} until {iso(lock.until)} and a hold, and has {words_of(state)}")
+        raise Failed(f"a copy with {lock.mode} until {iso(lock.until)} and a hold has {words_of(state)}")
     case.must_refuse_delete(new, case.delete(new), "deleting a copy that was made with a lock")
 
 
@@ -246,7 +246,7 @@ def _append(case: Case, query: Query, headers: Headers = ()) -> None:
         answer = case.client.send("PUT", version.bucket, version.key, query=query, headers=wanted, body=_OTHER_BODY)
         return answer, Version(version.bucket, version.key, answer.version_id or "", _OTHER_BODY)
 
-    answer, new = _whatever_comes(case, version, before, attempt)
+    answer, new = _attempted(case, version, before, attempt)
     if answer.ok:
         written = case.state(new).body if new.id and new.id != version.id else None
         what = f"a new version of {len(written)} bytes" if written is not None else "nothing"

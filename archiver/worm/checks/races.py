@@ -1,6 +1,6 @@
 """RAC: two requests at the same time.
 
-One idea: two concurrent requests must leave what one of the two serial orders would leave. A small model plays both
+One idea: two concurrent requests must leave what one of the two serial orders leaves. A small model computes both
 orders. If neither explains the answers and the final version, the platform failed. The final version decides how
 badly: it is gone in spite of an acknowledged lock, it lacks that lock, or an acknowledged deletion did nothing.
 """
@@ -101,12 +101,12 @@ class RaceTally:
 
 
 def end_of_locked(end: Model, _: bool) -> EndState:
-    """Judge what two requests left of which none deletes."""
+    """Judge the state that two requests left, neither of which deletes."""
     return ALTERED if end in (GONE, OTHER_BYTES) else MIXED
 
 
 def end_of_deleted(end: Model, lock_accepted: bool) -> EndState:
-    """Judge what a deletion and a request that locks left."""
+    """Judge the state that a deletion and a locking request left."""
     if end == OTHER_BYTES:
         return ALTERED
     if not lock_accepted:
@@ -413,7 +413,7 @@ def clear_default_and_put(case: Case) -> None:
 def _run(
     case: Case, race: Race, make: Callable[[int], Pair], *, pairs: int | None = None, at_once: int = PAIRS_AT_ONCE
 ) -> None:
-    """Create and race ``pairs``, or PAIRS, unless time is over before. Raises Failed if one cannot be explained."""
+    """Create and race ``pairs``, or PAIRS, unless the time runs out first. Raises Failed if one cannot be explained."""
     for number, order in enumerate(ORDERS):
         _control(race, make(number), order)
     tally, end, counting = RaceTally(race.names), time.monotonic() + PAIRS_SECONDS_MAX, threading.Lock()
@@ -432,14 +432,15 @@ def _run(
         counted = ", ".join(f"{counts[state]} {state.words} ({state.severity})" for state in sorted(counts))
         worst, words = min(found)
         raise Failed(
-            f"no order of the two explains {len(found)} of {tally.pairs} pairs: {counted}; of the worst {words}",
+            f"neither order of the two requests explains {len(found)} of {tally.pairs} pairs: {counted}; "
+            f"one of the worst: {words}",
             worst.severity,
         )
     for name in race.names:
         if not tally.accepted[name]:
-            raise Inconclusive(f"{name} was never accepted, so that nothing raced")
+            raise Inconclusive(f"{name} was never accepted, so there was no race")
     if tally.met < PAIRS_MET_MIN:
-        raise Inconclusive(f"only {tally.met} of {tally.pairs} pairs met")
+        raise Inconclusive(f"only {tally.met} of {tally.pairs} pairs overlapped")
 
 
 def _control(race: Race, pair: Pair, order: tuple[int, int]) -> None:
@@ -503,7 +504,7 @@ def explained(race: Race, answers: tuple[Answer, Answer], end: Model) -> str | N
     """Return which request came first; EITHER if both orders explain answers and state; None if neither does.
 
     An accepted request had its effect; a refused one had none. After an error of the server (5xx, 429) it is unknown. A
-    platform may refuse a request needlessly during another one; then the result is UNTOLD.
+    platform may refuse a request without need during another one; then UNTOLD is returned.
     """
     for needs_reason in (True, False):
         firsts = [race.names[order[0]] for order in ORDERS if end in _ends(race, answers, order, needs_reason)]
@@ -531,7 +532,7 @@ def _ends(race: Race, answers: tuple[Answer, Answer], order: tuple[int, int], ne
 def _summary(tally: RaceTally) -> str:
     firsts = ", ".join(f"{name} {count}" for name, count in tally.firsts.most_common())
     answers = ", ".join(f"{statuses} {count} times" for statuses, count in tally.answers.most_common())
-    return f"{tally.pairs} pairs, {tally.met} of which met; first: {firsts or 'none'}; answers: {answers}"
+    return f"{tally.pairs} pairs, {tally.met} of which overlapped; first: {firsts or 'none'}; answers: {answers}"
 
 
 def _completed(number: int, answer: Answer) -> bool:

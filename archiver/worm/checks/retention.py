@@ -61,14 +61,14 @@ class _Amount(NamedTuple):
     """By how much a lock is shortened."""
 
     name: str
-    dates: Callable[[Case, datetime], Sequence[datetime]]  # in this order, of the date before; the last one counts
+    dates: Callable[[Case, datetime], Sequence[datetime]]  # to send in turn, from the current date; last counts
     severity: str | None  # if it is accepted; None: the catalogue's
     aws: str = REFUSED
 
 
 _AMOUNTS = (
     _Amount("to the past", lambda case, _: [case.now() - timedelta(minutes=1)], None, ANY_REFUSAL),
-    _Amount("to now and a little", lambda case, _: [case.lock(GOVERNANCE, SOON_SECONDS).until], None),
+    _Amount(f"to {SOON_SECONDS:.0f} s from now", lambda case, _: [case.lock(GOVERNANCE, SOON_SECONDS).until], None),
     _Amount("by 1 s, three times", lambda _, until: [until - timedelta(seconds=n) for n in (1, 2, 3)], None),
     _Amount("by 1 s", lambda _, until: [until - timedelta(seconds=1)], "S2"),
     _Amount("by 1 ms within the same second", lambda _, until: [until - timedelta(milliseconds=1)], "S3"),
@@ -112,7 +112,7 @@ def send_again(case: Case) -> None:
     head = case.state(version).lock
     if head is not None and head != lock:
         answer = case.set_retention(version, head)
-        case.notes.append(f"HEAD shows {iso(head.until)} for {iso(lock.until)}; to send that was answered {answer}")
+        case.notes.append(f"HEAD shows {iso(head.until)} for {iso(lock.until)}; sending that was answered {answer}")
 
 
 @check("RET-09")
@@ -132,7 +132,7 @@ def remove_with_bypass(case: Case) -> None:
     case.must_allow(case.set_retention(version, None, bypass=True), "removing GOVERNANCE with bypass")
     after = _shown(case, version)
     if after.state.mode is not None or after.called is not None:
-        raise Failed(f"removing GOVERNANCE with bypass was accepted, and there is still {after}")
+        raise Failed(f"removing GOVERNANCE with bypass was accepted, but the version still has {after}")
     answer = case.client.send(
         "GET", version.bucket, version.key, query=(("retention", None), ("versionId", version.id))
     )
@@ -157,13 +157,13 @@ def lock_again(case: Case) -> None:
         lock = case.lock(new)
         with _while_locked(case, lock):
             _must_take(
-                case, version, lock, case.set_retention(version, lock), "a new lock after the old one had run out"
+                case, version, lock, case.set_retention(version, lock), "a new lock after the old one had expired"
             )
             case.must_refuse_delete(version, case.delete(version), "deleting a version that was locked again")
 
     case.try_all(
         *(
-            (f"{old}, run out, to {new}", partial(part, version, new))
+            (f"{old}, expired, to {new}", partial(part, version, new))
             for version, (old, new) in zip(versions, changes, strict=True)
         )
     )
@@ -175,7 +175,7 @@ def lock_again(case: Case) -> None:
 @check("RET-04")
 def shorten_governance(case: Case) -> None:
     _shorten(case, GOVERNANCE, LOCK_SECONDS, (False,))
-    case.notes.append("by more than a minute, not by a day: no lock here lasts a day")
+    case.notes.append("shortened by more than a minute, not by a day: no lock of this check lasts a day")
 
 
 @check("RET-05")
@@ -284,7 +284,7 @@ def without_version_id(case: Case) -> None:
         _must_take(case, target, lock, answer, "retention")
 
     case.try_all(
-        ("without a version id, which is the current version's", partial(part, False)),
+        ("without a version id, for the current version", partial(part, False)),
         ("with the older version's id", partial(part, True)),
     )
 
@@ -297,12 +297,12 @@ def on_a_marker(case: Case) -> None:
         version = case.stored()
         identifier = case.delete_key(version.bucket, version.key).version_id
         if not identifier:
-            raise Inconclusive("deleting by key did not say which marker it made")
+            raise Inconclusive("the answer to a delete by key names no delete marker")
         marker = version._replace(id=identifier)
         answer = case.set_retention(marker if named else version._replace(id=""), case.lock())
         below = _shown(case, version)
         if below.state.mode is not None:
-            raise Failed(f"it was answered {answer}, and the version below the marker has now {below}", "S3")
+            raise Failed(f"it was answered {answer}, and the version below the marker now has {below}", "S3")
         shown = case.retention_of(marker)
         deleting = case.delete(marker)
         if shown is not None or not deleting.ok:
@@ -313,7 +313,7 @@ def on_a_marker(case: Case) -> None:
             raise Failed(f"it was answered {answer}, and neither the marker nor the version below is locked", "S2")
         case.must_refuse(answer, "retention on a delete marker", aws)
         if not case.client.send("GET", version.bucket, version.key).ok:
-            raise Failed("the marker was deleted, and the object is not current again", "S3")
+            raise Failed("the marker was deleted, but the object is not current again", "S3")
 
     case.try_all(("by the marker's version id", partial(part, True)), ("by key", partial(part, False)))
 
@@ -324,7 +324,7 @@ def where_no_lock_can_be(case: Case) -> None:
         nothing = Version(case.bucket, case.key(), "", b"")
         answer = _lock(case, nothing, what)
         if answer.ok or case.client.send("GET", nothing.bucket, nothing.key).ok:
-            raise Failed(f"it was answered {answer}, and there is no object that it could lock")
+            raise Failed(f"it was answered {answer}, though there is no object to lock")
         case.must_refuse(answer, f"{what} on a missing key", "404 NoSuchKey")
 
     def missing_version(what: str) -> None:
@@ -333,9 +333,9 @@ def where_no_lock_can_be(case: Case) -> None:
         answer = _lock(case, deleted, what)
         state = case.state(kept)
         if state.mode is not None or state.hold == "ON":
-            raise Failed(f"it was answered {answer}, and another version of the key has now {words_of(state)}")
+            raise Failed(f"it was answered {answer}, and another version of the key now has {words_of(state)}")
         if answer.ok:
-            raise Failed(f"it was answered {answer}, and there is no version that it could lock")
+            raise Failed(f"it was answered {answer}, though there is no version to lock")
         case.must_refuse(answer, f"{what} on a missing version", "404 NoSuchVersion")
 
     def plain(what: str) -> None:
@@ -429,7 +429,7 @@ def _must_take(case: Case, version: Version, lock: ObjectLock, answer: Answer, w
     after = _shown(case, version)
     for found in (after.state.lock, after.called or after.state.lock):
         if found is None or found.mode != lock.mode or not same_instant(found.until, lock.until):
-            raise Failed(f"{what} ({lock.mode} until {iso(lock.until)}) was answered {answer}, and there is {after}")
+            raise Failed(f"{what} ({lock.mode} until {iso(lock.until)}) was answered {answer}, and left {after}")
 
 
 def _must_stay(case: Case, version: Version, before: Shown, answer: Answer, what: str, aws: str) -> None:
@@ -441,7 +441,7 @@ def _must_stay(case: Case, version: Version, before: Shown, answer: Answer, what
 
 
 def _shorten(case: Case, kind: str, seconds: float, bypasses: tuple[bool, ...]) -> None:
-    """Shorten a lock by ever less, each time of another version, and grade what is accepted by how much that is."""
+    """Try to shorten locks by each amount, each on its own version. The amount decides the severity."""
 
     def part(bypass: bool, amount: _Amount) -> None:
         whole = ObjectLock(kind, case.lock(kind, seconds).until.replace(microsecond=500_000))

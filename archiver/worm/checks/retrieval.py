@@ -83,7 +83,7 @@ def _checksum_is_given_back(case: Case, kind: str) -> None:
     for method in ("HEAD", "GET"):
         read = case.client.send(method, version.bucket, version.key, query=(("versionId", version.id),), headers=_ASK)
         if read.headers.get(header) != value:
-            raise Failed(f"sent {value}, and {method} gives back {read.headers.get(header, 'none')}")
+            raise Failed(f"sent {value}, and {method} returns {read.headers.get(header, 'none')}")
 
 
 def _etag_is_md5(case: Case) -> None:
@@ -133,7 +133,7 @@ def _read_ranges(case: Case, version: Version, edge: int) -> None:
     for words, (first, after) in wanted.items():
         answer = _read(case, version, (), (("Range", f"bytes={words}"),))
         if answer.status == 200 and answer.body == body:
-            case.deviate(f"a Range is ignored, and all is given; {case.expected('206')}")
+            case.deviate(f"a Range is ignored, and the whole object is returned; {case.expected('206')}")
             continue
         if not answer.ok or answer.body != body[first:after]:
             raise Failed(
@@ -144,14 +144,14 @@ def _read_ranges(case: Case, version: Version, edge: int) -> None:
             case.deviate(f"bytes={words} of {end} was answered {answer} with Content-Range {content_range or 'none'}")
     beyond = _read(case, version, (), (("Range", f"bytes={end}-"),))
     if beyond.status != 416:
-        case.deviate(f"a range behind the end was answered {beyond}; {case.expected('416 InvalidRange')}")
+        case.deviate(f"a range beyond the end was answered {beyond}; {case.expected('416 InvalidRange')}")
 
 
 def _read_parts(case: Case, version: Version, pieces: list[bytes]) -> None:
     for number, piece in enumerate(pieces, start=1):
         answer = _read(case, version, (("partNumber", str(number)),))
         if answer.ok and answer.body == version.body:
-            raise NotOffered("a part number is ignored, and all is given")
+            raise NotOffered("a part number is ignored, and the whole object is returned")
         if not answer.ok or answer.body != piece:
             raise Failed(
                 f"part {number} was answered {answer}, {len(answer.body)} bytes, not the {len(piece)} uploaded"
@@ -213,7 +213,7 @@ def _list_a_full_page(case: Case) -> None:
 
     def one(number: int) -> _Made:
         if time.monotonic() > ends:
-            raise NotTried(f"{count} versions cannot be made in {PUTS_SECONDS_MAX:.0f} s")
+            raise NotTried(f"{count} versions cannot be created in {PUTS_SECONDS_MAX:.0f} s")
         answer, version = case.put(f"{stem}{number % 100:03d}", f"version {number}".encode(), client=unseen)
         if not answer.ok or not version.id:
             raise Inconclusive(f"PUT {number} was answered {answer}, version {version.id or 'none'}")
@@ -243,7 +243,7 @@ def _judge_list(case: Case, made: list[_Made], pages: list[list[ListedVersion]],
             raise Failed(f"{what} {each.id} of {each.key} is {times[place]} times in a list of {len(pages)} pages")
     for entry in listed:
         if (entry.key, entry.id) not in wanted:
-            raise Failed(f"version {entry.id} of {entry.key} is in the list, and was never made")
+            raise Failed(f"version {entry.id} of {entry.key} is in the list, but was never created")
         each = wanted[entry.key, entry.id]
         has_size = each.is_marker or entry.bytes == each.bytes
         if entry.is_marker != each.is_marker or not has_size or entry.at is None:
@@ -259,7 +259,7 @@ def _judge_list(case: Case, made: list[_Made], pages: list[list[ListedVersion]],
     newest_first.sort(key=lambda place: place[0].encode())  # stable sort: versions of a key stay newest first
     found = [(entry.key, entry.id) for entry in listed]
     if is_in_order and sorted(found) == sorted(newest_first) and found != newest_first:
-        case.deviate("the list of versions is not by key, newest first")
+        case.deviate("the list of versions is not ordered by key, newest first")
 
 
 @check("VER-05")
@@ -275,21 +275,21 @@ def ids_and_times_of_many_versions(case: Case) -> None:
         if not answer.ok or not version.id:
             raise Inconclusive(f"PUT {number} was answered {answer}, version {version.id or 'none'}")
         if version.id in ids:
-            raise Failed(f"PUT {number} was given version id {version.id}, which PUT {ids[version.id]} had been given")
+            raise Failed(f"PUT {number} returned version id {version.id}, which PUT {ids[version.id]} had returned")
         ids[version.id] = number
         if number % 10 == 0:
             if not case.delete(version, client=unseen).ok:
                 raise Inconclusive("an unlocked version could not be deleted")
         else:
             kept.append(version.id)
-    case.notes.append(f"{len(ids)} PUTs one after another, of {len(ids) - len(kept)} the version was deleted")
+    case.notes.append(f"{len(ids)} PUTs one after another, {len(ids) - len(kept)} of the versions were deleted")
     at = {entry.id: entry.at for page in versions(case, case.bucket, stem) for entry in page}
     known = [(each, moment) for each in kept if (moment := at.get(each)) is not None]
     if len(known) < len(kept):
         raise Inconclusive(f"of {len(kept)} versions {len(kept) - len(known)} are not in the list, or have no time")
     for (before, earlier), (after, later) in pairwise(known):
         if later < earlier:
-            raise Failed(f"version {after} was made after {before}, but {iso(later)} is before {iso(earlier)}")
+            raise Failed(f"version {after} was created after {before}, but {iso(later)} is before {iso(earlier)}")
 
 
 # ---- time

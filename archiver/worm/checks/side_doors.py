@@ -1,6 +1,6 @@
 """SID: ways around the lock other than a delete by the owner.
 
-One idea: a lock must also hold against rights and rules. Whoever gets access, and whatever a rule deletes, a locked
+One idea: a lock must also withstand rights and rules. Whoever gets access, and whatever a rule deletes, a locked
 version must still be there with its lock. What needs a declaration, an operator, a second site or days has no check
 here.
 """
@@ -64,7 +64,7 @@ def _set_vendor_rule(case: Case, action: str) -> None:
     element = "ExpiredObjectAllVersions" if "ExpiredObjectAllVersions" in action else "DelMarkerExpiration"
     kept = case.client.send("GET", bucket, query=(("lifecycle", None),)).elements(element)
     if kept:
-        raise Inconclusive(f"the rule was answered {answer} and is kept; what it does is seen after a day (see SID-01)")
+        raise Inconclusive(f"the rule was answered {answer} and is kept; its effect takes a day (see SID-01)")
     if answer.ok:
         case.notes.append(f"{element} was answered {answer}, and the bucket does not show it: the rule is unknown here")
 
@@ -80,7 +80,7 @@ def _set_due_rule(case: Case) -> None:
         # Some platforms apply a due rule when a client reads, and answer that one read as if all were gone.
         case.wait_until(case.now() + timedelta(seconds=1))
         case.must_survive(version)
-        case.deviate("the first read by version id after a rule was due said that there is none; the next ones gave it")
+        case.deviate("the first read by version id after a rule was due found no version; later ones returned it")
     case.must_survive(version)
     current = case.client.send("GET", bucket, version.key)
     acted = "had made a marker" if current.status == 404 else "had not acted yet"
@@ -91,7 +91,7 @@ def _set_due_rule(case: Case) -> None:
 
 
 @check("SID-05")
-def open_to_everybody(case: Case) -> None:
+def open_to_every_client(case: Case) -> None:
     changes = {
         "a policy that lets every client delete": _set_policy,
         "an ACL of the bucket that lets every client write": _set_bucket_acl,
@@ -133,7 +133,7 @@ def _open(case: Case, name: str, change: Callable[[Case, Version], Answer]) -> N
     retained, held = case.stored(bucket=bucket, lock=case.lock()), case.stored(bucket=bucket, hold="ON")
     unlocked = case.stored(bucket=bucket)
     before = {version: case.state(version) for version in (retained, held)}
-    _make_way(case, bucket)
+    _remove_barriers(case, bucket)
     answer = change(case, retained)
     _must_be_as_before(case, before, "the change itself")
     if not answer.ok:
@@ -153,7 +153,7 @@ def _open(case: Case, name: str, change: Callable[[Case, Version], Answer]) -> N
         case.notes.append(f"{name}: NOTE: no other client can delete unlocked versions either, so refusals prove less")
 
 
-def _make_way(case: Case, bucket: str) -> None:
+def _remove_barriers(case: Case, bucket: str) -> None:
     """Remove other barriers to public access that some platforms have; a platform without them needs nothing."""
     rule = "<Rule><ObjectOwnership>ObjectWriter</ObjectOwnership></Rule>"
     with suppress(NotOffered):

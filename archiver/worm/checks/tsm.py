@@ -48,18 +48,18 @@ def says_it_is_protected(case: TsmCase) -> None:
 @check("TSM-02")
 def sign_on_without_the_option(case: TsmCase) -> None:
     if not case.session.information().archiveRetentionProtection:
-        raise NotOffered("the server is not protected, so it asks for no option")
+        raise NotOffered("the server is not protected, so it requires no option")
     options = case.plain_options
     if options is None:
         options = re.sub(rf"\s*{_ENABLES}=\w+", "", case.client.options, flags=re.IGNORECASE) + f" {_ENABLES}=no"
     outcome, session = case.client.sign_on(case.record, options=options)
     session.terminate()
     if outcome.ok and case.plain_options is None:
-        raise NotTried("needs a stanza without ENABLEARCHIVERETENTIONPROTECTION: dsm.sys beats what a session says")
+        raise NotTried("needs a stanza without ENABLEARCHIVERETENTIONPROTECTION: dsm.sys overrides a session")
     if outcome.ok:
-        raise Failed("a client that does not enable archive retention protection was let in")
+        raise Failed("a client that does not enable archive retention protection was accepted")
     if outcome.code >= Code.INVALID_OPT:
-        raise Inconclusive(f"the library did not ask the server: {outcome}")
+        raise Inconclusive(f"the library did not contact the server: {outcome}")
     if outcome.code != Code.CLIENT_NOT_ARCHRETPROT:
         case.deviate(
             f"signing on without the option was answered {outcome}; IBM's server answers "
@@ -124,7 +124,7 @@ def rename_object(case: TsmCase) -> None:
     case.must_refuse(outcome, "renaming an object", (), before)
     new_name.hl = stored.name.hl
     if case.session.archives(new_name):
-        raise Failed(f"{stored} has its new name, too")
+        raise Failed(f"{stored} has its new name too")
 
 
 @check("TSM-08")
@@ -167,7 +167,7 @@ def release(case: TsmCase) -> None:
     released = case.state(first.stored)
     case.must_keep(first)
     if first.expires is not None and (released.expires is None or released.expires > first.expires):
-        raise Failed(f"a hold has made the period of {first.stored} longer")
+        raise Failed(f"a hold extended the period of {first.stored}")
     case.must_refuse_delete(case.delete(first.stored), "deleting a released object before its expiry", released)
     kept_by = _ending_class(case)
     if kept_by is None:
@@ -198,7 +198,7 @@ def delete_before_the_event(case: TsmCase) -> None:
     try:
         brief = case.brief_event_class()
     except NotTried as lacking:
-        case.notes.append(f"that age alone sets nothing off was not tried: {lacking}")
+        case.notes.append(f"not tried that age alone starts no period: {lacking}")
         return
     aged = before if brief == kept_by else case.state(case.archived(brief))
     assert aged.row is not None
@@ -228,9 +228,9 @@ def _activate(case: TsmCase, kept_by: ArchiveClass) -> None:
     least = max(earliest + kept_by.retver_seconds, archived + kept_by.retmin_seconds) - kept_by.slack_seconds
     most = max(latest + kept_by.retver_seconds, archived + kept_by.retmin_seconds) + kept_by.slack_seconds + 1
     if started.expires < least:
-        raise Failed(f"{stored} expires {least - started.expires:.0f} s before what RETVER and RETMIN say")
+        raise Failed(f"{stored} expires {least - started.expires:.0f} s earlier than RETVER and RETMIN require")
     if started.expires > most:
-        case.deviate(f"{stored} expires {started.expires - most:.0f} s after what RETVER and RETMIN say")
+        case.deviate(f"{stored} expires {started.expires - most:.0f} s later than RETVER and RETMIN require")
     outcome = case.delete(stored)
     if case.now() < started.expires:
         case.must_refuse_delete(outcome, "deleting an object after its event and before its expiry", started)
@@ -241,7 +241,7 @@ def activate_in_vain(case: TsmCase) -> None:
     before = case.state(case.archived())
     outcome = case.event("activate", before.stored)
     case.must_refuse(outcome, "activating an event of a class that counts from creation", (), before)
-    case.must_refuse_delete(case.delete(before.stored), "deleting it thereafter, before its expiry", before)
+    case.must_refuse_delete(case.delete(before.stored), "deleting it after that, before its expiry", before)
     try:
         # If RETMIN is longer than RETVER, a second event would not change the date.
         kept_by = max(case.event_classes(), key=lambda each: each.retver_seconds - each.retmin_seconds)
@@ -281,7 +281,7 @@ def hold_and_event(case: TsmCase) -> None:
 def more_than_a_transaction_takes(case: TsmCase) -> None:
     before = case.state(case.archived())
     limit = case.session.information().maxObjPerTxn
-    # The same object again and again: other objects may have another owner and a hold.
+    # The list names this object many times: other objects may have another owner and a hold.
     outcome = case.event("hold", *[before.stored] * (limit + 1))
     if outcome.ok or case.state(before.stored).held:
         case.deviate(
@@ -296,7 +296,7 @@ def more_than_a_transaction_takes(case: TsmCase) -> None:
 
 
 @check("TSM-18")
-def somebody_else(case: TsmCase) -> None:
+def another_node_or_owner(case: TsmCase) -> None:
     strangers = _strangers(case)
     rightful = case.session
     if any(words.startswith("another owner") for words, _ in strangers):

@@ -115,7 +115,7 @@ class BackgroundLoad:
         if isinstance(report, LoadReport):
             self.report = report
         else:
-            self.report = LoadReport(errors=1, first_error="the process that makes the load broke off")
+            self.report = LoadReport(errors=1, first_error="the load process ended without a report")
         return self.report
 
     def __exit__(self, *_: object) -> None:
@@ -177,7 +177,7 @@ class _Clients:
             client.cancel()
         for end in await asyncio.gather(*clients, return_exceptions=True):
             if isinstance(end, Exception):
-                self._failed(1, f"a client broke off: {end!r}")
+                self._failed(1, f"a client ended with an error: {end!r}")
         await self._plane.end_phase()
         return LoadReport(
             tuple(self._archived), self._archived_at, self._retrieved, seconds, self._errors, self._first_error

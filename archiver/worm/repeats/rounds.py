@@ -27,7 +27,7 @@ OnResult = Callable[[CheckResult], None]
 READ_BACK = "VER-01"  # under load it reads every object that the load archived
 RESTART = "VER-08"  # runs only in the round after a restart
 TIMES = 4  # each check runs under load
-NO_RESTART = "needs a server that Archiver started itself, with --platform: no other is killed"
+NO_RESTART = "needs a server that Archiver started itself, with --platform; Archiver kills no other server"
 _FAMILIES = ("DEL", "RET", "LH", "GOV", "OVR", "BAT")
 _LONG = ("BAT-03", "LH-10")  # at least a thousand requests
 _PROBLEMS_SHOWN = 3
@@ -113,7 +113,7 @@ def _worst(tries: Sequence[CheckResult]) -> CheckResult:
 
 
 def _not_loaded(result: CheckResult, report: LoadReport) -> CheckResult:
-    why = f"no load came about: {report.first_error or 'nothing was retrieved'}"
+    why = f"the load did not run: {report.first_error or 'nothing was retrieved'}"
     return replace(result, verdict=CheckVerdict.NOT_TRIED, reason=why, exchanges=())
 
 
@@ -145,7 +145,7 @@ def after_restart(
         again = [each for each in ids if each != RESTART]
         results += suite.run(again, on_result, Round.AFTER_RESTART)
     note = "the server was killed (SIGKILL) and "
-    note += f"answered again after {kill.seconds:.1f} s" if kill.seconds is not None else "did not come back"
+    note += f"answered again after {kill.seconds:.1f} s" if kill.seconds is not None else "did not start again"
     return results, RoundRecord(Round.AFTER_RESTART, began, time.monotonic() - clock, note)
 
 
@@ -185,7 +185,7 @@ def _survives(kill: _Kill, loaded: tuple[Order, LoadReport] | None) -> CheckFunc
         try:
             kill()
         except PlatformError as gone:
-            raise Failed(f"after it was killed the server did not come back: {gone}") from gone
+            raise Failed(f"the server did not start again after it was killed: {gone}") from gone
         parts = [
             ("GOVERNANCE", lambda: _still_refused(case, governance)),
             ("a legal hold", lambda: _still_refused(case, held)),
@@ -193,7 +193,7 @@ def _survives(kill: _Kill, loaded: tuple[Order, LoadReport] | None) -> CheckFunc
         if compliance is not None:
             parts.append(("COMPLIANCE", lambda: _still_compliance(case, compliance)))
         if loaded is not None and loaded[1].archived:
-            parts.append(("what was archived under load", lambda: _reads_back(case, *loaded, [])))
+            parts.append(("objects archived under load", lambda: _reads_back(case, *loaded, [])))
         case.try_all(*parts)
 
     return check
@@ -201,18 +201,18 @@ def _survives(kill: _Kill, loaded: tuple[Order, LoadReport] | None) -> CheckFunc
 
 def _still_refused(case: Case, version: Version) -> None:
     case.must_survive(version)
-    case.must_refuse_delete(version, case.delete(version), "after a restart, deleting what was locked before it")
+    case.must_refuse_delete(version, case.delete(version), "after a restart, deleting a version locked before it")
     before = case.state(version)
     if before.lock is not None:
         shorter = ObjectLock(before.lock.mode, case.lock(seconds=2.0).until)
-        what = "after a restart, shortening a lock of before it"
+        what = "after a restart, shortening a lock set before it"
         case.must_keep(version, before, case.set_retention(version, shorter), what, "403 AccessDenied")
 
 
 def _still_compliance(case: Case, version: Version) -> None:
     state = case.state(version)
     if state.until is not None and state.until <= case.lock(seconds=2.0).until:
-        raise Inconclusive("the restart took longer than a lock under COMPLIANCE lasts here")
+        raise Inconclusive("the COMPLIANCE lock expired during the restart")
     _still_refused(case, version)
-    what = "after a restart, deleting with the bypass header what was locked before it"
+    what = "after a restart, deleting with the bypass header a version locked before it"
     case.must_refuse_delete(version, case.delete(version, bypass=True), what)

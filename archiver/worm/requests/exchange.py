@@ -37,7 +37,7 @@ REDACTED = "(left out)"
 _SECRET_HEADERS = {"authorization", "x-amz-security-token"}
 _SECRET_QUERY = ("X-Amz-Signature=", "X-Amz-Security-Token=", "X-Amz-Credential=")
 # Elements of an error about a signature: they may contain the signature or signed headers.
-_TELLING = re.compile(
+_ELEMENTS = re.compile(
     rb"<(SignatureProvided|StringToSign|StringToSignBytes|CanonicalRequest|CanonicalRequestBytes|Token-\d+)>.*?</\1>",
     re.S,
 )
@@ -335,7 +335,7 @@ def _exchange(
         request_sha256=hashlib.sha256(body).hexdigest(),
         status=answer.status if answer is not None else None,
         response_headers=tuple((k, shown(v)) for k, v in answer.headers.items()) if answer is not None else (),
-        response_body=_without(_TELLING.sub(rb"<\1>" + REDACTED.encode() + rb"</\1>", reply), hidden)[:KEPT_BYTES],
+        response_body=_without(_ELEMENTS.sub(rb"<\1>" + REDACTED.encode() + rb"</\1>", reply), hidden)[:KEPT_BYTES],
         response_bytes=len(reply),
         response_sha256=hashlib.sha256(reply).hexdigest(),
         failure=shown(failure),
@@ -379,7 +379,7 @@ class _Timed:
         except TimeoutError:
             if left < TIMEOUT_SECONDS:
                 raise TimeoutError(f"the exchange had not ended after {EXCHANGE_SECONDS_MAX:g} s") from None
-            raise TimeoutError(f"nothing came or went for {TIMEOUT_SECONDS:g} s") from None
+            raise TimeoutError(f"no byte was sent or received for {TIMEOUT_SECONDS:g} s") from None
 
     def close(self) -> None:
         """Close the socket once its last file is closed.

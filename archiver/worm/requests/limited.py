@@ -81,16 +81,16 @@ def limited_clients(
             yield Limited(_clients(client, users))
     elif platform == "versitygw":
         with _accounts(client) as (accounts, principals):
-            yield Limited(_clients(client, accounts), lambda bucket: _let_in(client, bucket, principals))
+            yield Limited(_clients(client, accounts), lambda bucket: _grant_access(client, bucket, principals))
     elif platform == "ceph-rgw":
         with _gateway_users(client) as (gateway_users, principals):
-            yield Limited(_clients(client, gateway_users), lambda bucket: _let_in(client, bucket, principals))
+            yield Limited(_clients(client, gateway_users), lambda bucket: _grant_access(client, bucket, principals))
     else:
         yield Limited({})
 
 
 def lacking_all(credentials: Credentials) -> Mapping[str, Credentials]:
-    """Use one credential of the user for every right: it lacks all of them."""
+    """Return one credential for every right: it lacks all of them."""
     return dict.fromkeys((BYPASS, RETENTION, HOLD, DELETE), credentials)
 
 
@@ -122,7 +122,7 @@ def _new_name(right: str) -> str:
     return f"archiver-{right.replace(' ', '-')}-{secrets.token_hex(4)}"
 
 
-def _let_in(client: S3Client, bucket: str, principals: Mapping[str, str]) -> None:
+def _grant_access(client: S3Client, bucket: str, principals: Mapping[str, str]) -> None:
     """Set the bucket's policy, which grants each principal everything except the right that it lacks."""
     statements = [
         statement
@@ -264,6 +264,6 @@ def _ask(client: S3Client, service: str, method: str, target: str, body: bytes, 
 
 def _refusal(client: S3Client, doing: str, answer: object) -> PlatformError:
     return PlatformError(
-        f"{client.endpoint}: credentials with fewer rights could not be made: to {doing} was answered {answer}; "
-        "name one with --limited-profile, or do without the checks that need it"
+        f"{client.endpoint}: could not create credentials with fewer rights: the request to {doing} was answered "
+        f"{answer}; name a credential with --limited-profile, or leave out the checks that need one"
     )

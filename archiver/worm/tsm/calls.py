@@ -172,7 +172,7 @@ class RecordingSession:
             },
         )  # fmt: skip
         if code != Code.OK:
-            raise Inconclusive(f"the server reports nothing about itself: {CallResult('dsmQuerySessInfo', code)}")
+            raise Inconclusive(f"the server returned no session information: {CallResult('dsmQuerySessInfo', code)}")
         return found
 
     # ---- file spaces
@@ -332,7 +332,7 @@ class RecordingSession:
             )
         self.call("dsmEndQuery", {}, self.handle)
         if code not in (Code.FINISHED, Code.ABORT_NO_MATCH):
-            raise Inconclusive(f"a query broke off: {CallResult('dsmGetNextQObj', code)}")
+            raise Inconclusive(f"a query failed: {CallResult('dsmGetNextQObj', code)}")
 
     def retrieve(self, number: int) -> tuple[bytes | None, CallResult]:
         """Return the bytes of an archived object, or None, and the result of the calls."""

@@ -150,7 +150,7 @@ class TsmCase:
     def brief_class(self) -> ArchiveClass:
         """Return a creation-based class that expires within seconds, but not too early to test. Raises NotTried."""
         found = [each for each in self._by_creation(2, WAIT_SECONDS_MAX) if not each.slack_seconds]
-        return _first(found, "needs a management class with a RETVER of seconds, which this server has not")
+        return _first(found, "needs a management class with a RETVER of seconds, which this server lacks")
 
     def expired_class(self) -> ArchiveClass | None:
         """Return a class under which objects expire at once, or None."""
@@ -196,11 +196,11 @@ class TsmCase:
             raise Inconclusive(f"an object could not be archived under class {class_name}: {outcome}")
         rows = [row for row in self.session.archives(wanted) if row.id not in known]
         if not rows:
-            raise Inconclusive("an object was archived, and no query shows it")
+            raise Inconclusive("an object was archived, but no query shows it")
         stored = Stored(rows[-1].id, wanted, content)
         self._made.append(stored)
         if rows[-1].management_class != class_name:
-            raise Inconclusive(f"{stored} was archived under {class_name}, and is under {rows[-1].management_class}")
+            raise Inconclusive(f"{stored} was archived under {class_name}, but is under {rows[-1].management_class}")
         return stored
 
     def expired(self, session: RecordingSession | None = None) -> Stored:
@@ -261,9 +261,9 @@ class TsmCase:
             elif before.expires is not None and after.expires is not None and after.expires < before.expires:
                 weaker = f"expires {before.expires - after.expires} s earlier than before"
             elif before.expires is None and after.expires is not None:
-                weaker = "has a date of expiry, and had none"
+                weaker = "has a date of expiry, but had none before"
             elif is_pending(before) and not is_pending(after):
-                weaker = "waits for its event no longer"
+                weaker = "no longer waits for its event"
             else:
                 continue
             raise Failed(f"{before.stored} {weaker}")
@@ -351,7 +351,7 @@ class TsmCase:
             for stored in self._made:
                 self._release_and_delete(stored)
         except CheckEnded as ended:
-            self.notes.append(f"not tidied up: {ended}")
+            self.notes.append(f"clean-up stopped: {ended}")
         finally:
             self.close()
             self.record = evidence
@@ -365,7 +365,7 @@ class TsmCase:
         for event, is_due in wanted:
             outcome = self.event(event, stored) if is_due else None
             if outcome is not None and not outcome.ok:
-                self.notes.append(f"{stored} stays for good: {event} was answered {outcome}")
+                self.notes.append(f"{stored} stays permanently: {event} was answered {outcome}")
         self.delete(stored)  # refused before its date; then it expires by itself
 
 

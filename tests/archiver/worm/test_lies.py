@@ -1414,12 +1414,16 @@ def exactly_fails(platform: Platform, lie: Lie, tried: set[str], caught: str) ->
 @pytest.mark.parametrize(
     ("lie", "severity", "words"),
     [
-        (destroys_a_version_locked_meanwhile, "S1", "gone though the lock was acknowledged (S1); of the worst"),
-        (unlocks_a_version_locked_meanwhile, "S2", "there without the lock that was acknowledged (S2); of the worst"),
+        (destroys_a_version_locked_meanwhile, "S1", "gone though the lock was acknowledged (S1); one of the worst:"),
+        (
+            unlocks_a_version_locked_meanwhile,
+            "S2",
+            "there without the lock that was acknowledged (S2); one of the worst:",
+        ),
         (
             reports_a_deletion_that_it_did_not_make,
             "S3",
-            "there and locked though the deletion was acknowledged (S3); of the worst",
+            "there and locked though the deletion was acknowledged (S3); one of the worst:",
         ),
     ],
 )
@@ -1479,8 +1483,8 @@ def test_a_finding_is_graded_by_what_became_of_the_record(
 @pytest.mark.parametrize(
     ("lie", "severity", "words"),
     [
-        (keeps_no_bytes_of_folders, "S1", "9 bytes was accepted, and its bytes are not kept"),
-        (shows_no_bytes_by_the_id_null, "S3", "is shown with 0 bytes, which are others; without a version id they are"),
+        (keeps_no_bytes_of_folders, "S1", "9 bytes was accepted, but its bytes are not kept"),
+        (shows_no_bytes_by_the_id_null, "S3", "is shown with 0 bytes, which differ; without a version id they are"),
         (shows_no_lock_by_the_id_null, "S3", "which only reads without a version id show, not those by the id null"),
         (
             shows_no_lock_of_folders,
@@ -1576,7 +1580,7 @@ def test_a_race_counts_each_end_state_and_quotes_the_worst(platform: Platform) -
     [result] = platform.results(does_each_in_turn, "RAC-01")
     counted = re.search(
         r"explains (\d+) of \d+ pairs: (\d+) gone .+\(S1\), (\d+) there without .+\(S2\), (\d+) there and locked .+"
-        r"\(S3\); of the worst .*: nothing: it is gone; ",
+        r"\(S3\); one of the worst: .*: nothing: it is gone; ",
         result.reason,
     )
     assert counted is not None, result.reason

@@ -273,7 +273,7 @@ def test_without_a_load_nothing_is_said_to_hold_under_load(platform: Platform) -
     assert {(each.id, each.verdict) for each in loaded} == {
         ("DEL-02", "NOT TRIED"), ("LH-01", "NOT TRIED"), ("VER-01", "INCONCLUSIVE")
     }  # fmt: skip
-    assert "no load came about: open: 503" in reason(database, "DEL-02", "under load")
+    assert "the load did not run: open: 503" in reason(database, "DEL-02", "under load")
     assert of_round(database, "under load").errors > 0
     assert ("VER-08", "after restart") in passed(database)
 
@@ -306,7 +306,7 @@ def test_a_platform_that_forgets_locks_and_a_record_as_it_restarts_is_caught_aft
     assert failed(database) == {("VER-08", "after restart")}
     assert passed(database) == EVERYWHERE - failed(database)
     said = reason(database, "VER-08", "after restart")
-    assert "what was archived under load: 2 of" in said
+    assert "objects archived under load: 2 of" in said
     assert "has no retention" in said
     assert "is gone" in said
 
@@ -370,7 +370,7 @@ def test_a_server_that_does_not_come_back_fails_and_is_asked_no_more(platform: P
     after = {(check.id, check.verdict) for check in database.checks() if check.round == "after restart"}
     assert after == {("VER-08", "FAIL")}
     assert "its catalogue is damaged" in reason(database, "VER-08", "after restart")
-    assert "did not come back" in of_round(database, "after restart").note
+    assert "did not start again" in of_round(database, "after restart").note
 
 
 def test_somebody_elses_server_is_not_killed(platform: Platform) -> None:

@@ -152,7 +152,7 @@ def test_a_check_that_breaks_off_is_inconclusive_and_ends_nothing_else(
     monkeypatch.setitem(CHECKS, "DEL-02", break_off)
     results = platform.results(["DEL-01", "DEL-02", "DEL-05"])
     assert results["DEL-02"].verdict is CheckVerdict.INCONCLUSIVE
-    assert "the check itself broke off" in results["DEL-02"].reason
+    assert "the check itself ended with an error" in results["DEL-02"].reason
     assert "LookupError: what nobody foresaw" in results["DEL-02"].reason
     assert len(results["DEL-02"].exchanges) == 1
     assert of(CheckVerdict.PASS, results) == {"DEL-01", "DEL-05"}

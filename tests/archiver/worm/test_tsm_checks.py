@@ -167,7 +167,7 @@ def test_where_classes_last_for_days_what_needs_an_expiry_is_not_tried(platform:
     not_tried = {"TSM-05", "TSM-13", "TSM-14", "TSM-16", "TSM-22"}
     assert of(CheckVerdict.NOT_TRIED, results) == ADMINISTRATORS | not_tried, reasons(results)
     assert of(CheckVerdict.FAIL, results) == set(), reasons(results)
-    assert results["TSM-22"].reason == "needs a management class with a RETVER of seconds, which this server has not"
+    assert results["TSM-22"].reason == "needs a management class with a RETVER of seconds, which this server lacks"
     assert results["TSM-04"].reason == "no control: no class lets an object expire in seconds"
     assert "not tried after expiry" in results["TSM-09"].reason
 
@@ -194,7 +194,7 @@ def test_without_another_stanza_dsm_sys_decides_about_the_option(platform: Platf
     platform.plain_options = None
     (result,) = platform.results(["TSM-02"]).values()
     assert result.verdict is CheckVerdict.NOT_TRIED
-    assert "dsm.sys beats what a session says" in result.reason
+    assert "dsm.sys overrides a session" in result.reason
 
 
 def test_without_another_node_another_owner_is_tried(platform: Platform) -> None:
