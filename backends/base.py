@@ -216,7 +216,7 @@ class Backend(Protocol):
     def read_lock(self, number: int, retention: Retention, earliest: float | None, latest: float | None) -> LockReading:
         """Read the lock of object ``number`` from the platform and compare it with ``retention``.
 
-        Its date must lie between ``earliest`` and ``latest`` (epoch seconds; None: no date was agreed).
+        Its date must be between ``earliest`` and ``latest`` (epoch seconds; None: no date was agreed).
         Raises PlatformError if the platform does not answer.
         """
 

@@ -1,5 +1,6 @@
 """The embedded WORM store: a core that keeps objects and locks, and the servers through which clients reach it.
 
-The rooms, from the bottom up: `core` is the store and knows no protocol; `s3` and `tsm` are its S3 server and its TSM
-server; `server` runs both in one process. `process` starts that process, which is how commands and tests use the store.
+The packages, from the bottom up: `core` is the store and knows no protocol; `s3` and `tsm` are its S3 server and its
+TSM server; `server` runs both in one process. `process` starts that process, which is how commands and tests use the
+store.
 """

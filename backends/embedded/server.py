@@ -1,7 +1,7 @@
 """The store as a process: `python -m backends.embedded.server --data DIR`.
 
 One idea: the process that started it can rely on three things. The store reports when it is ready (one line of JSON on
-a given file descriptor). It finishes current work when it is told to stop. It ends when its owner ends (a pipe closes),
+a given file descriptor). It finishes current work after a signal to stop. It ends when its owner ends (a pipe closes),
 so no store process is ever left behind.
 """
 

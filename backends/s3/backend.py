@@ -174,7 +174,7 @@ class S3Backend:
     def _named(self, server: str) -> tuple[str, str | None]:
         """Return name and version of the platform: the options', or else those of its Server header.
 
-        A Server header with another name than the options' is that of a proxy, and tells no version. Without any name,
+        A Server header with another name than the options' is that of a proxy and gives no version. Without any name,
         the platform is named by its host and port.
         """
         shown_name, shown_version = name_and_version(server)
@@ -248,14 +248,14 @@ class S3Backend:
         takes_the_rule = plan.archives_unlocked or plan.retention.mode is RetentionMode.NONE
         if lock.default_retention is not None and takes_the_rule:
             raise SafetyRefused(
-                f"{endpoint}: bucket {bucket} locks whatever is put there by itself ({lock.default_retention}), which "
-                "no guard of this run limits; name a bucket without default retention, or let the run lock all its "
-                "objects itself (--retention-mode GOVERNANCE)"
+                f"{endpoint}: bucket {bucket} locks every new object by its default retention "
+                f"({lock.default_retention}), which no guard of this run limits; name a bucket without default "
+                "retention, or let the run lock all its objects itself (--retention-mode GOVERNANCE)"
             )
         if not lock.enabled and plan.retention.locks:
             raise PlatformError(
                 f"{endpoint}: bucket {bucket} has no Object Lock, so nothing in it would be protected; name a bucket "
-                "made with Object Lock, leave --bucket out, or run with --retention-mode none"
+                "created with Object Lock, leave --bucket out, or run with --retention-mode none"
             )
 
     def set_default_lock(self, retention: Retention | None) -> None:
@@ -268,7 +268,7 @@ class S3Backend:
         wanted = f"{mode}, {days} days" if mode is not None else None
         if found != wanted:
             raise PlatformError(
-                f"{self._endpoints[0]}: bucket {bucket} was given the rule {wanted or 'to lock nothing by itself'}, "
+                f"{self._endpoints[0]}: bucket {bucket} was given the rule {wanted or 'to lock nothing by default'}, "
                 f"but reports {found or 'none'}"
             )
 
@@ -280,7 +280,7 @@ class S3Backend:
         problem = lock_problem(found, retention, earliest, latest)
         words = problem.words if problem is not None else None
         if found.on_hold and not retention.legal_hold:
-            words = words or "it is under a legal hold that nobody requested"
+            words = words or "it is under a legal hold that this run did not request"
         wanted = f"with mode {retention.mode.value}" if retention.locks else "without a lock"
         whole = f"{location.bucket}/{key} was archived {wanted}, but {words}" if words is not None else None
         held = found.on_hold or found.event_hold_days is not None

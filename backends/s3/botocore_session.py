@@ -1,4 +1,4 @@
-"""A botocore session that reads no profile and no file: other modules read them before, for both planes alike."""
+"""A botocore session that reads no profile and no file: other modules have read them for both planes."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def look_closer(control: Control, expected: ExpectedObject) -> CloserLook:
     every = control.versions_of(expected.bucket, expected.key)
     versions = [each for each in every if not each.is_marker]
     if not versions:
-        return CloserLook("nothing but a delete marker is left of it" if every else "no version of it is left")
+        return CloserLook("only a delete marker is left of it" if every else "no version of it is left")
     latest = next((each for each in every if each.is_latest), every[0])
     # If there are too many, read the newest and the oldest: the first archived version is the last in the list.
     read = versions if len(versions) <= VERSIONS_READ_MAX else [versions[0], *versions[1 - VERSIONS_READ_MAX :]]
@@ -94,7 +94,7 @@ def _copied(expected: ExpectedObject, seen: list[_Seen]) -> int | None:
 
 
 def _state(problem: str | None) -> str:
-    return f"intact, but {problem}" if problem else "intact, and locked as it was asked for"
+    return f"intact, but {problem}" if problem else "intact, and locked as requested"
 
 
 def _read(control: Control, expected: ExpectedObject, version: KeyVersion, *, is_latest: bool) -> _Seen:

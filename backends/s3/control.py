@@ -129,7 +129,7 @@ class Control:
             try:
                 reply = self._client.list_buckets(MaxBuckets=1)
                 if "Buckets" not in reply and "Owner" not in reply:
-                    raise ValueError("what came back lists no buckets")
+                    raise ValueError("the answer is not a list of buckets")
                 headers = reply["ResponseMetadata"]["HTTPHeaders"]
             except botocore.exceptions.ClientError as error:
                 # A credential may lack s3:ListAllMyBuckets; the refusal has the headers too.
@@ -261,7 +261,7 @@ class Control:
                     first_page = True
                     for page in self._versions(location):
                         if first_page:  # each listing begins at the same place
-                            self._refuse_lies(claimed, page)
+                            self._refuse_false_deletions(claimed, page)
                         gone = self._remove_page(location.bucket, page, report, bypass_governance, release_holds)
                         if first_page:
                             first_page, claimed = False, gone
@@ -274,13 +274,13 @@ class Control:
                 report.bucket_missing = True
         return report
 
-    def _refuse_lies(self, claimed: set[_Version], page: list[dict[str, Any]]) -> None:
+    def _refuse_false_deletions(self, claimed: set[_Version], page: list[dict[str, Any]]) -> None:
         """Raise PlatformError if the platform lists a version again that it reported as deleted."""
         for row in page:
             if (row["Key"], row["VersionId"]) in claimed:
                 raise PlatformError(
-                    f"{self.endpoint}: said that it deleted {row['Key']} (version {row['VersionId']}), and lists it "
-                    "still; nothing counts as removed. Clean up again later, and doubt the platform if it says so again"
+                    f"{self.endpoint}: reported {row['Key']} (version {row['VersionId']}) as deleted, but still "
+                    "lists it; nothing counts as removed. Clean up again later; if it recurs, do not trust the platform"
                 )
 
     def _delete_bucket(self, bucket: str, report: RemovalReport) -> None:
@@ -477,7 +477,7 @@ def _quoted(error: botocore.exceptions.ClientError) -> str:
 
 
 _REMEDY: dict[str, str] = {
-    "InvalidAccessKeyId": "the access key is unknown there; check AWS_ACCESS_KEY_ID or --profile",
+    "InvalidAccessKeyId": "the platform does not know the access key; check AWS_ACCESS_KEY_ID or --profile",
     "SignatureDoesNotMatch": "the secret key is wrong; check AWS_SECRET_ACCESS_KEY or --profile",
     "ExpiredToken": "the temporary credentials have ended; get new ones, or use a profile that can be refreshed",
     "RequestTimeTooSkewed": "this machine's clock differs too much from the server's; set it right",
@@ -495,7 +495,7 @@ def _explain(endpoint: str, doing: str, error: botocore.exceptions.ClientError) 
     code = _code(error)
     remedy = _REMEDY.get(code, "")
     if not code.strip() or code.isdigit():  # botocore found no S3 error in the body and used the HTTP status
-        remedy = "that is no S3 answer; is this the S3 endpoint, and not a console or a proxy?"
+        remedy = "this is not an S3 answer; is this the S3 endpoint, and not a console or a proxy?"
     request = metadata.get("RequestId") or "-"
     text = f"{endpoint}: {doing} was refused: {code} {answer.get('Message', '')} (request {request})"
     return f"{text}; {remedy}" if remedy else text

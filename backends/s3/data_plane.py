@@ -66,7 +66,7 @@ class S3DataPlane:
         self._kept: dict[int, S3Session] = {}
         self._expected: list[ExpectedLock] = []
         self._expected_firsts: list[int] = []
-        self.unlike_ids = 0.0  # count of answers with their own ids, so far
+        self.unlike_ids = 0.0  # answers so far whose id differs from the previous answer's
         self.names_versions = False  # some requests of this phase name a version
         self._versions: dict[int, bytes] = {}  # the newest known version of each object
         self._older: dict[int, list[bytes]] = {}  # older versions, if there are several
@@ -302,7 +302,7 @@ class S3DataPlane:
         if missing:
             raise PlatformError(
                 f"{setting.endpoints[0]}: bucket {setting.bucket} does not list {len(missing):,} of {len(keys):,} "
-                f"objects that were archived, {min(missing)} for one; none of them was touched"
+                f"objects that were archived, such as {min(missing)}; the run deleted none of them"
             )
         return found
 

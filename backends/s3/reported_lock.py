@@ -67,17 +67,17 @@ def lock_problem(
 ) -> S3LockProblem | None:
     """Compare the lock that a platform reports with ``retention``; return None if it is right.
 
-    Its date must lie between ``earliest`` and ``latest`` (epoch seconds). The date of an event hold moves with the time
+    Its date must be between ``earliest`` and ``latest`` (epoch seconds). The date of an event hold moves with the time
     and has no latest.
     """
     if retention.legal_hold and not lock.on_hold:
-        missing = "the legal hold asked for is not there, or this credential may not see it (s3:GetObjectLegalHold)"
+        missing = "the requested legal hold is missing, or this credential may not see it (s3:GetObjectLegalHold)"
         return S3LockProblem(Status.UNLOCKED, missing)
     wanted = retention.mode
     if wanted is RetentionMode.NONE:
         if lock.mode is None:
             return None
-        return S3LockProblem(Status.LONGER, f"it is locked in mode {lock.mode}, which nobody asked for")
+        return S3LockProblem(Status.LONGER, f"it is locked in mode {lock.mode}, which was not requested")
     if lock.mode is None:
         return S3LockProblem(
             Status.UNLOCKED,
@@ -91,20 +91,20 @@ def lock_problem(
         return S3LockProblem(Status.UNLOCKED, "its retain-until date is missing, so nothing protects it")
     if earliest is not None and lock.until < earliest:
         until, asked = format_instant(lock.until), format_instant(earliest)
-        return S3LockProblem(Status.WEAKER, f"it is locked until {until} only, not until {asked} as asked for")
+        return S3LockProblem(Status.WEAKER, f"it is locked only until {until}, not until {asked} as requested")
     if lock.event_hold_days != retention.event_hold_days:
         return _event_hold_problem(lock.event_hold_days, retention.event_hold_days)
     if latest is not None and lock.event_hold_days is None and lock.until > latest:
         until, asked = format_instant(lock.until), format_instant(latest)
-        return S3LockProblem(Status.LONGER, f"it is locked until {until}, later than the {asked} asked for")
+        return S3LockProblem(Status.LONGER, f"it is locked until {until}, later than the requested {asked}")
     return None
 
 
 def _event_hold_problem(found: int | None, wanted: int | None) -> S3LockProblem:
     if found is None:
-        return S3LockProblem(Status.UNLOCKED, "the event hold asked for is not there")
+        return S3LockProblem(Status.UNLOCKED, "the requested event hold is missing")
     if wanted is None:
-        return S3LockProblem(Status.LONGER, "it is under an event hold that nobody requested")
+        return S3LockProblem(Status.LONGER, "it is under an event hold that was not requested")
     status = Status.WEAKER if found < wanted else Status.LONGER
     return S3LockProblem(status, f"the period of its event hold is {found} days, not {wanted} days")
 

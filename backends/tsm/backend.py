@@ -105,7 +105,7 @@ class TsmBackend:
         if self._password is None and options.password_file is not None:
             self._password = read_password(options.password_file)
         if options.configuration is not None and not (options.node and self._password):
-            raise UsageError(f"{options.server}: to sign on there, --tsm-node and --tsm-password-file are needed, both")
+            raise UsageError(f"{options.server}: to sign on there, both --tsm-node and --tsm-password-file are needed")
         self._library = Library(options.library or str(default_library_path()))
         if self._library.missing:
             raise PlatformError(
@@ -230,8 +230,8 @@ class TsmBackend:
         kept_by = retention.management_class
         if kept_by is not None and not (kept_by in self._classes and self._classes[kept_by].archives):
             raise PlatformError(
-                f"{self._endpoint}: the policy keeps no archives by class {kept_by} any more, by which the objects in "
-                f"{location.bucket} were to be kept; the server's default class decides now"
+                f"{self._endpoint}: the policy no longer archives under class {kept_by}, which the objects in "
+                f"{location.bucket} were to have; the server's default class decides now"
             )
         self._location, self._retention, self._space_is_there = location, retention, True
 
@@ -241,7 +241,7 @@ class TsmBackend:
     def set_default_lock(self, retention: Retention | None) -> None:
         """Raise UsageError: the class is chosen when an object is archived, and a file space has no default."""
         raise UsageError(
-            "a file space has no rule that locks by itself; with the tsm backend --management-class decides, when an "
+            "a file space has no default rule that locks; with the tsm backend --management-class decides when an "
             "object is archived"
         )
 
@@ -257,7 +257,7 @@ class TsmBackend:
         problem = self._lock_rule().problem(one, retention, earliest, latest)
         words = problem.words if problem else None
         if one.held and not retention.legal_hold:
-            words = words or "it is under a hold that nobody requested"
+            words = words or "it is under a hold that this run did not request"
         until = one.expires - self._zone_seconds if one.expires is not None else WITHOUT_END
         whole = f"{name} was archived under a class, but {words}" if words else None
         return LockReading(RetentionMode.CLASS.value, until, one.held, whole)
@@ -331,7 +331,7 @@ class TsmBackend:
         owner, _, server = location.endpoint.removeprefix("tsm://").rpartition("@")
         if node != owner:
             raise PlatformError(
-                f"{self.options.server or server}: signed on as node {node}, but what the run left belongs to node "
+                f"{self.options.server or server}: signed on as node {node}, but the objects of the run belong to node "
                 f"{owner}; name it with --tsm-node"
             )
 
@@ -375,7 +375,7 @@ _REMEDY: dict[int, str] = {
     Code.REJECT_NO_RESOURCES: "all sessions of the server are in use; try fewer clients, or raise its MAXSESSIONS",
     Code.REJECT_VERIFIER_EXPIRED: "the node's password has expired; set another and put it into --tsm-password-file",
     Code.REJECT_ID_UNKNOWN: "the server has no such node; check --tsm-node",
-    Code.CLIENT_NOT_ARCHRETPROT: "the server is retention-protected; its stanza in dsm.sys has to say "
+    Code.CLIENT_NOT_ARCHRETPROT: "the server is retention-protected; its stanza in dsm.sys must have "
     "ENABLEARCHIVERETENTIONPROTECTION YES",
     Code.AUTH_FAILURE: "node or password is wrong; check --tsm-node and --tsm-password-file",
     Code.INVALID_OPT: _OPTION_FILES,

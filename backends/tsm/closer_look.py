@@ -40,7 +40,7 @@ def look_closer(
             seen.append(f"object {one.id}, archived at {archived} as content version {version}: {state}")
             continue
         problem = rule.problem(one, lock.retention, lock.earliest, lock.latest)
-        kept = problem.words if problem else "kept as it was asked for"
+        kept = problem.words if problem else "kept as requested"
         seen.append(f"object {one.id}, archived at {archived}: {state}; {kept}")
     more = [f"{len(objects) - len(seen):,} more of that name"] if len(objects) > len(seen) else []
     return ". ".join([*seen, *more])

@@ -77,7 +77,7 @@ class TsmDataPlane:
                 for number in groups.values():
                     learn(self._index, session.archives(self._setting.space, high_level(self._setting.prefix, number)))
         except TsmError as error:
-            raise PlatformError(f"the ids of the archived objects cannot be had: {error}") from error
+            raise PlatformError(f"the ids of the archived objects cannot be queried: {error}") from error
 
 
 def _index_key(setting: TsmWorkerSetting) -> Hashable:

@@ -19,7 +19,7 @@ from backends.tsm.transactions import Failure, SentTransaction, Stopped, Transac
 
 _REFUSED = TSM_ERROR + Code.ABORT_DELETE_NOT_ALLOWED
 _DELETED_LOCKED = Failure(
-    Status.DELETED_LOCKED, "deleted what was locked", "dsmEndTxn: the server let an object go that is to be kept"
+    Status.DELETED_LOCKED, "deleted what was locked", "dsmEndTxn: the server deleted an object that it must keep"
 )
 
 

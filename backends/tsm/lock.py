@@ -36,10 +36,10 @@ class LockRule:
     ) -> TsmLockProblem | None:
         """Return what is wrong with the lock of this object, None if nothing. A hold placed later is not wrong.
 
-        The expiration date must lie between ``earliest`` and ``latest`` (epoch seconds; None: no limit).
+        The expiration date must be between ``earliest`` and ``latest`` (epoch seconds; None: no limit).
         """
         if retention.legal_hold and not found.held:
-            return TsmLockProblem(Status.UNLOCKED, "the hold asked for is not there")
+            return TsmLockProblem(Status.UNLOCKED, "the requested hold is missing")
         wrong_date = self._date_problem(found, earliest, latest)
         if retention.management_class not in (None, found.management_class):
             words = f"its class is {found.management_class}, not {retention.management_class}"
@@ -50,7 +50,7 @@ class LockRule:
         self, found: ArchivedObject, earliest: float | None, latest: float | None
     ) -> TsmLockProblem | None:
         if found.expires is None:
-            return TsmLockProblem(Status.LONGER, "it has no date of expiry, so it would stay for good")
+            return TsmLockProblem(Status.LONGER, "it has no date of expiry, so it would stay permanently")
         expires = found.expires - self.zone_seconds
         if found.management_class not in self.exact_classes:
             # The API reports lengths in whole days, rounded up, and dates in local time, which summer time may shift.
@@ -59,11 +59,11 @@ class LockRule:
         if earliest is not None and expires < earliest:
             return TsmLockProblem(
                 Status.WEAKER,
-                f"it expires at {format_instant(expires)} already, not at {format_instant(earliest)} as its class says",
+                f"it expires at {format_instant(expires)}, earlier than the {format_instant(earliest)} of its class",
             )
         if latest is not None and expires > latest:
             return TsmLockProblem(
                 Status.LONGER,
-                f"it expires at {format_instant(expires)} only, later than the {format_instant(latest)} of its class",
+                f"it expires at {format_instant(expires)}, later than the {format_instant(latest)} of its class",
             )
         return None

@@ -107,7 +107,7 @@ class ClientResources:
         answer = self.query.ask(handle, target.number, target.version)
         failure = answer.failure
         if answer.found is not None and answer.found.size_bytes != target.size_bytes:
-            words = f"the server says that it has {answer.found.size_bytes:,} bytes, not {target.size_bytes:,}"
+            words = f"the server reports {answer.found.size_bytes:,} bytes, not {target.size_bytes:,}"
             failure = Failure(Status.DAMAGED, "damaged", words)
         return Retrieved(target.number, 0, answer.sent_ns, answer.first_byte_ns, answer.done_ns, failure)
 

@@ -124,7 +124,7 @@ class Writer:
         self._mark = mark
         self._on_commit = on_commit
         self._say = say
-        self._refuses = False  # whether `say` was last told that writes are refused
+        self._refuses = False  # whether the last message of `say` was that writes are refused
         self._active: tuple[int, SegmentFile] | None = None
         self._offset = 0  # end of the active segment
         self._continue_last_segment()
@@ -269,7 +269,7 @@ class Writer:
     def _say_taken(self) -> None:
         if self._refuses:
             self._refuses = False
-            self._say("writes are taken again")
+            self._say("writes are accepted again")
 
     def _continue_last_segment(self) -> None:
         """Append to the last segment of the last process, so that many restarts do not leave many small files."""

@@ -77,7 +77,7 @@ class Compaction:
     def leave_alone(self, why: str) -> None:
         """Give up the current segment. Its objects stay there and stay readable."""
         if self._source is not None:
-            self._say(f"segment {self._segments.path(self._source)} keeps the room of its deleted objects: {why}")
+            self._say(f"segment {self._segments.path(self._source)} keeps the disk space of its deleted objects: {why}")
             self._left_alone.add(self._source)
 
     def _next_record(self, group: CompactionGroup, source: int) -> None:

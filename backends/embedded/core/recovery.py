@@ -50,7 +50,7 @@ def reconcile(catalogue: Catalogue, segments: Segments, marked_commit: int) -> N
     existing = segments.numbers()
     if catalogue.created and existing:
         raise Damaged(
-            f"{segments.folder} holds {len(existing)} segments but their catalogue is missing;"
+            f"{segments.folder} contains {len(existing)} segments, but their catalogue is missing;"
             " restore catalogue.db (and catalogue.db-wal) from a copy"
         )
     commits = catalogue.state.commits
@@ -78,7 +78,7 @@ def reconcile(catalogue: Catalogue, segments: Segments, marked_commit: int) -> N
         for record in segments.records_from(number, keep):
             if record.commit > commits + 1:
                 raise Damaged(
-                    f"segment {path} holds object {record.key!r} of commit {record.commit}, but the"
+                    f"segment {path} contains object {record.key!r} of commit {record.commit}, but the"
                     f" catalogue ends at commit {commits}: it has lost writes (was"
                     " catalogue.db-wal removed or damaged?); restore it from a copy"
                 )

@@ -1,8 +1,8 @@
 """The nodes that may sign on at the TSM server, and the keys derived from their passwords.
 
 One idea: the server needs a node's key only, never its password. The store keeps the password of a node that it created
-next to the key, in a file that only the store's owner can read, so that the owner can use it. Of a node with a password
-of its own choice the store has the key only. Keys serve one purpose: to authenticate nodes.
+next to the key, in a file that only the store's owner can read, so that the owner can use it. For a node that
+changed its password the store has only the key. Keys serve one purpose: to authenticate nodes.
 """
 
 from __future__ import annotations

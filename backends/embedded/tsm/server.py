@@ -1,8 +1,7 @@
 """The TSM server: sessions of the TSM client API, through this project's library, on the same store as S3.
 
 docs/reference/tsm-protocol.md defines the protocol byte by byte. One idea: the server owns what sessions share, such as
-their number and
-their time limits. `session` handles the messages.
+their number and their time limits. `session` handles the messages.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class EndpointRequests:
         dated = {}
         date = self._dates.get(kind.retain_for_seconds) if kind.is_dated else None
         if kind.what == "extend":
-            assert date is not None, "nothing can be extended that has no date"
+            assert date is not None, "an object without a date cannot be extended"
             body = RETENTION % (self._setting.retention.mode.value, date)
             self._bodies[kind] = body.encode()
             dated["content-md5"] = _md5(body)
@@ -220,8 +220,9 @@ class EndpointRequests:
         )
 
     def _event_hold_body(self, *, places: bool) -> str:
-        """Return the document that places an event hold with the run's period, or releases it. It names no date: the
-        platform keeps the object's date, and sets another one at the release.
+        """Return the document that places an event hold with the run's period, or releases it.
+
+        It names no date: the platform keeps the object's date, and sets another one at the release.
         """
         retention = self._setting.retention
         if not places:

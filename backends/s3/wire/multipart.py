@@ -151,7 +151,7 @@ class MultipartUpload:
             self.step = UploadStep.OVER
             return
         if self.status_of(reply) == 200:
-            words = "the answer names no object that was made"
+            words = "the answer names no new object"
             self.verdict = FailureVerdict(
                 Status.PROTOCOL_ERROR, "complete upload: no ETag", words, outcome_unknown=True
             )

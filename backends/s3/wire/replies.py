@@ -24,7 +24,7 @@ BEYOND_BYTES_MAX = 1024 * 1024  # of a body, beyond the requested length
 
 CLOSED = "the server closed the connection without a reply"
 _BODYLESS = (204, 304)
-_ENDLESS = (Status.PROTOCOL_ERROR, "the reply's body is far longer than what was asked for")
+_ENDLESS = (Status.PROTOCOL_ERROR, "the reply's body is far longer than the requested length")
 _CODE = re.compile(rb"<Code>\s*([^<]{1,100}?)\s*</Code>")
 _MESSAGE = re.compile(rb"<Message>\s*([^<]{1,500}?)\s*</Message>")
 
@@ -114,7 +114,7 @@ class ReplyReader:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            raise ReplyError(Status.PROTOCOL_ERROR, "the server switched protocols, which nobody asked for") from None
+            raise ReplyError(Status.PROTOCOL_ERROR, "the server switched protocols, which was not requested") from None
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, ReplyError):
                 raise error.__context__ from None

@@ -411,7 +411,7 @@ class S3Session:
             elif self._source.unlike_ids < UNLIKE_IDS_MIN:
                 self._source.unlike_ids = -math.inf  # the platform's ids are not unique
             else:
-                return f"the answer is the one before it once more: it has the same id, {reply.request_id}"
+                return f"the answer repeats the previous one: it has the same id, {reply.request_id}"
         if self._exchange is not _OBJECT or self._checksum_header is None:
             return None
         checksum = headers.get(self._checksum_header)
@@ -552,7 +552,7 @@ class S3Session:
     def _closed_by_server(self, request_id: str, number: int) -> None:
         """End the session; the rest of its batch was not tried."""
         total = len(self._batch)
-        message = f"the server ended the connection with {total - self._index} of {total} objects still to come"
+        message = f"the server ended the connection before {total - self._index} of {total} objects were processed"
         self._failed(
             Operation.SESSION, number, FailureVerdict(Status.INCOMPLETE, "closed by server", message), request_id
         )

@@ -41,13 +41,13 @@ def answer(operation: Operation, reply: ReplyReader, check: BodyCheck | None, si
             return None
         if status < 300:
             return FailureVerdict(
-                Status.DELETED_LOCKED, "deleted what was locked", "the platform deleted what was locked"
+                Status.DELETED_LOCKED, "deleted what was locked", "the platform deleted a locked object"
             )
     elif operation is _COPY:
         return _answer_to_copy(reply)
     elif operation is _RANGE_RETRIEVE:
         if status == 200:
-            whole = "the platform sent the whole object, not the range that was asked for"
+            whole = "the platform sent the whole object, not the requested range"
             return FailureVerdict(Status.PROTOCOL_ERROR, "range ignored", whole)
         if status == 206:
             status = 200
@@ -69,7 +69,7 @@ def _answer_to_copy(reply: ReplyReader) -> FailureVerdict | None:
         return refusal(reply, decided_by_body=True)
     if b"<ETag>" in reply.error_body:
         return None
-    words = "the answer to the copy names no object that was made"
+    words = "the answer to the copy names no new object"
     return FailureVerdict(Status.PROTOCOL_ERROR, "no copy named", words, outcome_unknown=True)
 
 
@@ -87,16 +87,16 @@ def _answer_to_head(reply: ReplyReader, size_bytes: int) -> FailureVerdict | Non
     length = reply.headers.get(b"content-length", b"").strip().decode("latin-1")
     if length == str(size_bytes):
         return None
-    words = f"the platform says that it has {length or 'an unknown number of'} bytes, not {size_bytes}"
+    words = f"the platform reports {length or 'an unknown number of'} bytes, not {size_bytes}"
     return FailureVerdict(Status.DAMAGED, "damaged", words)
 
 
 def refusal(reply: ReplyReader, *, decided_by_body: bool = False) -> FailureVerdict:
-    """Return a failure with the platform's own words."""
+    """Return a failure with the platform's own message."""
     status = status_of(reply, decided_by_body=decided_by_body)
     code, message = reply.s3_error()
     # A refusal is an answer. After a server error, an unexpected success, or an invalid redirect, the operation may
     # have been done.
     refused = 400 <= status < 500 or (300 <= status < 400 and bool(code))
-    words = message or code or f"the answer is an HTTP status {reply.status} without a word why"
+    words = message or code or f"the answer is an HTTP status {reply.status} without an explanation"
     return FailureVerdict(status, f"{reply.status} {code}".strip(), words, not refused)

@@ -102,7 +102,7 @@ class Library:
             raise PlatformError(f"--tsm-library {path}: cannot be loaded: {error}") from error
         self.missing = [name for name in abi.PROTOTYPES if not hasattr(self.functions, name)]
         if not self.exports:
-            raise PlatformError(f"--tsm-library {path}: is no library of the TSM API: it has none of its functions")
+            raise PlatformError(f"--tsm-library {path}: is not a library of the TSM API: it has none of its functions")
         for name in abi.PROTOTYPES.keys() - set(self.missing):
             function = getattr(self.functions, name)
             function.restype, function.argtypes = abi.PROTOTYPES[name]

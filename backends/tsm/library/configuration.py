@@ -62,12 +62,12 @@ def read_password(path: Path) -> str:
     try:
         mode = path.stat().st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise UsageError(f"--tsm-password-file {path}: others can read it; set its rights right: chmod 600 {path}")
+            raise UsageError(f"--tsm-password-file {path}: other users can read it; use chmod 600 {path}")
         password = path.read_text().partition("\n")[0].rstrip("\r")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--tsm-password-file {path}: cannot be read: {error}") from error
     if not 0 < len(password.encode()) <= PASSWORD_LENGTH_MAX:
         raise UsageError(
-            f"--tsm-password-file {path}: its first line has to be the password, of at most {PASSWORD_LENGTH_MAX} bytes"
+            f"--tsm-password-file {path}: its first line must be the password, of at most {PASSWORD_LENGTH_MAX} bytes"
         )
     return password

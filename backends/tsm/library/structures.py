@@ -7,7 +7,7 @@ compares every offset and every constant with the compiler's.
 What a caller must know, because neither the compiler nor ctypes checks it:
 
 - Set `stVersion` to the ...Version constant of the structure. This includes output structures and structures inside
-  others. It tells the library how many bytes it may read and write.
+  others. The constant determines how many bytes it may read and write.
 - A pointer in a structure does not keep its target alive. Keep names, buffers and arrays of ids until the call returns.
 - `c_char` arrays stop at the first NUL. Fields of the C type `dsmBytes` may contain NULs: in Python they are arrays of
   `c_ubyte` or plain addresses, and another field has their length.

@@ -205,7 +205,7 @@ def check_tampered(archive: Archive) -> None:
     assert words[archive.name(2)] == "no version of it is left"
     assert words[archive.name(3)].startswith("hidden by a delete marker; the version that was archived, ")
     assert words[archive.name(5)].startswith("hidden by a newer version; the version that was archived, ")
-    assert words[archive.name(5)].endswith("is intact, and locked as it was asked for")
+    assert words[archive.name(5)].endswith("is intact, and locked as requested")
     assert words[archive.name(9)].endswith("has other bytes than were archived")
     assert record.objects == 12
 
@@ -389,9 +389,7 @@ def check_changed(archive: Archive) -> None:
     assert words[archive.name(3)].endswith("is a later content of it, number 2")
     assert words[archive.name(4)].startswith("hidden by a newer version; the version that was archived, ")
     assert words[archive.name(8)].endswith("the run has no record that it set the marker")
-    assert words[archive.name(10)].endswith(
-        "is intact, and locked as it was asked for"
-    )  # the bytes between are foreign
+    assert words[archive.name(10)].endswith("is intact, and locked as requested")  # the bytes between are foreign
     assert words[archive.name(12)].endswith("is a copy of object 0 of the same run")
     assert sorted(record.remarks) == [
         "1 copied by the run from other objects of its own: whole and locked",

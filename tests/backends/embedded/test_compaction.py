@@ -190,7 +190,7 @@ async def test_a_damaged_record_is_reported_and_not_moved(
     disk.free = PLENTY
     others = set(files(data_dir)[:-1]) - {path.name}
     await until(core, lambda: not others & set(files(data_dir)) and bool(said))
-    assert f"{path.name} keeps the room of its deleted objects" in said[-1]
+    assert f"{path.name} keeps the disk space of its deleted objects" in said[-1]
     assert where == "header" or f"object '004' in {path}, byte {damaged.offset}, is damaged" in said[0]
     now = versions(core)["004"]
     assert (now.segment, now.offset) == (damaged.segment, damaged.offset)
@@ -223,7 +223,7 @@ async def test_a_failed_move_fails_no_other_change(
     # How many segments were tried before the disk could be written again is a matter of timing; each is named once.
     assert len(set(said)) == len(said) >= 1
     for words in said:
-        assert "keeps the room of its deleted objects" in words
+        assert "keeps the disk space of its deleted objects" in words
         assert "No space left on device" in words
 
 

@@ -85,7 +85,7 @@ async def test_a_nearly_full_disk_refuses_writes_but_not_reads_and_deletes(
     await core.delete(Delete("b", "k", stored.version_id, bypass=False))
     disk.free = PLENTY
     await core.put(put("more"))
-    assert said[1:] == ["writes are taken again"]
+    assert said[1:] == ["writes are accepted again"]
 
 
 @pytest.mark.parametrize("call", ["pwritev", "fdatasync"])

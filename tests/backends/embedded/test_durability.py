@@ -127,7 +127,7 @@ def _damage_pages(path: Path) -> None:
         ("segments/00000002.seg", _cut, r"00000002\.seg is shorter"),
         ("catalogue.db", _zero, r"catalogue\.db cannot be read: file is not a database"),
         ("catalogue.db", _damage_pages, r"catalogue\.db is damaged|catalogue\.db cannot be read"),
-        ("catalogue.db", Path.unlink, r"holds 2 segments but their catalogue is missing"),
+        ("catalogue.db", Path.unlink, r"contains 2 segments, but their catalogue is missing"),
         ("credentials.json", _zero, r"credentials\.json is not a credentials file"),
     ],
 )

@@ -87,7 +87,7 @@ def test_a_store_whose_files_cannot_grow_continues_and_recovers(data_dir: Path, 
             assert [refusal(write) for write in writes] == [None] * 3  # there is room again, and nothing was restarted
             assert tsm.archive(space, b"/after", SMALL) == 0
         assert "writes are refused from now on: " in store.log()
-        assert "writes are taken again" in store.log()
+        assert "writes are accepted again" in store.log()
         store.kill()
     with process.start(data_dir) as store:
         s3 = s3_client(store)

@@ -226,7 +226,7 @@ def test_a_platform_that_says_deleted_and_keeps_is_found_out(scripted: Scripted)
 
     server = scripted(then=[serve(answer)])
     location = Location(server.url, "us-east-1", "b", True, "run-1/")
-    with pytest.raises(PlatformError, match=r"said that it deleted run-1/0 \(version v1\), and lists it still"):
+    with pytest.raises(PlatformError, match=r"reported run-1/0 \(version v1\) as deleted, but still lists it"):
         control_of(server.url, "a", "b").remove(location, bypass_governance=False, release_holds=False)
 
 

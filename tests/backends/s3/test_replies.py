@@ -255,7 +255,7 @@ def test_bytes_after_a_reply_are_refused_in_the_same_chunk_and_in_the_next(name:
         (
             reply(b"101 Switching Protocols", b"Upgrade: h2c", b"Connection: Upgrade"),
             Status.PROTOCOL_ERROR,
-            "switched protocols, which nobody asked for",
+            "switched protocols, which was not requested",
         ),
         (reply(b"101 Switching Protocols"), Status.PROTOCOL_ERROR, "not an HTTP reply: .*Upgrade"),
     ],
@@ -346,7 +346,7 @@ def test_a_body_far_longer_than_what_was_asked_for_is_given_up(
     pieces = itertools.chain([reply(status, *length)], itertools.repeat(piece, 100))
     reader = ReplyReader()
     reader.expect(check=LengthCheck(5) if checked else None)
-    with pytest.raises(ReplyError, match="far longer than what was asked for") as caught:
+    with pytest.raises(ReplyError, match="far longer than the requested length") as caught:
         feed_blindly(reader, pieces)
     assert caught.value.status is Status.PROTOCOL_ERROR
     assert next(pieces)  # there would be more

@@ -582,7 +582,7 @@ def test_a_server_that_says_close_ends_the_session_and_what_is_left_was_not_trie
     ]  # fmt: skip
     assert errors_of(record) == [("session", "closed by server", 1)]
     (error,) = record.errors.values()
-    assert "2 of 3 objects still to come" in error.message
+    assert "before 2 of 3 objects were processed" in error.message
     assert error.request_id == "R-3"
     assert len(server.requests) == 2
 

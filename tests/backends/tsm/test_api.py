@@ -64,7 +64,7 @@ def test_a_library_that_was_not_built_says_what_to_install(monkeypatch: pytest.M
 
 
 def test_a_library_of_something_else_is_refused() -> None:
-    with pytest.raises(PlatformError, match="no library of the TSM API"):
+    with pytest.raises(PlatformError, match="not a library of the TSM API"):
         Library(find_library("c") or "libc.so.6")
 
 

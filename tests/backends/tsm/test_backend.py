@@ -182,7 +182,7 @@ def test_a_lock_that_is_as_its_class_says_is_no_problem(server: Server) -> None:
     assert backend.read_lock(1, server.retention(backend), before + 298, before + 400).problem is None
 
 
-@pytest.mark.parametrize(("earliest", "latest", "words"), [(400, 500, "already, not at"), (-100, 200, "later than")])
+@pytest.mark.parametrize(("earliest", "latest", "words"), [(400, 500, "earlier than"), (-100, 200, "later than")])
 def test_a_lock_of_another_length_is_told(server: Server, earliest: float, latest: float, words: str) -> None:
     backend, _ = server.prepared(f"run-length-{earliest}")
     now = backend.server_now
@@ -288,8 +288,8 @@ def test_a_run_goes_on_where_an_earlier_one_was(server: Server) -> None:
     ("change", "management_class", "words"),
     [
         ({"bucket": "/archiver-nowhere"}, "STANDARD", "has no file space /archiver-nowhere"),
-        ({"endpoint": "tsm://SOMEBODY@127.0.0.1:1500"}, "STANDARD", "belongs to node SOMEBODY.*--tsm-node"),
-        ({}, "GONE", "keeps no archives by class GONE any more"),
+        ({"endpoint": "tsm://SOMEBODY@127.0.0.1:1500"}, "STANDARD", "belong to node SOMEBODY.*--tsm-node"),
+        ({}, "GONE", "no longer archives under class GONE"),
     ],
 )
 def test_a_run_does_not_go_on_where_its_objects_are_not_kept(
@@ -429,6 +429,6 @@ def test_a_file_space_in_which_nothing_matches_is_missing_if_it_is_not_there(ser
 def test_what_another_node_has_is_not_touched(server: Server) -> None:
     _, location = server.prepared("run-of-another")
     others = replace(location, endpoint="tsm://SOMEBODY@127.0.0.1:1500")
-    with pytest.raises(PlatformError, match=r"signed on as node ARCHIVER, but .* belongs to node SOMEBODY.*--tsm-node"):
+    with pytest.raises(PlatformError, match=r"signed on as node ARCHIVER, but .* belong to node SOMEBODY.*--tsm-node"):
         server.backend().remove(others, bypass_governance=False, release_holds=False)
     assert remove(server, location) == (0, 0, True)  # it was still there

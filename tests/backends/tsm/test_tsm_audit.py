@@ -117,7 +117,7 @@ def test_a_hold_that_is_gone_is_told_and_one_that_is_there_is_not(server: Server
     record = audit(backend, 1, 2, expected=[locked(backend, 1, 2, HELD)])
     assert statuses(record) == {1: Status.UNLOCKED, 2: Status.OK}
     (error,) = record.errors.values()
-    assert (error.reason, error.message) == ("unlocked", "the hold asked for is not there")
+    assert (error.reason, error.message) == ("unlocked", "the requested hold is missing")
     record = audit(backend, 1, 2, expected=[locked(backend, 1, 2)])
     assert statuses(record) == {1: Status.OK, 2: Status.OK}  # a hold that somebody placed later breaks no promise
 
@@ -208,10 +208,10 @@ def test_a_closer_look_shows_everything_of_a_name(server: Server) -> None:
     other = data_plane(backend.worker_setting(), content=OTHER_CONTENT)
     assert record_of_sessions(other, archives(1)).errors == {}
     first, second = backend.look_closer(1, SIZE, CONTENT, expected).words.split(". ")
-    assert first.endswith(": intact; kept as it was asked for")
-    assert second.endswith(": the bytes are not those that were archived; kept as it was asked for")
+    assert first.endswith(": intact; kept as requested")
+    assert second.endswith(": the bytes are not those that were archived; kept as requested")
     held = locked(backend, 1, 1, HELD)
-    assert "intact; the hold asked for is not there" in backend.look_closer(1, SIZE, CONTENT, held).words
+    assert "intact; the requested hold is missing" in backend.look_closer(1, SIZE, CONTENT, held).words
     assert backend.unseen_locks(1) is None
 
 

@@ -160,7 +160,7 @@ def test_a_closer_look_tells_the_runs_own_later_archives_from_others(server: Ser
     now = backend.server_now
     expected = ExpectedLock(0, 0, server.retention(backend), now + 240, now + 360)
     first, second = backend.look_closer(0, SIZE, CONTENT, expected).words.split(". ")
-    assert first.endswith(": intact; kept as it was asked for")
+    assert first.endswith(": intact; kept as requested")
     assert second.endswith(" as content version 2: intact")
 
 
@@ -237,7 +237,7 @@ def test_the_head_of_an_object_must_have_its_size(server: Server) -> None:
     assert outcomes(record) == [
         (HEAD, 0, Status.OK, 0), (HEAD, 1, Status.DAMAGED, 0), (HEAD, 5, Status.OK, 0), (HEAD, 9, NO_MATCH, 0),
     ]  # fmt: skip
-    assert record.errors[HEAD, "damaged"].message == "the server says that it has 8,192 bytes, not 8,193"
+    assert record.errors[HEAD, "damaged"].message == "the server reports 8,192 bytes, not 8,193"
     rows = of(HEAD, rows_of(record))
     assert all(row.due_ns <= row.sent_ns < row.first_byte_ns <= row.done_ns for row in rows)
 

@@ -100,10 +100,10 @@ def _seconds(text: str, value: str) -> int:
 
 
 def tightened(current: ManagementClass, wanted: ManagementClass) -> ManagementClass:
-    """Return `wanted` if it keeps every object at least as long as `known` does. Raises UsageError otherwise."""
+    """Return `wanted` if it keeps every object at least as long as `current` does. Raises UsageError otherwise."""
     weaker = None
     if wanted.retinit != current.retinit:
-        weaker = f"retinit is {current.retinit} for good"
+        weaker = f"retinit is {current.retinit} and cannot change"
     elif wanted.retver_seconds is not None and (
         current.retver_seconds is None or wanted.retver_seconds < current.retver_seconds
     ):

@@ -27,7 +27,7 @@ class BucketExists(Refusal):
 
 class BucketNotEmpty(Refusal):
     def __init__(self, bucket: str) -> None:
-        super().__init__(f"bucket {bucket!r} still holds versions or delete markers; delete every version first")
+        super().__init__(f"bucket {bucket!r} still has versions or delete markers; delete every version first")
 
 
 class NotLockBucket(Refusal):
@@ -159,7 +159,7 @@ class StoreFull(Refusal):
         super().__init__(
             f"disk full: {folder} has {format_bytes(free_bytes)} free and keeps"
             f" {format_bytes(reserve_bytes)} in reserve; nothing was written."
-            " Delete what is no longer retained, or make room there"
+            " Delete what is no longer retained, or free space there"
         )
 
 
@@ -213,7 +213,7 @@ class ArchiveRetained(Locked):
     """`until_ms` None: the class has no limit, or the retention event has not happened yet."""
 
     def __init__(self, until_ms: int | None) -> None:
-        until = "for good, or until an event" if until_ms is None else f"until {format_instant(until_ms / 1000)}"
+        until = "permanently, or until an event" if until_ms is None else f"until {format_instant(until_ms / 1000)}"
         super().__init__(f"the archived object is retained {until}; no client can delete it before")
 
 

@@ -209,7 +209,7 @@ class Policy:
         if now_ms >= self.expires_ms:
             raise _refused("Policy expired.")
         for operation, name, value in self.conditions:
-            if name not in fields or not _holds(operation, name, fields[name], value):
+            if name not in fields or not _is_met(operation, name, fields[name], value):
                 raise _refused(f"Policy Condition failed: the field {name}")
         covered = {name for _, name, _ in self.conditions}
         extra = [name for name in fields if not (name in covered or name in _UNCOVERED or name.startswith("x-ignore-"))]
@@ -253,7 +253,7 @@ def _range(condition: list[Any]) -> tuple[int, int]:
     return bounds[0], bounds[1]
 
 
-def _holds(operation: str, name: str, given: str, value: str) -> bool:
+def _is_met(operation: str, name: str, given: str, value: str) -> bool:
     if operation == "eq":
         return given == value
     if name == "content-type":  # a list of types: each of them

@@ -232,9 +232,9 @@ def test_an_audit_names_the_objects_whose_event_hold_was_lost(home: Path, tmp_pa
     found = {each["name"].removeprefix(f"{bucket}/"): (each["kind"], each["words"]) for each in record["findings"]}
     assert set(found) == {*lost, *longer, late, of[None][0]}
     assert all(found[key][0] == "unlocked" for key in lost)
-    assert all("the event hold asked for is not there" in found[key][1] for key in lost)
+    assert all("the requested event hold is missing" in found[key][1] for key in lost)
     assert all(found[key][0] == "longer locked" for key in (*longer, late, of[None][0]))
-    assert "under an event hold that nobody requested" in found[longer[0]][1]
+    assert "under an event hold that was not requested" in found[longer[0]][1]
 
 
 @pytest.mark.parametrize("operation", ["event-hold", "event-release"])
@@ -390,9 +390,9 @@ LACKING: dict[str, tuple[Lie, str, str]] = {
         "does not carry out 'event-hold': 400 MalformedXML: No date; check that it offers event holds",
         "locked",
     ),
-    "ignores": (ignores, "the event hold asked for is not there", "held"),
+    "ignores": (ignores, "the requested event hold is missing", "held"),
     "prolongs releases": (prolongs_releases, "later than the", "held"),
-    "ignores releases": (ignores_releases, "under an event hold that nobody requested", "held"),
+    "ignores releases": (ignores_releases, "under an event hold that was not requested", "held"),
 }
 
 

@@ -138,7 +138,7 @@ def test_a_bucket_with_a_rule_of_its_own_gets_no_object_that_comes_without_a_loc
             "--endpoint", store.endpoint, **keys_of(store),
         )  # fmt: skip
         assert done.returncode == 2, done.stderr
-        assert "locks whatever is put there by itself (COMPLIANCE, 10 years)" in done.stderr
+        assert "locks every new object by its default retention (COMPLIANCE, 10 years)" in done.stderr
     assert "Versions" not in client.list_object_versions(Bucket="production")
 
 

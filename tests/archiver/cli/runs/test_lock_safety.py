@@ -59,7 +59,7 @@ def test_a_default_rule_is_refused_where_objects_carry_no_date(
         *dry, **keys_of(store),
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    assert "bucket records locks whatever is put there by itself (COMPLIANCE, 10 years)" in done.stderr
+    assert "bucket records locks every new object by its default retention (COMPLIANCE, 10 years)" in done.stderr
     assert versions(store) == []
     assert not (home / "ledger.db").exists(), "nothing was touched, so nothing is on record"
 
@@ -87,7 +87,7 @@ def test_a_rule_set_after_the_interruption_is_refused_on_resume(home: Path, stor
 
     done = archiver("resume", "latest", **keys_of(store))
     assert done.returncode == 2, done.stderr
-    assert "locks whatever is put there by itself (COMPLIANCE, 10 years)" in done.stderr
+    assert "locks every new object by its default retention (COMPLIANCE, 10 years)" in done.stderr
     assert len(versions(store)) == before, "the run that was refused archived something"
 
 
@@ -99,7 +99,7 @@ def ten_years_later(asked: dict[str, str]) -> dict[str, str]:
 WRONG: dict[str, tuple[Callable[[dict[str, str]], dict[str, str]], str]] = {
     "longer": (ten_years_later, "later than the"),
     "stronger": (lambda asked: {**asked, "mode": "COMPLIANCE"}, "its mode is COMPLIANCE, not GOVERNANCE"),
-    "held": (lambda asked: {**asked, "legal-hold": "ON"}, "under a legal hold that nobody requested"),
+    "held": (lambda asked: {**asked, "legal-hold": "ON"}, "under a legal hold that this run did not request"),
     "missing": (lambda asked: {}, "the platform reports no mode, not GOVERNANCE"),
 }
 
@@ -133,7 +133,7 @@ def test_a_forgotten_event_hold_ends_the_run_after_one_object(home: Path) -> Non
             "run", "dr550", *TINY, "--endpoint", endpoint, "--event-hold", "1d", "--max-retain", "1d", **KEYS
         )
     assert done.returncode == 1, done.stderr
-    assert "the event hold asked for is not there" in done.stderr
+    assert "the requested event hold is missing" in done.stderr
     assert len(archived) == 1
 
 
@@ -265,7 +265,7 @@ def test_conformance_checks_refuse_new_buckets_that_lock_by_themselves(home: Pat
     with pretending(configuration=LOCK_ENABLED.replace(b"</ObjectLockC", rule + b"</ObjectLockC")) as (endpoint, kept):
         done = archiver("worm", "--endpoint", endpoint, "--check", "DEL-02", **KEYS)
     assert done.returncode == 2, done.stderr
-    assert "locks whatever is put there by itself (COMPLIANCE, 10 years)" in done.stderr
+    assert "locks every new object by its default retention (COMPLIANCE, 10 years)" in done.stderr
     assert not kept
 
 
