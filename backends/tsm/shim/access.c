@@ -1,7 +1,7 @@
-/* Rules by which others may read what this node has archived, and reading by the rules of others.
+/* Access rules for what this node has archived, and reading by the rules of other nodes.
  *
- * One idea: the server keeps the rules and decides by them, each time. What is known here is only whether the session
- * reads from others at all, because then it changes nothing.
+ * One idea: the server keeps the rules and applies them to each call. The library knows only whether the session reads
+ * from another node or owner, because such a session may not change anything.
  */
 #include "access.h"
 
@@ -57,7 +57,7 @@ static dsInt16_t set_access(struct session *session, dsmAccessType type, const d
         return DSM_RC_NULL_OBJNAME;
     }
     dsmObjName name = *object;
-    name.objType = DSM_OBJ_ANY_TYPE; /* a rule knows no types */
+    name.objType = DSM_OBJ_ANY_TYPE; /* rules do not depend on the type */
     dsInt16_t code = check_name_pattern(&name, &lengths);
     if (code) {
         return code;
@@ -84,7 +84,7 @@ static dsInt16_t set_access(struct session *session, dsmAccessType type, const d
     uint64_t number;
     code = session_ask(session, &number);
     trace_other(session, name.fs, name.hl, name.ll, code);
-    if (code == DSM_RC_FSNAME_NOTFOUND) { /* another session has deleted it */
+    if (code == DSM_RC_FSNAME_NOTFOUND) { /* another session has deleted the space */
         session_forget_space(session, name.fs);
     }
     return code;
@@ -117,7 +117,7 @@ dsInt16_t dsmDeleteAccess(dsUint32_t dsmHandle, dsUint32_t ruleNumber)
     return code ? code : session_leave(session, delete_access(session, ruleNumber));
 }
 
-/* Adds the rules of a frame to those that are here. Codes: OK, NO_MEMORY, COMM_PROTOCOL_ERROR. */
+/* Adds the rules of a frame to those already received. Codes: OK, NO_MEMORY, COMM_PROTOCOL_ERROR. */
 static dsInt16_t add_rules(struct session *session, struct reader *body, dsUint16_t *count)
 {
     unsigned more = read_u16(body);

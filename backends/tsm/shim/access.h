@@ -4,12 +4,12 @@
 
 #include "session.h"
 
-/* Has queries and gets of the session look at another node's or owner's objects from now on, where its options say so.
- * Codes: OK, those of the connection. */
+/* From now on queries and gets read the objects of another node or owner, if the options of the session name one.
+ * Codes: OK, the codes of the connection. */
 dsInt16_t access_read_from(struct session *session);
 
-/* As session_enter, between transactions, queries and gets, for calls that change something. Codes: besides those of
- * session_enter ABORT_NODE_NOT_AUTHORIZED, where the session reads from others. */
+/* Like session_enter, for calls that change something, outside transactions, queries and gets. Codes: also
+ * ABORT_NODE_NOT_AUTHORIZED, if the session reads from another node or owner. */
 dsInt16_t access_enter_to_change(dsUint32_t handle, struct session **entered);
 
 #endif

@@ -1,14 +1,14 @@
-/* What a caller says of an object it sends or updates, checked. */
+/* The checked attributes of an object that a caller sends or updates. */
 #ifndef ATTRIBUTES_H
 #define ATTRIBUTES_H
 
 #include "names.h"
 #include "session.h"
 
-/* Of an OBJECT or UPDATE_OBJECT frame's body at most so much is not the object's own bytes. */
+/* The most bytes of an OBJECT or UPDATE_OBJECT frame's body that are not bytes of the object. */
 #define OBJECT_BODY_MAX 8192
 
-#define OBJATTR_EXTENDED_INFO 4 /* from this version of ObjAttr on, objInfo may be longer when the caller says so */
+#define OBJATTR_EXTENDED_INFO 4 /* from this version of ObjAttr on the caller may allow a longer objInfo */
 
 struct object_attributes {
     struct name_lengths lengths;
@@ -26,14 +26,14 @@ struct object_attributes {
 dsInt16_t check_attributes(const struct session *session, const dsmObjName *name, const ObjAttr *attributes,
                            const char *description, struct object_attributes *checked);
 
-/* str hl, ll, owner, description, info. */
+/* Writes the texts hl, ll, owner, description and info. */
 void put_attributes(struct wire *wire, const dsmObjName *name, const struct object_attributes *attributes);
 
-/* The description of a sndArchiveData, both of which may be NULL. Codes: OK, WRONG_VERSION_PARM. */
+/* The description in a sndArchiveData; both may be NULL. Codes: OK, WRONG_VERSION_PARM. */
 dsInt16_t description_of(const void *send_buffer, const char **description);
 
-/* Whether a send type is an archive's. Codes: OK; ABORT_INSERT_NOT_ALLOWED for backups, which a protected server
- * refuses; INVALID_SENDTYPE. */
+/* Checks that a send type is that of archives. Codes: OK; ABORT_INSERT_NOT_ALLOWED for backups, which a protected
+ * server refuses; INVALID_SENDTYPE. */
 dsInt16_t check_send_type(dsmSendType type);
 
 #endif

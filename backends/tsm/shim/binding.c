@@ -8,7 +8,7 @@ static void tell_class(const struct management_class *class, mcBindKey *key)
 {
     mcBindKey told = {
         .stVersion = key->stVersion,
-        .backup_cg_exists = bFalse, /* the store takes archives only */
+        .backup_cg_exists = bFalse, /* the store accepts archives only */
         .archive_cg_exists = class->has_archive_group ? bTrue : bFalse,
     };
     strcpy(told.mcName, class->name);

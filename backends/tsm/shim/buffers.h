@@ -1,7 +1,7 @@
 /* The buffers that a session lends to its program.
  *
- * One idea: a buffer is either the library's or lent, never both. Bytes of 64 KiB and more go from a lent buffer to the
- * network, and come from it, without being copied; fewer are gathered as all small objects are.
+ * One idea: a buffer is owned by the library or lent, never both. From 64 KiB on, bytes go between a lent buffer and
+ * the network without a copy. Fewer bytes are collected like those of small objects.
  */
 #ifndef BUFFERS_H
 #define BUFFERS_H
@@ -14,7 +14,7 @@
 #define BUFFER_SIZE (256u << 10)
 
 struct buffer {
-    char *bytes; /* NULL: it has never been lent */
+    char *bytes; /* NULL: never lent */
     bool is_lent;
 };
 
@@ -25,14 +25,14 @@ struct buffers {
     pthread_cond_t given_back;
 };
 
-/* False where there is no memory. */
+/* Returns false if there is no memory. */
 bool buffers_begin(struct buffers *buffers, unsigned count);
 void buffers_end(struct buffers *buffers);
 
-/* Marks one of those that are not lent, of which there must be one. Codes: OK, NO_MEMORY. */
+/* Lends a free buffer; there must be one. Codes: OK, NO_MEMORY. */
 dsInt16_t buffers_take(struct buffers *buffers, dsUint8_t *handle);
 
-/* The lent buffer of that handle, where `bytes` is its address; else NULL. */
+/* Returns the lent buffer of that handle if `bytes` is its address, else NULL. */
 struct buffer *buffers_find(struct buffers *buffers, dsUint8_t handle, const char *bytes);
 
 void buffers_give_back(struct buffers *buffers, struct buffer *buffer);

@@ -4,7 +4,7 @@
 
 #define DAY_SECONDS 86400
 
-/* Days since 1970-01-01 in the Gregorian calendar. The year is taken to begin in March, so that a leap day is its last,
+/* Days since 1970-01-01 in the Gregorian calendar. The year starts in March here, so that a leap day is its last day
  * and 400 years always have 146097 days. */
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {

@@ -1,4 +1,4 @@
-/* What dsmSetUp said. It and the table of handles are all that sessions share. */
+/* The values that dsmSetUp set. Sessions share only these and the table of handles. */
 #include "environment.h"
 
 #include <pthread.h>
@@ -12,9 +12,9 @@ static struct {
     char config[PATH_SIZE];
     char log_directory[PATH_SIZE];
     char log_name[DSM_NAME_MAX + 1];
-} set_up; /* "": as the environment says */
+} set_up; /* "": use the environment variable */
 
-/* "" too when there is no such variable. */
+/* Returns "" also if the variable does not exist. */
 static const char *chosen(const char *given, const char *variable)
 {
     const char *value = *given ? given : getenv(variable);

@@ -1,4 +1,4 @@
-/* Events that a program reports, to its server's log and to the error log of this machine. */
+/* Events that a program reports, for the log of its server and the error log of this machine. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Retrieving objects.
  *
- * One idea: the server sends the objects of the list one after another, and what arrives goes into the caller's buffer
- * itself. Bytes come with MORE_DATA, and the end comes alone, with FINISHED and no bytes.
+ * One idea: the server sends the objects of the list one after another, and received bytes go directly into the
+ * caller's buffer. A call with bytes returns MORE_DATA. The end is a call of its own, with FINISHED and no bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -105,12 +105,12 @@ static dsInt16_t read_stream_end(struct session *session)
         return fail(session);
     }
     get->is_over = true;
-    get->end_code = code ? code : DSM_RC_ABORT_NO_MATCH; /* for whoever still asks for an object */
+    get->end_code = code ? code : DSM_RC_ABORT_NO_MATCH; /* for later calls that request an object */
     return DSM_RC_OK;
 }
 
-/* Skips to the head of the object at `index` in the list. Codes: OK, the server's for this object or for the whole get,
- * those of the connection. */
+/* Skips to the head of the object at `index` in the list. Codes: OK, the server's code for this object or for the
+ * whole get, the codes of the connection. */
 static dsInt16_t find_head(struct session *session, uint32_t index)
 {
     struct wire *wire = &session->wire;
@@ -121,7 +121,7 @@ static dsInt16_t find_head(struct session *session, uint32_t index)
             return wire->lost;
         }
         if (wire->type == FRAME_OBJECT_DATA || wire->type == FRAME_OBJECT_FAILED) {
-            continue; /* of an object that is skipped */
+            continue; /* data of a skipped object */
         }
         if (wire->type == FRAME_STREAM_END) {
             if (read_stream_end(session)) {
@@ -153,7 +153,8 @@ static dsInt16_t find_head(struct session *session, uint32_t index)
     return get->end_code;
 }
 
-/* Fills the block. Codes: MORE_DATA, FINISHED, the server's when the object breaks off, those of the connection. */
+/* Fills the block. Codes: MORE_DATA, FINISHED, the server's code if it cannot send the rest of the object, the codes
+ * of the connection. */
 static dsInt16_t fill(struct session *session, DataBlk *block)
 {
     struct wire *wire = &session->wire;
@@ -209,7 +210,7 @@ static dsInt16_t check_block(DataBlk *block)
 static dsInt16_t get_object(struct session *session, const ObjID *id, DataBlk *block)
 {
     struct get *get = &session->get;
-    bool is_lent = session->buffers.count > 0; /* its bytes then come with dsmGetBufferData, all of them */
+    bool is_lent = session->buffers.count > 0; /* all bytes of the object then come with dsmGetBufferData */
     dsInt16_t code = !is_lent ? check_block(block) : block ? DSM_RC_INVALID_DATABLK : DSM_RC_OK;
     if (code) {
         return code;
@@ -260,7 +261,7 @@ dsInt16_t dsmGetData(dsUint32_t dsmHandle, DataBlk *dataBlkPtr)
     return session_leave(session, code);
 }
 
-/* A buffer is lent only with bytes in it. */
+/* Lends a buffer only if it has bytes. */
 static dsInt16_t get_buffer(struct session *session, const getBufferDataIn_t *in, getBufferDataOut_t *out)
 {
     struct buffers *buffers = &session->buffers;
@@ -314,7 +315,7 @@ dsInt16_t dsmEndGetObj(dsUint32_t dsmHandle)
     if (code) {
         return code;
     }
-    session->state = IN_GET; /* bytes that are left are skipped with the next call */
+    session->state = IN_GET; /* the next call skips the remaining bytes */
     trace_object_end(session);
     return session_leave(session, DSM_RC_OK);
 }

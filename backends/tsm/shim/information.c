@@ -1,4 +1,4 @@
-/* What a session is told about itself. */
+/* Information for a session about itself. */
 #include <stddef.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 #define SESSINFO_V3_SIZE offsetof(ApiSessInfo, maxBytesPerTxn_64)
 #define SESSINFO_V5_SIZE offsetof(ApiSessInfo, failOverCfgType)
 
-/* Where the sizes of versions in between are not known, the one before; 0 for a version that is not accepted. */
+/* The size of the structure in this version. If the size of a version is not known, that of the latest known version
+ * before it; 0 for a version that is not accepted. */
 static size_t size_of_version(dsUint16_t version)
 {
     switch (version) {
@@ -27,8 +28,8 @@ static size_t size_of_version(dsUint16_t version)
     }
 }
 
-/* Asks the server for its clock, which also shows that it is there; while it is busy with something else, our own clock
- * serves. */
+/* Requests the server's clock, which also shows that the server is reachable. While the server is busy with another
+ * request of the session, the library's own clock is used. */
 static dsInt16_t ask_date(struct session *session, uint64_t *now_ms)
 {
     struct wire *wire = &session->wire;

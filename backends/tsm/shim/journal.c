@@ -22,9 +22,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_wanted;
 static atomic_bool is_on;
 static atomic_flag is_said = ATOMIC_FLAG_INIT;
-static char problem[256]; /* why it was never on */
+static char problem[256]; /* why the recording never started */
 static int descriptor = -1;
-static int64_t offset_ns; /* of the wall clock from the one that never goes back */
+static int64_t offset_ns; /* wall clock minus the monotonic clock */
 
 static int64_t clock_ns(clockid_t clock)
 {
@@ -38,7 +38,7 @@ int64_t journal_now_ns(void)
     return offset_ns + clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Returns "", or why it cannot be. */
+/* Opens the file. Returns "", or the reason why it cannot be opened. */
 static const char *open_file(const char *path)
 {
     struct rlimit limit;
@@ -71,7 +71,7 @@ bool journal_is_wanted(void)
     return is_wanted;
 }
 
-/* In the error log, or on stderr when there is none. */
+/* Writes the message to the error log, or to stderr if there is none. */
 static void say(const char *why, const struct options *options)
 {
     char message[MESSAGE_SIZE];

@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-/* Returns with one free, or with a code. */
+/* Waits until a buffer is free. Returns OK or the code of the failure. */
 static dsInt16_t wait_for_one(struct session *session)
 {
     struct buffers *buffers = &session->buffers;

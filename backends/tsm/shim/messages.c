@@ -1,7 +1,7 @@
-/* The text of every return code, in words of our own.
+/* The text of every return code, in our own words.
  *
- * One idea: a sorted table. Message ids are given only where the code and its id are known to belong together: people
- * look them up, and an invented one would lead them astray.
+ * One idea: a sorted table. A code has a message id only if it is known that the two belong together: users look ids
+ * up, and an invented id would mislead them.
  */
 #include "messages.h"
 
@@ -20,9 +20,9 @@ static const struct message MESSAGES[] = {
     {DSM_RC_SHM_NOTAUTH, NULL, "Shared memory communication is not authorized."},
     {DSM_RC_SHM_FAILURE, NULL, "Shared memory communication failed."},
     {DSM_RC_SHM_TCPIP_FAILURE, NULL, "The TCP/IP part of shared memory communication failed."},
-    {DSM_RC_TSM_ABORT, NULL, "The communication layer broke off."},
+    {DSM_RC_TSM_ABORT, NULL, "The communication layer stopped."},
     {DSM_RC_TSM_FAILURE, NULL, "The communication layer failed."},
-    {DSM_RC_TCPIP_USER_ABORT, NULL, "The user broke off while connecting."},
+    {DSM_RC_TCPIP_USER_ABORT, NULL, "The user cancelled the connection attempt."},
     {DSM_RC_TCPIP_LOADFAILURE, NULL, "The TCP/IP support could not be loaded."},
     {DSM_RC_TCPIP_DLL_LOADFAILURE, NULL, "The TCP/IP support is missing."},
     {DSM_RC_NETWORK_UNREACHABLE, NULL, "The network of the server cannot be reached."},
@@ -32,9 +32,9 @@ static const struct message MESSAGES[] = {
     {DSM_RC_TCPIP_FAILURE, "ANS1017E", "The connection to the server failed or was lost."},
     {DSM_RC_UNSUCCESSFUL, NULL, "The call failed."},
     {DSM_RC_OK, "ANS0302I", "Success."},
-    {DSM_RC_ABORT_SYSTEM_ERROR, "ANS1301E", "The server met an internal error. Its activity log says more."},
+    {DSM_RC_ABORT_SYSTEM_ERROR, "ANS1301E", "The server had an internal error. See its activity log."},
     {DSM_RC_ABORT_NO_MATCH, "ANS1302E", "Nothing on the server matches."},
-    {DSM_RC_ABORT_BY_CLIENT, "ANS1303E", "The transaction was rolled back because the client asked for it."},
+    {DSM_RC_ABORT_BY_CLIENT, "ANS1303E", "The transaction was rolled back at the request of the client."},
     {DSM_RC_ABORT_ACTIVE_NOT_FOUND, NULL, "There is no active backup version to make inactive."},
     {DSM_RC_ABORT_NO_DATA, "ANS1305E", "The object has no data."},
     {DSM_RC_ABORT_BAD_VERIFIER, "ANS1306E", "The current password is wrong, or the new one is not allowed."},
@@ -44,7 +44,7 @@ static const struct message MESSAGES[] = {
     {DSM_RC_ABORT_EXCLUDED_BY_SIZE, "ANS1310E", "The object is larger than any storage pool accepts."},
     {DSM_RC_ABORT_NO_REPOSIT_SPACE, "ANS1311E", "The server has no storage space left for the object."},
     {DSM_RC_ABORT_MOUNT_NOT_POSSIBLE, "ANS1312E", "The server could not mount a volume."},
-    {DSM_RC_ABORT_SIZESTIMATE_EXCEED, NULL, "Far more data came than the size estimate had announced."},
+    {DSM_RC_ABORT_SIZESTIMATE_EXCEED, NULL, "Much more data arrived than the size estimate announced."},
     {DSM_RC_ABORT_DATA_UNAVAILABLE, "ANS1314E", "The data is damaged, or its volume is not available."},
     {DSM_RC_ABORT_RETRY, NULL, "The server asks to repeat the transaction."},
     {DSM_RC_ABORT_NO_LOG_SPACE, "ANS1316E", "The recovery log of the server is full."},
@@ -63,8 +63,8 @@ static const struct message MESSAGES[] = {
     {DSM_RC_ABORT_LICENSE_VIOLATION, "ANS0352E", "The license of the server does not cover this function."},
     {DSM_RC_ABORT_EXTOBJID_ALREADY_EXISTS, NULL, "The external object id is in use already."},
     {DSM_RC_ABORT_DUPLICATE_OBJECT, "ANS0327E", "An object of the new name exists."},
-    {DSM_RC_ABORT_INVALID_OFFSET, "ANS0323E", "The offset asked for lies beyond the end of the object."},
-    {DSM_RC_ABORT_INVALID_LENGTH, "ANS0324E", "The length asked for reaches beyond the end of the object."},
+    {DSM_RC_ABORT_INVALID_OFFSET, "ANS0323E", "The requested offset is beyond the end of the object."},
+    {DSM_RC_ABORT_INVALID_LENGTH, "ANS0324E", "The requested length reaches beyond the end of the object."},
     {DSM_RC_ABORT_STRING_ERROR, NULL, "A string is not valid."},
     {DSM_RC_ABORT_NODE_NOT_AUTHORIZED, "ANS0351E", "The node or the owner may not do this."},
     {DSM_RC_ABORT_RESTORE_IN_PROGRESS, NULL, "Another restartable restore is active."},
@@ -91,7 +91,7 @@ static const struct message MESSAGES[] = {
     {DSM_RC_REJECT_NO_MEMORY, "ANS1363E", "Sign-on refused: the server is out of memory."},
     {DSM_RC_REJECT_NO_DB_SPACE, "ANS1365E", "Sign-on refused: the database of the server is full."},
     {DSM_RC_REJECT_NO_LOG_SPACE, "ANS1364E", "Sign-on refused: the recovery log of the server is full."},
-    {DSM_RC_REJECT_INTERNAL_ERROR, "ANS1366E", "Sign-on refused: the server met an internal error."},
+    {DSM_RC_REJECT_INTERNAL_ERROR, "ANS1366E", "Sign-on refused: the server had an internal error."},
     {DSM_RC_SIGNONREJECT_INVALID_CLI, "ANS1368S", "Sign-on refused: this kind of client is not licensed."},
     {DSM_RC_CLIENT_NOT_ARCHRETPROT, "ANS1015E", "Sign-on refused: archive retention protection is not enabled here."},
     {DSM_RC_REJECT_LASTSESS_CANCELED, "ANS1369E", "An administrator cancelled the session."},
@@ -131,7 +131,7 @@ static const struct message MESSAGES[] = {
     {DSM_RC_KILLED, "ANS0274S", "The process was killed."},
     {DSM_RC_WOULD_BLOCK, "ANS0275S", "The trusted agent would have to wait."},
     {DSM_RC_NO_STARTING_DELIMITER, NULL, "An include-exclude pattern lacks the delimiter it must begin with."},
-    {DSM_RC_NEEDED_DIR_DELIMITER, NULL, "An include-exclude pattern lacks a delimiter beside \"...\"."},
+    {DSM_RC_NEEDED_DIR_DELIMITER, NULL, "An include-exclude pattern lacks a delimiter next to \"...\"."},
     {DSM_RC_BUFFER_OVERFLOW, "ANS0270S", "An internal buffer overflowed."},
     {DSM_RC_NO_COMPRESS_MEMORY, "ANS1225E", "There is no memory for compression."},
     {DSM_RC_COMPRESS_GREW, NULL, "Compression made the data larger."},
@@ -142,10 +142,10 @@ static const struct message MESSAGES[] = {
     {DSM_RC_FIO_ERROR, "ANS1253E", "A local file could not be read or written."},
     {DSM_RC_NO_PASS_FILE, "ANS0282E", "The stored password is not available."},
     {DSM_RC_VERFILE_OLD, "ANS1835E", "The stored password is missing or no longer valid."},
-    {DSM_RC_INPUT_ERROR, "ANS1116E", "A question must be asked and there is no terminal."},
+    {DSM_RC_INPUT_ERROR, "ANS1116E", "The user must be asked, but there is no terminal."},
     {DSM_RC_REJECT_PLATFORM_MISMATCH, "ANS1023E", "Sign-on refused: the node belongs to another platform."},
     {DSM_RC_TL_NOT_FILE_OWNER, "ANS1136E", "The caller does not own the file."},
-    {DSM_RC_UNMATCHED_QUOTE, "ANS1043S", "An option has a quotation mark too few."},
+    {DSM_RC_UNMATCHED_QUOTE, "ANS1043S", "An option lacks a quotation mark."},
     {DSM_RC_SIGNON_FAILOVER_MODE, NULL, "The session is with the replication server."},
     {DSM_RC_FAILOVER_MODE_FUNC_BLOCKED, NULL, "The replication server does not offer this function."},
     {DSM_RC_TL_NOBCG, "ANS1104E", "The management class has no backup copy group."},
@@ -168,7 +168,7 @@ static const struct message MESSAGES[] = {
     {DSM_RC_ABORT_INVALID_CHUNK_REFERENCE, NULL, "A reference to deduplicated data is not valid."},
     {DSM_RC_ABORT_DESTINATION_NOT_DEDUP, NULL, "The destination storage pool is not deduplicated."},
     {DSM_RC_ABORT_DESTINATION_POOL_CHANGED, NULL, "The destination storage pool changed."},
-    {DSM_RC_ABORT_NOT_ROOT, NULL, "The server asks for root."},
+    {DSM_RC_ABORT_NOT_ROOT, NULL, "The server requires root."},
     {DSM_RC_INVALID_OPT, "ANS0220E", "An option is not valid."},
     {DSM_RC_NO_HOST_ADDR, "ANS1218E", "The options name no server address."},
     {DSM_RC_NO_OPT_FILE, "ANS1035S", "The user options file was not found or cannot be read."},
@@ -211,7 +211,7 @@ static const struct message MESSAGES[] = {
     {DSM_RC_INVALID_RETCODE, "ANS0322E", "There is no text for this return code."},
     {DSM_RC_INVALID_SENDTYPE, "ANS0228E", "The send type is not valid."},
     {DSM_RC_INVALID_PARAMETER, "ANS0229E", "A parameter of the call is not valid."},
-    {DSM_RC_INVALID_OBJSTATE, "ANS0230E", "The object state asked for is not valid."},
+    {DSM_RC_INVALID_OBJSTATE, "ANS0230E", "The requested object state is not valid."},
     {DSM_RC_INVALID_MCNAME, "ANS0231E", "The management class was not found."},
     {DSM_RC_INVALID_DRIVE_CHAR, "ANS0232E", "The drive letter is not valid."},
     {DSM_RC_NULL_FSNAME, "ANS0233E", "The file space name is NULL."},
@@ -222,10 +222,10 @@ static const struct message MESSAGES[] = {
     {DSM_RC_NO_OWNER_REQD, "ANS0236E", "With generated passwords the owner must not be given."},
     {DSM_RC_NO_NODE_REQD, "ANS0237E", "With generated passwords the node must not be given."},
     {DSM_RC_BAD_CALL_SEQUENCE, "ANS0238E", "The call is not allowed in the present state of the session."},
-    {DSM_RC_INVALID_TSMBUFFER, "ANS0311E", "The buffer is not one that the library has lent."},
-    {DSM_RC_TOO_MANY_BYTES, "ANS0312E", "The buffer does not hold so many bytes."},
+    {DSM_RC_INVALID_TSMBUFFER, "ANS0311E", "The library has not lent this buffer."},
+    {DSM_RC_TOO_MANY_BYTES, "ANS0312E", "The buffer is smaller than that."},
     {DSM_RC_MUST_RELEASE_BUFFER, "ANS0313E", "Buffers must be given back before the session ends."},
-    {DSM_RC_BUFF_ARRAY_ERROR, "ANS0314E", "The buffers of the library are in disorder."},
+    {DSM_RC_BUFF_ARRAY_ERROR, "ANS0314E", "The buffers of the library are inconsistent."},
     {DSM_RC_INVALID_DATABLK, "ANS0353E", "With buffers of the library the data block must be NULL."},
     {DSM_RC_ENCR_NOT_ALLOWED, "ANS0354E", "With buffers of the library nothing can be encrypted."},
     {DSM_RC_OBJ_COMPRESSED, NULL, "With buffers of the library a compressed object cannot be read."},
@@ -259,7 +259,7 @@ static const struct message MESSAGES[] = {
     {DSM_RC_NO_FILES_ARCHIVE, "ANS0332E", "There are no archives of that name."},
     {DSM_RC_INVALID_SETACCESS, "ANS1140E", "The access rule is not well formed."},
     {DSM_RC_STRING_TOO_LONG, NULL, "The message is too long."},
-    {DSM_RC_MORE_DATA, "ANS0258I", "There is more to come."},
+    {DSM_RC_MORE_DATA, "ANS0258I", "More data follows."},
     {DSM_RC_BUFF_TOO_SMALL, "ANS0259E", "The buffer is too small for the answer."},
     {DSM_RC_NO_API_CONFIGFILE, "ANS0261E", "The API configuration file cannot be opened."},
     {DSM_RC_NO_INCLEXCL_FILE, "ANS0262E", "The include-exclude file was not found."},
@@ -303,7 +303,7 @@ bool message_for(int code, char text[], size_t size)
     if (found == NULL)
         return false;
     snprintf(number, sizeof number, "(RC%d)", code);
-    /* Programs cut off the last character without looking at it, so that it has to be a newline. */
+    /* Programs remove the last character without checking it, so it must be a newline. */
     snprintf(text, size, "%s %-9s%s\n", found->id != NULL ? found->id : "--------", number, found->text);
     return true;
 }

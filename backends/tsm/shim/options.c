@@ -14,15 +14,15 @@ enum value_kind {
     TEXT,          /* at most `high` bytes */
     NUMBER,        /* from `low` to `high` */
     YES_OR_NO,
-    YES_OR_DEFAULT, /* no, too */
+    YES_OR_DEFAULT, /* no is allowed too */
     GENERATE,      /* prompt or generate */
     ONLY_TCP,      /* the communication method */
-    ONLY_NO,       /* what this library would have to do otherwise, it cannot do */
-    IGNORED,       /* concerns other programs, or the speed of another library */
+    ONLY_NO,       /* only "no" is accepted: this library does not have the feature */
+    IGNORED,       /* for other programs, or for the speed of another library */
 };
 
 struct keyword {
-    const char *name; /* the capitals are the shortest abbreviation */
+    const char *name; /* the capital letters are the shortest abbreviation */
     enum value_kind kind;
     size_t offset;
     long low;
@@ -35,7 +35,7 @@ struct keyword {
 static const struct keyword KEYWORDS[] = {
     {"SErvername", TEXT, FIELD(server_name), 0, ROOM(server_name)},
     {"COMMMethod", ONLY_TCP, 0, 0, 0},
-    {"COMMTimeout", NUMBER, FIELD(timeout_seconds), 1, 3600}, /* ours: how long to wait for the server */
+    {"COMMTimeout", NUMBER, FIELD(timeout_seconds), 1, 3600}, /* our meaning: time limit for each wait for the server */
     {"TCPServeraddress", TEXT, FIELD(address), 0, ROOM(address)},
     {"TCPPort", NUMBER, FIELD(port), 1, 65535},
     {"TCPNodelay", YES_OR_NO, FIELD(has_no_delay), 0, 0},
@@ -51,8 +51,8 @@ static const struct keyword KEYWORDS[] = {
     {"ERRORLOGName", TEXT, FIELD(error_log), 0, ROOM(error_log)},
     {"SSL", YES_OR_NO, FIELD(has_tls), 0, 0},
     {"SSLREQuired", YES_OR_DEFAULT, FIELD(requires_tls), 0, 0},
-    {"SSLACCEPTCERTFROMSERV", ONLY_NO, 0, 0, 0}, /* a certificate is believed for who signed it, never at first sight */
-    {"SSLCAFILE", TEXT, FIELD(authorities), 0, ROOM(authorities)}, /* ours: PEM; IBM's library keeps a key database */
+    {"SSLACCEPTCERTFROMSERV", ONLY_NO, 0, 0, 0}, /* a certificate must be signed by a trusted authority */
+    {"SSLCAFILE", TEXT, FIELD(authorities), 0, ROOM(authorities)}, /* a PEM file; IBM's library uses a key database */
     {"FROMNode", TEXT, FIELD(from_node), 0, ROOM(from_node)},
     {"FROMOwner", TEXT, FIELD(from_owner), 0, ROOM(from_owner)},
     {"ENABLELANFREE", ONLY_NO, 0, 0, 0},
@@ -81,7 +81,7 @@ static const struct keyword KEYWORDS[] = {
     {"SCHEDLOGName", IGNORED, 0, 0, 0},
     {"SCHEDLOGRetention", IGNORED, 0, 0, 0},
     {"SCHEDMODe", IGNORED, 0, 0, 0},
-    {"SSLDISABLELEGACYtls", IGNORED, 0, 0, 0}, /* TLS older than 1.2 is not spoken */
+    {"SSLDISABLELEGACYtls", IGNORED, 0, 0, 0}, /* TLS older than 1.2 is not supported */
     {"SUBDir", IGNORED, 0, 0, 0},
     {"TAPEPrompt", IGNORED, 0, 0, 0},
     {"TCPADMINPort", IGNORED, 0, 0, 0},
@@ -96,8 +96,8 @@ static const struct keyword KEYWORDS[] = {
     {"VERBOSE", IGNORED, 0, 0, 0},
     {"VIRTUALMountpoint", IGNORED, 0, 0, 0},
 };
-/* ASNODEname, which would show other objects than those asked for when it was ignored, is in no row: unknown is the
- * honest answer. */
+/* ASNODEname is not in the table, so that it is refused as unknown: if it were ignored, the session would see other
+ * objects than the caller expects. */
 
 static bool is_capital(char character)
 {
@@ -173,7 +173,7 @@ static dsInt16_t set_value(struct options *options, const struct keyword *keywor
     return DSM_RC_OK;
 }
 
-/* Takes the quotes off a value that begins with one. */
+/* Removes the quotes of a value that begins with one. */
 static dsInt16_t unquote(char **value)
 {
     char quote = **value;
@@ -189,7 +189,7 @@ static dsInt16_t unquote(char **value)
     return DSM_RC_OK;
 }
 
-/* A line `keyword value` of an option file. */
+/* Applies a line `keyword value` of an option file. */
 static dsInt16_t apply_line(struct options *options, char *line)
 {
     size_t length = strcspn(line, " \t");
@@ -202,7 +202,7 @@ static dsInt16_t apply_line(struct options *options, char *line)
     return code ? code : set_value(options, keyword, value);
 }
 
-/* dsm.opt and the API configuration file. */
+/* Applies dsm.opt or the API configuration file. */
 static dsInt16_t apply_file(struct options *options, const char *path, dsInt16_t missing)
 {
     struct text_file file;
@@ -217,7 +217,7 @@ static dsInt16_t apply_file(struct options *options, const char *path, dsInt16_t
     return code;
 }
 
-/* Words `-keyword=value`, also without the dash; quotes keep blanks together and are taken off. `text` is changed. */
+/* Applies words `-keyword=value`; the dash is optional. Quotes keep blanks together and are removed. Changes `text`. */
 static dsInt16_t apply_words(struct options *options, char *text)
 {
     char *at = text;
@@ -268,7 +268,7 @@ static dsInt16_t apply_string(struct options *options, const char *string)
     return code;
 }
 
-/* The stanza of dsm.sys that the weaker sources named, the first one when they named none. */
+/* Applies the stanza of dsm.sys that the weaker sources named; the first stanza if they named none. */
 static dsInt16_t apply_stanza(struct options *options)
 {
     char path[PATH_SIZE + sizeof "/dsm.sys"];

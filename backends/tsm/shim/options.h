@@ -1,6 +1,6 @@
 /* The options of a session, from dsm.sys, the options string, the API configuration file and dsm.opt.
  *
- * One idea: a stronger source is read later and overwrites what a weaker one said; dsm.sys is the strongest.
+ * One idea: a stronger source is read later and overwrites the values of weaker ones. dsm.sys is the strongest.
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H
@@ -23,18 +23,18 @@ struct options {
     bool has_no_delay;
     bool has_tls;
     bool requires_tls;
-    char authorities[PATH_SIZE]; /* "": those of this system */
+    char authorities[PATH_SIZE]; /* "": the authorities of this system */
     long window_kib;
     long timeout_seconds;
     bool compresses;
     bool compresses_always;
     char include_exclude[PATH_SIZE];
     char error_log[PATH_SIZE];
-    char from_node[DSM_MAX_NODE_LENGTH + 1]; /* whose objects are read; "": one's own */
+    char from_node[DSM_MAX_NODE_LENGTH + 1]; /* the node to read from; "": the session's own */
     char from_owner[DSM_MAX_OWNER_LENGTH + 1];
 };
 
-/* `config_file` and `string` may be NULL. The caller wipes the result, also after a failure. */
+/* `config_file` and `string` may be NULL. The caller must wipe the result, also after a failure. */
 dsInt16_t options_read(struct options *options, const char *config_file, const char *string);
 
 void options_wipe(struct options *options);

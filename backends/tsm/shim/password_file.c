@@ -26,7 +26,7 @@ bool password_file_read(const char *directory, char password[DSM_MAX_VERIFIER_LE
     if (stat(path, &status) || (status.st_mode & (S_IRWXG | S_IRWXO)) || !text_file_open(&file, path)) {
         return false;
     }
-    size_t length = strcspn(file.text, "\r\n"); /* as it stands: a password may begin with what begins a comment */
+    size_t length = strcspn(file.text, "\r\n"); /* unparsed: a password may begin like a comment */
     bool is_good = length > 0 && length <= DSM_MAX_VERIFIER_LENGTH;
     if (is_good) {
         memcpy(password, file.text, length);
@@ -43,7 +43,7 @@ bool password_file_prepare(const char *directory, const char *password)
         return false;
     }
     full_name(path, directory, NEW_FILE_NAME);
-    unlink(path); /* left by a program that died; it might be readable by others */
+    unlink(path); /* a leftover of a killed program, perhaps readable by other users */
     int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
     if (descriptor < 0) {
         return false;

@@ -8,10 +8,10 @@
 #include "environment.h"
 #include "include/archiver_tsm.h"
 
-/* False when there is none, or when others may read it too. */
+/* Returns false if there is no password, or if other users can read the file. */
 bool password_file_read(const char *directory, char password[DSM_MAX_VERIFIER_LENGTH + 1]);
 
-/* Writes a new one beside it, which password_file_replace puts in its place and password_file_discard removes. */
+/* Writes a new file next to the old one. password_file_replace puts it in place, password_file_discard removes it. */
 bool password_file_prepare(const char *directory, const char *password);
 bool password_file_replace(const char *directory);
 void password_file_discard(const char *directory);

@@ -22,13 +22,14 @@ static bool is_folders(const char *pattern, size_t at)
            (pattern[at + 3] == '/' || pattern[at + 3] == '\0');
 }
 
-/* `reached[i]`: the name so far may end before pattern[i]. What stands for nothing is passed at once. */
+/* `reached[i]`: the name read so far may end before pattern[i]. Parts of the pattern that may match nothing are
+ * passed at once. */
 static void reach(const char *pattern, bool *reached, size_t at)
 {
     for (; !reached[at]; at++) {
         reached[at] = true;
         if (is_folders(pattern, at)) {
-            at += pattern[at + 3] == '/' ? 3 : 2; /* no folder at all, and the delimiter behind them with it */
+            at += pattern[at + 3] == '/' ? 3 : 2; /* matches no folder, and then no delimiter after it either */
         } else if (pattern[at] != '*') {
             return;
         }
@@ -67,7 +68,7 @@ bool pattern_matches(const char *pattern, const char *name)
     return here[length];
 }
 
-/* The next word of a line, quoted or not. *line moves behind it; NULL when there is none. */
+/* Returns the next word of a line, quoted or not, and moves *line after it; NULL if there is none. */
 static char *next_word(char **line, bool *is_closed)
 {
     char *word = *line + strspn(*line, " \t");

@@ -1,4 +1,4 @@
-/* What the server told at sign-on: itself, the limits, the node's policy. */
+/* The information that the server sends at sign-on: itself, its limits, the node's policy. */
 #ifndef POLICY_H
 #define POLICY_H
 
@@ -19,9 +19,9 @@ struct management_class {
 };
 
 struct policy {
-    uint64_t now_ms;          /* the server's clock at sign-on, */
-    int64_t told_ms;          /* and ours, which only ever goes forward */
-    int32_t offset_seconds;   /* of the server's local time from UTC */
+    uint64_t now_ms;          /* the server's clock at sign-on */
+    int64_t told_ms;          /* the local monotonic clock then */
+    int32_t offset_seconds;   /* the server's local time minus UTC */
     uint16_t version[4];
     uint16_t objects_max;     /* in one transaction */
     uint64_t bytes_max;       /* in one transaction; a hint */
@@ -38,14 +38,14 @@ struct policy {
     struct management_class *classes;
 };
 
-/* Reads what follows the proof in a WELCOME frame. Codes: OK, COMM_PROTOCOL_ERROR, NO_MEMORY. */
+/* Reads the part of a WELCOME frame after the proof. Codes: OK, COMM_PROTOCOL_ERROR, NO_MEMORY. */
 dsInt16_t policy_read(struct policy *policy, struct reader *body);
 void policy_free(struct policy *policy);
 
-/* The class of that name in any case of letters, or NULL. */
+/* Returns the class of that name, which is case-insensitive, or NULL. */
 const struct management_class *policy_class(const struct policy *policy, const char *name);
 
-/* The server's clock now, counted on from sign-on. */
+/* Returns the server's clock now: its time at sign-on plus the elapsed time. */
 uint64_t policy_now_ms(const struct policy *policy);
 
 #endif

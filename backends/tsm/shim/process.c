@@ -5,7 +5,7 @@
 #include "options.h"
 #include "session.h"
 
-#define ENVSETUP_LOG_NAME_VERSION 4 /* which older version had it is not known */
+#define ENVSETUP_LOG_NAME_VERSION 4 /* it is not known which older version had it */
 
 void dsmQueryApiVersion(dsmApiVersion *apiVersionP)
 {
@@ -35,7 +35,7 @@ static bool ends(const char *text, size_t size)
 
 dsInt16_t dsmSetUp(dsBool_t mtFlag, envSetUp *envSetUpP)
 {
-    (void)mtFlag; /* sessions share nothing that a single-threaded program would pay for */
+    (void)mtFlag; /* ignored: thread safety costs a single-threaded program nothing */
     if (sessions_open()) {
         return DSM_RC_BAD_CALL_SEQUENCE;
     }

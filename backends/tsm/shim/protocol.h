@@ -1,4 +1,4 @@
-/* The numbers of the session protocol between this library and the embedded store's TSM door. */
+/* The numbers of the session protocol between this library and the TSM server of the embedded store. */
 #ifndef PROTOCOL_H
 #define PROTOCOL_H
 

@@ -1,7 +1,7 @@
 /* Queries.
  *
- * One idea: rows stream. A call takes one row from the frame that is here, and waits for the next frame only when there
- * is none left; a query of a million rows needs the memory of one frame.
+ * One idea: rows are streamed. A call takes one row from the frame in memory, and waits for the next frame only if no
+ * row is left. So a query of a million rows needs the memory of one frame.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "session.h"
 #include "trace.h"
 
-/* Rounds a bound that a caller copied from a response, which shows seconds, up to the end of its second. */
+/* Rounds a bound up to the end of its second: a caller may have copied it from a response, which has whole seconds. */
 static uint64_t to_end_of_second(uint64_t instant_ms)
 {
     return instant_ms == DATE_NONE || instant_ms == DATE_NEVER ? instant_ms : instant_ms + 999;
@@ -93,7 +93,7 @@ static dsInt16_t begin_spaces(struct session *session, const qryFSData *asked)
     return wire_flush(wire);
 }
 
-/* Answered from what the server told at sign-on. */
+/* Answers from the policy that the server sent at sign-on. */
 static dsInt16_t begin_classes(struct session *session, const qryMCData *asked)
 {
     struct query *query = &session->query;
@@ -122,7 +122,7 @@ static dsInt16_t begin(struct session *session, dsmQueryType type, const void *b
         return begin_spaces(session, buffer);
     case qtMC:
         return begin_classes(session, buffer);
-    default: /* of whatever else can be asked for, an archive store has none */
+    default: /* an archive store has no objects of the other kinds */
         session->query.is_over = true;
         return DSM_RC_OK;
     }
@@ -143,7 +143,7 @@ dsInt16_t dsmBeginQuery(dsUint32_t dsmHandle, dsmQueryType queryType, dsmQueryBu
     return session_leave(session, code);
 }
 
-/* Makes a row be in query->body, or the query be over. */
+/* Puts the next row into query->body, or ends the query. */
 static dsInt16_t next_row(struct session *session)
 {
     struct wire *wire = &session->wire;

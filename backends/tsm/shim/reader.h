@@ -1,7 +1,7 @@
 /* Reads the fields of a frame's body.
  *
- * One idea: nothing that came from the network is believed. A read beyond the end gives zeros and is remembered, so
- * that a parser reads all fields in a row and asks once, at the end, whether they were there.
+ * One idea: received bytes are never trusted. A read beyond the end returns zeros and sets a flag. So a parser reads
+ * all fields and checks once, at the end, whether they existed.
  */
 #ifndef READER_H
 #define READER_H
@@ -89,7 +89,7 @@ static inline struct text read_text(struct reader *reader, size_t length_max)
     return (struct text){(const char *)bytes, length};
 }
 
-/* The same, copied with a NUL behind it to a field that has room for `size` bytes. */
+/* The same, copied with a NUL at its end to a field of `size` bytes. */
 static inline void read_field(struct reader *reader, char *field, size_t size)
 {
     struct text text = read_text(reader, size - 1);
@@ -97,7 +97,7 @@ static inline void read_field(struct reader *reader, char *field, size_t size)
     field[text.length] = '\0';
 }
 
-/* Whether everything was there and nothing is left over. */
+/* Returns whether all fields existed and no byte is left. */
 static inline bool read_all(const struct reader *reader)
 {
     return !reader->failed && reader->left == 0;

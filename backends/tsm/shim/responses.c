@@ -12,7 +12,7 @@
 #define CLASS_DETAIL_V3_SIZE                                                                                          \
     (offsetof(qryRespMCDetailData, archDet) + ARCHIVE_GROUP_V3_SIZE + BACKUP_GROUP_V3_SIZE)
 
-#define SPACE_TYPE_PREFIX "API:" /* tells file spaces of programs from those of other clients */
+#define SPACE_TYPE_PREFIX "API:" /* distinguishes the file spaces of API programs from those of other clients */
 
 static size_t archive_size(dsUint16_t version)
 {
@@ -66,7 +66,7 @@ size_t response_size(enum query_kind kind, dsUint16_t version)
     case QUERY_NOTHING:
         break;
     }
-    return sizeof version; /* there will be no answer whose version could be wrong */
+    return sizeof version; /* never used: such a query has no answers */
 }
 
 static void split(uint64_t number, dsUint32_t *high, dsUint32_t *low)
@@ -84,7 +84,7 @@ bool tell_archive(const struct session *session, struct reader *row, dsUint16_t 
     told.insDate = date_of(read_u64(row), offset);
     told.expDate = date_of(read_u64(row), offset);
     told.sizeEstimate = halves_of(read_u64(row));
-    uint64_t size_bytes = read_u64(row); /* for which the structure has no field */
+    uint64_t size_bytes = read_u64(row); /* the structure has no field for it */
     told.restoreOrderExt.top = read_u32(row);
     split(read_u64(row), &told.restoreOrderExt.hi_hi, &told.restoreOrderExt.hi_lo);
     split(read_u64(row), &told.restoreOrderExt.lo_hi, &told.restoreOrderExt.lo_lo);
@@ -106,7 +106,8 @@ bool tell_archive(const struct session *session, struct reader *row, dsUint16_t 
     trace_name(session, number_of(told.objId), size_bytes, &told.objName);
     told.objInfolen = (dsUint16_t)info.length;
     memcpy(told.objInfo, info.bytes, info.length);
-    /* A caller of an older version has room for 255 bytes only. The newer field is there for all of them. */
+    /* A caller of an older version has space for 255 bytes only. All callers get that field; newer ones also get the
+     * new one. */
     size_t room = sizeof told.reservedObjInfo;
     memcpy(told.reservedObjInfo, info.bytes, info.length < room ? info.length : room);
     if (version < 7 && info.length > room) {

@@ -1,6 +1,6 @@
-/* One answer of a query, in the layout that the caller's stVersion stands for.
+/* One answer of a query, in the layout of the caller's stVersion.
  *
- * One idea: an answer is made in the newest layout and copied as far as the caller's structure goes, never further.
+ * One idea: an answer is built in the newest layout and copied only up to the size of the caller's structure.
  */
 #ifndef RESPONSES_H
 #define RESPONSES_H
@@ -9,10 +9,10 @@
 
 #include "session.h"
 
-/* How large a response to a query of this kind is in the caller's version; 0 when the version is not accepted. */
+/* The size of a response to a query of this kind in the caller's version; 0 if the version is not accepted. */
 size_t response_size(enum query_kind kind, dsUint16_t version);
 
-/* Each of these writes response_size bytes to `out`. False when the row is not as it should be. */
+/* Each of these writes response_size bytes to `out`. Returns false if the row is malformed. */
 bool tell_archive(const struct session *session, struct reader *row, dsUint16_t version, void *out);
 bool tell_space(const struct session *session, struct reader *row, dsUint16_t version, void *out);
 /* A whole qryRespAccessData, which has one layout only. */

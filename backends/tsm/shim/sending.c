@@ -1,9 +1,9 @@
 /* Sending objects.
  *
- * One idea: an object costs no system call. Names and bytes of small objects gather in the session's buffer and go out
- * when it is full, when they have waited for long, or when the vote comes; the bytes of large ones go out from the
- * caller's memory, without a copy. Before anything goes out, one look tells whether the server has given the
- * transaction up.
+ * One idea: a small object costs no system call. Names and bytes of small objects are collected in the session's
+ * buffer. The buffer is sent when it is full, when the oldest bytes have waited for long, or with the vote. The bytes
+ * of large objects are sent from the caller's memory without a copy. Before anything is sent, the library checks
+ * whether the server has given up the transaction.
  */
 #include <stddef.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 #include "session.h"
 #include "trace.h"
 
-/* Reads the server's warning that it will not commit, if it has come. Codes: OK, WILL_ABORT, the connection's. */
+/* Reads the server's warning that it will not commit, if it has arrived. Codes: OK, WILL_ABORT, the codes of the
+ * connection. */
 static dsInt16_t look_for_warning(struct session *session)
 {
     struct wire *wire = &session->wire;
@@ -35,12 +36,12 @@ static dsInt16_t look_for_warning(struct session *session)
     return DSM_RC_WILL_ABORT;
 }
 
-/* Codes: OK, WILL_ABORT (and the bytes are thrown away), those of the connection. */
+/* Codes: OK, WILL_ABORT (the bytes are then discarded), the codes of the connection. */
 static dsInt16_t send_bytes(struct session *session, const char *bytes, size_t length)
 {
     while (length > 0) {
         size_t piece = length < DATA_BODY_MAX ? length : DATA_BODY_MAX;
-        bool is_overdue = wire_is_overdue(&session->wire); /* a slow sender is no silent one */
+        bool is_overdue = wire_is_overdue(&session->wire); /* the server must not take a slow sender for a silent one */
         if (is_overdue || wire_would_send(&session->wire, piece)) {
             dsInt16_t code = look_for_warning(session);
             if (code) {
@@ -69,7 +70,7 @@ static bool is_bound_to(const struct binding *binding, const dsmObjName *name, c
            memcmp(binding->name.fs, name->fs, lengths->fs + 1) == 0;
 }
 
-/* The class that the object goes to. Codes: OK, NEEDTO_CALL_BINDMC, OBJ_EXCLUDED, INVALID_MCNAME, OBJ_NOACG. */
+/* Chooses the class of the object. Codes: OK, NEEDTO_CALL_BINDMC, OBJ_EXCLUDED, INVALID_MCNAME, OBJ_NOACG. */
 static dsInt16_t choose_class(const struct session *session, const dsmObjName *name,
                               const struct name_lengths *lengths, const char *class_name,
                               const struct management_class **class)
@@ -90,7 +91,7 @@ static dsInt16_t choose_class(const struct session *session, const dsmObjName *n
     return (*class)->has_archive_group ? DSM_RC_OK : DSM_RC_OBJ_NOACG;
 }
 
-/* Whether one more object, with data or without, still fits into the transaction. */
+/* Returns whether the transaction can take one more object, with or without data. */
 static bool fits(const struct session *session, const struct management_class *class, bool has_data)
 {
     const struct transaction *transaction = &session->transaction;
@@ -234,7 +235,7 @@ dsInt16_t dsmSendData(dsUint32_t dsmHandle, DataBlk *dataBlkPtr)
     return code ? code : session_leave(session, send_data(session, dataBlkPtr));
 }
 
-/* A buffer that is sent is the library's again, whatever becomes of its bytes. */
+/* A sent buffer belongs to the library again, also if sending its bytes failed. */
 static dsInt16_t send_buffer(struct session *session, const sendBufferDataIn_t *in, const sendBufferDataOut_t *out)
 {
     struct buffers *buffers = &session->buffers;

@@ -8,8 +8,8 @@
 #define SESSIONS_MAX 4096u
 #define HANDLE_MAX 0x7fffffffu
 
-/* The session with handle h is in slot h % SESSIONS_MAX. Handles are counted on, so one that is closed stays unknown
- * until two thousand million others have been used. */
+/* The session with handle h is in slot h % SESSIONS_MAX. Handles are assigned in ascending order, so the handle of a
+ * closed session stays unknown until two thousand million others have been used. */
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static struct session *table[SESSIONS_MAX];
 static dsUint32_t last_handle;

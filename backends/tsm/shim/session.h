@@ -1,8 +1,8 @@
-/* A session behind its handle, and the state machine that says which calls it takes.
+/* A session behind its handle, and the state machine that decides which calls are legal.
  *
- * One idea: a call enters a session with the states in which it is legal and leaves it with its code. In between the
- * session is the call's alone, whichever thread makes it. The table of handles is locked only to look one up, so no
- * session ever waits for what another one does.
+ * One idea: a call enters a session with the states in which it is legal, and leaves it with its code. Between the two
+ * only that call uses the session, in any thread. The table of handles is locked only for a lookup, so no session waits
+ * for another.
  */
 #ifndef SESSION_H
 #define SESSION_H
@@ -29,14 +29,14 @@ enum state {
     IN_ANY = 63,
 };
 
-/* What a password is proved with; the password itself is not kept. */
+/* The values that prove a password; the password itself is not kept. */
 struct credentials {
     unsigned char nonces[2 * NONCE_SIZE]; /* the client's, the server's */
     unsigned char salt[NONCE_SIZE];
     uint32_t iterations;
 };
 
-/* File spaces whose number is known. */
+/* File spaces with known numbers. */
 struct space {
     uint32_t number;
     char *name;
@@ -52,9 +52,9 @@ struct binding {
 struct transaction {
     bool is_on_wire;         /* the server knows of it */
     bool has_event;
-    bool is_doomed;          /* the server has said that it will not commit */
+    bool is_doomed;          /* the server has sent that it will not commit */
     uint32_t operations;
-    const char *destination; /* of the objects with data, NULL before the first */
+    const char *destination; /* of the objects with data; NULL before the first */
     bool takes_data;         /* the open object was not announced as empty */
     uint64_t object_bytes;   /* sent of the open object */
 };
@@ -64,7 +64,7 @@ enum query_kind { QUERY_NOTHING, QUERY_ARCHIVES, QUERY_SPACES, QUERY_CLASSES, QU
 struct query {
     enum query_kind kind;
     bool is_over;
-    dsInt16_t end_code; /* of GetNextQObj from then on */
+    dsInt16_t end_code; /* code of all further calls of GetNextQObj */
     dsUint16_t rows;    /* left in `body` */
     struct reader body;
     char fs[DSM_MAX_FSNAME_LENGTH + 1];
@@ -75,16 +75,16 @@ struct query {
 struct get {
     uint64_t *ids;
     uint32_t count;
-    uint32_t next;         /* the first of the list that can still be asked for */
+    uint32_t next;         /* the first object of the list that can still be requested */
     bool is_over;          /* the server has nothing more to send */
     dsInt16_t end_code;    /* with which it ended */
-    uint64_t object_left;  /* bytes of the open object that have not come */
+    uint64_t object_left;  /* bytes of the open object that have not arrived */
     dsInt16_t object_code; /* why it broke off */
 };
 
 struct session {
     dsUint32_t handle;
-    atomic_uint references; /* the table's and those of calls under way */
+    atomic_uint references; /* of the table and of current calls */
     pthread_mutex_t mutex;
     bool is_closed;
     enum state state;
@@ -106,44 +106,44 @@ struct session {
     struct get get;
     struct buffers buffers;
     bool only_reads; /* from another node or owner */
-    qryRespAccessData *access_rules; /* as dsmQueryAccess told them last */
+    qryRespAccessData *access_rules; /* the last result of dsmQueryAccess */
     struct trace *trace; /* NULL: it is not recorded */
 };
 
-/* A session without a handle, or NULL. */
+/* Returns a new session without a handle, or NULL. */
 struct session *session_create(void);
 
 /* Drops a reference. The last one frees the session and ends its connection. */
 void session_release(struct session *session);
 
-/* Puts the session into the table, which takes a reference of its own, and gives it a handle. Codes: OK, NO_MEMORY: too
+/* Adds the session to the table, which takes its own reference, and gives it a handle. Codes: OK, NO_MEMORY: too
  * many. */
 dsInt16_t session_publish(struct session *session, dsUint32_t *handle);
 
-/* Locks the session of a handle for a call that is legal in `states`. Codes: OK, INVALID_DS_HANDLE, TCPIP_FAILURE when
- * the connection is gone, BAD_CALL_SEQUENCE; *entered only with OK. */
+/* Locks the session of a handle for a call that is legal in `states`. Codes: OK, INVALID_DS_HANDLE, TCPIP_FAILURE if
+ * the connection is lost, BAD_CALL_SEQUENCE. Sets *entered only if OK. */
 dsInt16_t session_enter(dsUint32_t handle, unsigned states, struct session **entered);
 
 /* Unlocks it. Returns `code`. */
 dsInt16_t session_leave(struct session *session, dsInt16_t code);
 
-/* Takes the session out of the table, whatever its state, and locks it as session_enter does. */
+/* Removes the session from the table in any state, and locks it like session_enter. */
 dsInt16_t session_withdraw(dsUint32_t handle, struct session **entered);
 
-/* Whether there are any. */
+/* Returns whether any session is open. */
 bool sessions_open(void);
 
-/* The number of a file space, which the server is asked for once in a session. Codes: OK, FS_NOT_REGISTERED,
- * NEEDTO_ENDTXN where it cannot be asked in the middle of a transaction, NO_MEMORY, those of the connection. */
+/* Returns the number of a file space, which the session requests from the server once. Codes: OK, FS_NOT_REGISTERED,
+ * NEEDTO_ENDTXN if it cannot be requested within a transaction, NO_MEMORY, the codes of the connection. */
 dsInt16_t session_space(struct session *session, const char *name, size_t length, uint32_t *number);
 dsInt16_t session_remember_space(struct session *session, const char *name, uint32_t number);
 void session_forget_space(struct session *session, const char *name);
 void session_forget_spaces(struct session *session);
 
-/* Sends what is waiting and waits for the ANSWER. Returns its code, or that of the connection. */
+/* Sends the waiting frames and waits for the ANSWER. Returns its code, or that of the connection. */
 dsInt16_t session_ask(struct session *session, uint64_t *value);
 
-/* Whether a named owner's session may use that owner. NULL and "" stand for the session's. */
+/* Returns whether the session may use that owner. NULL and "" mean the owner of the session. */
 bool session_may_use_owner(const struct session *session, const char *owner);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define INIT_OUT_V2_SIZE 80
 
-/* What dsmInit and dsmInitEx have in common. */
+/* The common input of dsmInit and dsmInitEx. */
 struct request {
     const char *node;
     const char *owner;
@@ -20,7 +20,7 @@ struct request {
     const char *application_type;
     const char *config_file;
     const char *options;
-    unsigned buffers; /* how many are to be lent, 0: none */
+    unsigned buffers; /* number of buffers to lend; 0: none */
 };
 
 static bool is_given(const char *text)
@@ -28,7 +28,7 @@ static bool is_given(const char *text)
     return text && *text;
 }
 
-/* Copies to a field that has room for `size` bytes. NULL counts as "". */
+/* Copies a text to a field of `size` bytes. NULL counts as "". */
 static bool copy_text(char *field, size_t size, const char *text)
 {
     size_t length;
@@ -47,7 +47,7 @@ static void to_upper(char *text)
     }
 }
 
-/* With PASSWORDACCESS GENERATE an owner is who runs the program, and root is everybody. */
+/* With PASSWORDACCESS GENERATE the owner is the user who runs the program; root acts for all owners. */
 static bool take_login_name(char *owner, size_t size)
 {
     char memory[4096];
@@ -116,7 +116,7 @@ static dsInt16_t prepare(struct session *session, const struct request *request)
     return code;
 }
 
-/* With OK, the caller releases *opened: another thread may end the session as soon as it has a handle. */
+/* If the code is OK, the caller releases *opened: another thread may end the session as soon as it has a handle. */
 static dsInt16_t open_session(const struct request *request, struct session **opened, dsUint32_t *handle)
 {
     struct session *session = session_create();
@@ -171,7 +171,7 @@ dsInt16_t dsmInit(dsUint32_t *dsmHandleP, dsmApiVersion *apiVersionP, char *clie
     return code;
 }
 
-/* Whether the caller was built for an API that this library does not know yet. */
+/* Returns whether the caller was built for a newer API than this library knows. */
 static bool is_newer(const dsmApiVersionEx *caller)
 {
     const unsigned own[4] = {DSM_API_VERSION, DSM_API_RELEASE, DSM_API_LEVEL, DSM_API_SUBLEVEL};
@@ -204,7 +204,7 @@ static dsInt16_t check_init(const dsmInitExIn_t *in, const dsmInitExOut_t *out)
     if (in->stVersion >= 5 && in->appVersionP && in->appVersionP->stVersion > appVersionVer) {
         return DSM_RC_WRONG_VERSION_PARM;
     }
-    /* Nobody shall believe that data is encrypted, or buffers lent where there are none. */
+    /* Refuse, so that no caller believes that data is encrypted, or that buffers are lent, if they are not. */
     bool asks_too_much = in->bEncryptKeyEnabled || (in->useTsmBuffers && in->numTsmBuffers == 0);
     bool has_delimiter = in->dirDelimiter == '\0' || in->dirDelimiter == '/';
     return asks_too_much || !has_delimiter ? DSM_RC_INVALID_PARM : DSM_RC_OK;
@@ -254,7 +254,7 @@ dsInt16_t dsmTerminate(dsUint32_t dsmHandle)
 {
     struct session *session;
     dsInt16_t code = session_enter(dsmHandle, IN_ANY, &session);
-    if (!code) { /* where the connection is lost, lent buffers are, too */
+    if (!code) { /* a lost connection takes its lent buffers with it */
         bool has_lent = session->buffers.lent > 0;
         session_leave(session, DSM_RC_OK);
         if (has_lent) {
@@ -269,7 +269,7 @@ dsInt16_t dsmTerminate(dsUint32_t dsmHandle)
         pthread_cond_broadcast(&session->buffers.given_back);
     }
     struct wire *wire = &session->wire;
-    /* Anywhere else the end of the connection says all there is to say: whatever was under way is off. */
+    /* In any other state the end of the connection is enough: the server then cancels the work in progress. */
     if (session->state == IN_SESSION && !wire->lost && !wire_begin(wire, FRAME_BYE, 0)) {
         wire_flush(wire);
     }
@@ -292,7 +292,8 @@ static dsInt16_t change(struct session *session, const char *old_password, const
     if (is_long) {
         return DSM_RC_PASSWD_TOOLONG;
     }
-    /* The file is written before the server is asked and moved into place afterwards: a full disk changes nothing. */
+    /* The file is written before the request to the server and moved into place after it, so that a full disk
+     * changes nothing. */
     const struct options *options = &session->options;
     const char *directory = options->generates_password ? options->password_directory : "";
     if (*directory && !password_file_prepare(directory, new_password)) {

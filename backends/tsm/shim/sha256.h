@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), HMAC (RFC 2104) and PBKDF2 (RFC 8018): for a sign-on without the password on the wire. */
+/* SHA-256 (FIPS 180-4), HMAC (RFC 2104) and PBKDF2 (RFC 8018), for a sign-on that does not send the password. */
 #ifndef SHA256_H
 #define SHA256_H
 

@@ -5,7 +5,7 @@
 
 #include "sha256.h"
 
-#define NEW_PASSWORD_ITERATIONS 20000u /* against guessing by whoever steals the server's list of keys */
+#define NEW_PASSWORD_ITERATIONS 20000u /* slows down guessing if the server's list of keys is stolen */
 
 static const char CLIENT_LABEL[] = "archiver-tsm client";
 static const char SERVER_LABEL[] = "archiver-tsm server";
@@ -25,7 +25,7 @@ static void key_of(const char *password, const unsigned char salt[NONCE_SIZE], u
     explicit_bzero(upper, sizeof upper);
 }
 
-/* A MAC over the label, and what makes it good for this session only. */
+/* Starts a MAC over the label and the values that make it valid for this session only. */
 static void start_mac(struct hmac *mac, const struct session *session, const unsigned char key[SHA256_SIZE],
                       const char *label)
 {
@@ -40,7 +40,7 @@ static bool fill_random(unsigned char *bytes, size_t length)
     return getrandom(bytes, length, 0) == (ssize_t)length;
 }
 
-/* In a time that does not depend on where they differ. */
+/* Compares in a time that does not depend on where the values differ. */
 static bool is_equal(const unsigned char *one, const unsigned char *other)
 {
     unsigned char difference = 0;
@@ -110,7 +110,7 @@ static dsInt16_t prove(struct session *session, const unsigned char key[SHA256_S
         return wire->lost;
     }
     const unsigned char *servers_proof = read_bytes(&body, SHA256_SIZE);
-    if (!servers_proof || !is_equal(servers_proof, proof)) { /* somebody else behind the server's address */
+    if (!servers_proof || !is_equal(servers_proof, proof)) { /* another program uses the server's address */
         return wire_fail(wire, DSM_RC_AUTH_FAILURE);
     }
     dsInt16_t code = policy_read(&session->policy, &body);
@@ -138,7 +138,7 @@ dsInt16_t sign_on(struct session *session, const char *password)
     return code;
 }
 
-/* The new key travels masked by what only who knows the old one can compute. */
+/* Sends the new key masked with a value that only a client with the old key can compute. */
 static dsInt16_t send_change(struct session *session, const unsigned char old_key[SHA256_SIZE],
                              unsigned char new_key[SHA256_SIZE], const unsigned char salt[NONCE_SIZE])
 {

@@ -1,11 +1,11 @@
-/* Proving a password without sending it. */
+/* Proof of a password without sending it. */
 #ifndef SIGNON_H
 #define SIGNON_H
 
 #include "session.h"
 
 /* Connects and signs on with the session's options, names and `password`. Afterwards the policy is known. Codes: OK,
- * those of the connection, AUTH_FAILURE, and the server's refusals. */
+ * the codes of the connection, AUTH_FAILURE, and the server's refusals. */
 dsInt16_t sign_on(struct session *session, const char *password);
 
 /* Codes: OK, ABORT_BAD_VERIFIER, those of the connection. */

@@ -11,7 +11,7 @@
     (DSM_FSUPD_FSTYPE | DSM_FSUPD_FSINFO | DSM_FSUPD_BACKSTARTDATE | DSM_FSUPD_BACKCOMPLETEDATE |                     \
      DSM_FSUPD_OCCUPANCY | DSM_FSUPD_CAPACITY)
 
-/* What dsmRegisterFS and dsmUpdateFS have in common. */
+/* The common input of dsmRegisterFS and dsmUpdateFS. */
 struct space_data {
     const char *type;
     dsStruct64_t occupancy;
@@ -86,7 +86,7 @@ static dsInt16_t update_space(struct session *session, const char *name, const d
     if (mask == 0 || (mask & ~(dsUint32_t)UPDATE_BITS)) {
         return DSM_RC_INVALID_ACTION;
     }
-    /* What is not to be updated need not be filled in by the caller. */
+    /* The caller need not fill in fields that are not updated. */
     static const dsmUnixFSAttrib NO_ATTRIBUTES = {0};
     struct space_data data = {
         .type = mask & DSM_FSUPD_FSTYPE ? update->fsType : NULL,
@@ -129,7 +129,7 @@ static dsInt16_t delete_space(struct session *session, const char *name, unsigne
     if (code) {
         return code;
     }
-    if (repository == DSM_BACKUP_REP) { /* there are no backups to delete, and the archives are to stay */
+    if (repository == DSM_BACKUP_REP) { /* there are no backups to delete, and the archives must stay */
         uint32_t number;
         code = session_space(session, name, length, &number);
         return code == DSM_RC_FS_NOT_REGISTERED ? DSM_RC_FSNAME_NOTFOUND : code;

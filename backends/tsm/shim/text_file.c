@@ -8,7 +8,7 @@
 
 #define SIZE_LIMIT (1u << 20)
 
-/* Returns how many bytes were read, or -1. */
+/* Returns the number of bytes read, or -1. */
 static ssize_t read_up_to(int descriptor, char *bytes, size_t size)
 {
     size_t used = 0;
@@ -28,7 +28,7 @@ static ssize_t read_up_to(int descriptor, char *bytes, size_t size)
 bool text_file_open(struct text_file *file, const char *path)
 {
     *file = (struct text_file){0};
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe in its place must not make anybody wait */
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not wait if it is a pipe */
     if (descriptor < 0) {
         return false;
     }

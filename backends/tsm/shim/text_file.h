@@ -1,4 +1,4 @@
-/* Small text files, read whole. */
+/* Small text files, read completely. */
 #ifndef TEXT_FILE_H
 #define TEXT_FILE_H
 
@@ -6,19 +6,19 @@
 #include <stddef.h>
 
 struct text_file {
-    char *text; /* with a NUL behind it */
+    char *text; /* ends with a NUL */
     size_t size;
     char *next;
 };
 
-/* False when the file cannot be read, has a NUL or is longer than a mebibyte; errno says why. */
+/* Returns false if the file cannot be read, has a NUL or is longer than a mebibyte; errno has the reason. */
 bool text_file_open(struct text_file *file, const char *path);
 
-/* The next line without blanks around it and without its newline, NULL at the end. Empty lines and comments, which
- * begin with `*`, are left out. */
+/* Returns the next line without its newline and surrounding blanks; NULL at the end. Skips empty lines and comments,
+ * which begin with `*`. */
 char *text_file_line(struct text_file *file);
 
-/* Frees the text after wiping it: option files hold passwords. */
+/* Wipes and frees the text: option files contain passwords. */
 void text_file_close(struct text_file *file);
 
 #endif

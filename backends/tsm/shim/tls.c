@@ -13,7 +13,7 @@
 
 #define LIBRARY "libssl.so.3"
 
-/* As OpenSSL 3 has them. Its headers are not needed to build: these numbers and types are its ABI. */
+/* Numbers and types of the ABI of OpenSSL 3. Its headers are not needed to build. */
 enum {
     ERROR_SSL = 1,
     ERROR_WANT_READ = 2,
@@ -38,7 +38,7 @@ typedef struct openssl_ssl openssl_ssl;
 typedef struct openssl_bio openssl_bio;
 typedef struct openssl_bio_method openssl_bio_method;
 
-/* The functions that are used, by OpenSSL's own names. */
+/* The OpenSSL functions that the library uses, by OpenSSL's names. */
 #define FUNCTIONS(each)                                                                                                \
     each(const void *, TLS_client_method, (void))                                                                      \
     each(openssl_ctx *, SSL_CTX_new, (const void *))                                                                   \
@@ -82,13 +82,13 @@ struct tls {
     openssl_ssl *ssl;
     int socket;
     int flags;      /* of sends and receives */
-    bool is_broken; /* nothing may be said any more */
+    bool is_broken; /* nothing more may be sent */
 };
 
 static pthread_once_t looked_for = PTHREAD_ONCE_INIT;
-static openssl_bio_method *method; /* NULL: this system has no OpenSSL that can be used */
+static openssl_bio_method *method; /* NULL: this system has no usable OpenSSL */
 
-/* The socket as OpenSSL sees it. Its own way of writing would end the program with a SIGPIPE. */
+/* The BIO through which OpenSSL uses the socket. OpenSSL's own BIO would end the program with SIGPIPE. */
 
 static int tell_if_interrupted(const struct tls *tls, openssl_bio *bio, ssize_t count, int retry)
 {
@@ -126,7 +126,7 @@ static void look_for(void)
         return;
     }
     void *found;
-    /* A pointer to a function is no object to ISO C; POSIX wants it copied like one. */
+    /* In ISO C a pointer to a function is not a pointer to an object; POSIX requires that it is copied like one. */
 #define FIND(result, name, arguments)                                                                                  \
     if (!(found = dlsym(library, #name))) {                                                                            \
         return;                                                                                                        \
@@ -140,7 +140,7 @@ static void look_for(void)
     }
 }
 
-/* Whose certificates are believed, and that the server has to have one of theirs. */
+/* Sets the trusted authorities, and requires the server to have a certificate of one of them. */
 static int16_t trust(openssl_ctx *context, const char *authorities)
 {
     bool is_given = *authorities != '\0';
@@ -152,7 +152,7 @@ static int16_t trust(openssl_ctx *context, const char *authorities)
     return SSL_CTX_ctrl(context, SET_LEAST_VERSION, TLS_1_2, NULL) ? DSM_RC_OK : DSM_RC_SSL_INIT_FAILED;
 }
 
-/* Whom the certificate has to name: a host, or an address in numbers. */
+/* Sets the name that the certificate must have: a host name or a numeric address. */
 static bool expect_host(openssl_ssl *ssl, const char *host)
 {
     unsigned char number[sizeof(struct in6_addr)];
@@ -204,7 +204,7 @@ int16_t tls_begin(struct tls **begun, int socket, const struct tls_setting *sett
     return DSM_RC_OK;
 }
 
-/* What became of a call that did not go through: 0 at the end, -1 with an errno. */
+/* Returns the result of a call that failed: 0 at the end of the connection, -1 with an errno. */
 static ssize_t outcome(struct tls *tls, int result)
 {
     int error = errno;
@@ -215,7 +215,7 @@ static ssize_t outcome(struct tls *tls, int result)
         return -1;
     case ERROR_ZERO_RETURN:
         return 0;
-    case ERROR_SSL: /* what came is not what the server sent, or an end that nobody announced */
+    case ERROR_SSL: /* the data is not what the server sent, or the connection ended without notice */
         errno = EPROTO;
         break;
     default:
@@ -290,7 +290,7 @@ void tls_end(struct tls *tls)
     }
     if (!tls->is_broken) {
         ERR_clear_error();
-        tls->flags |= MSG_DONTWAIT; /* a server that no longer listens shall delay nobody */
+        tls->flags |= MSG_DONTWAIT; /* do not wait for a server that no longer reads */
         SSL_shutdown(tls->ssl);
     }
     if (tls->ssl) {

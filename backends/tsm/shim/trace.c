@@ -16,7 +16,7 @@
 #define DAY_SECONDS 86400
 #define KEY_SIZE (DSM_MAX_FSNAME_LENGTH + DSM_MAX_HL_LENGTH + DSM_MAX_LL_LENGTH + 1)
 
-/* Statuses, as archiver/record.py has them. */
+/* Status numbers of archiver/values/record.py. */
 #define CONNECTION_LOST 5
 #define TSM_ERROR 10000
 #define STATUS_MAX INT16_MAX
@@ -24,7 +24,7 @@
 struct row {
     const char *operation;
     int64_t sent_ns;
-    int64_t first_byte_ns; /* this and what follows: UNKNOWN when it is not known */
+    int64_t first_byte_ns; /* this field and the following ones: UNKNOWN if not known */
     int64_t done_ns;
     int64_t size_bytes;
     int64_t offset;
@@ -35,7 +35,7 @@ struct row {
     int status;
 };
 
-/* Of a transaction, before its vote. */
+/* An operation of a transaction, before its vote. */
 struct asked {
     struct row row;
     size_t key; /* where it begins in `keys` */
@@ -47,24 +47,24 @@ struct extent {
 };
 
 struct trace {
-    pid_t process; /* that opened the session */
+    pid_t process; /* the process that opened the session */
     uint64_t number;
-    int64_t called_ns; /* when the call under way began */
+    int64_t called_ns; /* when the current call began */
 
-    int64_t transaction_ns; /* when it began, UNKNOWN outside of one */
+    int64_t transaction_ns; /* when it began; UNKNOWN outside a transaction */
     struct asked *asked;
     size_t asked_count;
     size_t asked_room;
     char *keys;
     size_t keys_used;
     size_t keys_room;
-    bool has_open_object; /* whose size is not known yet */
+    bool has_open_object; /* its size is not known yet */
     size_t open_object;   /* where it is in `asked` */
 
-    bool has_row; /* a query's, or that of an object on its way here */
+    bool has_row; /* the row of a query, or of an object that is being received */
     struct row row;
     char key[KEY_SIZE];
-    int64_t get_ns; /* when the list was asked for, for its first object; then UNKNOWN */
+    int64_t get_ns; /* when the list was requested, for its first object; then UNKNOWN */
     struct extent *extents; /* NULL: whole objects */
     uint64_t whole_bytes;
     uint64_t come_bytes;
@@ -87,13 +87,13 @@ static struct row row_of(const char *operation, int64_t sent_ns)
     };
 }
 
-/* Of a return code or the reason of a vote. */
+/* The status of a return code or of the reason of a vote. */
 static int status_of(int code)
 {
     if (code <= 0) {
         return code < 0 ? CONNECTION_LOST : 0;
     }
-    return code < STATUS_MAX - TSM_ERROR ? TSM_ERROR + code : STATUS_MAX; /* no server of good faith says so much */
+    return code < STATUS_MAX - TSM_ERROR ? TSM_ERROR + code : STATUS_MAX; /* no honest server sends such a code */
 }
 
 struct trace *trace_create(const struct options *options)
@@ -113,7 +113,7 @@ struct trace *trace_create(const struct options *options)
     if (getrandom(&trace->number, sizeof trace->number, GRND_NONBLOCK) != sizeof trace->number) {
         trace->number = (uint64_t)trace->called_ns ^ (uint64_t)(uintptr_t)trace;
     }
-    trace->number >>= 1; /* it is a column of signed numbers */
+    trace->number >>= 1; /* the column has signed numbers */
     return trace;
 }
 
@@ -134,7 +134,7 @@ void trace_call(struct trace *trace)
     }
 }
 
-/* The trace to write to, or NULL. */
+/* Returns the trace to write to, or NULL. */
 static struct trace *trace_of(const struct session *session)
 {
     return session->trace && journal_is_on(&session->options) ? session->trace : NULL;
@@ -234,8 +234,8 @@ void trace_transaction(const struct session *session)
     }
 }
 
-/* Adds a row to those of the transaction; the caller writes its key to keys + keys_used, where there is room for one.
- * False when there is no memory, which ends the recording. */
+/* Adds a row to those of the transaction. The caller writes its key to keys + keys_used, which has space for one.
+ * Returns false if there is no memory, which ends the recording. */
 static bool add_asked(struct trace *trace, const struct row *row)
 {
     if (trace->asked_count == trace->asked_room) {
@@ -276,7 +276,7 @@ static size_t write_id(char key[KEY_SIZE], uint64_t id)
     return (size_t)snprintf(key, KEY_SIZE, "#%llu", (unsigned long long)id) + 1;
 }
 
-/* The object before, if there is one without a size, has ended: nothing follows it within an object. */
+/* Ends the previous object if its size is still unknown: no later call belongs to it. */
 static void settle(const struct session *session, struct trace *trace)
 {
     if (trace->has_open_object) {
@@ -332,7 +332,7 @@ void trace_event(const struct session *session, dsmEventType_t type, uint64_t id
     add_by_id(trace, &row, id);
 }
 
-/* What was archived, deleted and held is done when the vote on it is answered. */
+/* Writes the rows of the transaction: its operations are done when the vote is answered. */
 static void end_transaction(const struct session *session, struct trace *trace, int64_t voted_ns, int status)
 {
     struct row whole = row_of("transaction", trace->transaction_ns);
@@ -438,7 +438,7 @@ void trace_piece(const struct session *session, const DataBlk *block, dsInt16_t 
     }
 }
 
-/* Who stops before the end has asked for a part. */
+/* A caller that stops before the end has retrieved a part. */
 void trace_object_end(const struct session *session)
 {
     struct trace *trace = trace_of(session);
@@ -465,7 +465,7 @@ void trace_query(const struct session *session, const void *asked, dsInt16_t cod
 {
     struct trace *trace = trace_of(session);
     enum query_kind kind = session->query.kind;
-    /* That a file space is not there, or not to be read, is what the server says, once its name has been looked at. */
+    /* The server has looked the name up if it answers that the file space does not exist or may not be read. */
     bool is_told = code == DSM_RC_FILE_SPACE_NOT_FOUND || code == DSM_RC_NO_AUTHORIZATION;
     bool has_asked = !code || is_told || session->wire.lost;
     if (!trace || !has_asked) {

@@ -1,7 +1,7 @@
-/* Transactions: their beginning, the vote, and what is asked for in them that is no data.
+/* Transactions: their beginning, the vote, and their operations without data.
  *
- * One idea: nothing is answered before the vote. A deletion that the server refuses, because the object is retained or
- * held, comes back as the reason of dsmEndTxn, and then nothing of the transaction has happened.
+ * One idea: no operation is answered before the vote. If the server refuses a deletion because the object is retained
+ * or held, dsmEndTxn returns that as the reason, and nothing of the transaction has happened.
  */
 #include <string.h>
 
@@ -23,8 +23,8 @@ dsInt16_t dsmBeginTxn(dsUint32_t dsmHandle)
     return session_leave(session, DSM_RC_OK);
 }
 
-/* Waits for the outcome of a transaction of which the server knows. What came before it was asked for can be a warning;
- * an outcome would be an earlier one's, once more. */
+/* Waits for the outcome of a transaction that the server knows. A frame that arrived before the vote was sent may be
+ * a warning. An outcome before the vote would repeat that of an earlier transaction. */
 static dsInt16_t hear_vote(struct session *session, bool came_unasked, uint16_t *reason)
 {
     struct wire *wire = &session->wire;
@@ -42,7 +42,7 @@ static dsInt16_t hear_vote(struct session *session, bool came_unasked, uint16_t 
         may_warn = came_unasked = false;
         session->transaction.is_doomed |= is_warning;
     } while (wire->type != FRAME_VOTE);
-    if (*reason == 0 && session->transaction.is_doomed) { /* data was thrown away for this transaction */
+    if (*reason == 0 && session->transaction.is_doomed) { /* data of this transaction was discarded */
         return wire_fail(wire, DSM_RC_COMM_PROTOCOL_ERROR);
     }
     return DSM_RC_OK;
@@ -72,7 +72,7 @@ static dsInt16_t decide(struct session *session, dsUint8_t vote, dsUint16_t *rea
             return wire->lost;
         }
         *reason = heard;
-        if (heard == DSM_RS_ABORT_FS_NOT_DEFINED) { /* another session has deleted a file space that was known here */
+        if (heard == DSM_RS_ABORT_FS_NOT_DEFINED) { /* another session has deleted a known file space */
             session_forget_spaces(session);
         }
     } else if (vote == DSM_VOTE_ABORT) {

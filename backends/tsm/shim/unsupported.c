@@ -1,4 +1,5 @@
-/* Functions that an archive store with retention protection has no use for. They refuse, and never pretend. */
+/* Functions that an archive store with retention protection does not support. They refuse and never pretend to
+ * succeed. */
 #include "session.h"
 
 static dsInt16_t refuse(dsUint32_t handle, unsigned states, dsInt16_t refusal)

@@ -1,4 +1,4 @@
-/* Changing the attributes of an archived object, in a transaction of its own. */
+/* Changes of the attributes of an archived object, each in a transaction of its own. */
 #include "attributes.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define UPDATE_BITS (DSM_ARCHUPD_OWNER | DSM_ARCHUPD_OBJINFO | DSM_ARCHUPD_DESCR)
 
-/* What is not to be updated need not be filled in by the caller. */
+/* The caller need not fill in fields that are not updated. */
 static ObjAttr chosen(const ObjAttr *attributes, dsUint32_t mask)
 {
     ObjAttr chosen = {.stVersion = attributes->stVersion};
@@ -25,7 +25,7 @@ static ObjAttr chosen(const ObjAttr *attributes, dsUint32_t mask)
     return chosen;
 }
 
-/* `id` 0: the object archived last under the name. */
+/* `id` 0: the object of that name that was archived last. */
 static dsInt16_t update(struct session *session, dsmSendType type, const char *description, const dsmObjName *name,
                         const ObjAttr *attributes, dsUint32_t mask, uint64_t id)
 {

@@ -18,9 +18,9 @@
 
 #define OUT_SIZE (256u << 10)
 #define IN_SIZE (256u << 10)
-#define DIRECT_MIN (64u << 10) /* from so many bytes on, the copy costs more than a system call */
-#define PROGRESS_MIN (64u << 10) /* that has to come, or be taken, within a timeout: a byte now and then is none */
-#define KEPT_MS_MAX 5000       /* far below the silence that a server bears in a transaction */
+#define DIRECT_MIN (64u << 10) /* from this size on a copy costs more than a system call */
+#define PROGRESS_MIN (64u << 10) /* bytes that must pass within a timeout to count as progress */
+#define KEPT_MS_MAX 5000       /* far below the silence that a server tolerates in a transaction */
 
 /* Connecting */
 
@@ -31,7 +31,7 @@ static int64_t monotonic_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Waits until a connect that is under way has an end. Returns 0 or an errno. */
+/* Waits for the end of a connect in progress. Returns 0 or an errno. */
 static int finish_connect(int descriptor, int64_t deadline_ms)
 {
     struct pollfd polled = {.fd = descriptor, .events = POLLOUT};
@@ -67,7 +67,7 @@ static void set_options(int descriptor, const struct wire_setting *setting)
     setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 }
 
-/* Returns 0 and the connected socket, or an errno. */
+/* Connects. Returns 0 and the socket, or an errno. */
 static int connect_to(const struct addrinfo *address, const struct wire_setting *setting, int64_t deadline_ms,
                       int *connected)
 {
@@ -80,7 +80,7 @@ static int connect_to(const struct addrinfo *address, const struct wire_setting 
     if (error == EINPROGRESS || error == EINTR) {
         error = finish_connect(descriptor, deadline_ms);
     }
-    if (error == 0 && fcntl(descriptor, F_SETFL, 0) < 0) { /* from here on every call waits, for the time set above */
+    if (error == 0 && fcntl(descriptor, F_SETFL, 0) < 0) { /* from now on calls block, up to the timeout set above */
         error = errno;
     }
     if (error) {
@@ -156,8 +156,8 @@ int16_t wire_fail(struct wire *wire, int16_t code)
     return wire->lost;
 }
 
-/* Whether a call that failed is to be made again, because a signal came. The system then counts the timeout anew:
- * without a deadline of our own, a program with a fast timer would wait for ever. *deadline_ms begins as 0. */
+/* Returns whether a call must be repeated because a signal interrupted it. The system then starts the timeout again:
+ * without a deadline of our own, a program with a fast timer would wait forever. *deadline_ms is 0 at first. */
 static bool may_go_on(const struct wire *wire, int error, int64_t *deadline_ms)
 {
     if (error != EINTR) {
@@ -172,14 +172,14 @@ static bool may_go_on(const struct wire *wire, int error, int64_t *deadline_ms)
 
 /* Writing */
 
-/* Of a call that is not made again; after a signal that is so only when the time is over. */
+/* The code of a call that is not repeated. After a signal that is only the case when the time is over. */
 static int16_t code_of(int error)
 {
     bool is_timeout = error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
     return is_timeout ? DSM_RC_CONN_TIMEDOUT : DSM_RC_TCPIP_FAILURE;
 }
 
-/* The server may have said why it closed before it did: those words are the better reason. */
+/* The server may have sent its reason before it closed the connection: that reason is better than the errno. */
 static int16_t fail_with_last_words(struct wire *wire, int error)
 {
     if (error == EPIPE || error == ECONNRESET) {
@@ -200,7 +200,7 @@ static ssize_t send_parts(struct wire *wire, struct iovec parts[2])
     return sendmsg(wire->socket, &message, MSG_NOSIGNAL);
 }
 
-/* Sends what is waiting, and these bytes behind it. */
+/* Sends the waiting bytes, and then these. */
 static int16_t send_with(struct wire *wire, const void *bytes, size_t length)
 {
     if (wire->lost) {
@@ -383,13 +383,13 @@ int16_t wire_last(struct wire *wire)
         return wire->lost;
     }
     wire->out[wire->frame + 5] |= FRAME_LAST;
-    wire->frame = NO_FRAME; /* what comes next is another object's */
+    wire->frame = NO_FRAME; /* the next frame belongs to another object */
     return DSM_RC_OK;
 }
 
 /* Reading */
 
-/* Whether the frame comes so slowly that nobody waits for its end. */
+/* Returns whether the frame arrives too slowly to wait for its end. */
 static bool is_too_slow(struct wire *wire, size_t got, int64_t waited_ms)
 {
     wire->came += got;
@@ -402,7 +402,8 @@ static bool is_too_slow(struct wire *wire, size_t got, int64_t waited_ms)
     return wire->waited_ms >= wire->timeout_ms;
 }
 
-/* Waits for bytes behind in_end, or puts the first ones elsewhere. Returns how many came, 0 after a failure. */
+/* Receives bytes after in_end; if `elsewhere` is given, the first ones go there. Returns the number of bytes, 0
+ * after a failure. */
 static size_t receive(struct wire *wire, void *elsewhere, size_t wanted)
 {
     if (wire->lost) {
@@ -425,7 +426,7 @@ static size_t receive(struct wire *wire, void *elsewhere, size_t wanted)
     }
 }
 
-/* Makes `length` bytes lie at in_start, in one piece. */
+/* Ensures that `length` contiguous bytes are at in_start. */
 static int16_t need(struct wire *wire, size_t length)
 {
     if (wire->in_start == wire->in_end) {
@@ -468,7 +469,7 @@ static int16_t skip(struct wire *wire, size_t length)
     return DSM_RC_OK;
 }
 
-/* What a server may say when it turns a client away; any other number would pass for something else. */
+/* Maps the code with which a server refuses a client. Any unexpected number is a protocol error. */
 static int16_t refusal(int16_t code)
 {
     bool is_error = code > 0 && code < 300 && code != DSM_RC_FINISHED;
@@ -484,7 +485,7 @@ int16_t wire_next(struct wire *wire)
     struct reader header = {.at = wire->in + wire->in_start, .left = FRAME_HEADER};
     uint32_t length = read_u32(&header);
     wire->type = read_u8(&header);
-    read_u8(&header); /* flags, none of which is for clients */
+    read_u8(&header); /* flags; none of them concerns clients */
     uint16_t zero = read_u16(&header);
     if (length > FRAME_BODY_MAX || zero) {
         return wire_fail(wire, DSM_RC_COMM_PROTOCOL_ERROR);

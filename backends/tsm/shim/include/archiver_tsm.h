@@ -1,17 +1,17 @@
 /* The client API of IBM Storage Protect (TSM) as a C interface: types, constants, structures, functions.
  *
- * One idea: whoever implements these 47 functions with these layouts can stand behind a program that was written for
- * the vendor's library, and a program written against this file can use the vendor's library. Level 8.2.1, x86-64
- * Linux, natural alignment.
+ * One idea: a library with these 47 functions and layouts can serve a program that was written for the vendor's
+ * library, and a program written against this file can use the vendor's library. Level 8.2.1, x86-64 Linux, natural
+ * alignment.
  *
- * What holds throughout:
+ * These rules always apply:
  *
- * - Every function but the two version queries returns a code of archiver_tsm_rc.h; DSM_RC_OK is 0.
- * - A structure that begins with stVersion is filled by the caller with that number first, output structures too. It
- *   says how large the caller's structure is; the library neither reads nor writes beyond. Lower numbers stand for
- *   older, smaller structures, and a number higher than the one given here is DSM_RC_WRONG_VERSION_PARM.
- * - Memory belongs to the caller and is only borrowed for the call. Strings are bytes with a NUL at the end.
- * - A 64-bit number is two 32-bit halves, the high one first: not what a little-endian machine has in memory.
+ * - Every function except the two version queries returns a code of archiver_tsm_rc.h; DSM_RC_OK is 0.
+ * - A structure that begins with stVersion needs that number from the caller first, output structures too. It states
+ *   the size of the caller's structure; the library neither reads nor writes beyond it. Lower numbers mean older,
+ *   smaller structures, and a number higher than the one given here is DSM_RC_WRONG_VERSION_PARM.
+ * - Memory belongs to the caller; the library uses it only during the call. Strings are bytes with a NUL at the end.
+ * - A 64-bit number is two 32-bit halves, the high one first, unlike a 64-bit number of a little-endian machine.
  * - A handle is one session. Different handles may be used by different threads at once, one handle by one at a time.
  */
 #ifndef ARCHIVER_TSM_H
@@ -59,7 +59,7 @@ typedef struct dsStruct64_t {
 
 typedef dsStruct64_t ObjID;
 
-/* The order in which a server likes to give objects back: compare the fields in this sequence. */
+/* The order in which a server can return objects fastest: compare the fields in this sequence. */
 typedef struct dsUint160_t {
     dsUint32_t top; /* not 0: a serial device, which two sessions cannot read at once */
     dsUint32_t hi_hi;
@@ -347,7 +347,7 @@ typedef struct dsmInitExIn_t {
 typedef struct dsmInitExOut_t {
     dsUint16_t stVersion;
     dsInt16_t userNameAuthorities; /* DSM_USERAUTH_ bits */
-    dsInt16_t infoRC;              /* to be known although all is well, e.g. REJECT_LASTSESS_CANCELED */
+    dsInt16_t infoRC;              /* information besides OK, e.g. REJECT_LASTSESS_CANCELED */
     char adsmServerName[DSM_MAX_SERVERNAME_LENGTH + 1];
     dsUint16_t serverVer;
     dsUint16_t serverRel;
@@ -426,7 +426,7 @@ typedef struct ObjAttr {
     dsUint16_t stVersion;
     char owner[DSM_MAX_OWNER_LENGTH + 1]; /* empty: the owner of the session */
     dsStruct64_t sizeEstimate;            /* bytes */
-    dsmBool_t objCompressed;              /* by the application: the library shall not try */
+    dsmBool_t objCompressed;              /* by the application: the library must not compress */
     dsUint16_t objInfoLength;
     dsmBytes *objInfo;                    /* any bytes, at most 255, with useExtObjInfo 1500 */
     char *mcNameP;                        /* stronger than the class bound, or NULL */
@@ -460,7 +460,7 @@ typedef struct mcBindKey {
     char archive_copy_dest[DSM_MAX_CG_DEST_LENGTH + 1];
 } mcBindKey;
 
-/* Input and output of the ...Ex functions that end something */
+/* Input and output of the ...Ex functions that end an operation */
 
 #define dsmEndSendObjExInVersion 1
 typedef struct dsmEndSendObjExIn_t {
@@ -1014,22 +1014,22 @@ extern dsInt16_t dsmSetUp(dsBool_t mtFlag, envSetUp *envSetUpP);
  * Codes: OK, INVALID_OPT, NO_HOST_ADDR, NO_OPT_FILE, INVALID_SERVER, INVALID_KEYWORD, NO_SYS_OR_INCLEXCL. */
 extern dsInt16_t dsmQueryCliOptions(optStruct *optstructP);
 
-/* Signs on and fills *dsmHandleP, never with 0. Old form of the next: node, owner, password and option string
+/* Signs on and fills *dsmHandleP, never with 0. Old form of the next function: node, owner, password and option string
  * directly, no output. Its codes are those of dsmInitEx. */
 extern dsInt16_t dsmInit(dsUint32_t *dsmHandleP, dsmApiVersion *apiVersionP, char *clientNodeNameP,
                          char *clientOwnerNameP, char *clientPasswordP, char *applicationType, char *configfile,
                          char *options);
 
 /* Reads the options, connects, signs on. Stronger options win over weaker: dsm.sys, the option string, the API
- * configuration file, dsm.opt. initOutP tells of the server; its infoRC may be set although OK is returned.
+ * configuration file, dsm.opt. initOutP describes the server; its infoRC may be set although OK is returned.
  * Codes: OK; REJECT_VERIFIER_EXPIRED, whose handle is good for dsmChangePW and dsmTerminate only;
  * CLIENT_NOT_ARCHRETPROT for a protected server and a client that has not enabled protection; the other REJECT_ codes,
  * AUTH_FAILURE, TCPIP_FAILURE, CONN_TIMEDOUT, BAD_HOST_NAME, WRONG_VERSION for a caller newer than the library,
  * NO_OWNER_REQD, NO_NODE_REQD, PASSWD_TOOLONG, NO_PASS_FILE, and the codes of options. */
 extern dsInt16_t dsmInitEx(dsUint32_t *dsmHandleP, dsmInitExIn_t *initInP, dsmInitExOut_t *initOutP);
 
-/* Ends a session in any state. An open transaction is rolled back. Harmless with handle 0 and when called twice. While
- * buffers are lent the session goes on; only where its connection is lost does it take them back by itself.
+/* Ends a session in any state. An open transaction is rolled back. Harmless with handle 0 and when called twice. The
+ * session does not end while buffers are lent, unless its connection is lost.
  * Codes: OK, MUST_RELEASE_BUFFER. */
 extern dsInt16_t dsmTerminate(dsUint32_t dsmHandle);
 
@@ -1037,14 +1037,14 @@ extern dsInt16_t dsmTerminate(dsUint32_t dsmHandle);
 extern dsInt16_t dsmCleanUp(dsBool_t mtFlag);
 
 /* Writes the text of dsmRC and a newline to msg, at most 128 bytes with the NUL (callers that expect more have room
- * for DSM_MAX_RC_MSG_LENGTH). Always legal, the handle is not looked at.
+ * for DSM_MAX_RC_MSG_LENGTH). Always legal, the handle is not checked.
  * Codes: OK, NULL_MSG, INVALID_RETCODE for a number without a text. */
 extern dsInt16_t dsmRCMsg(dsUint32_t dsmHandle, dsInt16_t dsmRC, char *msg);
 
 /* About the session */
 
-/* What the server said of itself, the node and its policy, as much of it as stVersion has room for. stVersion may be
- * 0. Legal in every state, so that it serves as a sign of life. Codes: OK, NO_SESS_BLK, NO_POLICY_BLK. */
+/* What the server reported of itself, the node and its policy, as far as stVersion has fields for it. stVersion may be
+ * 0. Legal in every state, so it can serve as a keep-alive. Codes: OK, NO_SESS_BLK, NO_POLICY_BLK. */
 extern dsInt16_t dsmQuerySessInfo(dsUint32_t dsmHandle, ApiSessInfo *sessInfoP);
 
 /* The options in force. optstructP is filled whole. Session. Codes: OK. */
@@ -1068,12 +1068,13 @@ extern dsInt16_t dsmLogEventEx(dsUint32_t dsmHandle, dsmLogExIn_t *dsmLogExInP, 
  * FSINFO_TOOLONG beyond DSM_MAX_USER_FSINFO_LENGTH. */
 extern dsInt16_t dsmRegisterFS(dsUint32_t dsmHandle, regFSData *regFilespaceP);
 
-/* fsUpdAct: what of fsUpdP counts, DSM_FSUPD_ bits. Codes: OK, FS_NOT_REGISTERED, INVALID_ACTION, FSINFO_TOOLONG. */
+/* fsUpdAct: the fields of fsUpdP to update, DSM_FSUPD_ bits. Codes: OK, FS_NOT_REGISTERED, INVALID_ACTION,
+ * FSINFO_TOOLONG. */
 extern dsInt16_t dsmUpdateFS(dsUint32_t dsmHandle, char *fs, dsmFSUpd *fsUpdP, dsUint32_t fsUpdAct);
 
 /* A transaction of its own. repository: DSM_ARCHIVE_REP, DSM_BACKUP_REP or DSM_REPOS_ALL. A protected server removes
- * only what has expired and is not held, and says OK. Codes: OK, FSNAME_NOTFOUND, INVALID_REPOS, ABORT_NOT_AUTHORIZED,
- * NEED_ROOT. */
+ * only expired objects that are not held, and answers OK. Codes: OK, FSNAME_NOTFOUND, INVALID_REPOS,
+ * ABORT_NOT_AUTHORIZED, NEED_ROOT. */
 extern dsInt16_t dsmDeleteFS(dsUint32_t dsmHandle, char *fs, unsigned char repository);
 
 /* Transactions */
@@ -1085,7 +1086,7 @@ extern dsInt16_t dsmBeginTxn(dsUint32_t dsmHandle);
  * vote: DSM_VOTE_COMMIT or DSM_VOTE_ABORT. Transaction; with DSM_VOTE_ABORT also Send.
  * Codes: OK with reason 0: committed and durable. CHECK_REASON_CODE: rolled back for the DSM_RS_ code in *reason, for
  * instance ABORT_BY_CLIENT after a vote to abort and ABORT_DELETE_NOT_ALLOWED for an object that is retained or held.
- * INVALID_VOTE: nothing is decided. */
+ * INVALID_VOTE: the transaction is still open. */
 extern dsInt16_t dsmEndTxn(dsUint32_t dsmHandle, dsUint8_t vote, dsUint16_t *reason);
 
 /* The same. */
@@ -1100,7 +1101,7 @@ extern dsInt16_t dsmEndTxnEx(dsmEndTxnExIn_t *dsmEndTxnExInP, dsmEndTxnExOut_t *
 extern dsInt16_t dsmBindMC(dsUint32_t dsmHandle, dsmObjName *objNameP, dsmSendType sendType, mcBindKey *mcBindKeyP);
 
 /* Opens an object. sendBuff: sndArchiveData for an archive, it or its descr may be NULL. dataBlkPtr: the first bytes,
- * or NULL. An object of sizeEstimate 0 gets no data; otherwise the estimate binds nobody. Transaction; then Send.
+ * or NULL. An object of sizeEstimate 0 gets no data; otherwise the estimate is not binding. Transaction; then Send.
  * Codes: OK; WILL_ABORT: the transaction is lost, vote to commit and read the reason; NEEDTO_ENDTXN: this object is
  * one too many, end this transaction and send it in the next; NEEDTO_CALL_BINDMC, FS_NOT_REGISTERED, INVALID_MCNAME,
  * OBJ_NOACG, OBJ_EXCLUDED, ABORT_INSERT_NOT_ALLOWED, INVALID_SENDTYPE, INVALID_OBJTYPE, INVALID_FSNAME,
@@ -1116,19 +1117,19 @@ extern dsInt16_t dsmSendData(dsUint32_t dsmHandle, DataBlk *dataBlkPtr);
 /* Closes the object. Send; then Transaction. Codes: OK, WILL_ABORT. */
 extern dsInt16_t dsmEndSendObj(dsUint32_t dsmHandle);
 
-/* The same, and tells how many bytes it was. */
+/* The same; also returns the number of bytes. */
 extern dsInt16_t dsmEndSendObjEx(dsmEndSendObjExIn_t *dsmEndSendObjExInP, dsmEndSendObjExOut_t *dsmEndSendObjExOutP);
 
 /* Changing what is stored */
 
-/* Asks to delete an object; delInfo is passed by value. A refusal comes as the reason of dsmEndTxn, never from here.
+/* Asks to delete an object; delInfo is passed by value. The reason of dsmEndTxn reports a refusal, never this call.
  * Transaction. Codes: OK (noted), WILL_ABORT, INVALID_PARAMETER for an unknown type, FS_NOT_REGISTERED,
  * ABORT_TXN_LIMIT_EXCEEDED. */
 extern dsInt16_t dsmDeleteObj(dsUint32_t dsmHandle, dsmDelType delType, dsmDelInfo delInfo);
 
 /* Starts the retention of event-based objects, holds objects, or releases them; once in a transaction, at most
  * maxObjPerTxn ids, all or none of them. Transaction.
- * Codes, from here or as the reason of dsmEndTxn: OK, ABORT_NO_MATCH, ABORT_LICENSE_VIOLATION,
+ * Codes, from this call or as the reason of dsmEndTxn: OK, ABORT_NO_MATCH, ABORT_LICENSE_VIOLATION,
  * ABORT_NODE_NOT_AUTHORIZED, ABORT_INVALID_OPERATION, ABORT_TXN_LIMIT_EXCEEDED, ABORT_OBJECT_ALREADY_HELD. */
 extern dsInt16_t dsmRetentionEvent(dsmRetentionEventIn_t *dsmRetentionEventInP,
                                    dsmRetentionEventOut_t *dsmRetentionEventOutP);
@@ -1168,54 +1169,54 @@ extern dsInt16_t dsmEndQuery(dsUint32_t dsmHandle);
 
 /* Retrieving */
 
-/* Announces the objects that will be wanted, in this order; best in ascending restoreOrderExt. getListP: with
+/* Announces the objects that will be requested, in this order; best in ascending restoreOrderExt. getListP: with
  * dsmGetListVersion whole objects, with dsmGetListPORVersion parts of them. Session; then Get.
  * Codes: OK, OBJID_NOTFOUND for a list of NULL, NUMOBJ_EXCEED, ABORT_INVALID_OFFSET, ABORT_INVALID_LENGTH. */
 extern dsInt16_t dsmBeginGetData(dsUint32_t dsmHandle, dsBool_t mountWait, dsmGetType getType, dsmGetList *getListP);
 
-/* Opens an object of the list and delivers its first bytes. Objects before it are skipped for good. Get; then
+/* Opens an object of the list and delivers its first bytes. Objects before it cannot be opened any more. Get; then
  * Get object. Codes: MORE_DATA: numBytes bytes and not the end; FINISHED: numBytes bytes, perhaps none, and the end;
  * ABORT_NO_MATCH, OBJID_NOTFOUND, ABORT_DATA_OFFLINE, ABORT_DATA_UNAVAILABLE, ABORT_INVALID_OFFSET,
  * ABORT_INVALID_LENGTH, NULL_DATABLKPTR, ZERO_BUFLEN, NULL_BUFPTR, INVALID_DATABLK. */
 extern dsInt16_t dsmGetObj(dsUint32_t dsmHandle, ObjID *objIdP, DataBlk *dataBlkPtr);
 
-/* The next bytes. Get object. Codes as dsmGetObj; after the end FINISHED with numBytes 0 again and again. */
+/* The next bytes. Get object. Codes as dsmGetObj; after the end always FINISHED with numBytes 0. */
 extern dsInt16_t dsmGetData(dsUint32_t dsmHandle, DataBlk *dataBlkPtr);
 
 /* Closes the object, at its end or before. Get object; then Get. Codes: OK. */
 extern dsInt16_t dsmEndGetObj(dsUint32_t dsmHandle);
 
-/* Get, Get object; then Session. May take as long as what is under way takes to arrive. Codes: OK. */
+/* Get, Get object; then Session. May wait until the data in transit has arrived. Codes: OK. */
 extern dsInt16_t dsmEndGetData(dsUint32_t dsmHandle);
 
 /* The same, with the reason and the bytes that did not come over the LAN. */
 extern dsInt16_t dsmEndGetDataEx(dsmEndGetDataExIn_t *dsmEndGetDataExInP, dsmEndGetDataExOut_t *dsmEndGetDataExOutP);
 
-/* Rules by which other nodes and owners may read what this one has archived, and nothing else: no rule lets anybody
- * change anything. A named owner's session makes rules for that owner's objects, and sees and deletes only its own.
+/* Rules by which other nodes and owners may read what this node has archived. No rule allows a change. A named
+ * owner's session makes rules for that owner's objects, and sees and deletes only its own.
  *
- * Whoever is to read by a rule has FROMNODE, FROMOWNER or both in its options. Its queries and gets then look at that
+ * A session that reads by a rule has FROMNODE, FROMOWNER or both in its options. Its queries and gets then read that
  * node's and owner's objects, and every call that changes something is refused with ABORT_NODE_NOT_AUTHORIZED. Session.
  */
 
-/* *accessListP is the library's memory and not to be freed; it is there until the next call or the end of the session.
- * Codes: OK, ABORT_NO_MATCH. */
+/* *accessListP is the library's memory and must not be freed; it is valid until the next call or the end of the
+ * session. Codes: OK, ABORT_NO_MATCH. */
 extern dsInt16_t dsmQueryAccess(dsUint32_t dsmHandle, qryRespAccessData **accessListP, dsUint16_t *numberOfRules);
 
-/* hl, ll, node and owner may have wildcards; owner NULL or "" is every owner. The object's type is not looked at.
+/* hl, ll, node and owner may have wildcards; owner NULL or "" is every owner. The object's type is ignored.
  * Codes: OK, ABORT_RULE_ALREADY_DEFED, ABORT_NODE_NOT_AUTHORIZED, ABORT_NO_DB_SPACE for more rules than a node may
  * have, FSNAME_NOTFOUND, INVALID_ACCESS_TYPE, NO_FILES_BACKUP, NO_FILES_ARCHIVE where nothing has such a name,
  * INVALID_SETACCESS, those of names. */
 extern dsInt16_t dsmSetAccess(dsUint32_t dsmHandle, dsmAccessType accessType, dsmObjName *objNameP, char *node,
                               char *owner);
 
-/* ruleNumber as dsmQueryAccess told it. Codes: OK, ABORT_NO_MATCH, ABORT_NODE_NOT_AUTHORIZED. */
+/* ruleNumber is that of dsmQueryAccess. Codes: OK, ABORT_NO_MATCH, ABORT_NODE_NOT_AUTHORIZED. */
 extern dsInt16_t dsmDeleteAccess(dsUint32_t dsmHandle, dsUint32_t ruleNumber);
 
 /* Library buffers, in sessions that were opened with useTsmBuffers and 1 to 255 of them. There dsmSendObj and dsmGetObj
- * take no DataBlk (INVALID_DATABLK), dsmSendData and dsmGetData are out of sequence, and parts of objects cannot be got
- * (POR_NOT_ALLOWED). A buffer has 256 KiB; it is the caller's until it is sent or released, whatever happens to the
- * object and the transaction. */
+ * take no DataBlk (INVALID_DATABLK), dsmSendData and dsmGetData are out of sequence, and parts of objects cannot be
+ * read (POR_NOT_ALLOWED). A buffer has 256 KiB; it is the caller's until it is sent or released, whatever happens to
+ * the object and the transaction. */
 
 /* Lends a buffer. While all are lent it waits for another thread to give one back, as long as the session waits for its
  * server. Send. Codes: OK, SENDDATA_WITH_ZERO_SIZE, BUFF_ARRAY_ERROR when none came back, NO_MEMORY. */
@@ -1228,8 +1229,8 @@ extern dsInt16_t dsmReleaseBuffer(releaseBufferIn_t *relBufferInP, releaseBuffer
  * dsmGetData, those of dsmRequestBuffer. */
 extern dsInt16_t dsmGetBufferData(getBufferDataIn_t *getBufferDataInP, getBufferDataOut_t *getBufferDataOutP);
 
-/* Sends what a lent buffer holds and gives it back, also where sending fails. Send. Codes: OK, WILL_ABORT;
- * INVALID_TSMBUFFER and TOO_MANY_BYTES, which give nothing back. */
+/* Sends the bytes of a lent buffer and gives it back, also if sending fails. Send. Codes: OK, WILL_ABORT;
+ * INVALID_TSMBUFFER and TOO_MANY_BYTES, which do not give it back. */
 extern dsInt16_t dsmSendBufferData(sendBufferDataIn_t *sendBufferDataInP, sendBufferDataOut_t *sendBufferDataOutP);
 
 #if defined(__GNUC__)

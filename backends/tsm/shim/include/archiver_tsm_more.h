@@ -1,4 +1,4 @@
-/* What this library tells beyond the API. A program that is to run with other libraries, too, has to look for it. */
+/* Functions beyond the API. A program that also runs with other libraries must check whether they exist. */
 #ifndef ARCHIVER_TSM_MORE_H
 #define ARCHIVER_TSM_MORE_H
 
@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Whether what the session sends is encrypted on its way. Any state. Codes: OK, INVALID_PARM for NULL, and those that any
- * call with a handle may give. */
+/* Returns whether the session's connection is encrypted. Any state. Codes: OK, INVALID_PARM for NULL, and those that
+ * any call with a handle may return. */
 extern __attribute__((visibility("default"))) dsInt16_t archiverQueryEncryption(dsUint32_t dsmHandle,
                                                                                 dsBool_t *isEncryptedP);
 

@@ -1,8 +1,8 @@
 /* Return codes, DSM_RC_..., and the reasons of dsmEndTxn, DSM_RS_...: the same numbers under another name.
  *
- * One idea: the number tells where it comes from. Up to 258 the server, from 100 to 200 mostly the client's machine,
+ * One idea: the number shows the origin. Up to 258 the server, from 100 to 200 mostly the client's machine,
  * 400 to 996 options and logs, from 2000 the use of the API, below 0 the connection. FINISHED, MORE_DATA and
- * CHECK_REASON_CODE are no errors, FS_ALREADY_REGED is hardly one.
+ * CHECK_REASON_CODE are not errors; FS_ALREADY_REGED usually is not one either.
  */
 #ifndef ARCHIVER_TSM_RC_H
 #define ARCHIVER_TSM_RC_H
