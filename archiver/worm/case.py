@@ -141,7 +141,7 @@ class Case:
         """Return a client that does not sign its requests."""
         client = self.client.recording(self.client.record)
         client.credentials = None
-        client.sender = "nobody"
+        client.sender = "without a credential"
         return client
 
     def wait_until(self, instant: datetime) -> None:
@@ -338,7 +338,7 @@ class Case:
         return answer, Version(bucket, key, answer.version_id or "", source.body)
 
     def retention_of(self, version: Version) -> ObjectLock | None:
-        """Return the lock that GetObjectRetention shows, or None. It may be more exact than that of HEAD."""
+        """Return the lock that GetObjectRetention shows, or None. Its date may be more exact than that of HEAD."""
         query = (("retention", None), ("versionId", version.id))
         answer = self.client.send("GET", version.bucket, version.key, query=query)
         mode, until = answer.text_of("Mode"), instant_of(answer.text_of("RetainUntilDate"))
@@ -424,7 +424,7 @@ class Case:
         self._compare(answer, what, aws, self.check_id)
 
     def must_refuse_delete(self, version: Version, answer: Answer, what: str, client: S3Client | None = None) -> None:
-        """``must_refuse``, then check that the same credential can delete an unlocked version.
+        """Call ``must_refuse``, then check that the same credential can delete an unlocked version.
 
         Without that control a refusal proves nothing.
         """

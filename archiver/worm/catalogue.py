@@ -31,7 +31,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def source(self) -> str:
-        """What Amazon or IBM answers or does, each with its source; empty if everything is only expected."""
+        """Answers and behaviour of Amazon or IBM, each with its source; empty if there is no source."""
         return "; ".join(f"{claim}: {_catalogue().sources[name]}" for claim, name in self.sources.items())
 
 

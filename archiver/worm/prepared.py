@@ -44,7 +44,7 @@ def prepare(
     body: bytes = b"",
     shift_seconds: float = 0.0,
 ) -> Prepared:
-    """Sign a request; arguments are those of ``S3Client.send``.
+    """Sign a request. The arguments are those of ``S3Client.send``.
 
     ``shift_seconds`` is added to the date of the signature. Raises NotTried for an anonymous client.
     """

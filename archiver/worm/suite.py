@@ -24,11 +24,16 @@ from archiver.worm.verdict import CheckEnded, CheckVerdict, Failed
 from results.model import FIRST_ROUND, RESTARTED_ROUND, VIOLATIONS, CheckFinding
 
 CHECKS_AT_ONCE = 12  # they spend most of their time waiting
-_NOT_FROM_OUTSIDE = ("declared", "operator", "days", "two sites")
+_NOT_FROM_OUTSIDE = {  # what the run would need, in words
+    "declared": "a declaration of the operator",
+    "operator": "an action of the operator",
+    "days": "several days",
+    "two sites": "two sites",
+}
 
 
 class Round(StrEnum):
-    """What the platform was doing during a check."""
+    """Activity of the platform during a check."""
 
     ALONE = FIRST_ROUND  # nothing but other checks
     UNDER_LOAD = "under load"
@@ -125,7 +130,7 @@ _AnyCase = TypeVar("_AnyCase", bound=Noticing)
 
 
 class Conclusion(NamedTuple):
-    """How a check ended."""
+    """The end of a check: its verdict, reason and severity."""
 
     verdict: CheckVerdict
     reason: str  # with all deviations and notes
@@ -170,7 +175,7 @@ def side_by_side(
 
 
 def _why_not(entry: CatalogueEntry) -> str:
-    outside = [need for need in entry.needs if need in _NOT_FROM_OUTSIDE]
+    outside = [_NOT_FROM_OUTSIDE[need] for need in entry.needs if need in _NOT_FROM_OUTSIDE]
     if outside:
         return f"cannot be tried from outside in minutes: needs {', '.join(outside)}"
     return "this version of Archiver does not implement this check"

@@ -186,7 +186,7 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
 
 
 def main() -> int:
-    """For `backends.embedded.process`; people use `archiver serve`."""
+    """Run a store for `backends.embedded.process`. Users call `archiver serve`."""
     parser = argparse.ArgumentParser(prog="python -m backends.embedded.server", description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--catalogue-dir", type=Path)

@@ -62,7 +62,7 @@ def aws_settings(profile: str | None) -> AwsSettings:
 
 
 def _endpoint(session: botocore.session.Session, scoped: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Return the configured endpoint and its source; (None, "") if there is none or it is to be ignored."""
+    """Return the configured endpoint and its source; (None, "") if there is none or the settings say to ignore it."""
     if session.get_config_variable("ignore_configured_endpoint_urls"):
         return None, ""
     for origin, profile, environment in _places(session.profile or "default", scoped):

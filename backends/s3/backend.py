@@ -172,7 +172,7 @@ class S3Backend:
         )
 
     def _named(self, server: str) -> tuple[str, str | None]:
-        """Return name and version of the platform: the options', or else those of its Server header.
+        """Return name and version of the platform, from the options or else from its Server header.
 
         A Server header with another name than the options' is that of a proxy and gives no version. Without any name,
         the platform is named by its host and port.
@@ -188,7 +188,7 @@ class S3Backend:
 
     @property
     def access(self) -> S3Access:
-        """How to reach this platform, for code that sends its own requests."""
+        """Endpoint, credential and TLS settings, for code that sends its own requests."""
         endpoint = self._endpoints[0]
         tls = tls_of([endpoint], self._ca_bundle, self.options.insecure)
         virtual_hosted = self._control.is_virtual_hosted(self.options.bucket or "archiver")

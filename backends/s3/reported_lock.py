@@ -48,7 +48,7 @@ def event_hold_days(status: str, days: str, years: str) -> int | None:
 
 
 class S3LockProblem(NamedTuple):
-    """What is wrong with a lock: UNLOCKED, WEAKER or LONGER, and a description."""
+    """Problem of a lock: UNLOCKED, WEAKER or LONGER, and a description."""
 
     status: Status
     words: str

@@ -57,7 +57,7 @@ _ZONES_FROM, _ZONES_TO = -12 * 3600, 14 * 3600  # the time zones that exist
 
 @dataclass(frozen=True, slots=True)
 class TsmOptions:
-    """The user's options for a TSM server. ``password`` (of the embedded store) replaces that of the file."""
+    """The user's options for a TSM server. ``password`` (of the embedded store) replaces the file's."""
 
     library: str | None = None  # None: ours
     server: str | None = None  # HOST:PORT, or a stanza of dsm.sys; None: dsm.opt decides

@@ -16,7 +16,7 @@ _VERSION = b"content version "  # description of a later archive of a name; the 
 
 
 class IndexEntry(NamedTuple):
-    """What is needed to retrieve an archived object."""
+    """The values needed to retrieve an archived object."""
 
     restore_order: int
     id: int
@@ -45,8 +45,8 @@ def description(version: int) -> bytes | None:
 
 def version_of(found: ArchivedObject) -> int:
     """Return the content version in an object's description; 1 if there is none."""
-    said = found.description.removeprefix(_VERSION)
-    return int(said) if said != found.description and said.isdigit() else 1
+    number = found.description.removeprefix(_VERSION)
+    return int(number) if number != found.description and number.isdigit() else 1
 
 
 def archived_at(one: ArchivedObject) -> tuple[int, int]:

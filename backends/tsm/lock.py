@@ -18,7 +18,7 @@ SUMMER_TIME_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class TsmLockProblem:
-    """What is wrong with a lock. ``status`` is UNLOCKED, WEAKER or LONGER."""
+    """Problem of a lock. ``status`` is UNLOCKED, WEAKER or LONGER."""
 
     status: Status
     words: str
@@ -26,7 +26,7 @@ class TsmLockProblem:
 
 @dataclass(frozen=True, slots=True)
 class LockRule:
-    """How to interpret the answers of one server."""
+    """Rule for comparing the locks that one server reports."""
 
     zone_seconds: int = 0  # its local time minus UTC
     exact_classes: frozenset[str] = frozenset()  # length known to the second; the API reports days

@@ -38,7 +38,7 @@ Look = Callable[[int, Target], Retrieved]
 
 @dataclass(slots=True)
 class ClientResources:
-    """What one client keeps between its sessions."""
+    """The resources that one client keeps between its sessions."""
 
     library: Library
     setting: TsmWorkerSetting

@@ -89,7 +89,7 @@ class Transactions:
     def all_at_once(
         self, handle: int, objects: Sequence[Target], put_all: PutAll, stopped: Stopped
     ) -> list[SentTransaction]:
-        """As ``each``, for operations that the API applies to all objects of a transaction with one call."""
+        """Do the same as ``each`` for operations that the API applies to all objects of a transaction with one call."""
         done: list[SentTransaction] = []
         at = 0
         while at < len(objects) and not stopped():

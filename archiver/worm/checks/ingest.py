@@ -585,7 +585,7 @@ def _signing(case: Case) -> Credentials:
 
 
 def _put(case: Case, key: str, body: bytes, headers: Headers = ()) -> tuple[Answer, Version]:
-    """``Case.put`` with exactly these bytes, which may be none."""
+    """Call ``Case.put`` with exactly these bytes, which may be empty."""
     answer = case.client.send("PUT", case.bucket, key, headers=(("Content-MD5", md5_of(body)), *headers), body=body)
     return answer, Version(case.bucket, key, answer.version_id or "", body)
 

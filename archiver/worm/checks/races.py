@@ -57,7 +57,7 @@ Step = Callable[[Model], Sequence[Model | None]]  # possible effects of a reques
 
 
 class EndState(NamedTuple):
-    """What an unexplained pair left, and the severity of that."""
+    """State that an unexplained pair left, and its severity."""
 
     severity: str
     words: str

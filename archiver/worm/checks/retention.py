@@ -58,7 +58,7 @@ class Shown(NamedTuple):
 
 
 class _Amount(NamedTuple):
-    """By how much a lock is shortened."""
+    """Amount by which a check shortens a lock."""
 
     name: str
     dates: Callable[[Case, datetime], Sequence[datetime]]  # to send in turn, from the current date; last counts

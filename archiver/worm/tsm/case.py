@@ -274,7 +274,7 @@ class TsmCase:
         self._compare(outcome, what, codes)
 
     def must_refuse_delete(self, outcome: CallResult, what: str, *befores: ArchivedState) -> None:
-        """``must_refuse`` with IBM's 248 at the vote; then check that this node can delete an expired object."""
+        """Check a refusal with IBM's 248 at the vote; then check that this node can delete an expired object."""
         self.must_refuse(outcome, what, (Code.ABORT_DELETE_NOT_ALLOWED,), *befores)
         if outcome.code == Code.ABORT_DELETE_NOT_ALLOWED:
             self.deviate(f"{what} was refused by {outcome.function} already; IBM's server refuses it at the vote")

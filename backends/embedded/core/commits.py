@@ -213,7 +213,7 @@ class Writer:
         _answer(pendings)
 
     def _has_moves(self) -> bool:
-        """Return whether a segment is to be rewritten and the device has the space for its copy.
+        """Return whether a segment should be rewritten and the device has space for its copy.
 
         The copy may use the reserve: a segment to rewrite has at most half of `ROLL_BYTES` of live records.
         """

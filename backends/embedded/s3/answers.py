@@ -53,7 +53,7 @@ def lock_headers(lock: VersionLock, now_ms: int) -> dict[str, str]:
 
 
 def checksum_headers(checksum: str | None) -> dict[str, str]:
-    """Of an object."""
+    """Return the checksum headers of an object."""
     if checksum is None:
         return {}
     return {**part_checksum_headers(checksum), "x-amz-checksum-type": _type_of(checksum)}
@@ -67,7 +67,7 @@ def part_checksum_headers(checksum: str | None) -> dict[str, str]:
 
 
 def checksum_elements(checksum: str | None) -> list[str]:
-    """Of an object."""
+    """Return the checksum elements of an object."""
     return [] if checksum is None else [part_checksum_element(checksum), element("ChecksumType", _type_of(checksum))]
 
 

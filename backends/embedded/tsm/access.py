@@ -43,7 +43,7 @@ class Caller:
 
     @property
     def needs_rules(self) -> bool:
-        """Whether access rules apply: not to a session that acts for all owners of the node that it reads."""
+        """Whether access rules apply. They do not if the session acts for all owners of the node that it reads."""
         return self.source is not None and (self.source.node != self.node or bool(self.owner))
 
 

@@ -41,7 +41,7 @@ _receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where to connect: a resolved address, and the name in the URL and the certificate."""
+    """Target of a connection: a resolved address, and the name in the URL and the certificate."""
 
     url: str
     host: str

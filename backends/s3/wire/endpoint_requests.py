@@ -46,7 +46,7 @@ _ASKED: Mapping[Operation, What] = {
 
 
 class RequestKind(NamedTuple):
-    """How requests differ, apart from object, length and time."""
+    """Kind of a request: everything except object, length and time."""
 
     what: What
     lock: Lock | None = None

@@ -95,7 +95,7 @@ class MultipartUpload:
         self._sent_checksum = value
 
     def status_of(self, reply: ReplyReader) -> int:
-        """Return the status of an answer; that of a completion is in its body."""
+        """Return the status of an answer. A completion has its status in the body."""
         return status_of(reply, decided_by_body=self.step is UploadStep.COMPLETE)
 
     def take(self, reply: ReplyReader) -> None:

@@ -133,8 +133,8 @@ class Library:
     def check(self, function: str, code: int, reason: int = 0) -> None:
         """Raise TsmError unless ``code`` is OK and ``reason`` is 0."""
         if code != Code.OK or reason:
-            said = self.message(reason) if reason else ""
-            raise TsmError(function, code, self.message(code), reason, said)
+            reason_text = self.message(reason) if reason else ""
+            raise TsmError(function, code, self.message(code), reason, reason_text)
 
     def set_up(self, configuration: Path | None) -> None:
         """Call dsmSetUp once: allow several sessions, and read option files from ``configuration``.

@@ -230,4 +230,8 @@ def test_an_exchange_names_the_rights_it_was_sent_with(recording_client: S3Clien
     case = Case("X-01", recording_client, "bucket", False, {"bypass": recording_client}, lambda lock: "", 0.0)
     for client in (case.client, case.without_right("bypass"), case.anonymous()):
         client.send("GET", "bucket", "key")
-    assert [each.sender for each in recording_client.record] == ["", "without the right to bypass", "nobody"]
+    assert [each.sender for each in recording_client.record] == [
+        "",
+        "without the right to bypass",
+        "without a credential",
+    ]

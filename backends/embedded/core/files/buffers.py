@@ -28,7 +28,7 @@ class ReceiveBuffers:
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Return whether no view of the buffer is left: of what fills it, or of an object in it."""
+    """Return whether no view of the buffer is left, neither of its receiver nor of an object in it."""
     try:
         buffer.append(0)  # a bytearray with a view cannot change its length
     except BufferError:

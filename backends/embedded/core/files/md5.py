@@ -31,13 +31,13 @@ class Running(Protocol):
 
 
 class _State(ctypes.Structure):
-    """`struct md5` of the library."""
+    """The library's `struct md5`."""
 
     _fields_ = (("state", ctypes.c_uint32 * 4), ("length", ctypes.c_uint64), ("rest", ctypes.c_uint8 * _BLOCK_BYTES))
 
 
 class _Message(ctypes.Structure):
-    """`struct message` of the library."""
+    """The library's `struct message`."""
 
     _fields_ = (("md5", ctypes.c_void_p), ("data", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
