@@ -1,7 +1,7 @@
 """Verdicts of conformance checks.
 
 One idea: only state decides. A check passes if the platform did what it must. It fails if a record was lost, changed
-or left unprotected, or if the platform refused what it must allow. Any other result says why nothing is known.
+or left unprotected, or if the platform refused what it must allow. Any other verdict says why there is no conclusion.
 """
 
 from __future__ import annotations

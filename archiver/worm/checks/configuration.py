@@ -148,7 +148,7 @@ def suspend_versioning(case: Case) -> None:
     written, newer = case.put(version.key, bucket=bucket)
     case.must_survive(version)
     if written.ok and newer.id in ("", "null"):
-        raise Failed(f"suspending versioning was answered {answer}; what is written now has no version of its own")
+        raise Failed(f"suspending versioning was answered {answer}; a new write gets no version of its own")
     case.must_refuse(answer, "suspending versioning", "409 InvalidBucketState", version)
 
 

@@ -34,7 +34,7 @@ def must_be_stamped(case: Case, version: Version) -> None:
     """Fail unless the version is under GOVERNANCE for a day from its creation and cannot be deleted."""
     state = case.state(version)
     if state.body is None:
-        raise Failed("what was stored cannot be read")
+        raise Failed("the stored object cannot be read")
     if state.mode != GOVERNANCE or state.until is None:
         answer = case.delete(version)
         outcome = "can be deleted" if case.state(version).body is None else f"deleting it was answered {answer}"

@@ -220,7 +220,7 @@ def without_the_right(case: Case) -> None:
         answer = case.set_hold(version, "ON", client=limited)
         state = case.state(version)
         if answer.ok or state.hold == "ON":
-            raise Failed(f"it was answered {answer}, and the version has {words_of(state)}", "S3")
+            raise Failed(f"was answered {answer}, and the version has {words_of(state)}", "S3")
         case.must_refuse(answer, "hold ON without the right to it", REFUSED)
 
     def clear_it() -> None:
@@ -232,9 +232,9 @@ def without_the_right(case: Case) -> None:
     def store_with_it() -> None:
         answer, version = case.put(hold="ON", client=limited)
         if answer.ok:
-            raise Failed(f"it was answered {answer}, and the version has {words_of(case.state(version))}", "S3")
+            raise Failed(f"was answered {answer}, and the version has {words_of(case.state(version))}", "S3")
         if case.client.send("GET", version.bucket, version.key).ok:
-            raise Failed(f"it was answered {answer}, and the object was stored", "S3")
+            raise Failed(f"was answered {answer}, and the object was stored", "S3")
         case.must_refuse(answer, "PUT with a hold without the right to it", REFUSED)
 
     case.try_all(("set", set_it), ("clear", clear_it), ("PUT with a hold", store_with_it))

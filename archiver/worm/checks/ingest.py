@@ -625,7 +625,7 @@ def _without_its_bytes(case: Case, version: Version, what: str, state: VersionSt
 
 
 def _null_without_its_lock(case: Case, version: Version, asked: str, lock: ObjectLock) -> Failed:
-    """Judge a version null that shows no lock: the platform may not find by that id what it keeps under the key."""
+    """Judge a version null that shows no lock: the platform may not find the object by that id."""
     deleting = case.delete(version)
     called = case.client.send("GET", version.bucket, version.key, query=(("retention", None),))
     shown = case.client.send("HEAD", version.bucket, version.key)

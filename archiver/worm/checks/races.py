@@ -122,7 +122,7 @@ class Race(NamedTuple):
     steps: tuple[Step, Step]
     done: Callable[[int, Answer], bool] = lambda _, answer: answer.ok  # whether request 0 or 1 was accepted
     shown: Callable[[Model], Model] = lambda model: model  # the part of the state that can be read
-    judge: Callable[[Model, bool], EndState] = end_of_locked  # what was left, and whether request 1 was accepted
+    judge: Callable[[Model, bool], EndState] = end_of_locked  # the end state, and whether request 1 was accepted
 
 
 @check("RAC-01")
@@ -485,7 +485,7 @@ def _race(
 
 
 def _unexplained(race: Race, tally: RaceTally) -> list[tuple[EndState, str]]:
-    """Read the versions of unexplained pairs again, and return those that remain so, each with what was seen."""
+    """Read the versions of unexplained pairs again; return those that remain so, with answers and state."""
     if tally.unexplained:
         time.sleep(SETTLED_SECONDS)
     found = []

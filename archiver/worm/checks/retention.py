@@ -302,15 +302,15 @@ def on_a_marker(case: Case) -> None:
         answer = case.set_retention(marker if named else version._replace(id=""), case.lock())
         below = _shown(case, version)
         if below.state.mode is not None:
-            raise Failed(f"it was answered {answer}, and the version below the marker now has {below}", "S3")
+            raise Failed(f"was answered {answer}, and the version below the marker now has {below}", "S3")
         shown = case.retention_of(marker)
         deleting = case.delete(marker)
         if shown is not None or not deleting.ok:
             what = f"{shown.mode} until {iso(shown.until)}" if shown else "no retention"
-            words = f"it was answered {answer}; the marker shows {what}, and deleting it was answered {deleting}"
+            words = f"was answered {answer}; the marker shows {what}, and deleting it was answered {deleting}"
             raise Failed(words, "S3")
         if answer.ok:
-            raise Failed(f"it was answered {answer}, and neither the marker nor the version below is locked", "S2")
+            raise Failed(f"was answered {answer}, and neither the marker nor the version below is locked", "S2")
         case.must_refuse(answer, "retention on a delete marker", aws)
         if not case.client.send("GET", version.bucket, version.key).ok:
             raise Failed("the marker was deleted, but the object is not current again", "S3")
@@ -324,7 +324,7 @@ def where_no_lock_can_be(case: Case) -> None:
         nothing = Version(case.bucket, case.key(), "", b"")
         answer = _lock(case, nothing, what)
         if answer.ok or case.client.send("GET", nothing.bucket, nothing.key).ok:
-            raise Failed(f"it was answered {answer}, though there is no object to lock")
+            raise Failed(f"was answered {answer}, though there is no object to lock")
         case.must_refuse(answer, f"{what} on a missing key", "404 NoSuchKey")
 
     def missing_version(what: str) -> None:
@@ -333,9 +333,9 @@ def where_no_lock_can_be(case: Case) -> None:
         answer = _lock(case, deleted, what)
         state = case.state(kept)
         if state.mode is not None or state.hold == "ON":
-            raise Failed(f"it was answered {answer}, and another version of the key now has {words_of(state)}")
+            raise Failed(f"was answered {answer}, and another version of the key now has {words_of(state)}")
         if answer.ok:
-            raise Failed(f"it was answered {answer}, though there is no version to lock")
+            raise Failed(f"was answered {answer}, though there is no version to lock")
         case.must_refuse(answer, f"{what} on a missing version", "404 NoSuchVersion")
 
     def plain(what: str) -> None:
@@ -479,9 +479,7 @@ def _must_not_pretend(case: Case, version: Version, what: str, where: str) -> No
         shown = case.state(version)
         deleted = case.client.send("DELETE", version.bucket, version.key, query=query)
         if not case.client.send("GET", version.bucket, version.key, query=query).ok:
-            words = (
-                f"it was answered {answer} in {where}, and the object, shown with {words_of(shown)}, was then deleted"
-            )
+            words = f"was answered {answer} in {where}, and the object, shown with {words_of(shown)}, was then deleted"
             raise Failed(f"{words} ({deleted})", "S1" if shown.lock is not None or shown.hold == "ON" else "S2")
         if what == "hold":
             case.set_hold(version, "OFF")

@@ -201,11 +201,13 @@ def _survives(kill: _Kill, loaded: tuple[Order, LoadReport] | None) -> CheckFunc
 
 def _still_refused(case: Case, version: Version) -> None:
     case.must_survive(version)
-    case.must_refuse_delete(version, case.delete(version), "after a restart, deleting a version locked before it")
+    case.must_refuse_delete(
+        version, case.delete(version), "after a restart, deleting a version that was locked earlier"
+    )
     before = case.state(version)
     if before.lock is not None:
         shorter = ObjectLock(before.lock.mode, case.lock(seconds=2.0).until)
-        what = "after a restart, shortening a lock set before it"
+        what = "after a restart, shortening an earlier lock"
         case.must_keep(version, before, case.set_retention(version, shorter), what, "403 AccessDenied")
 
 
@@ -214,5 +216,5 @@ def _still_compliance(case: Case, version: Version) -> None:
     if state.until is not None and state.until <= case.lock(seconds=2.0).until:
         raise Inconclusive("the COMPLIANCE lock expired during the restart")
     _still_refused(case, version)
-    what = "after a restart, deleting with the bypass header a version locked before it"
+    what = "after a restart, deleting with the bypass header a version that was locked earlier"
     case.must_refuse_delete(version, case.delete(version, bypass=True), what)
