@@ -1,9 +1,9 @@
-"""What an audit costs beside retrieving the same objects: client CPU per object, and objects per second.
+"""The cost of an audit compared with retrieving the same objects: client CPU per object, and objects per second.
 
-An audit is a retrieval, a comparison of every byte, and one of the lock that the answer reports; retrieving compares
+An audit retrieves an object, compares every byte, and compares the lock that the answer reports. A retrieval compares
 every byte, too. Both read the same locked objects of one embedded store, in the same random order, over connections
-kept open, in this process; store and client are pinned to different cores. Rounds are interleaved, and ratios are taken
-within a round.
+that stay open, in this process. Store and client are pinned to different cores. Rounds are interleaved, and ratios are
+taken within a round.
 """
 
 from __future__ import annotations

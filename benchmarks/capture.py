@@ -1,10 +1,10 @@
-"""What `archiver capture` costs: latency added to a request, and CPU of the proxy for each.
+"""The cost of `archiver capture`: additional latency of a request, and CPU of the proxy per request.
 
-One client sends one request after another over a connection kept open, once straight to the null responder and once
-through a capture of it, in rounds that are interleaved. The client is a plain socket, so that nothing but the proxy
-differs. Latencies are medians of a round; what the proxy adds is taken within the round, and the median of rounds is
-quoted. CPU is the proxy process's own user and system time. Client, proxy and responder share the cores that there are:
-on two cores the added latency includes waiting for one.
+One client sends requests one after another over a connection that stays open. It sends them directly to the null
+responder, and through a capture of it, in interleaved rounds. The client is a plain socket, so the proxy is the only
+difference. Latencies are medians of a round. The additional latency is taken within the round; the page shows the
+median of the rounds. CPU is user and system time of the proxy process. Client, proxy and responder share the available
+cores: on two cores the additional latency includes waiting for a core.
 """
 
 from __future__ import annotations

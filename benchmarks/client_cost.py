@@ -1,13 +1,13 @@
-"""Client CPU per object: what Archiver's own S3 path costs, beside the clients people would use instead.
+"""Client CPU per object: Archiver's own S3 path compared with other clients.
 
-Everybody sends the same objects to the same null responder over 16 connections kept open, client on one core,
-responder on another. Archiver signs every request, sends lock headers and a CRC32C, and checks every retrieved byte.
-aiohttp sends the same requests: the same bodies and headers, checksummed and signed with Archiver's own signer; it
-reads without checking. boto3 does what it does. wrk, where installed, sends one static unsigned request. Archiver does
-the same work once more with TLS, on another null responder.
+Every client sends the same objects to the same null responder over 16 connections that stay open. The client has one
+core and the responder another. Archiver signs every request, sends lock headers and a CRC32C, and checks every
+retrieved byte. aiohttp sends the same requests: the same bodies and headers, with Archiver's checksums and signer. It
+reads without checking. boto3 runs with its defaults. wrk, if it is installed, sends one static unsigned request.
+Archiver does the same work once more with TLS, against a second null responder.
 
-Rounds are interleaved: every contender once, then again. The ratio of a pair is taken within its round, and the median
-of the rounds is quoted. CPU is the process's own user and system time, from getrusage.
+Rounds are interleaved: each contender runs once, then again. The ratio of a pair is taken within its round; the page
+shows the median of the rounds. CPU is user and system time of the process, from getrusage.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Memory of a worker: flat in the number of objects (fault F10 of other tools).
+"""Memory of a worker, which must not grow with the number of objects.
 
-One worker process archives and then retrieves, in the default random order, objects of 8 KiB against the null backend,
-with intervals reported as in any run; first a few, then many. What counts is how much higher its peak resident size
-was with many. The coordinator's side is measured along with it, because it merges what is reported.
+One worker process archives and then retrieves objects of 8 KiB on the null backend, in the default random order, with
+the usual reports of intervals: first few objects, then many. The result is the growth of its peak resident size. The
+benchmark also measures the coordinator, because it merges the reports.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Merging what many workers report: time and memory of the coordinator, bytes of a report.
+"""Time and memory of the coordinator that merges the reports of many workers, and the bytes of a report.
 
-200 simulated workers take part in 1,000 phases, one after another. In each, every worker reports one interval of 250
-objects with four histograms, encoded as it travels between processes; the coordinator decodes each, merges all of them,
-takes the percentiles, makes the rows of the database and forgets the phase. Everything goes on in one process of its
-own: its CPU is what one core of the coordinator has to give; from beginning to end it takes longer where others have
-the core. Times are lognormal around 3 ms, of each worker others.
+200 simulated workers take part in 1,000 phases in sequence. In each phase, every worker reports one interval of 250
+objects with four histograms, encoded as between processes. The coordinator decodes and merges all reports, computes the
+percentiles, makes the rows of the database, and releases the memory of the phase. All of this runs in one process. Its
+CPU time is the load on one core of the coordinator; the elapsed time is longer if other processes use the core. Times
+are lognormal around 3 ms, and different for each worker.
 
-Beside it stands what a worker pays to encode a report, and what both sides would pay for the same counts as plain
-dictionaries, which is what a histogram was before: measured in turn, in the same process.
+The benchmark also measures the time of a worker to encode a report. It compares both with plain dictionaries of the
+same counts, which an earlier version used, in turns within the same process.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""How well an open loop keeps its schedule: sends against their due times.
+"""How well an open loop keeps its schedule: times of sending compared with due times.
 
-2,000 sessions/s of one 8 KiB object are due at random moments (Poisson) in one worker on one core, each with a
-connection that is opened (``--session-open connect``: no request but the object's) and closed; a null responder on
-another core answers. The worker is the engine's own, with its clients, records and reports. The same schedule is kept
-by Archiver's pacer, which has one timer of the kernel, and by timers of the event loop, which people would use instead.
-The same again with null sessions, which shows what the engine alone comes to.
+2,000 sessions/s of one 8 KiB object are due at random times (Poisson), in one worker on one core. Each session opens a
+connection (``--session-open connect``: no request other than the object's) and closes it. A null responder on another
+core answers. The worker is the engine's own, with its clients, records and reports. Two pacers keep the same schedule:
+Archiver's pacer, which uses one kernel timer, and the timers of the event loop, which are the usual alternative. Null
+sessions with the same schedule show the share of the engine alone.
 
-Two moments are compared with the due time: when a session began (to connect), which is the client's doing alone, and
-when its object was sent, which has the platform's time to connect in it. Lateness says how far they were off. The
-distance of the gaps (Kolmogorov-Smirnov: 0 the same distribution, 1 nothing in common) says whether what the platform
-saw was still the load that was asked for. The first second is warm-up.
+Two times are compared with the due time. The first is the begin of the session (its connection), which depends on the
+client alone. The second is the sending of the object, which includes the platform's time to connect. Lateness is the
+difference to the due time. The distance of the gaps (Kolmogorov-Smirnov; 0: the same distribution, 1: no overlap) shows
+whether the platform received the requested load. The first second is warm-up.
 
-Rounds are interleaved, with the same schedule for both; the ratio of a pair is taken within its round, and the median
-of the rounds is quoted. What else runs on the machine takes the core away: a round in which the worker waited for it
-says little of the worker.
+Rounds are interleaved, with the same schedule for both. The ratio of a pair is taken within its round; the page shows
+the median of the rounds. Other processes can take the core away. A round in which the worker waited for its core is
+weak evidence about the worker.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Busy polling: what a client with few connections gains if its worker asks for answers without a break.
+"""Busy polling: the gain for a client with few connections whose worker polls for answers without a break.
 
-One worker on one core archives 8 KiB objects to the null responder on another, with signature, lock headers and CRC32C,
-over 1 connection and over 16 kept open. It sleeps until an answer comes, or polls busily. Rounds are interleaved: each
-way once, then again. The ratio of a pair is taken within its round, and the median of the rounds is quoted. CPU time is
-what results have: without the passes of the event loop that found nothing to do.
+One worker on one core archives 8 KiB objects to the null responder on another core, with signature, lock headers and
+CRC32C. It uses 1 connection, and then 16, which stay open. The worker sleeps until an answer comes, or polls busily.
+Rounds are interleaved: each way runs once, then again. The ratio of a pair is taken within its round; the page shows
+the median of the rounds. CPU time is that of the results: without the passes of the event loop that found no work.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""Does a replay keep the trace's own timing? What memory does it take, and what does it cost to make a trace ready?
+"""Timing of a replay compared with its trace, memory of a replay, and time to prepare a trace.
 
-Traces are made: operations at random moments (Poisson, by numpy's raw PCG64 stream), in 16 streams, half of them
-archives, half retrieves of objects that lie there, 8 KiB each. `archiver replay` carries them out on the null backend,
-in one worker, with an operation log, and the log says when each was sent. Against the null S3 responder, which answers
-at once over a real socket, the engine's own worker replays such traces, likewise with a log.
+The traces are generated: operations at random times (Poisson, from numpy's raw PCG64 stream) in 16 streams. Half of
+them archive, half retrieve existing objects, 8 KiB each. `archiver replay` carries them out on the null backend, in one
+worker, with an operation log that records when each was sent. The engine's own worker also replays such traces, with a
+log, against the null S3 responder, which answers at once over a real socket.
 
-Lateness is sent minus due, of operations that waited for nothing: what came before them in their stream was done, and
-their session was open. The distance of gaps (Kolmogorov-Smirnov: 0 the same distribution, 1 nothing in common) is that
-between the gaps of the trace and those between sends, of all streams together and of each alone; it is judged where the
-mean gap is at least 5 ms. "Core missed" is how long the worker was ready to run while something else had the core: what
-was late then is not its doing.
+Lateness is the time of sending minus the due time, for operations that did not wait for an earlier one: the previous
+operation of their stream was done, and their session was open. The distance of gaps (Kolmogorov-Smirnov; 0: the same
+distribution, 1: no overlap) compares the gaps of the trace with those between sends, for all streams together and for
+each stream. It is judged if the mean gap is at least 5 ms. "Core missed" is the time in which the worker was ready to
+run while another process had the core. The worker is not the cause of delays in that time.
 
 Memory is that of the command's own process (which also compiles the trace) and of its worker, without an operation log,
-for few operations and for ten times as many at the same rate: what is their own, at the highest of ten looks a second;
-and the kernel's peak of all that was resident. In that are pages of the trace's columns, mapped from files, which the
-kernel takes back when it needs them. Compiling is CPU per operation.
+for few operations and for ten times as many at the same rate. One figure is private memory, the highest of ten samples
+per second. The other is the kernel's peak of resident memory. This includes pages of the trace's columns, which are
+mapped from files and which the kernel can take back. Compiling is CPU per operation.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What watching costs: CPU time of one read of this host, and of a server's processes.
+"""The cost of watching: CPU time of one sample of this host, and of a server's processes.
 
-The host; a Python process of 20 idle threads; and MinIO, started for it and idle, where it is installed. Reads are some
-time apart, because in a run they are, and find the processor's caches cold; every tenth searches the process table. A
-sampler reads once a second, so CPU milliseconds per read are tenths of a percent of one core. Interleaved rounds; the
-mean read of each, and the median of the rounds.
+The benchmark samples the host, a Python process of 20 idle threads, and an idle MinIO, if MinIO is installed. Samples
+are some time apart, as in a run, so they find cold processor caches. Every tenth sample searches the process table. A
+sampler takes one sample per second, so one millisecond of CPU per sample is 0.1% of a core. Rounds are interleaved; the
+figures are the mean of a round, and the median of the rounds.
 """
 
 from __future__ import annotations

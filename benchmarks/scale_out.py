@@ -1,19 +1,20 @@
-"""How many client cores, machines and links drive a given rate, and when one coordinator is full.
+"""Client cores, machines and links for a rate, and the number of workers that one coordinator can serve.
 
-Client: CPU per object of one worker against the null S3 responder, by size and operation: with 16 connections, where
-some answer is always there, and with one, where every answer is waited for and each object pays for being woken.
-Locked, checksummed and checked as in any run; rounds are interleaved. The first is the least that an object costs; the
-second is what it costs a client that is woken for each. Where the store is on the client's machine, it is more still.
+Client: CPU per object of one worker against the null S3 responder, by size and operation. With 16 connections, an
+answer is always available. With one connection, the worker waits for every answer, and each object includes a wake-up.
+Objects are locked, checksummed and checked as in any run; rounds are interleaved. The first case is the minimum for an
+object. The second is the cost for a client that wakes up for each object. If the store shares the client's machine, the
+cost is higher still.
 
-Coordinator: reports of a worker whose core is full, 20,000 objects of 8 KiB a second by 16 clients, with times that are
-lognormal around 3 ms, counted by the worker's own code, encoded as they travel, and handed to a run's merging as those
-of 10, 100 and 1,000 workers. CPU per report is that of decoding and merging until the totals and the ranges of archived
-objects are there; the transport's own comes on top. A worker reports once a second, so a coordinator's core is full at
-1,000,000 / (µs per report) workers.
+Coordinator: reports of a worker whose core is full, with 20,000 objects of 8 KiB per second from 16 clients and
+lognormal times around 3 ms. The worker's own code counts and encodes them as it does in a run. The benchmark merges
+them, as a run does, as the reports of 10, 100 and 1,000 workers. CPU per report covers decoding and merging, up to the
+totals and the ranges of archived objects; it does not include the transport. A worker reports once a second, so a
+coordinator's core is full at 1,000,000 / (µs per report) workers.
 
-What follows is arithmetic: cores = rate x CPU per object; machines = cores / cores of one; links = rate x object size
-x 8 / the link's rate; the coordinator's share = workers x CPU per report, one worker per core. Everything is rounded
-up, and nothing is kept in reserve.
+The rest is arithmetic: cores = rate x CPU per object; machines = cores / cores of one machine; links = rate x object
+size x 8 / rate of the link; share of the coordinator = workers x CPU per report, with one worker per core. Everything
+is rounded up, without a reserve.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The embedded store's archive rate: what its S3 server takes, durably, and what that costs the server.
+"""The embedded store's archive rate: durable objects through its S3 server, and their cost for the server.
 
-The load is signed requests with lock headers and a CRC32C, on connections kept open. Every object is durable before its
-answer, so one client measures the latency of the disk's syncs; sixteen share each sync, which is what group commit is
-for.
+The load is signed requests with lock headers and a CRC32C, on connections that stay open. Every object is durable
+before its answer. One client therefore measures the latency of the disk's syncs; sixteen clients share each sync (group
+commit).
 
 1 MiB objects are compared with one process that writes as many bytes to a file in the same folder, with one fdatasync
-at the end: the least that the same durability can cost. They are also compared with the store's TSM server, which
-computes no MD5. Rounds are interleaved: every contender once, then again. Ratios are taken within a round; medians of
-the rounds are quoted.
+at the end: the minimum cost of the same durability. They are also compared with the store's TSM server, which computes
+no MD5. Rounds are interleaved: each contender runs once, then again. Ratios are taken within a round; the page shows
+the medians of the rounds.
 """
 
 from __future__ import annotations

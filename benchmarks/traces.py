@@ -1,8 +1,8 @@
-"""Traces: what reading, writing, merging, describing and anonymising cost per operation, and what memory they take.
+"""CPU per operation to read, write, merge, describe and anonymise traces, and the memory for it.
 
-A replay reads a trace while it sends, so its reading is the figure that matters: less than 5 us per operation, with
-memory that does not grow with the trace. Every figure is measured in a process of its own, whose peak memory is its
-own; each is taken for a fifth of the operations and for all of them, so that growth shows.
+A replay reads a trace while it sends. Reading is therefore the most important figure: less than 5 us per operation,
+with memory that does not grow with the trace. Every figure is measured in a separate process, whose peak memory is its
+own. Each is measured for a fifth of the operations and for all of them, so that growth is visible.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""TSM sessions on the embedded store: what batching buys, what it costs both sides, how it grows with clients.
+"""TSM sessions on the embedded store: the gain of batching, its cost on both sides, and its growth with clients.
 
-Sessions of our own library against its TSM server, every transaction durable before its vote is answered, beside
-S3 sessions of as many objects on the same store. A session opens, archives its objects and ends; with TSM they are one
-transaction. 1 MiB objects are measured beside one process that writes as many bytes to a file in the same folder, with
-one fdatasync at the end. Rounds are interleaved: every contender once, then again. Ratios are taken within a round;
-medians of the rounds are quoted. Client CPU is the whole engine's: its loop, binding and library together.
+Sessions of our own library archive to the store's TSM server. Every transaction is durable before the answer to its
+vote. S3 sessions with as many objects archive to the same store. A session opens, archives its objects and ends; with
+TSM its objects are one transaction. For 1 MiB objects, the benchmark also measures one process that writes as many
+bytes to a file in the same folder, with one fdatasync at the end. Rounds are interleaved: each contender runs once,
+then again. Ratios are taken within a round; the page shows the medians of the rounds. Client CPU is that of the whole
+engine: its loop, binding and library.
 """
 
 from __future__ import annotations
