@@ -32,7 +32,7 @@ class _Recorded:
     database: RunDatabase
     run: StoredRun
     all_results: Sequence[Result]
-    results: Sequence[Result]  # without phases that only make data, because these prove nothing
+    results: Sequence[Result]  # without phases that only prepare data
 
     @property
     def details(self) -> Mapping[str, Any]:
@@ -53,7 +53,7 @@ def doubts(database: RunDatabase) -> list[str]:
 
 
 def platform_doubts(database: RunDatabase) -> list[str]:
-    """Return the warnings that apply to whatever a run measured on its platform, and not to some of its cells."""
+    """Return the warnings that apply to the platform or the whole run, not to single cells."""
     return _warnings(database, _OF_THE_PLATFORM)
 
 
@@ -94,8 +94,8 @@ def _lock(recorded: _Recorded) -> Iterator[str]:
 def _unprotected(recorded: _Recorded) -> Iterator[str]:
     if recorded.details.get("retention_protected") is False:
         yield (
-            "the server is not retention-protected: whoever may delete archives can delete them before their date; "
-            "what is measured is no WORM store"
+            "the server is not retention-protected: a client that may delete archives can delete them before their "
+            "date, so this is not a WORM store"
         )
 
 
@@ -109,15 +109,15 @@ def _ended_early(recorded: _Recorded) -> Iterator[str]:
 
 def _resumed(recorded: _Recorded) -> Iterator[str]:
     for went_on in resumed(recorded.database):
-        yield f"{went_on}; what changed meanwhile is between the cells before and after"
+        yield f"{went_on}; cells before and after may differ by changes in between"
 
 
 def _objects_of_another_run(recorded: _Recorded) -> Iterator[str]:
     run = recorded.run
     if run.objects_from is not None:
         yield (
-            f"what was retrieved is not the run's own ({origin(run.started_at, run.objects_from)}); compare it with "
-            "what was retrieved at that age"
+            f"the run retrieved objects of another run ({origin(run.started_at, run.objects_from)}); compare it with "
+            "retrieves of objects of the same age"
         )
 
 
@@ -126,8 +126,7 @@ def _incomplete(recorded: _Recorded) -> Iterator[str]:
     if lost:
         yield (
             f"{len(lost)} of {len(recorded.all_results)} {recorded.cells} are incomplete ({_cell(lost[0])} first: "
-            f"{lost[0].incomplete}): their load was not what was asked for, and their rates mean nothing; run them "
-            "again"
+            f"{lost[0].incomplete}): they did not run the requested load, so their rates are invalid; run them again"
         )
 
 
@@ -136,7 +135,7 @@ def _failed(recorded: _Recorded) -> Iterator[str]:
     if failed:
         yield (
             f"{sum(result.errors for result in failed):,} operations failed in {len(failed)} of "
-            f"{len(recorded.all_results)} {recorded.cells}; they count in no rate (see the errors table)"
+            f"{len(recorded.all_results)} {recorded.cells}; no rate includes them (see the errors table)"
         )
 
 
@@ -145,21 +144,21 @@ def _limited_by_client(recorded: _Recorded) -> Iterator[str]:
     if client:
         yield (
             f"{recorded.share(client)} were limited by the client ({_cell(client[0])} first{_why(client[0])}): they "
-            f"say nothing of the platform; {_remedy(client)}"
+            f"do not show the platform's limit; {_remedy(client)}"
         )
 
 
 def _client_share(recorded: _Recorded) -> Iterator[str]:
-    """Warn if the client's own work is so much of an object's time that a faster platform would not show its gain."""
+    """Warn if the client's share of an object's time is so large that it hides the gain of a faster platform."""
     shares = [(result.client.object_time_share or 0.0, result) for result in recorded.results]
     slow = [result for share, result in shares if share > CLIENT_SHARE_MAX]
     if slow:
         share, worst = max(shares, key=lambda each: each[0])
         yield (
-            f"in {recorded.share(slow)} the client itself takes more than {CLIENT_SHARE_MAX:.0%} of an object's time "
+            f"in {recorded.share(slow)} the client takes more than {CLIENT_SHARE_MAX:.0%} of an object's time "
             f"({_cell(worst)} most: {share:.0%}, so its rate would be at most "
-            f"{worst.gain_without_client or 0:.2f} times as high if the client cost nothing): a faster platform shows "
-            "less than its gain; compare platforms at equal shares"
+            f"{worst.gain_without_client or 0:.2f} times as high without the client's time): ratios to faster "
+            "platforms are too small; compare platforms at equal shares"
         )
 
 
@@ -168,8 +167,8 @@ def _limited_by_host(recorded: _Recorded) -> Iterator[str]:
     if host:
         yield (
             f"{recorded.share(host)} had every core of this machine busy ({_cell(host[0])} first), with "
-            "client, server and whatever else ran: they compare with nothing; find the load, or run the client "
-            "elsewhere"
+            "client, server and other programs: their rates are not comparable; find the load, or run the client on "
+            "another machine"
         )
 
 
@@ -177,8 +176,8 @@ def _used_up(recorded: _Recorded) -> Iterator[str]:
     early = [result for result in recorded.results if result.ended_early and result.application]
     if early:
         yield (
-            f"{recorded.share(early)} used up what they may archive before their time was over "
-            f"({_cell(early[0])} first): the load was not what was asked for; raise their bytes_max"
+            f"{recorded.share(early)} reached their limit of archived data before their time was over "
+            f"({_cell(early[0])} first): they did not run the requested load; raise their bytes_max"
         )
 
 
@@ -228,7 +227,7 @@ def _few_sessions(recorded: _Recorded) -> Iterator[str]:
     if few:
         first = few[0]
         yield (
-            f"{len(few)} of {len(parallel)} parallel cells hold fewer than {SESSIONS_PER_CLIENT_MIN} sessions per "
+            f"{len(few)} of {len(parallel)} parallel cells have fewer than {SESSIONS_PER_CLIENT_MIN} sessions per "
             f"client ({_cell(first)} first: {first.sessions / first.clients:.3g}); their rate is that of few sessions; "
             "raise stop.seconds_min"
         )
@@ -241,7 +240,7 @@ def _not_cold(recorded: _Recorded) -> Iterator[str]:
         words = sorted({str(result.temperature) for result in warm})
         yield (
             f"not known to be cold ({' and '.join(words)}): {len(warm)} of {len(retrieves)} retrieve {recorded.cells}; "
-            "what they retrieved may have come from the server's memory"
+            "the data may have come from the server's memory"
         )
 
 
@@ -266,24 +265,21 @@ def _from_memory(recorded: _Recorded) -> Iterator[str]:
         yield (
             f"acknowledged from memory: of {format_bytes(acknowledged)} archived in objects of "
             f"{', '.join(map(format_size, sorted(short)))}, the device had written {format_bytes(written)} at most "
-            "when their phases ended; a power failure would take the rest, and the rates do not compare with those of "
-            "a platform that syncs"
+            "when their phases ended; a power failure would lose the rest, and the rates are not comparable with those "
+            "of a platform that syncs"
         )
 
 
 def _silent_sources(recorded: _Recorded) -> Iterator[str]:
     for each in recorded.database.source_problems():
-        yield (
-            f"{each.problem} (first at {format_instant(each.at)}); what it would have shown is missing where it did "
-            "not answer"
-        )
+        yield (f"{each.problem} (first at {format_instant(each.at)}); its samples are missing while it did not answer")
 
 
 def _silent_addresses(recorded: _Recorded) -> Iterator[str]:
     """Warn about addresses of an endpoint's name that accepted no connection at the run's start."""
     for url, silent in recorded.details.get("silent_addresses", {}).items():
         yield (
-            f"{', '.join(silent)} of {url} took no connection when the run began, so all clients went to "
+            f"{', '.join(silent)} of {url} accepted no connection when the run began, so all clients used "
             f"{', '.join(recorded.details['addresses'][url])}: part of the platform was not measured; find out why, "
             "and run again"
         )
@@ -314,15 +310,15 @@ def _ended_connections(recorded: _Recorded) -> Iterator[str]:
     counts = " to ".join(dict.fromkeys(f"{count:,.4g}" for count in (min(requests), max(requests))))
     every = "request" if counts == "1" else f"{counts} requests"
     first = ended[0]
-    told = [f"{_cell(first)} first"]
+    details = [f"{_cell(first)} first"]
     if first.connections_per_session is not None:
-        told.append(f"{first.connections_per_session:,.4g} connections per session")
+        details.append(f"{first.connections_per_session:,.4g} connections per session")
     if first.reconnect_ms is not None:
-        told.append(f"{first.reconnect_ms.mean:,.3g} ms for another one")
+        details.append(f"{first.reconnect_ms.mean:,.3g} ms for another one")
     yield (
-        f"the platform ended the connection after every {every}: each object pays for it, in {recorded.share(ended)} "
-        f"({', '.join(told)}); let the server, and a load balancer before it, keep connections open, or compare only "
-        "with platforms that end them as often"
+        f"the platform closed the connection after every {every}: the times of objects include reconnecting, in "
+        f"{recorded.share(ended)} ({', '.join(details)}); configure the server, and a load balancer before it, to keep "
+        "connections open, or compare only with platforms that close them as often"
     )
 
 
@@ -340,11 +336,11 @@ def _more_clients_less(recorded: _Recorded) -> Iterator[str]:
             f"client{'s' if best.key.clients > 1 else ''}, {cell.objects_per_second:,.0f} with {key.clients}"
         )
         if gain < FALLS_BELOW:
-            yield f"throughput falls as clients are added ({rates}): past its best point the platform contends"
+            yield f"throughput falls as clients are added ({rates}): contention on the platform"
         elif gain < NO_GAIN_BELOW and all(result.server and not result.limited_by for result in cell.results):
             yield (
-                f"more clients bring nothing, and no resource that was watched is near saturation ({rates}): the "
-                "platform waits on something else, such as a lock, one writer, or a resource that is not watched"
+                f"more clients do not raise the rate, and no watched resource is near saturation ({rates}): the "
+                "platform waits for something else, such as a lock, a single writer, or a resource that is not watched"
             )
 
 
@@ -362,9 +358,9 @@ def _smaller_transactions(recorded: _Recorded) -> Iterator[str]:
     if smaller:
         first, mean = smaller[0]
         yield (
-            f"{len(smaller)} of {len(recorded.results)} cells were committed in smaller transactions than asked for "
-            f"({_cell(first)} first: {mean:.0f} objects each, not {first.objects_per_transaction}), as the server "
-            "would not take more; compare them with cells of that many"
+            f"{len(smaller)} of {len(recorded.results)} cells were committed in smaller transactions than requested "
+            f"({_cell(first)} first: {mean:.0f} objects each, not {first.objects_per_transaction}), because the server "
+            "accepted no more; compare them with cells of that many"
         )
 
 
@@ -378,8 +374,8 @@ def _drifted(recorded: _Recorded) -> Iterator[str]:
     for drift in drifts(recorded.database):
         if abs(drift.percent) > DRIFT_PERCENT:
             yield (
-                f"{drift}: the platform, its fill or the machine changed meanwhile; differences of that size between "
-                "cells mean nothing"
+                f"{drift}: the platform, its fill level or the machine changed during the run; differences of that "
+                "size between cells prove nothing"
             )
 
 

@@ -46,7 +46,7 @@ def test_a_run_its_audit_and_its_replay_go_on_over_other_connections(
         assert result["requests_per_connection"] == REQUESTS
         assert result["connections_per_session"] > 1
         assert 0 < result["reconnect_ms"]["count"] < result["objects"]
-    assert any(f"ended the connection after every {REQUESTS} requests" in doubt for doubt in document["doubts"])
+    assert any(f"closed the connection after every {REQUESTS} requests" in doubt for doubt in document["doubts"])
     audited = archiver("audit", document["run"], "--json", **keys_of(store))
     assert audited.returncode == 0, audited.stdout
     logs = sorted(str(path) for path in (tmp_path / "log").glob("*.parquet"))

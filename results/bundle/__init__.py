@@ -1,4 +1,4 @@
-"""Files for confirming a published result independently: conformance evidence, audit bundles.
+"""Files for independent confirmation of a published result: conformance evidence and audit bundles.
 
-A manifest names everything in a bundle with its SHA-256. The one hash over these names is what is published.
+A manifest lists every part of a bundle with its SHA-256. The user publishes the SHA-256 of the manifest.
 """

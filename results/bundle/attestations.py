@@ -1,4 +1,4 @@
-"""What others than the measurement say of a bundle: a signature and a timestamp of its manifest.
+"""Attestations of a bundle: a signature and a timestamp of its manifest.
 
 Both cover exactly the bytes whose SHA-256 is published. A signature proves who vouches for the contents. A timestamp
 proves that they existed at that time. Neither proves that the measurement was honest.
@@ -18,7 +18,7 @@ BYTES_MAX = 64 << 10  # of a signature, and of a timestamp
 
 @dataclass(frozen=True, slots=True)
 class Attestations:
-    """A signature in OpenSSH's armoured form, and an answer of a time-stamping authority. None: not there."""
+    """A signature in OpenSSH's armoured form, and a response of a time-stamping authority. None: missing."""
 
     signature: bytes | None = None
     timestamp: bytes | None = None
@@ -26,7 +26,7 @@ class Attestations:
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """What the reader trusts. Each file that is given requires its attestation.
+    """The files that the reader trusts. Each given file requires its attestation.
 
     ``signer`` has public keys or allowed signers. ``authority`` has root certificates of a time-stamping authority.
     """
@@ -41,7 +41,7 @@ class AttestationFindings:
 
     wrong: tuple[str, ...]
     confirmed: tuple[str, ...]
-    not_checked: tuple[str, ...]  # attestations for which the reader named nothing to trust
+    not_checked: tuple[str, ...]  # attestations for which the reader gave no trusted file
 
 
 def attest(manifest: bytes, *, key: Path | None = None, authority_url: str | None = None) -> Attestations:
@@ -58,7 +58,7 @@ def attest(manifest: bytes, *, key: Path | None = None, authority_url: str | Non
 
 
 def check_attestations(manifest: bytes, attested: Attestations, trusted: Trusted) -> AttestationFindings:
-    """Check the attestations of a manifest. One that is required and missing is wrong. Raises UsageError."""
+    """Check the attestations of a manifest. A missing required attestation is an error. Raises UsageError."""
     checks: tuple[tuple[str, str, bytes | None, Path | None, Callable[[bytes, bytes, Path], str]], ...] = (
         ("signature", "--signer", attested.signature, trusted.signer, _signed),
         ("timestamp", "--timestamp-certificate", attested.timestamp, trusted.authority, _stamped),

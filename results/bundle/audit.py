@@ -1,8 +1,8 @@
 """The audit bundle: a ZIP of a run's database, the files that follow from it, and a manifest with their hashes.
 
 manifest.json names every other file with its length and SHA-256 in a canonical form. The SHA-256 of manifest.json
-therefore identifies all contents. It is the published value, and any program can compute it again. Only a signature and
-a timestamp of the manifest are next to it without an entry, because they are made from it.
+therefore identifies all contents. It is the published value, and any program can recompute it. Only the signature and
+the timestamp of the manifest have no entry in it, because they are made from it.
 
 The maker of a bundle may be hostile to its reader. The reader therefore writes no file under a name from it, bounds
 every length before reading, and reads at most that length.
@@ -122,7 +122,7 @@ def write_audit_bundle(
             for name, content in sorted(contents.items()):
                 _add(bundle, name, content)
     except FileExistsError as there:
-        raise ResultsError(f"{path} is there already; name another file") from there
+        raise ResultsError(f"{path} already exists; name another file") from there
     except OSError as failed:
         raise ResultsError(f"{path}: cannot be written: {failed.strerror}; name another file") from failed
     return hashlib.sha256(manifest).hexdigest()
@@ -165,16 +165,16 @@ def _misshapen(found: list[ZipInfo]) -> Iterator[str]:
         return
     for name, count in Counter(info.filename for info in found).items():
         if count > 1:
-            yield f"{name!r} is there {count} times"
+            yield f"{name!r} occurs {count} times"
         if len(name) > _NAME_LENGTH_MAX or not _NAME.fullmatch(name):
-            yield f"{name[:_NAME_LENGTH_MAX]!r} is no name of a bundle's file"
+            yield f"{name[:_NAME_LENGTH_MAX]!r} is not a file name of a bundle"
     for info in found:
         if info.file_size > _bytes_max(info.filename):
-            yield f"{info.filename!r}: {info.file_size:,} bytes are more than it may have"
+            yield f"{info.filename!r}: {info.file_size:,} bytes are more than its limit"
         if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or info.flag_bits & 1:
-            yield f"{info.filename!r} is encrypted, or compressed in another way than a bundle's files"
+            yield f"{info.filename!r} is encrypted, or compressed by another method than a bundle's files"
     if sum(info.file_size for info in found) > BYTES_MAX:
-        yield f"all files together have more bytes than a bundle may ({BYTES_MAX:,})"
+        yield f"all files together have more bytes than a bundle may have ({BYTES_MAX:,})"
 
 
 def _bytes_max(name: str) -> int:
@@ -195,10 +195,10 @@ def _read(bundle: ZipFile, folder: Path) -> ReadBundle:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return ReadBundle((f"{MANIFEST} was changed: {error}",))
     if manifest.format != FORMAT:
-        return ReadBundle((f"{MANIFEST}: is of the form {manifest.format[:50]!r}, and not {FORMAT}",))
+        return ReadBundle((f"{MANIFEST}: its format is {manifest.format[:50]!r}, not {FORMAT}",))
     listed = [entry.name for entry in manifest.files]
     if manifest.text() != text or listed != sorted(set(listed)):
-        return ReadBundle((f"{MANIFEST} was changed: it is not in the form in which it is written",))
+        return ReadBundle((f"{MANIFEST} was changed: it is not in its canonical form",))
     unlisted = {MANIFEST, SIGNATURE, TIMESTAMP}
     wrong = [f"{name} is missing" for name in listed if name not in names or name in unlisted]
     wrong += [f"{name} is not in the manifest" for name in sorted(names - set(listed) - unlisted)]

@@ -1,6 +1,6 @@
-"""The documents of an audit bundle apart from the results: environment, traces, prices, and the report's text.
+"""The documents of an audit bundle besides the results: environment, traces, prices, and the report's text.
 
-Each document follows from the run's database and from the files given for the bundle. A recipient makes them again and
+Each document is computed from the run's database and from the files given for the bundle. A recipient recomputes and
 compares them.
 """
 
@@ -89,8 +89,8 @@ def prices_document(path: Path, replay: ReplayedRun | None) -> dict[str, Any]:
     prices = read_prices(path)
     if not prices.part:
         raise UsageError(
-            "--prices: the file has no [[part]], and a run does not know how much a service would keep for how long; "
-            "archiver plan --prices does"
+            "--prices: the file has no [[part]], and the price of a service needs stored bytes and time, which a run "
+            "does not have; use archiver plan --prices"
         )
     total = bill(PriceList(currency=prices.currency, part=prices.part), Demand(SUPPORT_YEARS))
     cost = priced(replay, prices, SUPPORT_YEARS).cost if replay is not None and replay.has_sets else None

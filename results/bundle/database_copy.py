@@ -1,7 +1,7 @@
-"""A copy of a run's database: complete even during other reads and writes, and checked if of unknown origin.
+"""Copies of a run's database, consistent during concurrent reads and writes, and a check of databases of others.
 
-Before the first query, a check confirms that a foreign database has exactly the expected tables. It must have no view,
-no trigger, and no table with computed contents.
+The check runs before the first query. A foreign database must have exactly the expected tables, and no view, no
+trigger, and no table with computed contents.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def unsound(path: Path) -> str | None:
         with closing(_reading(path)) as database:
             database.execute("PRAGMA trusted_schema = OFF")
             if _tables(database) != _our_tables():
-                return "it has other tables than a results database of Archiver"
+                return "its tables are not those of a results database of Archiver"
             found = [row[0] for row in database.execute("PRAGMA integrity_check(10)")]
             return None if found == ["ok"] else f"PRAGMA integrity_check: {'; '.join(map(str, found))}"
     except sqlite3.Error as error:

@@ -1,7 +1,7 @@
 """Evidence: one JSON file with every observation of a conformance run, and the hash of each part.
 
 A recipient can check years later, without this project, that nothing in it was changed. The manifest names every part
-with its SHA-256. The evidence's own hash is of the manifest alone, and so are a signature and a timestamp.
+with its SHA-256. The evidence's hash, its signature and its timestamp cover the manifest.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def write_evidence(evidence: Mapping[str, Any], path: Path) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(evidence_text(evidence))
     except FileExistsError as there:
-        raise ResultsError(f"{path} is there already; name another file") from there
+        raise ResultsError(f"{path} already exists; name another file") from there
     except OSError as failed:
         raise ResultsError(f"{path}: cannot be written: {failed.strerror}") from failed
 
@@ -106,9 +106,9 @@ def whole_evidence(content: bytes, where: str) -> dict[str, Any]:
     try:
         evidence = json.loads(content)
     except (ValueError, RecursionError) as failed:
-        raise ResultsError(f"{where}: is no readable evidence: {failed}") from failed
+        raise ResultsError(f"{where}: is not readable evidence: {failed}") from failed
     if not isinstance(evidence, dict) or evidence.get("format") != FORMAT:
-        raise ResultsError(f"{where}: is no evidence of the form {FORMAT}")
+        raise ResultsError(f"{where}: is not evidence in the format {FORMAT}")
     manifest, parts = evidence.get("manifest"), evidence.get("parts")
     if not isinstance(manifest, dict) or not isinstance(parts, dict):
         raise ResultsError(f"{where}: has no manifest or no parts")
@@ -118,7 +118,7 @@ def whole_evidence(content: bytes, where: str) -> dict[str, Any]:
     if _hash_of(manifest) != evidence.get("sha256"):
         wrong.append("the manifest was changed")
     if wrong:
-        raise ResultsError(f"{where}: is not what was written: {'; '.join(sorted(wrong))}")
+        raise ResultsError(f"{where}: was changed since it was written: {'; '.join(sorted(wrong))}")
     return evidence
 
 
@@ -128,12 +128,12 @@ def check_same_platform(platform: PlatformProfile, evidence: Mapping[str, Any]) 
         checked = evidence["parts"]["summary"]["platform"]
         seen = checked["name"], checked.get("version")
     except (KeyError, TypeError, AttributeError) as missing:
-        raise ResultsError("the conformance evidence does not say of which platform it is") from missing
+        raise ResultsError("the conformance evidence does not name its platform") from missing
     measured = platform.name, platform.version
     if measured != seen:
         raise ResultsError(
-            f"the conformance evidence is of {_named(*seen)}, and the run measured {_named(*measured)}: nothing "
-            "follows from the one for the other"
+            f"the conformance evidence is of {_named(*seen)}, but the run measured {_named(*measured)}: the evidence "
+            "proves nothing about that platform"
         )
 
 

@@ -29,7 +29,7 @@ def sign(manifest: bytes, key: Path) -> bytes:
         words = ("-Y", "sign", "-q", "-n", NAMESPACE, "-f", str(key.absolute()), _MESSAGE)
         done = _ssh_keygen(words, folder, stderr=None)  # ssh-keygen asks there for a passphrase, or a touch of the key
         if done.returncode:
-            raise UsageError(f"--sign {key}: ssh-keygen made no signature; the line above gives its reason")
+            raise UsageError(f"--sign {key}: ssh-keygen made no signature; the line above states the reason")
         return (Path(folder) / _SIGNATURE).read_bytes()
 
 
@@ -61,7 +61,7 @@ def _allowed_signers(path: Path) -> str:
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--signer {path}: is no readable text: {error}") from error
+        raise UsageError(f"--signer {path}: is not readable text: {error}") from error
     return "".join(f"{_UNNAMED} {line}\n" if re.match(r"\S+\s+AAAA", line) else f"{line}\n" for line in lines)
 
 

@@ -1,6 +1,6 @@
 """RFC 3161 timestamps of a bundle's manifest, by an independent time-stamping authority.
 
-A request has the SHA-256 of the manifest and a nonce, and nothing else of the bundle.
+A request contains only the SHA-256 of the manifest and a nonce.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def request_timestamp(manifest: bytes, url: str, bytes_max: int) -> bytes:
             raise PlatformError(f"--timestamp {url}: refused: {'; '.join(response.status_string) or response.status}")
         stamped = response.tst_info
     except ValueError as error:
-        raise PlatformError(f"--timestamp {url}: answered no RFC 3161 timestamp: {error}") from error
+        raise PlatformError(f"--timestamp {url}: did not answer with an RFC 3161 timestamp: {error}") from error
     if (stamped.nonce, stamped.message_imprint.message) != (request.nonce, request.message_imprint.message):
         raise PlatformError(f"--timestamp {url}: answered with the timestamp of another request")
     return content
@@ -56,13 +56,13 @@ def stamped_at(manifest: bytes, timestamp: bytes, certificate: Path) -> datetime
     try:
         roots = load_pem_x509_certificates(certificate.read_bytes())
     except (OSError, ValueError) as error:
-        raise UsageError(f"--timestamp-certificate {certificate}: is no certificate in PEM: {error}") from error
+        raise UsageError(f"--timestamp-certificate {certificate}: is not a PEM certificate: {error}") from error
     try:
         response: TimeStampResponse = decode_timestamp_response(timestamp)
         VerifierBuilder(roots=roots).build().verify_message(response, manifest)
         return response.tst_info.gen_time
     except ValueError as error:
-        raise ResultsError(f"is no RFC 3161 timestamp: {error}") from error
+        raise ResultsError(f"is not an RFC 3161 timestamp: {error}") from error
     except VerificationError as error:
         raise ResultsError(f"is not of this bundle's manifest by an authority of {certificate}: {error}") from error
 
@@ -75,7 +75,7 @@ def _post(url: str, request: bytes, bytes_max: int) -> bytes:
             for piece in answer.iter_content(_PIECE_BYTES):
                 content += piece
                 if len(content) > bytes_max:
-                    raise PlatformError(f"--timestamp {url}: answered more than {bytes_max:,} bytes")
+                    raise PlatformError(f"--timestamp {url}: answered with more than {bytes_max:,} bytes")
             return content
     except requests.RequestException as error:
-        raise PlatformError(f"--timestamp {url}: gave no timestamp: {error}") from error
+        raise PlatformError(f"--timestamp {url}: sent no timestamp: {error}") from error

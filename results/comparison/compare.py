@@ -53,7 +53,7 @@ class MeasuredRun:
     results: Sequence[Result]
     doubts: Sequence[str] = ()
     mixed: WorkloadsShown | None = None  # its workloads that ran at the same time
-    checks: Sequence[CheckRecord] = ()  # conformance checks that it made besides
+    checks: Sequence[CheckRecord] = ()  # its conformance checks
     summary: RunSummary | None = None
     times: StoredTimes = NO_TIMES  # to merge the times of repetitions
 
@@ -106,8 +106,8 @@ class Side:
 
 
 CLIENT_TAKES = (
-    "the client takes more than 10% of an object's time on one of the two: the table of differences has the ratio"
-    " without the client"
+    "the client takes more than 10% of an object's time on one of the two platforms: the table of differences shows the"
+    " ratio without the client"
 )
 
 
@@ -135,10 +135,10 @@ class ComparedUnit:
         return self.ratios[measure.name][index] if measure.name in self.ratios else None
 
     def ratio_without_client(self, index: int) -> float | None:
-        """Return the ratio of the rates if the client cost nothing; None if its share of an object's time is not known.
+        """Return the ratio of the rates without the client's time; None if its share of an object's time is unknown.
 
-        In a closed loop the client's time of an object adds to the platform's, so equal client time makes platforms
-        look more alike than they are. A rate at a share s would be at most 1 / (1 - s) times as high.
+        In a closed loop the client's time for an object adds to the platform's. Equal client time therefore makes the
+        ratio closer to 1. Without a client share s, a rate would be at most 1 / (1 - s) times as high.
         """
         one, other = self.measured[0], self.measured[index + 1]
         if one is None or other is None or not one.objects_per_second:
@@ -151,7 +151,7 @@ class ComparedUnit:
 
 @dataclass(frozen=True, slots=True)
 class Overall:
-    """One side compared with the first, over the whole matrix, or over all workloads if there is no matrix."""
+    """The ratio of one side to the first over the whole matrix, or over all workloads if there is no matrix."""
 
     ratio: Ratio  # pairs are the mean over cells: pairs are independent of each other, cells are not
     cells: int  # cells included in it
@@ -223,7 +223,7 @@ def compare_runs(runs: Sequence[MeasuredRun], *, force: bool = False) -> Compari
     """
     refuse_named_twice(run.id for run in runs)
     if len(runs) < 2:
-        raise UsageError("one run alone compares with nothing; name two runs or more")
+        raise UsageError("a comparison needs two runs or more; name at least two")
     sides = _sides(runs)
     first = sides[0]
     interleaved = is_interleaved(sides)
@@ -332,7 +332,7 @@ def side_of(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float
             why = (
                 "only conformance checks: compare it with other conformance runs" if run.checks else "no phase finished"
             )
-            raise ResultsError(f"run {run.id} holds no results: {why}; leave it out")
+            raise ResultsError(f"run {run.id} has no results: {why}; leave it out")
         swept += [_numbered_on(cell, before) for cell in all_cells(run.results).values()]
         phases = phase_repetitions(run.results)
         for phase in phases:
@@ -365,7 +365,7 @@ def _refuse(found: Sequence[Likeness]) -> None:
     if reasons:
         options = dict.fromkeys(option for alike in found for option in alike.options)
         raise ResultsError(
-            f"{'; '.join(reasons)}; measure one of them again with the same {', '.join(options)}, or see their ratios"
+            f"{'; '.join(reasons)}; measure one of them again with the same {', '.join(options)}, or show their ratios"
             " without verdicts with archiver compare --force"
         )
 
@@ -397,8 +397,8 @@ def is_interleaved(sides: Sequence[Side]) -> bool:
 def _evidence(first: Side, other: Side) -> dict[str, dict[UnitKey, Evidence]]:
     """Return the pairs of every unit that both measured, by the measure's name, for all measures of either side.
 
-    Times of objects prove nothing between two protocols: an S3 object is a request with its own acknowledgement, a TSM
-    object waits for the transaction that it shares with others.
+    Times of objects are not comparable between two protocols: an S3 object is a request with its own acknowledgement, a
+    TSM object waits for the transaction that it shares with others.
     """
     unlike = OBJECT_TIMES if first.protocol != other.protocol else frozenset()
     common = [(unit, other.units[key]) for key, unit in first.units.items() if key in other.units]
@@ -426,7 +426,7 @@ def _notes(ours: tuple[str, Unit], theirs: tuple[str, Unit]) -> tuple[str, ...]:
     if one.key.is_cell and not _is_same_temperature(one, other):
         found.append(f"retrieved data: {one.temperature} on {label}, {other.temperature} on {other_label}")
     found += [
-        f"on {name} it used up what it may archive before its time was over, or a workload beside it did"
+        f"on {name} this workload, or one that ran at the same time, reached its limit of archived data too early"
         for name, unit in (ours, theirs)
         if unit.ended_early
     ]
@@ -455,7 +455,7 @@ def _temperature_marks(first: Side, other: Side) -> list[str]:
     retrieved = {what: [pair for pair in _pairs(first, other, what) if pair[0].temperature] for what in KINDS}
     words = {"cell": "retrieve cells", "workload": "workloads that retrieve"}
     return [
-        f"cache temperature differs or is unknown in {unlike} of {len(pairs)} {words[what]}"
+        f"cache state differs or is unknown in {unlike} of {len(pairs)} {words[what]}"
         for what, pairs in retrieved.items()
         if (unlike := sum(not _is_same_temperature(*pair) for pair in pairs))
     ]

@@ -1,4 +1,4 @@
-"""Several conformance runs side by side: what each platform refused, and where they differ."""
+"""Comparison of conformance runs: the verdicts on each platform, and the checks that differ."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ def compare_checks(runs: Sequence[ConformanceRun]) -> ComparedChecks:
     """
     refuse_named_twice(run.id for run in runs)
     if len(runs) < 2:
-        raise UsageError("one run alone compares with nothing; name two runs or more")
+        raise UsageError("a comparison needs two runs or more; name at least two")
     for run in runs:
         if not run.checks:
-            raise ResultsError(f"run {run.id} holds no conformance checks; compare it with runs that measured rates")
+            raise ResultsError(f"run {run.id} has no conformance checks; compare it with runs that measured rates")
     names = Counter(run.row.platform.name for run in runs)
     return ComparedChecks({run.id if names[run.row.platform.name] > 1 else run.row.platform.name: run for run in runs})
 
 
 def conformance_findings(compared: ComparedChecks) -> list[KeyFinding]:
-    """Return the verdict on each platform, and what these verdicts are not."""
+    """Return the verdict on each platform, and the disclaimer."""
     found = []
     for label, run in compared.by_label.items():
         bad = run.violations
@@ -130,5 +130,5 @@ _VERDICTS = TableSpec(
         Column("violations", of=lambda row: len(row[1].violations)),
         *map(_of_verdict, VERDICTS),
     ),
-    "A check counts once in each round: alone, under load and after a restart.",
+    "A check counts once in each round: alone (without load), under load and after a restart.",
 )

@@ -54,31 +54,31 @@ from results.table import (
 from results.units import ALL_WORKLOADS, LARGE_BYTES, Unit, UnitKey
 
 _TOLD_BY = (
-    f"Workloads with objects of {format_size(LARGE_BYTES)} or more on average are told by MB/s (10^6 bytes), others by"
-    " objects/s, open loops by sessions/s, too. Where several numbers of clients took turns, the best of each copy is"
-    " told; each number is in the JSON and the CSV."
+    f"The rate of workloads with objects of {format_size(LARGE_BYTES)} or more on average is MB/s (10^6 bytes), of"
+    " others objects/s; open loops also have sessions/s. If a workload ran with several numbers of clients, the tables"
+    " show the best of each copy; the JSON and the CSV have all."
 )
 _COPIES = (
-    "Copies of a workload (tiles) count together: rates add up. Pairs are repetitions (--repeat) alone: tiles of one"
-    " run ran beside each other, and are no pairs."
+    "Rates of copies of a workload (tiles) are added up. Only repetitions (--repeat) form pairs, because the tiles of"
+    " one run ran at the same time."
 )
 _WHOLE_PHASE = (
-    f"All workloads together: from the first to the last second in which all of them were under way; steady: the median"
-    f" of the seconds outside spikes; peak: the best {PEAK_SECONDS:g} s."
+    "All workloads: the sum, from the first to the last second in which all of them were running. Steady: the median of"
+    f" the seconds outside spikes. Peak: the best {PEAK_SECONDS:g} s."
 )
 _OF_RATES = f"{_TOLD_BY} {_COPIES} {_WHOLE_PHASE}"
 _OF_OBJECTS = " Others: service time of an object."
 _OBJECT_TIME = {  # definition by protocol
-    "s3": "from an object's first request to the whole answer to its last, each request with its own acknowledgement",
-    "tsm": "archived, from an object's sending to the commit of its transaction, which it shares with the objects sent"
-    " after it; retrieved, from the request for it to its last byte",
+    "s3": "from an object's first request to the end of its last response; each request has its own acknowledgement",
+    "tsm": "archive: from sending the object to the commit of its transaction, which it shares with the objects sent"
+    " after it; retrieve: from the request to the last byte",
 }
 _OBJECT_TIME_ELSE = "as its client measures it"
 _RESPONSE_OF = {
     RESPONSE: "the mean time of an object, from when it was due to its end",
     SESSION: "the mean time of a session, because the protocols define an object's time differently",
 }
-_NOTED = "A ratio is a difference, better or worse, unless its note says otherwise."
+_NOTED = "A ratio without a note is a shown difference, better or worse."
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def percent_table(comparison: Comparison, kind: Kind, index: int) -> Table:
     if kind == "workload":
         published = fewer_paths()
         note = (
-            f"ESG Lab's, of block storage, and not measured here: {published.candidate} as percent of"
+            f"published by ESG Lab for block storage, not measured by these runs: {published.candidate} as percent of"
             f" {published.baseline} ({published.source}, Table 5)"
         )
         more += [
@@ -160,11 +160,9 @@ def percent_table(comparison: Comparison, kind: Kind, index: int) -> Table:
 
 
 def times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
-    """Return the rates as times the first's, and by how many percent the response is faster.
+    """Return the rates as multiples of the first's, and how many percent faster the response is.
 
-    Reports on tiering use this form.
-
-    For workloads it uses the largest scale.
+    Reports on tiering use this form. For workloads it uses the largest scale.
     """
     first, label, blank, none = (
         comparison.sides[0].label,
@@ -182,7 +180,8 @@ def times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
     if kind == "workload":
         published = faster_tier()
         note = (
-            f"ESG Lab's, of block storage, and not measured here: {published.candidate} beside {published.baseline}"
+            f"published by ESG Lab for block storage, not measured by these runs: {published.candidate} compared with"
+            f" {published.baseline}"
             f" ({published.source})"
         )
         mixed = Cell(times(published.mixed_io_ratio), published.mixed_io_ratio)
@@ -199,8 +198,8 @@ def times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
             *columns_of(lambda line: line.unit.ratio(timed, index), FASTER_COLUMNS),
         ),
         f"{_largest(comparison, index) if kind == 'workload' else ''}Times: the rate over that of {first}. Response:"
-        f" {_RESPONSE_OF[timed]}; 33% faster takes a third less time, 50% slower"
-        f" half as much again. {'The last row is the geometric mean over cells.' if kind == 'cell' else _OF_RATES}",
+        f" {_RESPONSE_OF[timed]}. 33% faster: a third less time; 50% slower: half as much time again."
+        f" {'The last row is the geometric mean over cells.' if kind == 'cell' else _OF_RATES}",
     ).table((line for line in _study_lines(comparison, kind, index) if line.measure is not SESSION_RATE), more)
 
 
@@ -246,7 +245,7 @@ def differences_table(comparison: Comparison, kind: Kind, index: int) -> Table:
             *columns_of(lambda line: line.ratio(index), DIFFERENCE_COLUMNS),
             *([_without_client(index)] if kind == "cell" else []),
         ),
-        f"{difference_caption('cells')} Without client: the ratio of the rates if the client cost nothing."
+        f"{difference_caption('cells')} Without client: the ratio of the rates without the client's time."
         if kind == "cell"
         else f"{difference_caption('workloads, parts and scales')} {_COPIES}",
     ).table(line for line in lines(comparison, kind) if line.ratio(index) is not None)
@@ -275,12 +274,12 @@ def latencies_table(comparison: Comparison, kind: Kind, index: int) -> Table:
             *(column for name, each in measures.items() for column in _latency_columns(comparison, index, name, each)),
         ),
         f"Session: mean time from opening to the end of closing.{_OF_OBJECTS if len(measures) > 1 else ''} Medians over"
-        " repetitions, ratios over pairs of them. A ratio is a difference, better below 1 and worse above, unless its"
-        " note says otherwise; each measure is corrected over all cells by itself."
+        " repetitions, ratios over pairs of them. A ratio without a note is a shown difference: below 1 better, above 1"
+        " worse. Each measure is corrected separately over all cells."
         if kind == "cell"
         else "Response time of an object, from when it was due to its end: medians over repetitions, ratios over"
-        " pairs of them; of several copies the mean over all objects, and the worst p99. A ratio is a difference,"
-        " better below 1 and worse above, unless its note says otherwise.",
+        " pairs of them. For several copies, the mean is over all objects, and the p99 is the worst. A ratio without a"
+        " note is a shown difference: below 1 better, above 1 worse.",
     ).table(_timed_lines(comparison, kind, index, measures))
 
 
@@ -303,7 +302,7 @@ def object_times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
             ),
         ),
         f"{'Service' if kind == 'cell' else 'Response'} time of an object, medians over repetitions. Its definition"
-        f" differs: {definitions}. Rates and sessions compare the two.",
+        f" differs: {definitions}. Compare the two by their rates and sessions.",
     ).table(_timed_lines(comparison, kind, index, measures))
 
 
@@ -368,12 +367,12 @@ def _rank(line: Line) -> int:
 
 
 def _largest(comparison: Comparison, index: int) -> str:
-    """Return ``At 4 tiles, the most that both measured.``"""
+    """Return ``At 4 tiles, the largest scale that both measured.``, and a hint."""
     chosen = _study_lines(comparison, "workload", index)
     scale = chosen[0].key.scale if chosen else None
     if scale is None:
         return ""
-    return f"At {scale:g} {comparison.scale_name}, the most that both measured; --form rates has the others. "
+    return f"At {scale:g} {comparison.scale_name}, the largest scale that both measured; --form rates shows all. "
 
 
 def _whole(comparison: Comparison, kind: Kind, index: int) -> list[tuple[tuple[Cell, ...], Ratio]]:

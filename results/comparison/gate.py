@@ -3,9 +3,9 @@
 For a workload that ran at the same time as others, a condition is ``e-mail@4.objects_per_second < 0.9``.
 
 The gate judges the estimate, never its interval. A threshold is a tolerance that the user chose. If the whole interval
-had to be beyond it, a quantity measured too rarely would always pass, and so would every comparison of one repetition.
-The output shows the interval next to the estimate, and states if it crosses the threshold. More repetitions make the
-result of a condition stable. A condition that cannot be judged fails.
+had to be beyond it, a quantity with too few repetitions would always pass. The output shows the interval next to the
+estimate, and states if it contains the threshold. More repetitions make the result of a condition stable. A condition
+that cannot be judged fails.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def parse_condition(text: str) -> Condition:
     found = of_cell or of_workload
     if found is None:
         raise UsageError(
-            f"{text!r} is no condition; write {GRAMMAR}, for example {EXAMPLE!r} (* for any cell); or, of a workload"
-            f" that ran beside others, {WORKLOAD_GRAMMAR}, for example {WORKLOAD_EXAMPLE!r}"
+            f"{text!r} is not a condition; write {GRAMMAR}, for example {EXAMPLE!r} (* for any cell), or for one of"
+            f" several simultaneous workloads {WORKLOAD_GRAMMAR}, for example {WORKLOAD_EXAMPLE!r}"
         )
     quantity, comparison, number = found["quantity"], found["comparison"], float(found["number"])
     quantities = QUANTITIES if of_cell else WORKLOAD_QUANTITIES
@@ -113,8 +113,8 @@ def parse_condition(text: str) -> Condition:
         raise UsageError(f"{text!r}: there is no quantity {quantity!r}; there are {', '.join(quantities)}")
     if quantity != ERRORS and _lets_everything_pass(comparison, number):
         raise UsageError(
-            f"{text!r}: {quantity} is the ratio to the first platform, and this would let {WORST_ALLOWED} times worse"
-            " pass; write 0.9 for nine tenths, 1.2 for a fifth more"
+            f"{text!r}: {quantity} is the ratio to the first platform, and a platform that is {WORST_ALLOWED} times"
+            " worse would pass; write for example 0.9 for nine tenths, 1.2 for a fifth more"
         )
     of = _cell_pattern(text, of_cell) if of_cell else _workload_pattern(found)
     return Condition(text.strip(), of, quantity, comparison, number)
@@ -217,7 +217,7 @@ def _unsure(condition: Condition, ratio: Ratio) -> tuple[str, ...]:
     if ratio.low is None or ratio.high is None:
         return (f"no interval from {ratio.pairs} pair{'' if ratio.pairs == 1 else 's'}",)
     if ratio.low <= condition.number <= ratio.high:
-        return ("the interval reaches across the threshold: more repetitions would tell",)
+        return ("the interval contains the threshold: repeat more often for a stable result",)
     return ()
 
 

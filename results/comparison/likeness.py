@@ -20,7 +20,7 @@ from results.database import StoredRun
 Action = Literal["refuse everywhere", "refuse", "refuse within a protocol", "mark", "mark on one platform"]
 
 UNKNOWN = "unknown"
-_DIFFERENCES_TOLD = 3  # differences listed within one setting
+_DIFFERENCES_MAX = 3  # differences listed within one setting
 _LEFT_OUT = ("name", "quick")  # other keys have the effects of --quick
 
 
@@ -36,7 +36,7 @@ class Rule:
 
 
 def refuse_named_twice(runs: Iterable[str]) -> None:
-    """Raise UsageError if a run's id is there twice: a run compared with itself would agree."""
+    """Raise UsageError if an id occurs twice: a run compared with itself shows no difference."""
     twice = [name for name, count in Counter(runs).items() if count > 1]
     if twice:
         raise UsageError(f"run {twice[0]} is named twice; name each run once")
@@ -93,21 +93,21 @@ def _criteria(row: StoredRun) -> str:
 
 RULES = (
     Rule("work side by side", _workloads, "refuse everywhere",
-         "each rate is of the work beside it, too", "--set"),
+         "each rate also depends on the other workloads", "--set"),
     Rule("retention mode", _setting("retention_mode"), "refuse within a protocol",
-         "a lock is work that only one of them was asked for", "--retention-mode"),
+         "a lock is work that only one of them did", "--retention-mode"),
     Rule("checksum", _setting("checksum"), "refuse within a protocol",
          "a checksum is work for client and platform", "--checksum"),
     Rule("payload signing", _setting("payload_signing"), "refuse within a protocol",
          "a signed body is hashed on both sides", "--payload-signing"),
     Rule("session kind", _setting("session_kind"), "refuse within a protocol",
-         "what a session costs is in one of the rates only", "--keep-sessions-open"),
+         "only one of the rates includes the cost of sessions", "--keep-sessions-open"),
     Rule("session open", _setting("session_open"), "refuse within a protocol",
-         "the sessions of one of them ask for more", "--session-open"),
+         "opening a session sends other requests", "--session-open"),
     Rule("legal hold", _setting("legal_hold"), "refuse",
-         "a hold is work that only one of them was asked for", "--legal-hold"),
+         "a hold is work that only one of them did", "--legal-hold"),
     Rule("event hold", _setting("event_hold_days"), "refuse",
-         "a hold is work that only one of them was asked for", "--event-hold"),
+         "a hold is work that only one of them did", "--event-hold"),
     Rule("verification of retrieved objects", _setting("verify"), "refuse",
          "the client spends more time on one of them", "--verify"),
     Rule("platform version", lambda row: row.platform.version, "mark on one platform", "it is another program"),
@@ -117,25 +117,25 @@ RULES = (
          "the cost of a commit is shared by more objects"),
     Rule("TLS", _tls, "mark", "encryption is work"),
     Rule("number of endpoints", lambda row: len(row.platform.endpoints), "mark",
-         "the load is spread otherwise"),
+         "the load is distributed differently"),
     Rule("number of retries", lambda row: row.platform.details.get("retries", 0), "mark",
          "a retried request is waiting, not an error"),
     Rule("what follows a closed connection",
          lambda row: row.platform.details.get("on_close", "reconnect"), "mark",
          "a session goes on over another connection, or ends"),
     Rule("scenario", lambda row: row.scenario, "mark", "other cells ran before and between"),
-    Rule("pass criteria", _criteria, "mark", "a score stands only while they hold"),
+    Rule("pass criteria", _criteria, "mark", "a score is valid only if they are met"),
     Rule("stopping rule", _stopping, "mark", "one of them was measured longer"),
     Rule("content", lambda row: row.content_kind, "mark", "platforms that deduplicate or compress see other bytes"),
-    Rule("client machine", _client_machine, "mark", "the client's share of the time is another"),
-    Rule("kernel", _host("kernel"), "mark", "network and disks are driven by other code"),
-    Rule("Python", _host("python"), "mark", "the client's share of the time is another"),
-    Rule("Archiver version", _host("archiver"), "mark", "the client's share of the time is another"),
-    Rule("number of worker processes", lambda row: row.workers, "mark", "the client's own limit is another"),
+    Rule("client machine", _client_machine, "mark", "the client's share of the time differs"),
+    Rule("kernel", _host("kernel"), "mark", "other code drives network and disks"),
+    Rule("Python", _host("python"), "mark", "the client's share of the time differs"),
+    Rule("Archiver version", _host("archiver"), "mark", "the client's share of the time differs"),
+    Rule("number of worker processes", lambda row: row.workers, "mark", "the limit of the client differs"),
     Rule("waiting of the workers for answers", lambda row: row.settings.get("poll", "sleep"), "mark",
          "a worker that polls busily sees an answer earlier than one that sleeps"),
     Rule("sharing of one machine by client and server", lambda row: row.shared_host, "mark",
-         "there they take processor time from each other, and no network lies between"),
+         "they compete for processor time, and there is no network between them"),
 )  # fmt: skip
 
 
@@ -152,9 +152,9 @@ class Likeness:
 
 
 def likeness(one: StoredRun, other: StoredRun, labels: tuple[str, str], *, pooled: bool = False) -> Likeness:
-    """Compare the settings of two runs. It reports all refusals at once, because the user has to measure again.
+    """Compare the settings of two runs. The result has all refusals, because the user has to measure again.
 
-    ``pooled``: the runs represent one platform together, so no setting may differ.
+    ``pooled``: the two runs are combined as one platform, so no setting may differ.
     """
     protocols = (one.platform.protocol, other.platform.protocol)
     one_protocol = protocols[0] == protocols[1]
@@ -194,9 +194,9 @@ def _differ_within(name: str, labels: tuple[str, str], values: tuple[dict[str, A
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     words = [
         f"{key}, {labels[0]}: {_words(one.get(key))}; {labels[1]}: {_words(other.get(key))}"
-        for key in keys[:_DIFFERENCES_TOLD]
+        for key in keys[:_DIFFERENCES_MAX]
     ]
-    more = f"; and {len(keys) - _DIFFERENCES_TOLD} more" if len(keys) > _DIFFERENCES_TOLD else ""
+    more = f"; and {len(keys) - _DIFFERENCES_MAX} more" if len(keys) > _DIFFERENCES_MAX else ""
     return f"{name} differs ({'; '.join(words)}{more})"
 
 

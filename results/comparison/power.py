@@ -1,7 +1,7 @@
-"""Statistical power of a comparison: what its pairs find in four of five cases, and how many pairs find a difference.
+"""Statistical power of a comparison: the difference that its pairs detect, and the number of pairs for a difference.
 
-"No difference shown" has little meaning by itself. The power of the paired t test, at the level that a cell had to
-reach among all cells, shows how large an undetected difference can be.
+"No difference shown" has little meaning by itself. The power (80%) of the paired t test, at the corrected level of a
+cell, shows how large an undetected difference can be.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def detectable(pairs: int, level: float) -> float:
 def pairs_needed(spread: float, pairs: int, log_difference: float, level: float) -> int | None:
     """Return how many pairs a test at this level needs to detect this true difference with a probability of POWER.
 
-    ``spread`` is the standard deviation that ``pairs`` pairs (two or more) showed. Few pairs know it badly, and a
-    number computed from too small a spread detects too little. The spread therefore has an allowance, with which the
+    ``spread`` is the standard deviation of ``pairs`` pairs (two or more). Few pairs estimate it badly, and too small an
+    estimate would give too few pairs. The function therefore multiplies the spread by an allowance, with which the
     probability is POWER over all spreads that such pairs may show. Returns None for more than REPETITIONS_MAX.
     """
     normal = NormalDist()

@@ -1,7 +1,7 @@
 """ESG Lab's published comparisons of systems under mixed work, shown below the measured ones.
 
-These are another owner's ratios, for block storage. The module reads them from ``reference/mixed_workload.json``. The
-rows of the tables name their source.
+The ratios are of block storage. The module reads them from ``reference/mixed_workload.json``. The rows of the tables
+name their source.
 """
 
 from __future__ import annotations

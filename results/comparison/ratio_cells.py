@@ -20,12 +20,12 @@ def difference_caption(of: str) -> str:
     """Return how the verdicts on several units of this kind (cells) were computed."""
     return (
         "Verdicts: paired t test on the logarithms of the ratios, two-sided, Benjamini-Hochberg at"
-        f" {FALSE_DISCOVERY_RATE:.0%} over all {of}; fewer than {PAIRS_MIN} pairs give none. Intervals are corrected"
-        " alike (Benjamini-Yekutieli): one excludes 1 only where a difference is shown. Repetitions needed: they give"
-        f" a true difference of {WORTH_SHOWING_SHARE:.0%} its verdict with a probability of {POWER:.0%}, among these"
-        f" {of}; few pairs know their spread badly, and the number allows for that. Detectable: the smallest true"
-        f" difference that these pairs would have shown with a power of {POWER:.0%}, among these {of} and with this"
-        " spread."
+        f" {FALSE_DISCOVERY_RATE:.0%} over all {of}. Fewer than {PAIRS_MIN} pairs give no verdict. Intervals are"
+        " corrected in the same way (Benjamini-Yekutieli), so they exclude 1 only if a difference is shown. Repetitions"
+        f" needed: the number that detects a true difference of {WORTH_SHOWING_SHARE:.0%} with a probability of"
+        f" {POWER:.0%} among these {of}; it includes an allowance for the uncertain spread of few pairs. Detectable:"
+        f" the smallest true difference that these pairs detect with a power of {POWER:.0%} among these {of}, if their"
+        " spread is the true one."
     )
 
 

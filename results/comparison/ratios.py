@@ -1,7 +1,7 @@
 """The ratio of two sides of one unit that both measured, from pairs of repetitions, and its verdict.
 
-Each side of a unit, a cell or a workload, is a list of samples, one for each repetition. Only samples of the same
-repetition are a pair. A verdict needs three pairs or more. The test is over all units that are compared in one
+A unit is a cell or a workload. Each side of a unit is a list of samples, one for each repetition. Only samples of the
+same repetition form a pair. A verdict needs three pairs or more. The test is over all units that are compared in one
 quantity. Units without a verdict are shown with the reason.
 """
 
@@ -27,7 +27,7 @@ UNLIKE = "unlike runs"
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """The repetitions that show a true difference of 5% with a probability of 80%, among the units compared."""
+    """The number of repetitions that detects a true difference of 5% with a probability of 80%."""
 
     repetitions: int | None  # None: more than REPETITIONS_MAX
 
@@ -62,7 +62,7 @@ class Evidence:
 
     log_ratios: Mapping[int, float]  # by repetition; empty if no ratio is possible
     pairs: int
-    unfit: str  # why it proves nothing about the platforms; empty if valid
+    unfit: str  # why the pairs are invalid for a verdict; empty if valid
     notes: tuple[str, ...] = ()
 
 
@@ -76,7 +76,7 @@ def paired(
 ) -> Evidence:
     """Return the pairs of one unit in one measure: samples of the same repetition.
 
-    ``unfit`` is why the measure proves nothing between these two platforms; empty if it does.
+    ``unfit``: why the measure is not comparable between these two platforms; empty if it is.
     """
     beside = {sample.repetition: sample for sample in theirs}
     pairs = {each.repetition: (each, beside[each.repetition]) for each in ours if each.repetition in beside}
@@ -157,7 +157,7 @@ def _verdict(unfit: str, estimated: PairedRatio, measure: Measure) -> tuple[Verd
 
 
 def _needed(estimated: PairedRatio) -> Needed | None:
-    """Return the repetitions needed. Returns None for one pair, which shows no spread."""
+    """Return the number of repetitions needed; None for one pair, which has no spread."""
     if estimated.spread is None:
         return None
     difference = math.log1p(WORTH_SHOWING_SHARE)

@@ -1,4 +1,4 @@
-"""A comparison for people: tables of platforms, rates and differences, and one sentence per platform.
+"""Tables and sentences of a comparison: platforms, rates, differences, and one sentence per platform.
 
 Rates and ratios of all platforms are in the same rows. A ratio without a shown difference has a footnote. The basis of
 the verdicts (interval, p, pairs, detectable difference) is a separate table. ``results/comparison/forms.py`` writes the
@@ -157,7 +157,7 @@ def _shown(comparison: Comparison, index: int) -> str:
     each = (
         f", and from {percent(median(cells))}% in the median {comparison.overall[index].of}" if len(cells) > 1 else ""
     )
-    return f"; would show differences from {percent(whole)}%{each} (power {POWER:.0%})"
+    return f"; can detect differences from {percent(whole)}%{each} (power {POWER:.0%})"
 
 
 def _marked_as_forced(table: Table, comparison: Comparison) -> Table:

@@ -36,7 +36,7 @@ def _rates(phase: PhaseRepetition, course: Course, successions: Mapping[str, str
     """Yield peak and steady rate of all workloads, in MB/s and objects/s."""
     whole = _while_all(course, successions)
     rates = {MEGABYTE_RATE: summary(whole, MEGABYTES), RATE: summary(whole, OBJECTS)} if whole else {}
-    reason = "" if whole else "its workloads were never all under way at once"
+    reason = "" if whole else "its workloads never all ran at the same time"
     for name in (STEADY, PEAK):
         values = {measure.name: float(getattr(rate, name)) for measure, rate in rates.items() if rate is not None}
         yield one_sample(

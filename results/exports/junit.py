@@ -1,8 +1,8 @@
 """The criteria and conformance checks of a run as JUnit XML, which every build server shows.
 
-A criterion that was missed, a check that failed, and operations that failed are failures. A void phase is an error,
-because it says nothing about the platform. What was not tried, not offered or inconclusive is skipped, and so is an
-expected failure, with its reason.
+Missed criteria, failed checks and failed operations are failures. A void phase is an error, because it proves nothing
+about the platform. Checks that were not tried, not offered or inconclusive are skipped. Expected failures are skipped
+too, with their reason.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _case(name: str, seconds: float = 0.0) -> ElementTree.Element:
 
 
 def _phase(result: Result) -> ElementTree.Element:
-    """Return the case of one result: its operations succeeded, and it says something about the platform."""
+    """Return the case of one result. It passes if its operations succeeded and its phase is not void."""
     case = _case(f"{result.position} {result.phase}: {result.workload}", result.seconds)
     void = result.incomplete or result.void
     if void:

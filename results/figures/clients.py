@@ -1,6 +1,6 @@
 """Figure 20: rate and response time of the cells with several clients, by the number of clients.
 
-Where the rate stops growing while the times do, the platform is saturated.
+The platform is saturated where the rate stops growing but the times still grow.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _reader(measure: Measure) -> Callable[[Unit], float | None]:
 
 
 def _lines(cells: Mapping[UnitKey, Unit]) -> list[list[Unit]]:
-    """Return the cells of each operation, size and number of objects per session, by clients; only with several."""
+    """Return the cells of each operation, size and objects per session by clients, if there are several numbers."""
     groups = [list(group) for _, group in groupby(cells.values(), key=lambda cell: cell.key[:3])]
     several = [group for group in groups if len(group) > 1]
     several.sort(key=lambda group: (group[0].key.operation, -group[0].key.objects_per_session))

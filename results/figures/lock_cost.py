@@ -81,7 +81,7 @@ def _heading(cost: VariantCost) -> str:
     sessions = (
         f"{key.objects_per_session} objects per session" if key.objects_per_session > 1 else "1 object per session"
     )
-    return f"{sweep}: beside {cost.baseline.first.variant}, {sessions}"
+    return f"{sweep}: compared with {cost.baseline.first.variant}, {sessions}"
 
 
 def _percent(ratio: float) -> float:
@@ -106,6 +106,6 @@ def _facts(costs: Sequence[VariantCost]) -> list[str]:
     bars = (
         "bars are 95% intervals, corrected over all variants"
         if max(pairs) >= PAIRS_MIN
-        else f"intervals take {PAIRS_MIN} repetitions"
+        else f"intervals need {PAIRS_MIN} repetitions"
     )
     return [f"{objects:,} objects, {counted} of each variant; {bars}"]

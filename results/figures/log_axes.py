@@ -1,4 +1,4 @@
-"""Logarithmic axes with readable labels, however small or large their range is."""
+"""Logarithmic axes with readable labels for any range."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEPS = (  # ticks within each decade, the most first
     (1.0,),
 )
 
-_TICKS_MIN = 3  # in sight; a range with fewer, whatever the steps, is so narrow that even steps show it
+_TICKS_MIN = 3  # visible ticks; a range with fewer is so narrow that the axis gets even steps
 _TICKS_OF_NARROW = 5
 
 
@@ -41,7 +41,7 @@ class _LogTicks(LogLocator):
     def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
         decades = abs(math.log10(vmax / vmin))
         fitting = next((place for place, steps in enumerate(_STEPS) if decades * len(steps) <= self._labels_max), -1)
-        for steps in reversed(_STEPS[: fitting % len(_STEPS) + 1]):  # finer ones if too few are in sight
+        for steps in reversed(_STEPS[: fitting % len(_STEPS) + 1]):  # finer steps if too few ticks are visible
             self.set_params(subs=steps)
             ticks = super().tick_values(vmin, vmax)
             if sum(vmin <= tick <= vmax for tick in ticks) >= _TICKS_MIN:

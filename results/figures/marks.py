@@ -1,4 +1,4 @@
-"""Intervals and marks of the cells of a figure: a point is as uncertain and as doubtful as its cell."""
+"""Intervals and marks of a figure's points, which show the uncertainty and the warnings of their cells."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def draw_marks(axes: Axes, points: Sequence[CellPoint], colour: str, marker: str
 
 
 def mark_facts(cells: Iterable[Unit]) -> list[str]:
-    """Return what a caption says of the intervals and marks of these cells."""
+    """Return the caption's explanation of the intervals and marks of these cells."""
     drawn = list(cells)
     facts = []
     repetitions = max(len(cell.samples) for cell in drawn)

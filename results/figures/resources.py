@@ -40,10 +40,10 @@ def processor_figure(watched: Watched, caption: Caption) -> Figure | None:
         lines.append(DrawnCurve("the store's processes", own, next(colours), 1.6))
     for timeline in _first(watched, "thread_cpu_seconds"):
         busiest = watched.curve(timeline, max, "thread_cpu_seconds", "thread_wait_seconds")
-        lines.append(DrawnCurve("their busiest thread, its waits for a core included", busiest, next(colours), 0.8))
+        lines.append(DrawnCurve("their busiest thread, including waits for a core", busiest, next(colours), 0.8))
     for timeline in _first(watched, "process_cpu_limit_cores"):
         cores = sum(timeline.last("process_cpu_limit_cores", watched.span_ns[1]).values())
-        limits.append(TimelineLimit(f"what they may use: {100 * cores:,.0f}%", 100 * cores))
+        limits.append(TimelineLimit(f"their limit: {100 * cores:,.0f}%", 100 * cores))
     if not lines or not watched.shares_host:
         whole = "the host, client included" if watched.shares_host else "the host, all cores"
         for place, timeline in enumerate(watched.sources("cpu_user_seconds").values(), 1):
@@ -79,7 +79,7 @@ def _has_objects(role: str) -> bool:
 def _disk_figure(
     watched: Watched, caption: Caption, title: str, belongs: Callable[[str], bool], published: str
 ) -> Figure | None:
-    """Draw the busy time of each disk, and below it the queue, because busy time alone proves nothing."""
+    """Draw the busy time of each disk, and below it the queue, because busy time does not prove saturation."""
     busy, queues = (_by_item(watched, quantity) for quantity in ("disk_busy_seconds", "disk_request_seconds"))
     roles = {disk: watched.disk_roles.get(disk.partition(" ")[0], "") for disk in busy}
     found = sorted(
@@ -100,9 +100,9 @@ def _disk_figure(
             height=0.5,
         ),
     ]
-    facts = ["a disk that takes many requests at once is busy long before it is full: see its queue", published]
+    facts = ["a disk that serves requests in parallel is busy before it is full: see its queue", published]
     if any(_has_database(roles[disk]) and _has_objects(roles[disk]) for disk in chosen):
-        facts.insert(0, "one disk holds database and objects, so Figures 7 and 8 both show it")
+        facts.insert(0, "one disk stores database and objects, so Figures 7 and 8 both show it")
     if not all(roles[disk] for disk in chosen):
         facts.insert(0, "the role of some disks is unknown; name it with --disk-role")
     if len(chosen) < len(found):
@@ -144,7 +144,7 @@ RESOURCE_FIGURES: Mapping[str, Callable[[Watched, Caption], Figure | None]] = {
 
 
 def _first(watched: Watched, quantity: str) -> list[Timeline]:
-    """Return the source that reports a quantity, if any. Of several the first counts, as everywhere."""
+    """Return the first source that reports a quantity, if any."""
     return list(watched.sources(quantity).values())[:1]
 
 

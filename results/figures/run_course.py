@@ -1,8 +1,8 @@
 """Figure 19: rate, response time and errors over the time of a run, and the server's processor.
 
-The database has counts, and the 50th and 99th percentile of the response times, of every 250 ms. Percentiles cannot be
-added up: a bin that covers several intervals or workloads has the highest of theirs. Warm-up and drain are included;
-the rates of the tables exclude them.
+The database has the counts and the 50th and 99th percentile of the response times for every 250 ms. Percentiles cannot
+be added up, so a bin that covers several intervals or workloads shows the highest of them. The figure includes warm-up
+and drain; the rates of the tables exclude them.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def _course_figure(watched: Watched, caption: Caption, subject: str) -> Figure |
     bin_seconds = _intervals_per_bin(watched) * watched.interval_ns / 1e9
     interval_seconds = watched.interval_ns / 1e9
     facts = [
-        f"all workloads, bins of {bin_seconds:g} s, warm-up and drain included",
-        f"p50 and p99 of one workload in {interval_seconds:g} s, the highest of each bin",
+        f"all workloads, bins of {bin_seconds:g} s, including warm-up and drain",
+        f"p50 and p99: the highest in each bin of one workload's values per {interval_seconds:g} s",
     ]
     if watched.unsteady:
         facts.append("triangles: phases whose rate was unsteady")

@@ -1,6 +1,6 @@
 """Figures 17 and 18: session time by objects per session, with the fitted and the published line T = a + b n.
 
-The paper prints rates only. Its tables follow this line, which is therefore its implicit result.
+The paper prints only rates. Its tables follow this line, so the line is an implicit result of the paper.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _draw_panel(axes: Axes, measured: FittedTimes, published: FittedTimes | None
 
 
 def _draw_line(axes: Axes, times: FittedTimes, colour: str, label: str) -> None:
-    """Draw the fitted line over its points: solid where the law holds, dotted where it does not."""
+    """Draw the fitted line over its points: solid if the law applies, otherwise dotted."""
     if isinstance(times.fit, SessionTimeFit):
         objects = np.geomspace(min(times.rates), max(times.rates), _LINE_POINTS)
         style = "-" if times.fit.law_holds else ":"
@@ -118,4 +118,4 @@ def _verdict(times: FittedTimes) -> str:
     if fit.law_holds:
         return f"{fit.setup_ms:,.3g} + {fit.marginal_ms:,.3g} n ms"
     worst = max(fit.residuals_percent, key=lambda count: abs(fit.residuals_percent[count]))
-    return f"the law does not hold here:\n{fit.worst_residual_percent:.1f}% off at n = {worst}"
+    return f"the law does not apply here:\n{fit.worst_residual_percent:.1f}% off at n = {worst}"

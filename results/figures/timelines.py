@@ -20,7 +20,7 @@ from results.figures.phases import GREY, STYLE, Caption, label_y, place_legend, 
 from results.tables.watched import Curve, Watched
 
 BANDS_MAX = 200  # above it, consecutive phases of a sweep share a band
-LIMIT_IN_SIGHT = 2.5  # a limit up to this multiple of the highest value is drawn
+LIMIT_IN_SIGHT = 2.5  # limits above this multiple of the highest value are not drawn
 MINUTES_FROM_SECONDS = 300  # longer runs are drawn in minutes
 _BANDS = ("#f3d9b1", "#c9dff0", "#d9ecd0", "#ead3e6", "#e3e3e3")  # backgrounds of archive, retrieve ...: by sweep
 _RIGHT = 0.795

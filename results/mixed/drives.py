@@ -45,7 +45,7 @@ def drives_table(scales: Sequence[Scale], drives: Drives) -> Table:
         for application, unit, guideline in lines
         if (rate := total(scale.throughput(tile, application) for tile in scale.numbers)) is not None
     ]
-    shared = " All applications share the drives: each rate is a part of what they did." if drives.shared else ""
+    shared = " All applications share the drives: each rate is only a part of their load." if drives.shared else ""
     return TableSpec(
         name="tiles-drives",
         title="Rates per drive",
@@ -60,9 +60,9 @@ def drives_table(scales: Sequence[Scale], drives: Drives) -> Table:
             Column("of the guideline", "times", lambda row: row.per_drive / row.guideline.per_disk, 2),
             Column("ESG: DS5020", "per drive", lambda row: row.guideline.measured_per_drive),
         ),
-        caption="Drives are as given with the run. The guidelines are for operations on blocks of magnetic disks, and"
-        f" so is what ESG measured, on {known.email.drives} and {known.database_small.drives} of them with a cache in"
-        f" front.{shared}",
+        caption="The user gave the number of drives with the run. The guidelines are for operations on blocks of"
+        f" magnetic disks. ESG measured such operations too, on {known.email.drives} and {known.database_small.drives}"
+        f" disks behind a cache.{shared}",
     ).table(rows)
 
 

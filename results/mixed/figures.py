@@ -29,7 +29,7 @@ AGGREGATE_RATE = "figure-11-aggregate-rate"
 SPIKES = "figure-12-throughput-spikes"
 MAILBOXES = "figure-13-mailboxes"
 EMAIL_RESPONSE = "figure-14-email-response"
-LATENESS_LIMIT_MS = 2.0  # above this scheduling delay, the client itself would be visible in response times
+LATENESS_LIMIT_MS = 2.0  # a larger scheduling delay of the client would distort response times
 SPIKE_BAND = "#f3d9b1"
 _SPIKES_MAX = 8  # spikes listed in a caption
 _LEGEND_LEFT = 0.805
@@ -49,9 +49,8 @@ def tile_figures(
 ) -> dict[str, Figure]:
     """Return every figure for which this run has data, by the stem of its file name.
 
-    Spikes are those of the largest scale.
-
-    ``courses`` are the courses of the measured phases, without those that only archived the data.
+    The spikes are of the largest scale. ``courses`` are those of the measured phases, without phases that only archived
+    the data.
     """
     figures = {
         CLIENT_UTILISATION: client_figure(results, caption, scale_name),
@@ -83,8 +82,8 @@ def client_figure(results: Sequence[Result], caption: Caption, scale_name: str) 
         busy, late = figure.subplots(2, 1, sharex=True, height_ratios=(1.6, 1), gridspec_kw={"hspace": 0.14})
         _draw(busy, worst(lambda r: r.client.cpu_percent), 0, "all workers together, % of one core")
         _draw(busy, worst(lambda r: r.client.busiest_worker_percent), 1, "busiest worker, % of its time")
-        busy.axhline(100, color=GREY, linestyle=":", linewidth=1.4, label="one core, or one worker, full")
-        _draw(late, worst(lambda r: r.client.lateness_p99_ms), 2, "how late its timers fired, p99")
+        busy.axhline(100, color=GREY, linestyle=":", linewidth=1.4, label="one core or one worker fully used")
+        _draw(late, worst(lambda r: r.client.lateness_p99_ms), 2, "scheduling delay of its timers, p99")
         late.axhline(
             LATENESS_LIMIT_MS, color=COLOURS[3], linestyle=":", linewidth=1.6, label=f"limit: {LATENESS_LIMIT_MS:g} ms"
         )
@@ -93,7 +92,7 @@ def client_figure(results: Sequence[Result], caption: Caption, scale_name: str) 
         label_y(busy, "processor, %")
         label_y(late, "p99, ms")
         _legend(figure, [busy, late])
-        facts = [f"of each phase the workload that shows most; {_trials_told(worst(lambda r: 0.0))}"]
+        facts = [f"each phase shows its largest value over workloads; {_trial_words(worst(lambda r: 0.0))}"]
         set_frame(figure, f"Client utilisation by {scale_name}", facts, caption, right=_LEGEND_LEFT - 0.015)
     return figure
 
@@ -124,7 +123,7 @@ def rate_figure(courses: Sequence[Course], caption: Caption, scale_name: str) ->
         set_frame(
             figure,
             f"Aggregate rate by {scale_name}: peak and steady state",
-            [f"all workloads together; {_trials_told(peaks)}"],
+            [f"sum of all workloads; {_trial_words(peaks)}"],
             caption,
             right=_LEGEND_LEFT - 0.015,
         )
@@ -162,7 +161,7 @@ def spikes_figure(course: Course, caption: Caption, scale_name: str) -> Figure |
         _legend(figure, panels[:3])
         where = f", {course.scale:g} {scale_name}" if course.scale is not None else ""
         title = f"Throughput spikes, and the response of all workloads{where}"
-        set_frame(figure, title, _spikes_told(found), caption, right=_LEGEND_LEFT - 0.015)
+        set_frame(figure, title, _spike_words(found), caption, right=_LEGEND_LEFT - 0.015)
     return figure
 
 
@@ -200,13 +199,13 @@ def mailboxes_figure(scales: Sequence[Scale], criteria: Sequence[CriterionResult
                 color=COLOURS[1],
                 markersize=9,
                 markeredgewidth=2,
-                label="none: a criterion failed (drawn at what the rate alone makes)",
+                label="none: a criterion failed (drawn at the number from the rate alone)",
             )
         _from_zero(axes)
         _scale_axis(axes, sorted(found), "tiles")
         label_y(axes, "mailboxes, all tiles")
         _legend(figure, [axes])
-        facts = ["mailboxes are database operations/s over those of one mailbox, while every criterion of e-mail holds"]
+        facts = ["mailboxes: database operations/s / operations/s of one mailbox, if e-mail meets every criterion"]
         set_frame(figure, "Mailboxes by tiles", facts, caption, right=_LEGEND_LEFT - 0.015)
     return figure
 
@@ -243,7 +242,7 @@ def email_response_figure(
         _scale_axis(axes, [scale.tiles for scale in chosen], "tiles")
         label_y(axes, "mean response time, ms")
         _legend(figure, [axes])
-        facts = ["medians over tiles and trials, bars from least to most"]
+        facts = ["medians over tiles and trials, bars from minimum to maximum"]
         set_frame(figure, "E-mail: response time by tiles", facts, caption, right=_LEGEND_LEFT - 0.015)
     return figure
 
@@ -300,9 +299,9 @@ def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
     place_legend(figure, panels, None, left=_LEGEND_LEFT)
 
 
-def _trials_told(points: _Points) -> str:
+def _trial_words(points: _Points) -> str:
     most = max(map(len, points.values()), default=1)
-    return "one trial each" if most == 1 else f"medians of up to {most} trials, bars from least to most"
+    return "one trial each" if most == 1 else f"medians of up to {most} trials, bars from minimum to maximum"
 
 
 def _draw_rate(axes: Axes, course: Course, quantity: str) -> None:
@@ -386,9 +385,9 @@ def _mark(panels: Sequence[Axes], spike: Spike, place: int) -> None:
     )
 
 
-def _spikes_told(found: Sequence[Spike]) -> list[str]:
+def _spike_words(found: Sequence[Spike]) -> list[str]:
     if not found:
-        return ["no spike: nothing stands out of the steady rate"]
+        return ["no spike"]
     lines = [f"spike {place}: {spike.cause.replace(';', ',')}" for place, spike in enumerate(found[:_SPIKES_MAX], 1)]
     return [*lines, *([f"{len(found) - _SPIKES_MAX} more spikes in the table"] if len(found) > _SPIKES_MAX else [])]
 

@@ -1,7 +1,7 @@
 """Mailboxes: the number that a tile's e-mail supports, or the reason for none.
 
 The number is database operations per second divided by the rate of one mailbox. It counts only if every criterion is
-met. A tile that is too slow supports none at any rate. If its phase is void, nothing is known of it.
+met. A tile that misses a criterion supports no mailboxes, whatever its rate. In a void phase the number is unknown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Mailboxes:
 
     @property
     def is_void(self) -> bool:
-        """Whether nothing is known, because the client was the limit."""
+        """Whether the number is unknown because the client was the limit."""
         return self.supported is None and set(self.reasons) == {VOID}
 
 
@@ -63,7 +63,7 @@ def tile_mailboxes(scale: Scale, number: int, criteria: Sequence[CriterionResult
         sizes = " and ".join(f"{format_size(page)} ({each:g}/s)" for page, each in mailbox_rates().items())
         return Mailboxes(
             None,
-            (f"what a mailbox asks for is known for pages of {sizes}, not of {format_size(page_bytes(known[0]))}",),
+            (f"the rate of a mailbox is known for pages of {sizes}, not of {format_size(page_bytes(known[0]))}",),
         )
     possible = math.floor(rate / per_mailbox + 1e-9)
     reasons = [reason for trial in scale.trials for reason in _reasons(trial, number, criteria)]
@@ -99,8 +99,8 @@ def highest_limit_ms(part: str, scale: Scale, criteria: Sequence[CriterionResult
 def _reasons(trial: TileTrial, number: int, criteria: Sequence[CriterionResult]) -> list[str]:
     """Return why a tile's e-mail does not count in one trial.
 
-    The limits of Jetstress need not be criteria of the scenario, so a phase may be valid in which one was exceeded. The
-    rule is the same: if the client was the limit, nothing follows from what was missed.
+    The limits of Jetstress need not be criteria of the scenario, so a valid phase may exceed one. As for criteria, a
+    missed limit proves nothing if the client was the limit.
     """
     found = [
         each for tile in trial.tiles if tile.number == number for each in _failures(trial.position, tile, criteria)
@@ -120,7 +120,7 @@ def _failures(position: int, tile: Tile, criteria: Sequence[CriterionResult]) ->
         mean, limit = mean_ms(part_of(email, part)), limit_ms(part, position, email, criteria)
         what = f"mean {'log archive' if part == LOG else part}"
         if mean is None:
-            found.append(f"{what}: none was measured")
+            found.append(f"{what}: not measured")
         elif mean > limit:
             found.append(f"{what} {mean:,.1f} ms > {limit:g} ms")
     if tile.email_check is not None and tile.email_check.errors:

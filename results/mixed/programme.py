@@ -1,12 +1,11 @@
 """The course of a phase: the rates of all workloads second by second, the spikes, and the cause of each spike.
 
-The steady rate is the median of the seconds outside spikes, and a spike is far enough above that median. The two
-definitions depend on each other, so both are found by iteration. Begin with all seconds, mark the spikes, take the
-median of the others, and repeat until no new second is marked. Marks are never removed, so the iteration ends.
+The steady rate is the median of the seconds outside spikes. A spike is two seconds or more with a rate that exceeds
+that median by 25% and by four times the usual scatter. The scatter is 1.4826 times the median distance from the median
+(the standard deviation of a normal distribution). A single second between two marked seconds is marked too.
 
-Far enough is 25% above the median and four times the usual scatter, for two seconds or more. The scatter is 1.4826
-times the median distance from the median (the standard deviation of a normal distribution). A single second between two
-marked seconds is marked too.
+The two definitions depend on each other, so the module iterates. It begins with all seconds, marks the spikes, takes
+the median of the others, and repeats until no new second is marked. Marks are never removed, so the iteration ends.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class RateChange:
-    """The beginning or end of a workload, or of its copies in several tiles at once."""
+    """The beginning or end of a workload, or of its copies in several tiles at the same time."""
 
     at: float
     begins: bool
@@ -97,7 +96,7 @@ class Course:
         return list(dict.fromkeys(span.application for span in sorted(self.spans, key=lambda span: span.begins)))
 
     def rates(self, quantity: str, application: str | None = None) -> list[float]:
-        """Return MB/s or objects/s of every bin, of one application or of all together."""
+        """Return MB/s or objects/s of every bin, of one application or the sum over all."""
         chosen = self.bins.values() if application is None else [self.bins[application]]
         return [
             sum(_of(amount, quantity) for amount in column) / self.bin_seconds for column in zip(*chosen, strict=True)
@@ -132,7 +131,7 @@ class Course:
 
     @property
     def changes(self) -> list[RateChange]:
-        """Return every beginning and end. Copies that changed together (within a bin) count as one."""
+        """Return every beginning and end. Copies that changed within one bin count as one change."""
         moments = [(span.begins, True, span) for span in self.spans] + [(span.ends, False, span) for span in self.spans]
         found: list[RateChange] = []
         for at, begins, span in sorted(moments, key=lambda moment: (moment[2].label, moment[1], moment[0])):
@@ -159,8 +158,8 @@ class Rate:
 class Neighbour:
     """Another workload before, during and after a spike; None: it was not running, or did nothing.
 
-    If the spike's carrier began as another workload ended, before is no measure of its effect. After is, if neither
-    was under way then.
+    If the spike's carrier began as another workload ended, the values before do not show the carrier's effect. The
+    values after the spike do, if neither workload was running then.
     """
 
     application: str
@@ -181,7 +180,7 @@ class Spike:
     steady: float
     carrier: str  # the application whose rate rose most
     cause: str
-    relieved: tuple[str, ...]  # applications that ended as the carrier began: before, the others ran next to these
+    relieved: tuple[str, ...]  # applications that ended as the carrier began
     others: tuple[Neighbour, ...]
 
 
@@ -386,11 +385,11 @@ def _cause(course: Course, begins: float, carrier: str) -> tuple[str, float]:
     if not chosen and gently < begins:
         return f"{carrier} began {begins - gently:.0f} s before", gently
     if not chosen:
-        return f"no change of the programme; most of the rise is {carrier}'s", begins
+        return f"no workload began or ended; {carrier} rose most", begins
     labels = ", ".join(change.words for change in chosen[:_LABELS_MAX])
     more = f" and {len(chosen) - _LABELS_MAX} more" if len(chosen) > _LABELS_MAX else ""
     origin = min(gently, *(change.at for change in chosen))
-    return (labels if own else f"{labels}{more}; most of the rise is {carrier}'s"), origin
+    return (labels if own else f"{labels}{more}; {carrier} rose most"), origin
 
 
 def _relieved(course: Course, origin: float, carrier: str) -> list[RateChange]:

@@ -31,8 +31,9 @@ from results.reference.esg_peaks import PublishedPeaks, whose
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
 RULE = (
-    f"A spike: {SPIKE_BINS_MIN} s or more in which MB/s or objects/s of all workloads together are {RISE_MIN:.0%} above"
-    f" the steady rate, and {SCATTERS_MIN:g} times the usual scatter; steady: the median of all seconds outside spikes."
+    f"Spike: at least {SPIKE_BINS_MIN} s in which the total MB/s or objects/s of all workloads exceed the steady rate"
+    f" by {RISE_MIN:.0%} and by {SCATTERS_MIN:g} times the usual scatter. Steady rate: the median of all seconds"
+    " outside spikes."
 )
 
 
@@ -76,8 +77,8 @@ def programme_table(courses: Sequence[Course], scale_name: str) -> Table:
             Column("objects", of=lambda row: sum(amount.objects for amount in amounts(row))),
             Column("MB", of=lambda row: sum(amount.bytes for amount in amounts(row)) / 1e6, digits=1),
         ),
-        caption="Seconds after the phase began, of the first and the last of several alike. Objects and MB (10^6 bytes)"
-        " with those of the warm-up.",
+        caption="Seconds after the phase began: of several copies, the first beginning and the last end. Objects and MB"
+        " (10^6 bytes) include the warm-up.",
     ).table((course, application) for course in courses for application in course.applications)
 
 
@@ -94,7 +95,7 @@ def rates_table(courses: Sequence[Course], scale_name: str, published: Sequence[
 
     def shorter(row: _Whole) -> tuple[str, ...]:
         seconds = row.megabytes.peak_seconds if row.megabytes else PEAK_SECONDS
-        return (f"of {seconds:g} s: it was no longer",) if seconds < PEAK_SECONDS else ()
+        return (f"over {seconds:g} s, the whole time",) if seconds < PEAK_SECONDS else ()
 
     whole = (_Whole(course, summary(course, MEGABYTES), summary(course, OBJECTS)) for course in courses)
     rows = [row for row in whole if row.megabytes and row.objects]
@@ -116,7 +117,7 @@ def rates_table(courses: Sequence[Course], scale_name: str, published: Sequence[
 def _published_rates(study: PublishedPeaks) -> tuple[Cell, ...]:
     """Return the row of a study, whose operations are reads and writes of blocks."""
     gigabytes = study.mixed_gigabytes_per_second
-    printed = f"printed as {gigabytes:g} GB/s; whether of 10^9 or 2^30 bytes is not known"
+    printed = f"printed as {gigabytes:g} GB/s; it is not known whether GB are 10^9 or 2^30 bytes"
     blocks = ("operations on blocks",)
     return (
         number(study.tiles, 0),
@@ -162,8 +163,8 @@ def spikes_table(courses: Sequence[Course], scale_name: str) -> Table:
                 ),
             ),
         ),
-        caption=f"{RULE} Rates are in the unit of the column 'in', the first of two. What changed: workloads that began"
-        f" or ended within {CAUSE_SECONDS:g} s before, that which rose most first.",
+        caption=f"{RULE} The column 'in' names the unit of the rates; of two units, the first. What changed: workloads"
+        f" that began or ended up to {CAUSE_SECONDS:g} s before, beginning with the workload that rose most.",
     ).table(_numbered(courses))
 
 
@@ -179,10 +180,11 @@ def others_table(courses: Sequence[Course], scale_name: str) -> Table:
             *_times_of_spike("objects/s", 0, lambda other: other.objects_per_second),
             *_times_of_spike("mean ms", 2, lambda other: other.response_ms),
         ),
-        caption=f"Without the workload whose rate rose most. Before: up to {BESIDE_SECONDS:g} s before the"
-        " change, after: as many after the spike, outside spikes of its kind; rates over the seconds in which the"
-        " workload was under way, response times of the objects done in them. Change: during, over before. Where a"
-        " workload ended as that whose rate rose began, the change is over after, without either.",
+        caption="The workload whose rate rose most is excluded. Before: up to"
+        f" {BESIDE_SECONDS:g} s before the change; after: up to {BESIDE_SECONDS:g} s after the spike, both without"
+        " other spikes of its kind. Rates are over the seconds in which the workload was running. Response times are of"
+        " the objects of these seconds. Change: during / before. If a workload ended as the rising one began, change is"
+        " during / after, when neither ran.",
     ).table(row._replace(other=other) for row in _numbered(courses) for other in row.spike.others)
 
 
@@ -221,9 +223,9 @@ def _decimals(spike: Spike) -> int:
 
 
 def _change(values: _Times, spike: Spike) -> Cell:
-    """Return the change that the carrier of a spike made to another workload."""
+    """Return the relative change of another workload during a spike."""
     before, during, after = values
-    notes = (f"over after: before, {', '.join(spike.relieved)} was under way",) if spike.relieved else ()
+    notes = (f"during / after, because {', '.join(spike.relieved)} ran before",) if spike.relieved else ()
     base = after if spike.relieved else before
     if not base or during is None:
         return Cell(NOT_MEASURED, None, notes)

@@ -1,7 +1,7 @@
 """ESG Lab's published results of tiles on two block storage systems, for comparison with an object store.
 
-These are another owner's numbers, for another kind of storage. The module reads them from
-``reference/mixed_workload.json`` and never alters them. No table computes a ratio to them.
+The numbers are of another kind of storage. The module reads them from ``reference/mixed_workload.json`` and never
+alters them. No table computes a ratio to them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KIB = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class PublishedEmail:
-    """One line of the DS5020 report's Table 2, of all tiles together; None: not printed."""
+    """One line of the DS5020 report's Table 2, the sum of all tiles. None: not printed."""
 
     tiles: int
     operations_per_second: float | None
@@ -62,7 +62,7 @@ class PublishedTiles:
 
 @dataclass(frozen=True, slots=True)
 class SizingClass:
-    """Rates that a database of this class asks of its storage."""
+    """Rates that a database of this class requires of its storage."""
 
     name: str
     small_per_second: float
@@ -120,7 +120,7 @@ def sizing_classes() -> tuple[SizingClass, ...]:
 
 
 def sizing_class(small_per_second: float | None, large_megabytes_per_second: float | None) -> str:
-    """Return the highest class of which both rates are reached, or ``below low``; empty if one was not measured."""
+    """Return the highest class whose two rates are both reached, or ``below low``; empty if a rate is missing."""
     if small_per_second is None or large_megabytes_per_second is None:
         return ""
     reached = [

@@ -1,6 +1,6 @@
 """Criteria of each scale (tiles, users, cameras, clients) with results, and the search for the largest scale.
 
-The worst workload in the worst trial decides about a criterion of a scale.
+The worst workload in the worst trial decides whether a scale meets a criterion.
 """
 
 from __future__ import annotations
@@ -38,18 +38,17 @@ def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result
         name="criteria",
         title=f"Pass criteria by {scale_name}" if scale_name else "Pass criteria",
         columns=columns if scale_name else columns[1:],
-        caption="Of several workloads of a kind, and of several trials, the worst is shown, and how many held. What was"
-        " not measured does not hold. What was missed while the client was the limit is void.",
+        caption="For several workloads of a kind or several trials, the row shows the worst value and how many passed."
+        " A missing measurement fails its criterion. A missed criterion is void if the client was the limit.",
     ).table(
         _Judged(*key, judged) for key, judged in sorted(groups.items(), key=lambda group: _scale_first(group[0][0]))
     )
 
 
 def criteria_lines(criteria: Sequence[CriterionResult], results: Sequence[Result]) -> list[str]:
-    """Return a line for each criterion that was missed, and one for each that is void, with the worst measured value.
+    """Return a line for each missed criterion and one for each void criterion, with the worst measured value.
 
-    In a phase that is void by itself every criterion is void. In a phase that the client limited, a met criterion stays
-    met.
+    In a void phase every criterion is void. In a phase that the client limited, a met criterion stays met.
     """
     why_void = {result.position: because for result in results if (because := void_because(result, criteria))}
     void_phases = {result.position for result in results if result.void}
@@ -102,7 +101,7 @@ class _Judged(NamedTuple):
     def notes(self) -> tuple[str, ...]:
         which = len({each.workload for each in self.judged}) > 1 and len({each.measured for each in self.judged}) > 1
         worst = (f"worst: {self.worst.workload}",) if which else ()
-        return (*worst, "the phase was ended for it") if any(each.aborted for each in self.judged) else worst
+        return (*worst, "it ended the phase") if any(each.aborted for each in self.judged) else worst
 
 
 def search_table(outcome: SearchOutcome) -> Table:
@@ -122,9 +121,9 @@ def search_table(outcome: SearchOutcome) -> Table:
 
 def search_sentence(outcome: SearchOutcome) -> str:
     """Return the result of a search, in sentences."""
-    found = f"no number of {outcome.name} held"
+    found = f"no number of {outcome.name} passed"
     if outcome.largest is not None:
-        found = f"the largest that held: {outcome.largest:,} {outcome.name}"
+        found = f"the largest that passed: {outcome.largest:,} {outcome.name}"
     elif any(step.void for step in outcome.steps):
         found = f"no number of {outcome.name} could be judged"
     return " ".join(_sentence(part) for part in (found, outcome.confidence, outcome.ended_because) if part)
@@ -137,7 +136,7 @@ def _trial(step: SearchStep) -> str:
 
 
 def _worst(judged: Sequence[CriterionResult]) -> CriterionResult:
-    """Return the worst value: one that was not measured, else the farthest on the wrong side of the limit."""
+    """Return the worst value: a missing one, else the value that exceeds its limit most."""
 
     def badness(each: CriterionResult) -> tuple[bool, bool, float]:
         if each.measured is None:

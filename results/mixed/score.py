@@ -21,7 +21,7 @@ from results.table import Cell, Column, Table, TableSpec, number
 from results.tables.headline import failed_conditions, in_brackets
 from results.verdict import void_because
 
-_TOLD_MAX = 2  # failed criteria that are named
+_NAMED_MAX = 2  # failed criteria that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ def score_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     given = dict.fromkeys(APPLICATIONS, 1.0) if weights is None else dict(weights)
     for name, weight in given.items():
         if name not in APPLICATIONS:
-            raise ScenarioError(f"weights: {name}: is no application of a tile; they are {', '.join(APPLICATIONS)}")
+            raise ScenarioError(f"weights: {name}: a tile has no such application; it has {', '.join(APPLICATIONS)}")
         if not math.isfinite(weight) or weight < 0:
-            raise ScenarioError(f"weights: {name}: {weight:g} is no weight; write a number from 0 on")
+            raise ScenarioError(f"weights: {name}: {weight:g} is not a weight; write a number of at least 0")
     whole = sum(given.values())
     if not whole:
-        raise ScenarioError("weights: they sum to nothing; give at least one application a weight above 0")
+        raise ScenarioError("weights: their sum is 0; give at least one application a weight above 0")
     return {name: weight / whole for name, weight in given.items() if weight}
 
 
@@ -143,10 +143,11 @@ def score_table(
             *map(ratio, APPLICATIONS),
             Column("score", of=shown),
         ),
-        caption=f"{best_words} The rule: a ratio is a tile's throughput over the reference tile's (e-mail: database"
-        " operations/s without the log; database: most small operations/s, most large MB/s; web: operations/s; scan:"
-        f" MB/s); a tile scores the geometric mean of its ratios, {_weights_told(shares, weights)}; tiles add up; only"
-        f" while every criterion of every trial holds. The reference tile scores 1. Reference: {reference.described}.",
+        caption=f"{best_words} Ratio: a tile's throughput / that of the reference tile (e-mail: database operations/s"
+        " without the log; database: most small operations/s, most large MB/s; web: operations/s; scan: MB/s). A tile's"
+        f" score is the geometric mean of its ratios, {_weight_words(shares, weights)}. Scores of tiles add up. A score"
+        " requires that every trial meets every criterion. The reference tile scores 1. Reference:"
+        f" {reference.described}.",
     ).table(
         _Scored(scale, score, tile)
         for scale, score in zip(scales, scores, strict=True)
@@ -174,17 +175,17 @@ def _why_none(trial: TileTrial, criteria: Sequence[CriterionResult], weights: Ma
         return f"void: {void}"
     failed = [f"{each.workload}: {each.name}" if each.workload else each.name for each in judged if not each.passed]
     if failed:
-        more = f" and {len(failed) - _TOLD_MAX} more" if len(failed) > _TOLD_MAX else ""
-        return f"failed: {', '.join(failed[:_TOLD_MAX])}{more}"
+        more = f" and {len(failed) - _NAMED_MAX} more" if len(failed) > _NAMED_MAX else ""
+        return f"failed: {', '.join(failed[:_NAMED_MAX])}{more}"
     if not judged:
-        return "no pass criterion was judged, so nothing says that the tiles hold"
+        return "no pass criterion was judged"
     if len(trial.tiles) < trial.scale:
         return f"{len(trial.tiles)} of {trial.scale:g} tiles were measured"
     idle = [f"tile {tile.number}: {name}" for tile in trial.tiles for name in weights if not tile.throughputs[name]]
     return f"no throughput of {', '.join(idle)}" if idle else ""
 
 
-def _weights_told(shares: Mapping[str, float], given: Mapping[str, float] | None) -> str:
+def _weight_words(shares: Mapping[str, float], given: Mapping[str, float] | None) -> str:
     if given is None:
-        return "all weighing alike"
+        return "with equal weights"
     return "weighted " + ", ".join(f"{name} {share:.3g}" for name, share in shares.items())

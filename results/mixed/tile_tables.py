@@ -32,13 +32,13 @@ from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_
 
 MEASURED = "measured"
 _ALL = "all"
-_ENDED_EARLY = "it used up what it may archive before its time was over"
-_UNKNOWN_BASE = "as printed: whether these are 10^6 or 2^20 bytes is not known"
+_ENDED_EARLY = "it reached its limit of archived data before its time was over"
+_UNKNOWN_BASE = "as printed: it is not known whether MB are 10^6 or 2^20 bytes"
 _CLASSES = ", ".join(
     f"{each.name} {each.small_per_second:,.0f} operations/s and {each.large_megabytes_per_second:,.0f} MB/s"
     for each in sizing_classes()
 )
-_LEAST_OF_TILES = "the mean of the tiles' least"
+_LEAST_OF_TILES = "the mean of the tiles' lowest latencies"
 
 
 def tile_tables(
@@ -74,15 +74,15 @@ def totals_table(scales: Sequence[Scale], criteria: Sequence[CriterionResult]) -
             Column("web", "operations/s", throughput(WEB)),
             Column("scan", "MB/s", throughput(SCAN), 1),
         ),
-        caption="Sums over tiles; the database's are sums of each tile's largest, which need not have been reached at"
-        f" one moment; its latency is {_LEAST_OF_TILES}. Rates are of objects, each done and checked. MB are 10^6"
-        f" bytes.{_trials(scales)}",
+        caption="Sums over tiles. Database rates are sums of each tile's largest rate; the tiles may have reached these"
+        f" at different times. Database latency is {_LEAST_OF_TILES}. Rates count objects that were completed and"
+        f" checked. MB are 10^6 bytes.{_trials(scales)}",
     ).table(scales)
 
 
 @dataclass(frozen=True)
 class _TileRow:
-    """One tile in every trial of a number of tiles, or all of them together."""
+    """One tile in every trial of a number of tiles, or the sum of all tiles."""
 
     scale: Scale
     tile: int | None  # None: all tiles
@@ -99,7 +99,7 @@ class _TileRow:
         return self.scale.numbers if self.tile is None else [self.tile]
 
     def rate(self, of: Callable[[Tile], float | None]) -> float | None:
-        """Return the median over trials. For all tiles, return the sum of their medians, or None if one lacks it."""
+        """Return the median over trials. For all tiles, return the sum of their medians, or None if one is missing."""
         return total(self.scale.middle(tile, of) for tile in self.numbers)
 
 
@@ -139,10 +139,10 @@ def email_table(
             Column("mean log archive", "ms", lambda row: _part_ms(row, LOG), 1),
             Column("mailboxes", of=mailboxes),
         ),
-        caption="Operations are those on database pages; the log's are apart. Mailboxes: operations/s / 0.5 with pages"
-        " of 8KiB (Jetstress 2007), / 0.12 with pages of 32KiB (2010), while every criterion of the tile's e-mail"
-        " holds in every trial, among them the means, up to 20 ms and 5 ms unless the scenario sets others, and reading"
-        f" all data again finds no error.{_trials(scales)}{_whose(published)}",
+        caption="Operations are those on database pages, without the log. Mailboxes: operations/s / 0.5 with pages of"
+        " 8KiB (Jetstress 2007), / 0.12 with pages of 32KiB (2010). They count only if every trial meets every"
+        " criterion of the tile's e-mail. The means must be at most 20 ms and 5 ms unless the scenario sets other"
+        f" limits, and reading all data again must find no error.{_trials(scales)}{_whose(published)}",
     ).table(rows, [row for study in published for row in _published_email(study)] if rows else ())
 
 
@@ -164,8 +164,8 @@ def email_operations_table(scales: Sequence[Scale]) -> Table:
             Column("left out", of=lambda row: sum(tile.email.steps_left_out for tile in row.tiles if tile.email)),
             Column("failed", of=lambda row: sum(tile.email.errors for tile in row.tiles if tile.email)),
         ),
-        caption="A replaced page is a new version; a deleted one is deleted where its lock has expired, else hidden"
-        f" behind a marker. Left out: steps for which no object was there.{_trials(scales)}",
+        caption="A replaced page is a new version. A deleted page is deleted if its lock has expired, and otherwise"
+        f" hidden behind a delete marker. Left out: steps for which there was no object.{_trials(scales)}",
     ).table(_rows(scales, lambda tile: tile.email, whole=False))
 
 
@@ -199,10 +199,10 @@ def database_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] 
                 ),
             ),
         ),
-        caption="Small operations of 8KiB alone, then large ones of 1MiB alone, each with so many outstanding; 30% of"
-        " them archive. Each rate with the mean response time and the outstanding requests that it had itself. All:"
-        " sums, of the least means the mean. Class: the highest of Orion's sizing guideline of which all tiles reach"
-        f" both rates: {_CLASSES}.{_trials(scales)}{_whose(published)}",
+        caption="First only small operations of 8KiB, then only large ones of 1MiB, each with several numbers of"
+        " outstanding requests; 30% of them archive. Next to each rate are its mean response time and its outstanding"
+        " requests. All: sums; for the least mean, the mean over tiles. Class: the highest class of Orion's sizing"
+        f" guideline whose two rates all tiles reach: {_CLASSES}.{_trials(scales)}{_whose(published)}",
     ).table(rows, [row for study in published for row in _published_database(study)] if rows else ())
 
 
@@ -224,7 +224,7 @@ def web_scan_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] 
             Column("scan", "MB/s", rate(lambda tile: tile.scan, "megabytes_per_second"), 1),
             Column("scan", "MiB/s", rate(lambda tile: tile.scan, "mebibytes_per_second"), 1),
         ),
-        caption="Web: retrieves at random, 512 B to 512KiB; scan: one stream that retrieves objects of 256KiB in order."
+        caption="Web: random retrieves of 512 B to 512KiB. Scan: one stream that retrieves objects of 256KiB in order."
         f" MB are 10^6 bytes, MiB 2^20.{_trials(scales)}{_whose(published)}",
     ).table(rows, [row for study in published for row in _published_web_scan(study)] if rows else ())
 
@@ -334,7 +334,7 @@ def _early(which: str) -> Callable[[_Points], tuple[str, ...]]:
 
 def _none_within(points: _Points) -> tuple[str, ...]:
     is_none = not points.whole and points.best[0] is not None and points.within[0] is None
-    return ("no point's mean was within it",) if is_none else ()
+    return ("no point had a mean within the limit",) if is_none else ()
 
 
 def _published_email(study: PublishedTiles) -> Iterator[tuple[Cell, ...]]:
@@ -389,7 +389,7 @@ def _megabytes(mebibytes: float | None) -> float | None:
 
 def _trials(scales: Sequence[Scale]) -> str:
     most = max((len(scale.trials) for scale in scales), default=0)
-    return "" if most < 2 else f" Medians over up to {most} trials (of two, the lower)."
+    return "" if most < 2 else f" Values are medians over up to {most} trials (of two middle values, the lower)."
 
 
 def _whose(published: Sequence[PublishedTiles]) -> str:
@@ -398,6 +398,6 @@ def _whose(published: Sequence[PublishedTiles]) -> str:
         return ""
     names = " and ".join(f"{study.name} ({study.source.rpartition(', ')[2]})" for study in published)
     return (
-        f" Not measured here: {names}, published by ESG Lab, of virtual machines on block storage, where an operation"
-        " is a read or a write of a block and nothing is locked."
+        f" Not measured by this run: {names}, published by ESG Lab, of virtual machines on block storage. Their"
+        " operations are reads and writes of blocks, without locks."
     )

@@ -1,7 +1,7 @@
 """The results of a tile run, grouped as tiles: every tile in each trial of a number of tiles.
 
-A tile is the results of one copy of each workload in one phase. A value that was not measured is None. Four tiles have
-no total if one value is missing.
+A tile is the results of one copy of each workload in one phase. A value that was not measured is None. A total over
+tiles is None if the value of one tile is missing.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Scale:
     def middle(self, number: int, of: Callable[[Tile], float | None]) -> float | None:
         """Return the median of a tile's quantity over trials.
 
-        Of two middle values it is the lower, which was measured.
+        For an even number of trials it is the lower middle value, so it is always a measured value.
         """
         values = [value for tile in self.all_of(number) if (value := of(tile)) is not None]
         return median_low(values) if values else None

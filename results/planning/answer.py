@@ -1,4 +1,4 @@
-"""A plan's request with its answer, as one value that every form of output is made from."""
+"""A plan's request with its answer: the one value from which every form of output is made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PlanAnswer:
 def answer(surface: RateSurface, request: PlanRequest) -> PlanAnswer:
     """Return the answer to a request with these rates.
 
-    Raises UsageError for a request that is not possible, ResultsError if there is no measurement near it.
+    Raises UsageError for an impossible request, and ResultsError if there is no measurement near it.
     """
     plan = make_plan(surface, request)
     cost = None if request.prices is None else plan_cost(plan, request.prices, request.retrieved_share)

@@ -1,7 +1,7 @@
-"""The capacity exercises, mail and video, in the planner's terms: measured values compared with a plan's.
+"""Comparison of the capacity exercises (mail and video) with a plan for the same load.
 
-The planner makes the plan from rates that the same run measured without other load, for the load that the run then
-carried out. The difference is therefore the plan's own error: the effects that it ignores.
+The planner uses rates that the same run measured without other load. The load of the plan is the load that the run
+then carried out. The difference is therefore the plan's error: the effects that it ignores.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Edge:
 
     scale: float
     held: bool
-    bound: str = ""  # why it is not the edge itself
+    bound: str = ""  # why the scale is only a bound of the edge
 
     @property
     def largest(self) -> float | None:
@@ -60,11 +60,10 @@ def capacity_tables(
     criteria: Sequence[CriterionResult] = (),
     surface: RateSurface | None = None,
 ) -> list[Table]:
-    """Return measured against planned values for each exercise in these results; empty if there are none.
+    """Return a table of measured and planned values for each exercise in these results; empty if there are none.
 
-    ``surface`` has the rates to plan with. Without it, the rates are those that the run measured in its phase
-    ``rates``. A search measures them again in every step, so they are from the same minutes as the values that they
-    predict.
+    ``surface`` has the rates for the plan. The default is the rates that the run measured in its phase ``rates``. A
+    search measures these again in every step, close in time to the values that they predict.
     """
     of_exercise = [result for result in results if result.application in (NIGHT, CAMERAS) and result.scale is not None]
     if surface is None:
@@ -115,7 +114,7 @@ class _CapacityLine:
     decimals: int
     measured: float | None
     answer: _Answer
-    bound: str = ""  # why there is no measured number, or only a lower bound, which allows no difference
+    bound: str = ""  # why there is no measured number, or only a lower bound, for which no difference is computed
 
 
 def _mail_lines(trials: _Trials) -> Iterator[_CapacityLine]:
@@ -198,7 +197,7 @@ def _plan(trials: _Trials, load: PlannedLoad, clients: int | None = None) -> Cap
 
 
 def _film_answers(surface: RateSurface, film: Result) -> Iterator[_Answer]:
-    """Yield the answers for one film after the other and, if that was measured, for overlapping films."""
+    """Yield the answers for consecutive films and, if overlap was measured, for overlapping films."""
     size, count = film.objects_per_session * film.object_bytes, film.objects_per_session
     try:
         load = RetrieveLoad(size_bytes=size, parallel=film.clients, objects_per_session=count)
@@ -214,9 +213,9 @@ def _film_answers(surface: RateSurface, film: Result) -> Iterator[_Answer]:
 
 
 def _edge(results: Sequence[Result], criteria: Sequence[CriterionResult], void: Container[int]) -> _Edge:
-    """Return the edge as a search finds it: a scale that failed once fails, and so does every larger one.
+    """Return the edge as a search finds it: a scale fails if one of its phases failed, or a smaller scale failed.
 
-    A scale of which every phase is void neither held nor failed. ``void`` are the positions of void phases.
+    A scale with only void phases neither passed nor failed. ``void``: positions of void phases.
     """
     scales = sorted({result.scale for result in results if result.scale is not None})
     valid = {result.scale for result in results if result.position not in void}
@@ -228,12 +227,12 @@ def _edge(results: Sequence[Result], criteria: Sequence[CriterionResult], void: 
     held = [scale for scale in below if scale in valid]
     if not held:
         what = "failed" if scales[0] in valid else "was void: the client was the limit"
-        return _Edge(scales[0], False, f"{scales[0]:,.0f}, the fewest tried, {what}: all else was measured there")
+        return _Edge(scales[0], False, f"{scales[0]:,.0f}, the fewest tried, {what}; other values are from there")
     if held[-1] < below[-1]:
         return _Edge(held[-1], True, f"at least: the client was the limit at {below[-1]:,.0f}")
     if failed is not None:
         return _Edge(held[-1], True)
-    return _Edge(held[-1], True, f"at least: {held[-1]:,.0f}, the most tried, held")
+    return _Edge(held[-1], True, f"at least: {held[-1]:,.0f}, the most tried, passed")
 
 
 def _table(kind: str, lines: Sequence[_CapacityLine], trials: _Trials) -> Table:
@@ -276,23 +275,23 @@ def _range(planned: Range | None, decimals: int) -> Cell:
 
 
 def _caption(kind: str, trials: _Trials) -> str:
-    """Return what is compared, and which differences the plan ignores."""
+    """Return the caption: the method of the comparison, and the differences that the plan ignores."""
     archive = trials.of(NIGHT if kind == "mail" else CAMERAS)
     reasons = []
     if archive:
         first = archive[0]
-        reasons.append(f"{first.application} had up to {first.clients} sessions under way at once, a plan its clients")
+        reasons.append(f"{first.application} had up to {first.clients} sessions at once, the plan only its clients")
         if "sizes of" in first.sizes:
-            reasons.append(f"it archived {first.sizes}, a plan takes all to have the mean")
+            reasons.append(f"it archived {first.sizes}, the plan assumes that all objects have the mean size")
     others = [name for name in trials.applications if name not in (NIGHT, CAMERAS)]
     if others:
-        reasons.append(f"{' and '.join(others)} went on beside it, a plan knows of nothing else")
+        reasons.append(f"{' and '.join(others)} ran at the same time, the plan ignores other work")
     count = len({result.position for result in archive})
     return (
         f"Measured with {trials.edge.scale:,.0f} {'users' if kind == 'mail' else 'cameras'}, "
-        f"{count} trial{'s' if count != 1 else ''}; planned as `archiver plan` does, with the rates of "
+        f"{count} trial{'s' if count != 1 else ''}. Planned by the method of `archiver plan`, with the rates of "
         f"{trials.surface.source}. Difference: measured / planned - 1. A retrieval is the mean time of a session from "
-        f"when it was due. Why they differ: {'; '.join(reasons)}."
+        f"when it was due. Reasons for differences: {'; '.join(reasons)}."
     )
 
 

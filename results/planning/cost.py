@@ -1,7 +1,7 @@
 """The cost of a plan over the years of retention, as a bill and per unit of its results.
 
-The plan buys everything for the last year's load. Every unit price is the whole bill divided by the units, so that
-different kinds of platforms are comparable: per object/s, per MB/s, per mailbox or camera, per TB kept for a year.
+The plan buys everything for the last year's load. Every unit price is the whole bill divided by the number of units:
+per object/s, per MB/s, per mailbox or camera, per TB kept for a year. Different kinds of platforms are thus comparable.
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ class PlanCost:
 
 
 def plan_cost(plan: CapacityPlan, prices: PriceList, retrieved_share: float = 0.0) -> PlanCost:
-    """Price a plan that archives. Each year ``retrieved_share`` of the objects kept is retrieved once, one per session.
+    """Return the cost of a plan that archives.
+
+    Each year ``retrieved_share`` of the objects kept is retrieved once, one object per session.
 
     Raises UsageError for a plan that archives nothing, or an invalid share.
     """
     archiving = plan.archiving
     if archiving is None:
-        raise UsageError("a plan that only retrieves has nothing to price; use --prices with mail, video or size")
+        raise UsageError("a plan that only retrieves has no price; use --prices with mail, video or size")
     if not 0 <= retrieved_share < float("inf"):
-        raise UsageError(f"{retrieved_share:.0%} of the objects cannot be retrieved; choose a share from 0% on")
+        raise UsageError(f"{retrieved_share:.0%} of the objects is not possible; choose a share of at least 0%")
     needed = archiving.last_year.platforms
     total = _bill(plan, archiving, prices, needed.value, retrieved_share)
     ends = [
@@ -93,7 +95,7 @@ def _unit_prices(archiving: Archiving, platforms: Range, amount: Range) -> Itera
 def _per_rate(amount: Range, platforms: Range, rate: Range) -> Range:
     """Return the price over the rate of all platforms together.
 
-    Fast platforms mean few platforms, so the ends of these ranges correspond.
+    Faster platforms mean fewer platforms, so the ends of these ranges correspond.
     """
     value = amount.value / (platforms.value * rate.value)
     if amount.low is None or amount.high is None or platforms.low is None or platforms.high is None:

@@ -1,8 +1,7 @@
 """The tested configuration as its owner discloses it: hardware, media, capacity, network, firmware, dates, price.
 
-Archiver cannot read these facts from a platform, and a number without them compares with nothing. They come from a TOML
-file of the user's, are stored with the run, and are shown with every result. A fact that the file does not have is
-shown as not disclosed.
+Archiver cannot read these facts from a platform, and without them a number is not comparable. The user gives them in a
+TOML file. Archiver stores them with the run and shows them with every result. Missing facts are shown as not disclosed.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def read_disclosure(path: Path) -> Disclosure:
     except msgspec.ValidationError as error:
         keys = ", ".join(Disclosure.__struct_fields__)
         raise UsageError(f"{path}: {key_and_reason(str(error))}; the keys are {keys}") from error
-    except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
+    except (ValueError, RecursionError) as error:  # RecursionError: too deeply nested
         raise UsageError(f"{path}: not TOML: {error}") from error
     for wrong in _wrong(found):
         raise UsageError(f"{path}: {wrong}")
@@ -97,7 +96,7 @@ def read_disclosure(path: Path) -> Disclosure:
 
 
 def disclosed(run: StoredRun) -> Disclosure | None:
-    """Return the configuration that was given with a run. Returns None if none was."""
+    """Return the configuration that was disclosed with a run, or None."""
     given = json.loads(run.request).get("disclosure") if run.request is not None else None
     return None if given is None else msgspec.convert(given, Disclosure)
 
@@ -123,7 +122,7 @@ def disclosure_table(platforms: Mapping[str, Disclosure | None]) -> Table:
             Column("fact", of=lambda row: row[0], label=True),
             *(Column(name, of=_of(name), words=True) for name in facts),
         ),
-        "From the file that archiver run --disclose was given; Archiver did not check it. TB are 10^12 bytes.",
+        "From the file of archiver run --disclose; Archiver did not check it. TB are 10^12 bytes.",
     ).table(rows)
 
 
@@ -141,7 +140,7 @@ def _wrong(found: Disclosure) -> Iterator[str]:
     for key in Disclosure.__struct_fields__:
         value = getattr(found, key)
         if isinstance(value, str) and not value.strip():
-            yield f"{key}: it is empty; leave it out, or disclose it"
+            yield f"{key}: the value is empty; write a value or remove the key"
         if (
             isinstance(value, int | float)
             and not (math.isfinite(value) and value > 0)
@@ -156,4 +155,4 @@ def _wrong(found: Disclosure) -> Iterator[str]:
             of = "raw_tb" if key == "usable_tb" else "usable_tb"
             yield f"{key}: {least:g} is more than {of}, {most:g}"
     if found.list_price is not None and found.currency is None:
-        yield 'currency: a list price has one, such as currency = "EUR"'
+        yield 'currency: a list price needs a currency, such as currency = "EUR"'

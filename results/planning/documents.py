@@ -1,7 +1,7 @@
 """A plan as JSON for programs, as text, and as a folder of documents: plan.md, plan.json, tables as CSV, the figure.
 
-The keys are a contract, with units in their names. Every answer has its value and both ends of its range. Null marks
-what its source cannot answer.
+The keys are a contract, with units in their names. Every answer has its value and both ends of its range. Null means
+that the source of the rates cannot answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from results.text import escape_markdown, render_csv, render_markdown, render_te
 
 
 def plan_document(found: PlanAnswer, *, what_if: bool = False) -> dict[str, Any]:
-    """Return the document of a plan. Its ``question`` has the inputs.
+    """Return the JSON document of a plan. Its ``question`` has the inputs.
 
     In ``fits``, ``low`` and ``high`` state whether the ends of ``archive_seconds`` fit.
     """
@@ -63,14 +63,14 @@ def plan_document(found: PlanAnswer, *, what_if: bool = False) -> dict[str, Any]
 
 
 def plan_text(found: PlanAnswer, *, what_if: bool = False, width: int) -> str:
-    """Return the extrapolations, the tables, the warnings, and what is not answered, for a terminal."""
+    """Return extrapolations, tables, warnings and unanswered questions as text for a terminal."""
     tables = [render_text(table, width) for table in plan_tables(found, what_if=what_if)]
     warnings = [_wrapped(warning, width) for warning in found.plan.warnings]
     return "\n".join([*warnings, *tables, *(_wrapped(sentence, width) for sentence in _sentences(found))]) + "\n"
 
 
 def plan_markdown(found: PlanAnswer, *, what_if: bool = False) -> str:
-    """Return the tables, after the extrapolations and the warnings."""
+    """Return the plan as Markdown: extrapolations, the answers, warnings, and the other tables."""
     first, *others = plan_tables(found, what_if=what_if)
     parts = [f"# {first.title}"]
     if found.plan.warnings:
@@ -85,7 +85,7 @@ def plan_markdown(found: PlanAnswer, *, what_if: bool = False) -> str:
 
 
 def plan_files(found: PlanAnswer) -> dict[str, bytes]:
-    """Return the content of every document but the page by its file name. A plan that archives has its what-if."""
+    """Return the content of every document except the page, by file name. A plan that archives has a what-if."""
     what_if = found.plan.archiving is not None
     contents = {
         "plan.md": plan_markdown(found, what_if=what_if).encode(),
@@ -117,7 +117,7 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 
 def _sentences(found: PlanAnswer) -> list[str]:
-    """Return the warnings about the answers, and what is not answered."""
+    """Return the warnings about the answers, and the unanswered questions."""
     plan = found.plan
     return [*(f"doubt: {doubt}" for doubt in plan.doubts), *(f"not answered: {each}" for each in plan.unanswered)]
 

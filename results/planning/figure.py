@@ -1,6 +1,6 @@
-"""The figure of a what-if: time to archive against users, cameras or objects a day, and where it no longer fits.
+"""The figure of a what-if: archive time over the number of users, cameras or objects a day, and the limit.
 
-The window is one line, the time of one platform another. The figure labels their intersection with its number.
+One line is the window, another is the time of one platform. The figure labels the number where they cross.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PAST_THE_LAST = 1.12  # extends the line to show that it crosses the window
 
 
 def what_if_figure(archiving: Archiving, surface: RateSurface) -> Figure:
-    """Draw one platform's time for a period over the units of the what-if table, with its range if known."""
+    """Return the figure: one platform's time for a period over the number of units, with its range if known."""
     load = archiving.load
     unit, unit_seconds = load.time_unit
     counts = [0.0, *(float(trial.units) for trial in archiving.trials)]
@@ -66,11 +66,11 @@ def what_if_figure(archiving: Archiving, surface: RateSurface) -> Figure:
 
 
 def _mark(axes: Axes, archiving: Archiving, unit_seconds: float) -> None:
-    """Mark the requested number, and the last that fits."""
+    """Mark the requested number, and the largest number that fits."""
     load = archiving.load
     most = int(archiving.units_max.value)
     asked = archiving.seconds.value / unit_seconds
-    axes.plot([load.units], [asked], "o", color=COLOURS[6], label=f"asked for: {load.units:,}", zorder=3)
+    axes.plot([load.units], [asked], "o", color=COLOURS[6], label=f"requested: {load.units:,}", zorder=3)
     if most > 0:
         end = archiving.seconds_for(most).value / unit_seconds
         axes.plot([most], [end], "D", color=COLOURS[1], label=f"last that fits: {most:,}", zorder=3)
@@ -86,7 +86,7 @@ def _frame(figure: Figure, archiving: Archiving, surface: RateSurface) -> None:
     )
     lines = textwrap.wrap(said.strip(), 150)
     figure.subplots_adjust(left=0.09, right=0.775, top=1 - 0.6 / height, bottom=(0.68 + 0.17 * len(lines)) / height)
-    title = f"How many {load.units_name} one platform takes"
+    title = f"How many {load.units_name} one platform can archive"
     figure.suptitle(title, x=0.012, y=1 - 0.15 / height, horizontalalignment="left", fontsize=13, fontweight="bold")
     figure.text(
         0.012, 0.1 / height, "\n".join(lines), fontsize=8, color=GREY, verticalalignment="bottom", linespacing=1.4

@@ -1,7 +1,7 @@
-"""The question of a plan as values: what is archived or retrieved, for how many years, and the limits of a platform.
+"""The request of a plan: the load that is archived or retrieved, the years, and the limits of a platform.
 
-A request has everything that its answer depends on, apart from the measured rates. The command line makes it from its
-options, and any other program can make it in the same way.
+A request contains every input of its answer, except the measured rates. The command line makes it from its options.
+Any other program can make it in the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WINDOW_SECONDS = 8 * HOUR_SECONDS
 VIDEO_OBJECTS_PER_SESSION = 100  # of cameras, as in the paper's example
 
 
-# Names of the inputs for people, by the names of the fields below.
+# Readable names of the fields below.
 INPUTS: Mapping[str, str] = {
     "users": "users",
     "messages": "messages of a user a day",
@@ -66,10 +66,10 @@ class LoadCourse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformLimits:
-    """What one platform can hold, and how fast data must come back. A limit that is None decides nothing."""
+    """The capacity of one platform, and the time within which data must be restored. None: no limit."""
 
     usable_bytes: int | None = None  # usable capacity
-    redundancy: float = 1.0  # bytes stored for each byte kept, if ``usable_bytes`` has to hold copies or parity
+    redundancy: float = 1.0  # bytes stored for each byte kept, if ``usable_bytes`` includes copies or parity
     objects_max: int | None = None  # objects
     restore_seconds: float | None = None  # all platforms together retrieve ``restore_bytes`` within this time
     restore_bytes: int | None = None  # None: a full backup, or everything that is kept
@@ -133,9 +133,9 @@ class SizeLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupLoad:
-    """Backups: everything at first and then every ``full_every_days``, on the other days what changed.
+    """Backups: a full backup every ``full_every_days``, beginning with the first day; on other days the changed part.
 
-    The window has to hold a full backup. ``object_bytes`` None: the largest measured size.
+    A full backup must fit into the window. ``object_bytes`` None: the largest measured size.
     """
 
     kind: ClassVar[str] = "backup"
@@ -157,7 +157,7 @@ PlannedLoad = MailLoad | VideoLoad | RetrieveLoad | SizeLoad | BackupLoad
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """Everything that a plan's answer depends on, apart from the measured rates."""
+    """All inputs of a plan's answer, except the measured rates."""
 
     load: PlannedLoad
     course: LoadCourse = LoadCourse(years=7)
@@ -168,7 +168,7 @@ class PlanRequest:
 
     @property
     def question(self) -> Mapping[str, Any]:
-        """The inputs as plain JSON values, without those that are not given or that this kind of load ignores."""
+        """The inputs as plain JSON values, without inputs that are not given or that this kind of load ignores."""
         values = asdict(self.load)
         if not isinstance(self.load, RetrieveLoad):
             values |= asdict(self.course) | asdict(self.limits) | {"clients": self.clients}
@@ -177,7 +177,7 @@ class PlanRequest:
 
 
 def written(field: str, value: Any) -> str:
-    """Return the value of an input with its unit, for people."""
+    """Return the value of an input as readable text with its unit."""
     if field == "shares":
         return ", ".join(f"{format_size(size)} {share:.3g}" for size, share in value)
     if field == "bytes_per_second":

@@ -1,9 +1,9 @@
-"""The rates that a run measured, of whichever kind it was, and those of a published study.
+"""The rates that a run of any kind measured, and the rates of a published study.
 
-Rates of cells that were measured alone come first. A run of simultaneous workloads has them in its phase ``rates``. An
-operation that was measured alone nowhere has the rates of its workloads: clients in a closed loop, open loops and
-replays, each next to whatever went on at the same time. What a schedule or a trace offered is a lower bound of what the
-platform can do, so a plan from it errs on the slow side. Phases that missed a criterion, and void ones, give no rate.
+Rates of cells that were measured without other load have priority. A run of simultaneous workloads has them in its
+phase ``rates``. If there are none for an operation, the rates of its workloads count: closed loops, open loops and
+replays, each measured next to the other workloads. The offered load of a schedule or a trace is a lower bound of the
+platform's rate, so a plan from it errs on the slow side. Void phases and phases that missed a criterion give no rate.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from results.verdict import void_positions
 
 RATES_PHASE = "rates"
 REFERENCES = ("reference:dr550",)
-OFFERED = "what a schedule or a trace offered: the platform may be faster"
+OFFERED = "offered load of a schedule or a trace: the platform may be faster"
 _OPENING_REQUESTS: dict[str, OpeningRequest] = {"head-bucket": "head", "lock-config": "get"}  # by --session-open
 
 
 def published_surface(name: str) -> RateSurface:
     """Return the rates of a published study by its name in ``REFERENCES``. Raises ResultsError for any other name."""
     if name not in REFERENCES:
-        raise ResultsError(f"{name}: no such published study; there is {', '.join(REFERENCES)}")
+        raise ResultsError(f"{name}: there is no such published study; choose one of: {', '.join(REFERENCES)}")
     text = resources.files("results").joinpath("reference", "dr550.json").read_text(encoding="utf-8")
     steps = json.loads(text)["session_time_step_ms"]["per_objects_per_session"]
     cells = [_published_cell(cell, steps[str(cell.objects_per_session)]) for cell in dr550().cells.values()]
     return RateSurface(
         source=NAME,
         platform="DR550",
-        spread="half a step of the paper's session times (steps of 1 to 50 ms), and where it contradicts itself",
+        spread="half a step of the paper's session times (steps of 1 to 50 ms), and contradictions in the paper",
         cells=_by_operation(cells),
     )
 
@@ -59,16 +59,16 @@ def measured_surface(database: RunDatabase) -> RateSurface:
     cells += [cell for cell in workload_cells(results, database.criteria()) if cell.operation not in operations]
     if not cells:
         raise ResultsError(
-            f"run {run.id}: every phase of it is void or missed a criterion, so nothing can be planned from it; plan "
-            "from a run of dr550, or from one whose criteria are met"
+            f"run {run.id}: every phase is void or missed a criterion, so it has no rates for a plan; use a run of "
+            "dr550, or a run that met its criteria"
         )
     remarks = platform_doubts(database)
     if run.shared_host:
-        remarks.append("client and server shared one machine: the plan compares, it tells no capacity")
+        remarks.append("client and server shared one machine: the plan is for comparison, not for capacity")
     if run.ended_at is None:
-        remarks.append("the run is under way, or was cut off: cells are missing")
+        remarks.append("the run has not finished, or was interrupted: cells are missing")
     if any(result.operation == "retrieve" and result.temperature != "cold" for result in results):
-        remarks.append("retrieved data was not known to be cold: from the platform's disks it may come slower")
+        remarks.append("the retrieved data was perhaps in a cache: retrieval from the platform's disks may be slower")
     return replace(
         surface_of(cells, f"run {run.id}"),
         platform=run.platform.name,
@@ -80,9 +80,9 @@ def measured_surface(database: RunDatabase) -> RateSurface:
 
 
 def rate_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
-    """Return the rates that a scenario of simultaneous workloads measured one after another in a phase ``rates``.
+    """Return the rates that a scenario of simultaneous workloads measured one after another in its phase ``rates``.
 
-    Each measurement, as in each step of a search, is a repetition.
+    Each measurement is a repetition; each step of a search has one.
     """
     return joined(
         cell_of(UnitKey(result.operation, result.object_bytes, result.objects_per_session, result.clients), result)
@@ -92,10 +92,10 @@ def rate_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
 
 
 def workload_cells(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> list[RateCell]:
-    """Return the rates of workloads that ran at the same time as others, or to a schedule, one for each operation.
+    """Return the rates of workloads that ran at the same time as others or followed a schedule, one for each operation.
 
-    Of several scales the largest counts at which no criterion was missed. Copies of a workload (tiles) count together.
-    The slower of two workloads of the same operation, size, objects per session and clients comes last.
+    The largest scale without a missed criterion counts. Copies of a workload (tiles) are added up. The slower of two
+    workloads with the same operation, size, objects per session and clients comes last.
     """
     unfit = {each.position for each in criteria if not each.passed} | void_positions(results, criteria)
     unfit |= {result.position for result in results if result.incomplete is not None}
@@ -132,7 +132,7 @@ def _cells_of_workload(
     operations = dict.fromkeys(part.operation for copies in phases for copy in copies for part in _parts(copy))
     doubts = []
     if len(operations) > 1:
-        doubts.append(f"measured in a mix of {', '.join(operations)}: alone it may be faster")
+        doubts.append(f"measured in a mix of {', '.join(operations)}: without the others it may be faster")
     others = [name for name in applications[first.position] if name not in ("", first.application)]
     if others:
         doubts.append(f"measured next to {', '.join(others)}")
@@ -162,12 +162,12 @@ def _cells_of_workload(
 
 
 def _parts(result: Result) -> Sequence[Result | PartResult]:
-    """Return the operations of a workload without its additional objects, or the workload itself if it has one."""
+    """Return the operations of a workload without its additional objects. A single operation is the workload itself."""
     return [part for part in result.parts if part.name == part.operation] or [result]
 
 
 def surface_of(cells: Sequence[RateCell], source: str) -> RateSurface:
-    """Return the rates of these cells, without those in which nothing was done."""
+    """Return the rates of these cells, except cells without any completed object."""
     is_repeated = any(cell.objects_per_second.low is not None for cell in cells)
     return RateSurface(
         source=source,
@@ -222,8 +222,8 @@ def _published_cell(cell: PublishedCell, step_ms: float) -> RateCell:
     if cell.contradicted_objects_per_second is not None:
         rates.append(cell.contradicted_objects_per_second)
         doubts.append(
-            f"the paper contradicts itself: it prints {cell.contradicted_objects_per_second:g} objects/s beside MB/s "
-            f"that are {rate:g}"
+            f"the paper contradicts itself: it prints {cell.contradicted_objects_per_second:g} objects/s, but its MB/s "
+            f"correspond to {rate:g}"
         )
     if cell.unreadable:
         doubts.append(cell.unreadable)

@@ -1,9 +1,9 @@
 """Capacity plans for mail, cameras, any mix of sizes, and backups, from measured rates.
 
 A load is a number of users, cameras, objects or gigabytes, each with a number of objects in a period. The time for one
-period is its objects divided by the rates of a ``RateSurface``. The platforms are as many as the largest of several
-needs: archive rate, capacity, number of objects, and restore time. Plans propagate uncertainty and never add any. If a
-rate has no range, no answer that follows from it has one.
+period is its objects divided by the rates of a ``RateSurface``. The number of platforms is the largest of several
+needs: archive rate, capacity, number of objects, and restore time. Plans propagate the range of a rate and add no
+other uncertainty. If a rate has no range, the answers that use it have none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurf
 DAYS_PER_YEAR = 365
 GB = 10**9
 _ROUNDING = 1e-9  # allowed error of a quotient that should be a whole number
-_EMPTY_SHARE = 0.01  # of the planned fill: a platform with less than this was measured as good as empty
+_EMPTY_SHARE = 0.01  # of the planned fill level; a platform with less counts as empty
 Reason = Literal["archive rate", "capacity", "objects", "restore time"]
 
 
@@ -55,7 +55,7 @@ class Load:
     period: str  # day, hour
     window_seconds: float
     mean_share: float = 1.0  # of the mean period, relative to the busiest
-    restore_bytes: float | None = None  # what has to come back after a loss; None: everything that is kept
+    restore_bytes: float | None = None  # amount to restore after a loss; None: everything that is kept
 
     @property
     def objects_per_unit(self) -> float:
@@ -99,7 +99,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The platforms that one reason alone requires; ``exact`` is not rounded."""
+    """The number of platforms that one reason requires; ``exact`` is not rounded."""
 
     reason: Reason
     exact: Range
@@ -123,12 +123,12 @@ class Year:
 
     @property
     def decided_by(self) -> Need:
-        """The need for the most platforms; of several equal needs, the one nearest to one more platform."""
+        """The need for the most platforms; of equal needs, the one with the largest unrounded number."""
         return max(self.needs, key=lambda need: need.exact.value)
 
     @property
     def platforms(self) -> Range:
-        """The platforms that satisfy every need."""
+        """The number of platforms that satisfies every need."""
         found = [need.platforms for need in self.needs]
         lows = [each.low for each in found if each.low is not None]
         highs = [each.high for each in found if each.high is not None]
@@ -139,7 +139,7 @@ class Year:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """The retrieval of a large part of what is kept, after a loss."""
+    """The retrieval of much of the kept data after a loss."""
 
     rates: tuple[PlannedRate, ...]  # in the order of the load's parts
     seconds_per_byte: Range  # of one platform
@@ -162,7 +162,7 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True)
 class Archiving:
-    """The time for a period of a load on one platform, and its consequences."""
+    """The time to archive one period of a load on one platform, and the platforms that follow from it."""
 
     load: Load
     course: LoadCourse
@@ -232,7 +232,7 @@ class Archiving:
         return year.bytes_kept * self.limits.redundancy / year.platforms.value
 
     def restored_bytes(self, year: Year) -> float:
-        """Return what has to come back after a loss at the end of a year. A size that is given grows like the load."""
+        """Return the bytes to restore after a loss at the end of a year. A given size grows like the load."""
         today = self.load.restore_bytes if self.limits.restore_bytes is None else self.limits.restore_bytes
         return year.bytes_kept if today is None else today * self._grown(year.year)
 
@@ -271,7 +271,7 @@ class Archiving:
 
     def _year(self, year: int) -> Year:
         arrived = self._arrived(year)
-        # Of each year, the part that arrived within the retention period before the end of this one.
+        # Add up the part of each year that arrived within the retention period before the end of this year.
         kept = sum(
             self._arrived(each) * min(1.0, max(0.0, self.retention_years - (year - each)))
             for each in range(1, year + 1)
@@ -334,7 +334,7 @@ class Retrieval:
 
     @property
     def p99_ms(self) -> float | None:
-        """Return the percentile of sessions of a single object. Of several sizes, the slowest counts."""
+        """Return the 99th percentile of sessions with one object; the largest if there are several sizes."""
         known = [cell.session_p99_ms for cell in self.cells if cell.session_p99_ms is not None]
         one_each = all(rate.column == rate.objects_per_session == 1 for _, rate in self.parts)
         return max(known) if one_each and len(known) == len(self.cells) else None
@@ -358,7 +358,7 @@ class CapacityPlan:
     archiving: Archiving | None = None
     single: Retrieval | None = None  # one object in a separate session
     retrieval: Retrieval | None = None
-    unanswered: tuple[str, ...] = ()  # questions that this source cannot answer, and why
+    unanswered: tuple[str, ...] = ()  # questions that the source of the rates cannot answer, with the reason
 
     @property
     def rates(self) -> tuple[PlannedRate, ...]:
@@ -397,21 +397,21 @@ class CapacityPlan:
         if measured < planned:
             state = "an empty platform" if measured < _EMPTY_SHARE * planned else "a platform less full than planned"
             yield (
-                f"measured on {state}: it stored {format_bytes(measured)} at most, the plan stores "
-                f"{format_bytes(planned)} on each platform; no run measured the rate at that fill level"
+                f"measured on {state}: it stored at most {format_bytes(measured)}, but the plan stores "
+                f"{format_bytes(planned)} on each platform; the rate at that fill level was not measured"
             )
 
 
 def make_plan(surface: RateSurface, request: PlanRequest) -> CapacityPlan:
     """Return the plan that answers a request with these rates.
 
-    Raises UsageError for numbers that make no load. Raises ResultsError if there is no measurement near the load.
+    Raises UsageError for invalid numbers, and ResultsError if there is no measurement near the load.
     """
     plan = _plan(surface, request)
     if plan.archiving is None or plan.archiving.limits.usable_bytes is not None:
         return plan
     kept = format_bytes(plan.archiving.last_year.bytes_kept)
-    unknown = f"whether {kept} fit on the platforms: --usable gives the usable capacity of one"
+    unknown = f"whether {kept} fit on the platforms: give the usable capacity of one platform with --usable"
     return replace(plan, unanswered=(*plan.unanswered, unknown))
 
 
@@ -450,7 +450,7 @@ def _plan_mail(surface: RateSurface, mail: MailLoad, request: PlanRequest) -> Ca
 def _plan_video(surface: RateSurface, video: VideoLoad, request: PlanRequest) -> CapacityPlan:
     per_second = video.bytes_per_second
     if not (math.isfinite(per_second) and per_second > 0):
-        raise UsageError(f"a stream of {per_second:g} bytes per second archives nothing; it must be above zero")
+        raise UsageError(f"a stream of {per_second:g} bytes per second is not possible; it must be above zero")
     size = surface.size_max("archive")
     hourly = per_second * HOUR_SECONDS
     load = Load("camera", video.cameras, (Part(size, hourly / size),), video.objects_per_session, "hour", HOUR_SECONDS)
@@ -506,7 +506,7 @@ def _plan_backup(surface: RateSurface, backup: BackupLoad, request: PlanRequest)
 
 
 def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> Archiving:
-    """Check a load, its course and the limits, and find the rates."""
+    """Return the archiving part of a plan, after a check of the load, its course and the limits."""
     course, limits = request.course, request.limits
     _check_positive(**{f"{load.unit}s": load.units}, objects_per_session=load.objects_per_session, years=course.years)
     for part in load.parts:
@@ -519,11 +519,11 @@ def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> A
         if limit is not None and not (math.isfinite(limit) and limit > 0):
             raise UsageError(f"{name}: {limit:g} is not possible; it must be above zero")
     if not load.window_seconds > 0:
-        raise UsageError(f"a window of {load.window_seconds:g} s holds nothing; it must be above zero")
+        raise UsageError(f"a window of {load.window_seconds:g} s is not possible; it must be above zero")
     if not 0 <= course.headroom_share < 1:
         raise UsageError(f"a headroom of {course.headroom_share:.0%} leaves no room for the load; choose 0% to 99%")
     if not limits.redundancy >= 1:
-        raise UsageError(f"a redundancy of {limits.redundancy:g} stores less than what is kept; choose 1 or more")
+        raise UsageError(f"a redundancy of {limits.redundancy:g} stores less than the kept data; choose 1 or more")
     rates = surface.fastest("archive", _mix(load), load.objects_per_session, request.clients)
     restore = None if limits.restore_seconds is None else _restore(surface, load)
     return Archiving(load, course, limits, rates, restore)
@@ -542,7 +542,7 @@ def _mix(load: Load) -> list[tuple[int, float]]:
 
 
 def together(ranges: Sequence[Range]) -> Range:
-    """Return the sum. Its ends are the sums of the ends, as if all errors had the same sign."""
+    """Return the sum of ranges. Its ends are the sums of the ends, as if all errors had the same sign."""
     lows = [each.low for each in ranges if each.low is not None]
     highs = [each.high for each in ranges if each.high is not None]
     known = len(lows) == len(highs) == len(ranges)
@@ -551,7 +551,7 @@ def together(ranges: Sequence[Range]) -> Range:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """A retrieval that a plan asks about."""
+    """A retrieval that a plan must answer."""
 
     what: str
     shares: tuple[tuple[int, float], ...]  # object bytes, share of the objects
@@ -562,7 +562,7 @@ class _Wish:
 
 
 def _with_retrievals(plan: CapacityPlan, single: _Wish, everything: _Wish) -> CapacityPlan:
-    """Add the source's answers about retrieval to the plan, and the reasons for missing ones."""
+    """Return the plan with answers about retrieval, and with the reasons for missing answers."""
     found: list[Retrieval | None] = []
     unanswered = list(plan.unanswered)
     for wish in (single, everything):
@@ -584,7 +584,7 @@ def _retrieval(surface: RateSurface, wish: _Wish) -> Retrieval:
 def _check_positive(**numbers: float) -> None:
     for name, number in numbers.items():
         if not (math.isfinite(number) and number > 0):
-            raise UsageError(f"{name.replace('_', ' ')}: {number:g} is no load; it must be above zero")
+            raise UsageError(f"{name.replace('_', ' ')}: {number:g} is not possible; it must be above zero")
 
 
 def _inverse(seconds: Range, numerator: float) -> tuple[float | None, float | None]:

@@ -1,7 +1,7 @@
-"""The price of a plan: parts of a platform, or a cloud's prices, over the years of retention.
+"""The price of a plan: parts of a platform, or the prices of a cloud service, over the years of retention.
 
-Only items in the price file have prices. Parts are for one platform and are multiplied by the number of platforms.
-Every line of the bill can be disclosed: item, quantity, list price, support, amount.
+Only items in the price file have prices. Parts are for one platform; the bill multiplies them by the number of
+platforms. Every line of the bill has item, quantity, list price, amount and note.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PricedPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     quantity: float
     list_price: float  # of one part
     support_years: float = 0.0  # included in the list price
-    support_price_per_year: float | None = None  # of one part, after that
+    support_price_per_year: float | None = None  # of one part, after the included years
 
 
 class CloudPrices(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class PriceList(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The demand to pay for over the years of retention."""
+    """The quantities to pay for over the years of retention."""
 
     years: int
     platforms: float = 1
@@ -71,7 +71,7 @@ class BillLine:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """All lines of a demand's costs, and their sum."""
+    """All lines of the cost of a demand, and their sum."""
 
     currency: str
     lines: tuple[BillLine, ...]
@@ -94,19 +94,19 @@ def read_prices(path: Path) -> PriceList:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     except msgspec.ValidationError as error:
         raise UsageError(f"{path}: {key_and_reason(str(error))}") from error
-    except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
+    except (ValueError, RecursionError) as error:  # RecursionError: too deeply nested
         raise UsageError(f"{path}: not TOML: {error}") from error
     if not prices.currency.strip():
-        raise UsageError(f'{path}: currency: it is empty; name one, such as currency = "EUR"')
+        raise UsageError(f'{path}: currency: the value is empty; write one, such as currency = "EUR"')
     if not prices.part and prices.cloud is None:
-        raise UsageError(f"{path}: nothing is priced; add a [[part]] with item, quantity and list_price, or [cloud]")
+        raise UsageError(f"{path}: there are no prices; add a [[part]] with item, quantity and list_price, or [cloud]")
     for key, number, minimum in _numbers(prices):
         if not math.isfinite(number) or number < 0 or (number == 0 and minimum):
-            wanted = "a number above 0" if minimum else "a number from 0 on"
-            raise UsageError(f"{path}: {key}: {number:g} is no price or quantity; write {wanted}")
+            valid = "a number above 0" if minimum else "a number of at least 0"
+            raise UsageError(f"{path}: {key}: {number:g} is not a valid price or quantity; write {valid}")
     for index, part in enumerate(prices.part, 1):
         if not part.item.strip():
-            raise UsageError(f"{path}: part {index}: item: it is empty; say what is priced")
+            raise UsageError(f"{path}: part {index}: item: the value is empty; name the part")
     return prices
 
 
@@ -148,7 +148,7 @@ def _cloud_line(item: str, quantity: float, price: float, note: str = "") -> Bil
 
 
 def _numbers(prices: PriceList) -> Iterator[tuple[str, float, bool]]:
-    """Yield (key, number, whether it must be above 0) for all numbers of the file."""
+    """Yield (key, number, whether the number must be above 0) for all numbers of the file."""
     for index, part in enumerate(prices.part, 1):
         key = f"part {index} ({part.item})"
         yield f"{key}: quantity", part.quantity, True

@@ -3,10 +3,10 @@
 A plan should err on the slow side, and must state where it has no measurement.
 
 Between two measured sizes the rate follows a straight line on logarithmic axes. For the objects per session, the next
-smaller measured column applies. The DR550's authors did the same for 30 messages with their column of 25. A longer
-session is rarely slower per object. Beyond the measured sizes and columns four rules apply; a platform is normally
+smaller measured column applies, because a longer session is rarely slower per object. The DR550's authors did the same
+for 30 messages with their column of 25. Beyond the measured sizes and columns four rules apply; a platform is normally
 faster than each of them. A larger object has the same MB/s, a smaller one the same objects/s. A longer session has the
-same objects/s, a shorter one takes the same time. Values further than ``BEYOND_MAX`` times beyond are refused.
+same objects/s, a shorter one takes the same time. Requests beyond ``BEYOND_MAX`` times the measured range are refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OpeningRequest = Literal["get", "head"]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A value with the ends of its likely range. Both ends are None if its spread is unknown."""
+    """A value with the ends of its likely range. Both ends are None if the range is unknown."""
 
     value: float
     low: float | None = None
@@ -55,8 +55,8 @@ class RateCell:
     first_byte_ms: float | None = None  # mean: opening a session, then the first byte of an object
     first_byte_p99_ms: float | None = None  # of the object alone, over all repetitions
     failed: tuple[str, ...] = ()  # conditions of a headline that it fails; a published cell has none
-    has_session_time: bool = True  # its clients did only this, without pause: a session takes clients x objects / rate
-    stored_bytes: int | None = None  # most that the platform is known to have stored before it; None: not known
+    has_session_time: bool = True  # closed loop of this operation only: a session takes clients x objects / rate
+    stored_bytes: int | None = None  # largest known amount stored on the platform before the cell; None: unknown
 
     def __str__(self) -> str:
         clients = f" with {self.clients} clients" if self.clients > 1 else ""
@@ -114,9 +114,9 @@ class RateSurface:
     is_run: bool = False  # measured by a run; False: published by a study
 
     def rate(self, operation: str, object_bytes: int, objects_per_session: int, clients: int = 1) -> PlannedRate:
-        """Return the rate of ``clients`` together.
+        """Return the total rate of ``clients`` clients.
 
-        Raises ResultsError if there is no measurement of this operation with so many clients, or near it.
+        Raises ResultsError if there is no measurement of this operation with so many clients, or near the size.
 
         A run that ended early has incomplete columns. Columns that contain the size have priority.
         """
@@ -151,9 +151,9 @@ class RateSurface:
         )
 
     def parallel_rate(self, alone: PlannedRate, clients: int) -> PlannedRate | None:
-        """Return the rate of several clients together, in the column of ``alone`` and within its measured sizes.
+        """Return the total rate of several clients, in the column of ``alone`` and within its measured sizes.
 
-        The largest measured number that is not above ``clients`` counts. Returns None if there is none.
+        The largest measured number of clients up to ``clients`` counts. Returns None if there is none.
         """
         for measured in reversed(self.clients(alone.operation)):
             if not alone.clients < measured <= clients:
@@ -166,11 +166,11 @@ class RateSurface:
     def fastest(
         self, operation: str, sizes: Sequence[tuple[int, float]], objects_per_session: int, clients: int | None = None
     ) -> tuple[PlannedRate, ...]:
-        """Return the rate of each size with the number of clients that handles all of them fastest.
+        """Return the rate of each size, for the number of clients that handles all sizes fastest.
 
-        ``sizes`` are object bytes with a number of objects. Rates within what was measured come before extrapolated
-        ones, and these before rates of cells that fail a condition of a headline. ``clients`` fixes their number.
-        Raises ResultsError as ``rate`` does if no number of clients has a rate for every size.
+        ``sizes`` are object bytes with a number of objects. Rates within the measured range have priority over
+        extrapolated ones, then rates of cells that meet all conditions of a headline. ``clients`` fixes the number of
+        clients. Raises ResultsError as ``rate`` does if no number of clients has a rate for every size.
         """
         found = self._rates(operation, [size for size, _ in sizes], objects_per_session, clients)
         return max(found, key=lambda rates: _suitability(rates, [count for _, count in sizes]))
@@ -178,15 +178,15 @@ class RateSurface:
     def with_fewest_clients(
         self, operation: str, sizes: Sequence[int], objects_per_session: int
     ) -> tuple[PlannedRate, ...]:
-        """Return the rate of each size with the fewest clients that were measured, if it tells the time of a session.
+        """Return the rate of each size with the fewest measured clients, from which a session time can be computed.
 
-        Raises ResultsError likewise, or if clients did other work as well or waited for a schedule.
+        Raises ResultsError as ``fastest`` does, or if the clients did other work too or waited for a schedule.
         """
         rates = self._rates(operation, sizes, objects_per_session)[0]
         if not all(cell.has_session_time for rate in rates for cell in rate.cells):
             raise ResultsError(
-                f"{self.source}: its clients did not {operation} all the time, so its rates do not tell how long one "
-                f"{operation} takes; measure it: archiver run dr550"
+                f"{self.source}: its clients did not {operation} all the time, so its rates do not show how long one "
+                f"{operation} takes; measure it with: archiver run dr550"
             )
         return rates
 
@@ -213,8 +213,8 @@ class RateSurface:
         if not found:
             measured = sorted({name for name, _ in self.cells})
             raise ResultsError(
-                f"{self.source}: it measured no {operation}, so nothing can be planned from it "
-                f"(measured: {'; '.join(measured) or 'nothing that succeeded'}); plan from a run of scenario dr550"
+                f"{self.source}: it did not measure {operation}, so it has no rates for this plan "
+                f"(measured: {'; '.join(measured) or 'nothing that succeeded'}); use a run of scenario dr550"
             )
         return found
 
@@ -239,30 +239,30 @@ class RateSurface:
         measured = self.clients(operation)
         if clients not in measured:
             raise ResultsError(
-                f"{self.source}: it measured no {operation} with {_clients(clients)} "
+                f"{self.source}: it did not measure {operation} with {_clients(clients)} "
                 f"(measured: {', '.join(map(_clients, measured))})"
             )
         return self.cells[operation, clients]
 
     def _too_far(self, operation: str, size: int, objects: int, sizes: Sequence[int], columns: Sequence[int]) -> str:
         return (
-            f"{self.source}: {operation} of {format_size(size)} objects, {objects} per session, lies more than "
-            f"{BEYOND_MAX:g} times beyond what was measured ({_span(list(map(format_size, sizes)))}; "
+            f"{self.source}: {operation} of {format_size(size)} objects, {objects} per session, is more than "
+            f"{BEYOND_MAX:g} times beyond the measured range ({_span(list(map(format_size, sizes)))}; "
             f"{_span(list(map(str, columns)))} per session), so any answer would be a guess; check the units, choose a "
-            "column with --objects-per-session, or measure it: archiver run dr550 "
+            "column with --objects-per-session, or measure it with: archiver run dr550 "
             f"--set object_sizes={format_size(size)} --set objects_per_session={objects}"
         )
 
 
 def _suitability(rates: Sequence[PlannedRate], counts: Sequence[float]) -> tuple[bool, bool, float]:
-    """Return how well rates serve a plan: within the measured range, without failed conditions, and then fast."""
+    """Return the sort key of rates for a plan: within the measured range, without failed conditions, then speed."""
     seconds = sum(count / rate.objects_per_second.value for rate, count in zip(rates, counts, strict=True))
     failed = any(cell.failed for rate in rates for cell in rate.cells)
     return all(rate.beyond == 1 for rate in rates), not failed, -seconds
 
 
 def _neighbours(column: Sequence[RateCell], object_bytes: int) -> tuple[RateCell, ...]:
-    """Return, from cells in the order of their sizes, the one of this size, the two around it, or the nearest."""
+    """Return the cell of this size, the two cells around it, or the nearest cell. Cells are in the order of sizes."""
     smaller = [cell for cell in column if cell.object_bytes <= object_bytes]
     larger = [cell for cell in column if cell.object_bytes >= object_bytes]
     if not smaller or not larger:
@@ -271,7 +271,10 @@ def _neighbours(column: Sequence[RateCell], object_bytes: int) -> tuple[RateCell
 
 
 def _between(cells: Sequence[RateCell], object_bytes: int) -> Range:
-    """Return the rate on the line through two cells. For one cell, return its rate, or its MB/s for a larger object."""
+    """Return the rate on the line through two cells.
+
+    For one cell, return its rate; for a larger object, return the rate with the same MB/s.
+    """
     first, last = cells[0], cells[-1]
     if first is last:
         return first.objects_per_second.times(min(1.0, first.object_bytes / object_bytes))
@@ -280,8 +283,8 @@ def _between(cells: Sequence[RateCell], object_bytes: int) -> Range:
     value = _on_the_line(a.value, b.value, share)
     if a.low is None or a.high is None or b.low is None or b.high is None:
         return Range(value)
-    # The ends are on the lines through the cells' ends. This range is never narrower than that of two independent
-    # intervals.
+    # The ends of the range are on the lines through the ends of the cells' ranges. This range is never narrower than
+    # that of two independent intervals.
     return Range(value, _on_the_line(a.low, b.low, share), _on_the_line(a.high, b.high, share))
 
 
@@ -301,24 +304,24 @@ def _extrapolations(
     if object_bytes > sizes[-1]:
         times = object_bytes / sizes[-1]
         yield (
-            f"EXTRAPOLATED: {size} is {times:.1f} times the largest size measured, {format_size(sizes[-1])}; its MB/s "
-            "are taken to hold"
+            f"EXTRAPOLATED: {size} is {times:.1f} times the largest measured size, {format_size(sizes[-1])}; the plan "
+            "assumes the same MB/s"
         )
     if object_bytes < sizes[0]:
         times = sizes[0] / object_bytes
         yield (
-            f"EXTRAPOLATED: {size} is {times:.1f} times below the smallest size measured, {format_size(sizes[0])}; its "
-            "objects/s are taken to hold"
+            f"EXTRAPOLATED: {size} is {times:.1f} times below the smallest measured size, {format_size(sizes[0])}; the "
+            "plan assumes the same objects/s"
         )
     if objects_per_session < column:
         yield (
-            f"EXTRAPOLATED: {objects_per_session} objects per session are below the fewest measured, {column}; a "
-            "session is taken to last as long as theirs"
+            f"EXTRAPOLATED: {objects_per_session} objects per session are below the fewest measured, {column}; the "
+            "plan assumes the same session time"
         )
     if objects_per_session > longest:
         yield (
-            f"EXTRAPOLATED: {objects_per_session} objects per session are above the most measured, {longest}; the rate "
-            f"of {column} is taken to hold"
+            f"EXTRAPOLATED: {objects_per_session} objects per session are above the most measured, {longest}; the plan "
+            f"assumes the rate of {column}"
         )
 
 

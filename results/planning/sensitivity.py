@@ -1,8 +1,8 @@
 """The assumptions that change a plan's answer most.
 
-Each assumption is changed alone and the plan is made again: growth and headroom by ten percentage points, everything
-else by a quarter of its value. The effect is that on the platforms before they are rounded, because whole platforms
-hide what is about to change.
+The module changes each assumption alone and plans again: growth and headroom by ten percentage points, every other
+assumption by a quarter of its value. The effect is the change of the unrounded number of platforms, because rounding
+to whole platforms hides small changes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Outcome:
 
     @property
     def value(self) -> float:
-        """The number that sensitivity is about: platforms before rounding, or seconds."""
+        """The number whose change is the effect: platforms before rounding, or seconds."""
         return self.need.exact.value if self.need is not None else self.seconds or 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The answers for a lower and a higher value of one assumption. None: the rates do not reach that far."""
+    """The answers for a lower and a higher value of one assumption. None: the value is too far from measured rates."""
 
     assumption: str
     base: Outcome
@@ -45,12 +45,12 @@ class Sensitivity:
 
     @property
     def effect_share(self) -> float:
-        """The larger change of the answer, relative to it."""
+        """The larger of the two changes, relative to the answer."""
         found = [outcome.value for outcome in (self.lower, self.higher) if outcome is not None]
         return max((abs(value - self.base.value) for value in found), default=0.0) / self.base.value
 
 
-_ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {  # parts of a request, and their fields that may be assumed otherwise
+_ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {  # part of a request -> fields that are changed
     "load": (
         "users", "messages", "mean_bytes", "cameras", "bytes_per_second", "objects_per_day", "full_bytes",
         "change_share", "size_bytes", "objects_per_session", "window_seconds",
@@ -61,7 +61,7 @@ _ASSUMPTIONS: Mapping[str, tuple[str, ...]] = {  # parts of a request, and their
 
 
 def sensitivities(surface: RateSurface, request: PlanRequest) -> list[Sensitivity]:
-    """Return the sensitivity of the answer to each assumption, the largest effect first, without those of no effect."""
+    """Return the sensitivity of the answer to each assumption with an effect, the largest effect first."""
     base = _outcome("", make_plan(surface, request))
     found = [_to_the_rate(surface, request, base), *_to_the_inputs(surface, request, base)]
     return sorted((each for each in found if each.effect_share > 0), key=lambda each: -each.effect_share)

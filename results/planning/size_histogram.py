@@ -1,7 +1,7 @@
 """Size distribution of a load's objects, from a CSV or TOML file.
 
-A share is a part of the objects, not of the bytes. Shares that do not sum to 1 (or 100%) are an error; the reader does
-not scale them.
+A share is a part of the objects, not of the bytes. Shares that do not sum to 1 (or 100%) are an error. They are not
+scaled.
 """
 
 from __future__ import annotations
@@ -34,40 +34,42 @@ def read_size_histogram(path: Path) -> list[tuple[int, float]]:
     for where, size_text, share_text in rows:
         size = _size(where, size_text)
         if size in shares:
-            raise UsageError(f"{where}: size {size_text} stands there twice; add its shares up")
+            raise UsageError(f"{where}: size {size_text} occurs twice; write it once, with the sum of its shares")
         shares[size] = _share(where, share_text)
     total = sum(shares.values())
     if not shares:
-        raise UsageError(f"{path}: no sizes; a line is a size and its share of the objects, such as 8KiB,0.25")
+        raise UsageError(
+            f"{path}: there are no sizes; each line has a size and its share of the objects, such as 8KiB,0.25"
+        )
     if abs(total - 1) > _ROUNDING:
-        raise UsageError(f"{path}: the shares sum to {total:.4g}, not to 1 (100%); they are shares of all objects")
+        raise UsageError(
+            f"{path}: the shares sum to {total:.4g}, not to 1 (100%); give the share of all objects for each size"
+        )
     return [(size, share / total) for size, share in sorted(shares.items())]
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, str, str]]:
     lines = [(number, row) for number, row in enumerate(csv.reader(text.splitlines()), 1) if any(map(str.strip, row))]
     if not lines or [name.strip() for name in lines[0][1]] != ["size", "share"]:
-        raise UsageError(f"{path}: its first line is not size,share; each further one is such as 8KiB,0.25")
+        raise UsageError(f"{path}: the first line must be size,share, and each further line such as 8KiB,0.25")
     for number, row in lines[1:]:
         if len(row) != 2:
-            raise UsageError(
-                f"{path}, line {number}: {len(row)} fields; it takes a size and a share, such as 8KiB,0.25"
-            )
+            raise UsageError(f"{path}, line {number}: {len(row)} fields; write a size and a share, such as 8KiB,0.25")
         yield f"{path}, line {number}", row[0].strip(), row[1].strip()
 
 
 def _toml_rows(path: Path, text: str) -> Iterator[tuple[str, str, str]]:
     try:
         document: dict[str, Any] = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # some numbers are too long for it, some lists too deep
+    except (ValueError, RecursionError) as error:  # RecursionError: too deeply nested
         raise UsageError(f"{path}: not TOML: {error}") from error
     tables = document.get("size", [])
     if set(document) - {"size"} or not isinstance(tables, list):
-        raise UsageError(f"{path}: it holds tables [[size]] and nothing else")
+        raise UsageError(f"{path}: the file may contain only [[size]] tables")
     for number, table in enumerate(tables, 1):
         where = f"{path}, [[size]] {number}"
         if not isinstance(table, dict) or set(table) != {"size", "share"}:
-            raise UsageError(f'{where}: it takes size and share, such as size = "8KiB" and share = 0.25')
+            raise UsageError(f'{where}: write size and share, such as size = "8KiB" and share = 0.25')
         yield where, str(table["size"]), str(table["share"])
 
 
@@ -86,7 +88,7 @@ def _share(where: str, text: str) -> float:
     try:
         share = float(number) / (100 if percent else 1)
     except ValueError:
-        raise UsageError(f"{where}: {text!r} is no share; write it as 0.25 or 25%") from None
+        raise UsageError(f"{where}: {text!r} is not a share; write it as 0.25 or 25%") from None
     if not (math.isfinite(share) and 0 < share <= 1):
-        raise UsageError(f"{where}: a share of {text} is not possible; it lies above 0 and goes up to 1, or 100%")
+        raise UsageError(f"{where}: {text} is not a share; it must be above 0, and at most 1 (100%)")
     return share

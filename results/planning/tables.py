@@ -1,7 +1,7 @@
 """The tables of a plan: its answers, the years, the what-if, the cells that it uses, and its costs.
 
-An answer, its range and its rule are in one row, so that readers see them together. Each such row has its own unit, so
-its values are text. In a column with one unit they are numbers.
+An answer, its range and its basis are in one row, so that readers see them together. Each such row has its own unit, so
+its values are text. Columns with one unit contain numbers.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ _CLIENTS = TableSpec(
             "failed conditions", of=lambda archiving: ", ".join(_conditions(_cells_of(archiving))) or "none", words=True
         ),
     ),
-    caption="The plan takes the fastest number of clients. Rates within what was measured come before extrapolated "
-    "ones, and rates that fail no condition of a headline before others. --clients chooses another number.",
+    caption="The plan uses the fastest number of clients. It prefers rates within the measured range to extrapolated "
+    "ones, and then rates that meet all conditions of a headline. --clients chooses another number.",
 )
 
 
@@ -183,7 +183,7 @@ def sensitivity_table(found: PlanAnswer) -> Table:
         caption="Each assumption is changed alone: growth and headroom by 10 percentage points, everything else by "
         "25%. "
         + (f"Platforms in year {found.request.course.years}, before rounding in brackets. " if of_platforms else "")
-        + f"{NOT_MEASURED} lies too far from what was measured.",
+        + f"{NOT_MEASURED}: too far from any measurement.",
     ).table(sensitivities(found.plan.surface, found.request)[:_SENSITIVITIES_SHOWN])
 
 
@@ -200,7 +200,7 @@ def _outcome(outcome: Outcome | None) -> str:
 
 
 def bill_table(cost: PlanCost) -> Table:
-    """Return the disclosure: every priced line."""
+    """Return every priced line and the total."""
     currency = cost.bill.currency
     total = (Cell("total"), Cell(""), Cell(""), number(cost.bill.total, 2), Cell(""))
     return TableSpec(
@@ -214,13 +214,13 @@ def bill_table(cost: PlanCost) -> Table:
             Column("amount", currency, lambda line: line.amount, 2),
             Column("note", of=lambda line: line.note, words=True),
         ),
-        caption="List prices as the price file says them, without discount, tax, power or interest"
+        caption="List prices from the price file, without discount, tax, power or interest"
         + ("; all platforms of the last year are bought at once." if cost.platforms > 1 else "."),
     ).table(cost.bill.lines, more=[total])
 
 
 def unit_price_table(cost: PlanCost, caption: str = "") -> Table:
-    """Return the price of one unit over the retention period. ``caption`` names the subject if it is not a plan."""
+    """Return the price of each kind of unit over the years. ``caption`` replaces the caption of a plan."""
     return TableSpec(
         name="price-per-unit",
         title="Price per unit",
@@ -229,8 +229,8 @@ def unit_price_table(cost: PlanCost, caption: str = "") -> Table:
             *_range_columns("price", cost.bill.currency, lambda each: each.price, _price),
         ),
         caption=caption
-        or f"The whole bill of {cost.years} years over what it buys: the objects/s and MB/s that all its platforms"
-        " archive, today's mailboxes or cameras, TB kept for a year each.",
+        or f"The whole bill of {cost.years} years divided by the number of units: objects/s and MB/s that all platforms"
+        " archive, today's mailboxes or cameras, TB kept for a year.",
     ).table(cost.units)
 
 
@@ -277,13 +277,13 @@ _BASIS = TableSpec(
             ),
         ),
     ),
-    caption="Between two sizes the rate lies on a straight line on logarithmic axes; of the columns the next "
-    "smaller number of objects per session counts.",
+    caption="Rates between two measured sizes are interpolated on a straight line on logarithmic axes. Between two "
+    "measured numbers of objects per session, the smaller number counts.",
 )
 
 
 def examples_table(surface: RateSurface) -> Table:
-    """Return the four planning examples of the DR550's paper, answered from these rates, without unanswerable ones."""
+    """Return the planning examples of the DR550's paper that these rates can answer."""
     rows: list[_Row] = []
     examples: tuple[Callable[[], _Row], ...] = (
         lambda: _mail_example(surface),
@@ -305,8 +305,8 @@ def examples_table(surface: RateSurface) -> Table:
             Column("because", words=True),
         ),
         rows=tuple(rows),
-        caption=f"The examples of the DR550's paper, from {surface.source}. Ranges: {surface.spread}. Others: archiver "
-        "plan --help.",
+        caption=f"The examples of the DR550's paper, with the rates of {surface.source}. Ranges: {surface.spread}. For "
+        "other loads: archiver plan --help.",
     )
 
 
@@ -383,7 +383,7 @@ def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
         yield (
             Cell("at the slower neighbour's rate"),
             *_times(Range(slower)),
-            Cell("were nothing gained between two measured sizes"),
+            Cell("without interpolation between two measured sizes"),
         )
     if load.unit == "camera":
         needed = load.bytes / load.window_seconds / 1e6
@@ -398,19 +398,19 @@ def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
     yield (
         Cell(f"fits in {format_duration(load.window_seconds)}"),
         *(Cell(NOT_MEASURED) if end is None else Cell("yes" if archiving.fits(end) else "no") for end in ends),
-        Cell(f"it takes {seconds.value / load.window_seconds:.0%} of the window"),
+        Cell(f"uses {seconds.value / load.window_seconds:.0%} of the window"),
     )
     yield (
         Cell(f"{load.units_name} at most"),
         *_counts(archiving.units_max),
-        Cell(f"one platform, nothing to spare{_failed(_cells_of(archiving))}"),
+        Cell(f"one platform, without headroom{_failed(_cells_of(archiving))}"),
     )
     if archiving.restore is not None:
         yield _restore_row(archiving, archiving.restore)
 
 
 def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
-    """Yield the platforms, every need for them, and what they keep. The years are those of the plan."""
+    """Yield the number of platforms, every need for them, and the data that they keep in the years of the plan."""
     course, limits, last = archiving.course, archiving.limits, archiving.last_year
     restore = archiving.restore.rates if archiving.restore is not None else ()
     every_cell = [cell for rate in (*archiving.rates, *restore) for cell in rate.cells]
@@ -424,7 +424,7 @@ def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
         "archive rate": f"{archiving.load.a_period} within {format_duration(archiving.load.window_seconds)}, {free}",
         "capacity": f"{format_bytes(last.bytes_kept)}{_redundancy(limits)} on {_usable(limits)} each, {free}",
         "objects": f"{last.objects_kept:,.0f} objects kept, {limits.objects_max or 0:,} on each at most",
-        "restore time": f"{format_bytes(archiving.restored_bytes(last))} back within "
+        "restore time": f"{format_bytes(archiving.restored_bytes(last))} restored within "
         f"{format_duration(limits.restore_seconds or 0)}",
     }
     for need in last.needs:
@@ -490,7 +490,7 @@ def _retrieval_rows(retrieval: Retrieval) -> Iterator[_Row]:
         because = (
             basis_sentence(rate)
             if rate is not None
-            else "no overlap assumed: none was measured for this column and size"
+            else "no overlap assumed: it was not measured for this column and size"
             if retrieval.clients == 1
             else f"as measured with {retrieval.clients} clients at once"
         )

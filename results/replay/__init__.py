@@ -1,1 +1,1 @@
-"""Results of replayed traces: responses of application sets, verdict, score and price, compared with IOmark's."""
+"""Results of replayed traces: response times of application sets, verdict, score and price, next to IOmark's."""

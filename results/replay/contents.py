@@ -30,7 +30,7 @@ REPORT_TABLES = (  # tables that the terminal does not show
     "replay-method",
 )  # fmt: skip
 SECTIONS = (  # sections of a report: name, title, tables
-    ("replay", "Replay: what was tested, and what it came to",
+    ("replay", "Replay: what was tested, and the result",
      ("replay-identifiers", "replay-traces", "replay-summary", "replay-phases")),
     ("replay-passed", "Replay: passing detail", ("replay-passing",)),
     ("replay-connected", "Replay: configuration and connectivity", ("replay-configuration", "replay-trace-facts")),

@@ -1,6 +1,6 @@
 """Details of a replay: identifiers, configuration, every application and set, the traces, the method.
 
-An application in several sets is one row of merged responses. Each single set is a row of the long table.
+The table of applications merges the responses of all sets. The long table has a row for each set.
 """
 
 from __future__ import annotations
@@ -32,31 +32,32 @@ from results.tables.responses import Responses
 
 _UNKNOWN = "unknown"
 _SETS = (
-    "A set is one replay of each application's trace. Every set has objects of its own, and its traces begin somewhat"
-    " after those of the set before it."
+    "A set is one replay of each application's trace. Every set has its own objects. Its traces begin somewhat later"
+    " than those of the previous set."
 )
 _ORDER = (
-    "Open loop: each operation is due when its trace says so, divided by the speed, and comes after the one before it"
-    " in its stream; no slow answer delays what is due in another stream."
+    "Open loop: each operation is due at its trace time divided by the speed. It starts after the previous operation of"
+    " its stream has ended. A slow response does not delay operations of other streams."
 )
 _RESPONSE = (
-    "From when an operation was due until it was done, so that waiting for an earlier answer counts as the platform's."
+    "The time from when an operation was due until it ended. It includes the queueing delay behind an earlier operation"
+    " of the stream."
 )
 _MODELS = (
-    "made by documented models of our own, scaled to object archives. They are no captures of measured applications;"
-    " captured traces may take their places."
+    "made by Archiver's documented models, scaled to object archives. They are not captured from applications. Captured"
+    " traces can replace them."
 )
 _PREPARED = (
-    "What lies there before, and what a trace reads and does not write, was archived before the measured time, in a"
-    " phase of its own that counts in no rate."
+    "Objects that the application stores in full, and objects that a trace reads but does not write, were archived"
+    " before the measured time, in a separate phase that counts in no rate."
 )
 _TOLERANCE = (
-    "when they could be. Otherwise the client was too slow, and the replay is VOID: nothing follows from it, and no"
-    " criterion that it met is a pass."
+    "the time when they could begin. Otherwise the client was too slow, and the replay is VOID: it proves nothing and"
+    " passes no criterion."
 )
 _INFRASTRUCTURE = (
     "Whole operations per hour. The score sqrt((clones - 6)² + (migrations - 3)²) is inferred: it reproduces both"
-    " published scores, and no rule says so."
+    " published scores, but no published rule defines it."
 )
 
 
@@ -98,14 +99,14 @@ def configuration_table(run: ReplayedRun) -> Table:
             "session": f"{settings.get('session_kind', _UNKNOWN)}, opening asks"
             f" {settings.get('session_open', _UNKNOWN)}",
             "durability": platform.durability or _UNKNOWN,
-            "retention": _retention_told(settings),
+            "retention": _retention_words(settings),
             "checksum": settings.get("checksum", _UNKNOWN),
             "client": f"{host.get('processor', _UNKNOWN)}, {host.get('cores', '?')} cores, kernel"
             f" {host.get('kernel', _UNKNOWN)}",
             "workers": f"{row.workers}{cores}",
             "client and server on one machine": shared,
             "watched": ", ".join(settings.get("watched", ())) or "nothing",
-            "disks": _disks_told(run, settings),
+            "disks": _disk_words(run, settings),
             "speed of the replay": ", ".join(f"{speed:g}" for speed in speeds) or NOT_MEASURED,
         },
     )
@@ -144,7 +145,7 @@ def trace_facts_table(run: ReplayedRun) -> Table:
                 ),
             ),
         ),
-        caption=f"Of one set each, at the speed of the replay. GB are 10^9 bytes. {_capacity_sentence(run)}".strip(),
+        caption=f"Values of one set, at the speed of the replay. GB are 10^9 bytes. {_capacity_sentence(run)}".strip(),
     ).table(_traces(run))
 
 
@@ -191,12 +192,12 @@ def _percent_within(row: _Responses) -> float | None:
 
 
 def _late_ms(row: _Responses) -> float | None:
-    """Return the 99th percentile of the client's scheduling delay, the worst of several."""
+    """Return the 99th percentile of the client's scheduling delay; the largest if there are several replays."""
     return max((each.lateness_ms.p99 for each in row.replays if each.lateness_ms is not None), default=None)
 
 
 def applications_table(run: ReplayedRun) -> Table:
-    """Return responses of the result by application, over all sets, and of all applications."""
+    """Return the responses of each application over all sets, and of all applications."""
     trial = run.result
     rows = [_Responses(trial, name, trial.of(name)) for name in trial.applications]
     if len(rows) > 1:
@@ -254,8 +255,8 @@ _SETS_TABLE = TableSpec(
             ),
         ),
     ),
-    caption="Within limit: the share of all responses that took at most as long as the phase's criterion asks of all"
-    " applications, 20 ms where it asks nothing.",
+    caption="Within limit: the share of responses within the limit that the phase's criterion sets for all"
+    " applications; 20 ms without such a criterion.",
 )
 
 
@@ -270,8 +271,8 @@ def published_table() -> Table:
         rows=tuple(
             (Cell(name), *(number(report.mean_ms_by_application.get(name), 2) for report in reports)) for name in names
         ),
-        caption="Virtual machines on block storage, whose input and output were captured and replayed there; ours are"
-        " traces of object operations. They stand here to be seen and are compared in no number."
+        caption="The published values are of virtual machines on block storage, whose captured block I/O was replayed."
+        " This run replayed traces of object operations. Archiver computes no ratio between the two."
         f" {'; '.join(report.source for report in reports)}.",
     )
 
@@ -294,7 +295,7 @@ def _method(run: ReplayedRun) -> Iterator[tuple[str, str]]:
     yield "allowed time", "The trace's time and 15 s for each hour of it, but never less than 1 s."
     tolerances = " or ".join(f"{each:g}" for each in sorted({replayed.tolerance_ms for replayed in replays}))
     yield "tolerance", f"99% of the operations must have been begun within {tolerances} ms of {_TOLERANCE}"
-    yield "capacity", _capacity_sentence(run) or "As much lay there as the applications have in full."
+    yield "capacity", _capacity_sentence(run) or "The full capacity of the applications was stored."
     if any(trial.infrastructure for trial in run.trials):
         yield "infrastructure operations", _INFRASTRUCTURE
 
@@ -303,17 +304,17 @@ def _capacity_sentence(run: ReplayedRun) -> str:
     return capacity_sentence([result for trial in run.trials for result in trial.results])
 
 
-def _retention_told(settings: Mapping[str, Any]) -> str:
+def _retention_words(settings: Mapping[str, Any]) -> str:
     mode = settings.get("retention_mode", _UNKNOWN)
     if mode in ("none", _UNKNOWN):
         return str(mode)
     until, seconds = settings.get("retain_until"), settings.get("retain_for_seconds")
-    told = f"until {format_instant(until)}" if until else f"for {format_duration(seconds)}" if seconds else ""
+    period = f"until {format_instant(until)}" if until else f"for {format_duration(seconds)}" if seconds else ""
     hold = ", legal hold" if settings.get("legal_hold") else ""
-    return f"{mode} {told}".strip() + hold
+    return f"{mode} {period}".strip() + hold
 
 
-def _disks_told(run: ReplayedRun, settings: Mapping[str, Any]) -> str:
+def _disk_words(run: ReplayedRun, settings: Mapping[str, Any]) -> str:
     seen = [disk for result in run.result.results if result.server for disk in result.server.disks]
     roles = {disk.device: disk.role for disk in seen} | dict(settings.get("disk_roles", {}))
     return ", ".join(f"{name}: {role}" if role else name for name, role in sorted(roles.items())) or "none watched"
@@ -330,5 +331,5 @@ def _traces(run: ReplayedRun) -> list[Result]:
 
 def _replays(results: Sequence[Result]) -> list[Replayed]:
     found = [result.replayed for result in results if result.replayed is not None]
-    assert len(found) == len(results), "trials have what replayed alone"
+    assert len(found) == len(results), "trials contain only results of replays"
     return found

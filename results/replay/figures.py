@@ -1,6 +1,6 @@
 """The figure of a replay: the cumulative share of responses by time, in total and by application.
 
-The curve is the merged histograms themselves, so it crosses the limit exactly at the tables' values.
+The curve comes from the same merged histograms as the tables, so both agree at the limit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from results.replay.trials import ReplayedRun, ReplayTrial
 from results.tables.responses import Responses
 
 RESPONSE_SHARE = "figure-15-response-share"
-_POINTS = 240  # of a line, at equal distances on the logarithmic scale
+_POINTS = 240  # points of a line, equidistant on the logarithmic scale
 _INK = "#000000"
 _DASHES = ("-", "--", "-.", ":")
 _LEGEND_LEFT = 0.79
@@ -59,8 +59,8 @@ def share_figure(trial: ReplayTrial, caption: Caption) -> Figure | None:
         label_log_axis(axes.xaxis)
         axes.set_ylim(0, 102)
         axes.set_yticks(range(0, 101, 10))
-        axes.set_xlabel("response time, ms, from when an operation was due (log scale)")
-        label_y(axes, "responses that took no longer, %")
+        axes.set_xlabel("response time since the operation was due, ms (log scale)")
+        label_y(axes, "cumulative share of responses, %")
         place_legend(figure, [axes], None, left=_LEGEND_LEFT)
         sets = f", {trial.sets:g} set{'' if trial.sets == 1 else 's'}" if trial.sets is not None else ""
         set_frame(
@@ -74,7 +74,7 @@ def share_figure(trial: ReplayTrial, caption: Caption) -> Figure | None:
 
 
 def _draw(axes: Axes, responses: Responses, at_ms: NDArray[np.float64], place: int, name: str) -> None:
-    """Draw one application. Each line has a colour and a dash pattern, so that it is recognisable without colour."""
+    """Draw one application. The dash pattern distinguishes lines without colour."""
     if responses.count:
         axes.plot(
             at_ms,
@@ -91,7 +91,9 @@ def _mark_limit(axes: Axes, trial: ReplayTrial) -> None:
     limit, asked = trial.limit_ms, trial.asked_of_all
     axes.axvline(limit, color=GREY, linestyle=":", linewidth=1.6, label=_wrapped(f"{limit:g} ms"))
     if asked is not None:
-        axes.axhline(asked[0], color=GREY, linestyle=(0, (6, 3)), linewidth=1.2, label=_wrapped(f"{asked[0]:g}% asked"))
+        axes.axhline(
+            asked[0], color=GREY, linestyle=(0, (6, 3)), linewidth=1.2, label=_wrapped(f"{asked[0]:g}% required")
+        )
     share = trial.responses.share_within(limit)
     assert share is not None
     axes.plot([limit], [100 * share], "o", color=_INK, markersize=7, clip_on=False)

@@ -1,7 +1,6 @@
-"""The price of one application: the priced configuration of a platform divided by the applications of the replay.
+"""The price per application: the price of the platform divided by the number of applications in the replay's result.
 
-The whole amount is divided by the applications of the result, regardless of its verdict. The verdict therefore
-accompanies the price.
+The division ignores the verdict. The table therefore states the verdict next to the price.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ APPLICATION, APPLICATION_SET = "application", "application set"
 
 
 def priced(run: ReplayedRun, prices: PriceList, years: int) -> ReplayedRun:
-    """Return the run with its price: the parts of one platform with support over ``years``.
+    """Return the run with its price: all parts of one platform, and their support for ``years``.
 
     Raises UsageError for a price file without parts, and for a run that replayed no application sets.
     """
     if not run.has_sets:
         raise UsageError(
-            f"--prices: run {run.run.id} replayed one trace and no application sets, so there is no price of an "
-            "application; archiver run application-sets has them"
+            f"--prices: run {run.run.id} replayed one trace and no application sets, so it has no price per "
+            "application; use a run of: archiver run application-sets"
         )
     if not prices.part:
         raise UsageError(
-            "--prices: the file has no [[part]], and a run does not know how much a service would keep for how long; "
-            "archiver plan --prices does"
+            "--prices: the file has no [[part]], and the price of a service needs stored bytes and time, which a run "
+            "does not have; use archiver plan --prices"
         )
     total = bill(PriceList(currency=prices.currency, part=prices.part), Demand(years))
     units = [UnitPrice(APPLICATION, Range(total.total / run.result.application_count))]
@@ -50,7 +49,7 @@ def price_tables(run: ReplayedRun) -> list[Table]:
         bill_table(run.cost),
         unit_price_table(
             run.cost,
-            f"The whole amount over the {result.application_count:,} applications of the result. Its verdict:"
-            f" {result.verdict}.",
+            f"The total price divided by the {result.application_count:,} applications of the result. Verdict of the"
+            f" result: {result.verdict}.",
         ),
     ]

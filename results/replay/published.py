@@ -1,7 +1,7 @@
 """The results on block storage that two IOmark test reports published, for comparison with an object store.
 
-These are another owner's numbers, for virtual machines on block storage. The module reads them from
-``reference/mixed_workload.json`` and never alters them. No table computes a ratio to them.
+The numbers are of virtual machines on block storage. The module reads them from ``reference/mixed_workload.json`` and
+never alters them. No table computes a ratio to them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLONE, MIGRATION = "clone and deploy", "storage migration"
 
 @dataclass(frozen=True, slots=True)
 class PublishedReport:
-    """One of the reports; None: not printed."""
+    """One published report. None: the report does not contain the value."""
 
     system: str
     source: str
@@ -60,7 +60,7 @@ def minimum_per_hour() -> Mapping[str, float]:
 
 @cache
 def minima_asked_from_sets() -> Mapping[str, int]:
-    """Return by version of the rules from how many sets on the minima are asked, if the rules say so."""
+    """Return the smallest number of sets for which each version of the rules requires the minima, if it says so."""
     criteria = _data()["criteria"]
     return {name: each["for_sets_at_least"] for name, each in criteria.items() if "for_sets_at_least" in each}
 
@@ -68,7 +68,7 @@ def minima_asked_from_sets() -> Mapping[str, int]:
 def infrastructure_score(clones_per_hour: float, migrations_per_hour: float) -> float:
     """Return sqrt((clones - 6)^2 + (migrations - 3)^2).
 
-    No rule defines this formula. It was inferred from both published scores, which it reproduces.
+    No published rule defines this formula. It is inferred: it reproduces both published scores.
     """
     least = minimum_per_hour()
     return math.hypot(clones_per_hour - least[CLONE], migrations_per_hour - least[MIGRATION])

@@ -1,6 +1,6 @@
 """The results of a replay, in the layout of an IOmark test report: summary, phases, passing detail, infrastructure.
 
-Every verdict includes its mandatory notes. Published values have separate columns that name their source, and no table
+Every verdict includes its mandatory notes. Published values are in separate columns with their source. No table
 computes a ratio to them.
 """
 
@@ -23,9 +23,9 @@ from results.replay.trials import LIMIT_MS, READS, WRITES, InfrastructureTotal, 
 from results.replay.verdicts import capacity_mark
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, label_columns, number
 
-INFERRED = "inferred from the published scores, which it reproduces; no rule says so"
-BELOW_THE_MINIMUM = "fewer than must be, of which a distance says nothing good"
-WITHHELD = "published scores are of an hour with the full capacity; a run of less has none"
+INFERRED = "formula inferred from the published scores, which it reproduces; no published rule defines it"
+BELOW_THE_MINIMUM = "a rate is below its minimum, so the score would be meaningless"
+WITHHELD = "published scores are of one hour at full capacity; this run was shorter or stored less"
 PHASE_COLUMNS = (  # columns of a phase that replayed
     Column("phase", of=lambda trial: trial.position, label=True),
     Column("sets", of=lambda trial: trial.sets, label=True),
@@ -43,13 +43,15 @@ def summary_table(run: ReplayedRun) -> Table:
         rows += _infrastructure_rows(trial, reports)
     if run.cost is not None:
         rows += _price_rows(run, reports)
-    beside = (
+    published = (
         " Published: IOmark's reports of virtual machines on block storage, as printed"
-        f" ({'; '.join(report.source for report in reports)}); in no ratio and no score of ours."
+        f" ({'; '.join(report.source for report in reports)}). Archiver uses them in no ratio and no score."
         if reports
         else ""
     )
-    several = " Of several phases the result is the slowest at the most sets that held." if len(run.trials) > 1 else ""
+    several = (
+        " The result is the slowest phase at the largest number of sets that passed." if len(run.trials) > 1 else ""
+    )
     return Table(
         name="replay-summary",
         title="Replay: summary",
@@ -60,8 +62,8 @@ def summary_table(run: ReplayedRun) -> Table:
             *(Column(report.name, words=True) for report in reports),
         ),
         rows=tuple(rows),
-        caption="Response times from when an operation was due, of all applications together. Reads: retrieve,"
-        f" range-retrieve, head, query; writes: archive, copy, new-version; the mean is of all.{several}{beside}",
+        caption="Response times of all applications, from when an operation was due. Reads: retrieve, range-retrieve,"
+        f" head, query. Writes: archive, copy, new-version. The mean is over all operations.{several}{published}",
     )
 
 
@@ -76,14 +78,14 @@ def phases_table(run: ReplayedRun) -> Table:
             Column("mean", "ms", lambda trial: mean_ms(trial.results), 2),
             Column("reads", "ms", lambda trial: mean_ms(trial.results, READS), 2),
             Column("writes", "ms", lambda trial: mean_ms(trial.results, WRITES), 2),
-            Column(f"within {_limits_told(run.trials)}", "%", _within),
+            Column(f"within {_limit_words(run.trials)}", "%", _within),
             Column("replay", "s", lambda trial: trial.nearest.replay_seconds, 1),
             Column("allowed", "s", lambda trial: trial.nearest.allowed_seconds, 1),
             Column("clones", "/h", lambda trial: _per_hour(trial, CLONE), 1),
             Column("migrations", "/h", lambda trial: _per_hour(trial, MIGRATION), 1),
             Column("verdict", of=lambda trial: trial.verdict, words=True),
         ),
-        caption="Replay and allowed: of the trace that ended latest beside what was allowed for it.",
+        caption="Replay and allowed: times of the trace that came nearest to its allowed time, or exceeded it most.",
     ).table(run.trials if len(run.trials) > 1 else ())
 
 
@@ -108,8 +110,8 @@ def passing_table(run: ReplayedRun) -> Table:
             Column("passed", words=True),
         ),
         rows=tuple(rows),
-        caption=f"{_of_which(run)}Of an application in several sets the worst is shown, and in how many it passed. What"
-        " was not measured does not pass.",
+        caption=f"{_of_which(run)}For an application in several sets, the row shows the worst set and the number of"
+        " sets that passed. A missing measurement fails its criterion.",
     )
 
 
@@ -122,8 +124,8 @@ def infrastructure_table(run: ReplayedRun) -> Table:
 def score_cell(trial: ReplayTrial) -> Cell:
     """Return the inferred score of a phase.
 
-    There is none if the phase is void, or a kind is missing or below its minimum. It is withheld if the operations went
-    on for less than an hour, or with less than the full capacity, because published scores are of both.
+    There is no score if the phase is void, or if a kind is missing or below its minimum. The score is withheld if the
+    operations lasted less than an hour or ran with less than the full capacity: published scores have both.
     """
     if trial.void:
         return Cell("none", None, trial.void)
@@ -214,7 +216,7 @@ def _within(trial: ReplayTrial) -> Cell:
     return number(100 * share if share is not None else None, 1)
 
 
-def _limits_told(trials: Sequence[ReplayTrial]) -> str:
+def _limit_words(trials: Sequence[ReplayTrial]) -> str:
     return " or ".join(f"{limit:g} ms" for limit in sorted({trial.limit_ms for trial in trials}))
 
 
@@ -225,22 +227,24 @@ def _per_hour(trial: ReplayTrial, kind: str) -> float | None:
 def _extrapolated(each: InfrastructureTotal) -> tuple[str, ...]:
     if each.seconds >= _HOUR_SECONDS:
         return ()
-    return (f"{each.completed:,} in {each.seconds:,.0f} s, made an hour's by proportion",)
+    return (f"{each.completed:,} in {each.seconds:,.0f} s, extrapolated to one hour",)
 
 
 def _with_set(measured: Cell, trial: ReplayTrial) -> Cell:
-    """Return a value with its set instead of the whole name, which the row already has. This needs fewer notes."""
+    """Return a value whose note names only the set: the row already names the application."""
     sets = {f"worst: {result.workload}": f"worst in set {result.copy}" for result in trial.results if result.copy}
     return replace(measured, notes=tuple(sets.get(note, note) for note in measured.notes))
 
 
 def _stricter(run: ReplayedRun) -> str:
-    """Return that the minima are asked of fewer sets than IOmark-VM's rules ask them of; empty if they are not."""
+    """Return the note that the minima apply here to fewer sets than in IOmark-VM's rules; empty if they do not."""
     version = str(run.scenario.get("criteria", ""))
     sets = minima_asked_from_sets().get(version)
     if sets is None or not run.has_sets or all((trial.sets or 0.0) >= sets for trial in run.trials):
         return ""
-    return f" The minimum: IOmark-VM {version} asks it of {sets} sets and more; here it is asked of any number."
+    return (
+        f" IOmark-VM {version} requires the minimum from {sets} sets on; Archiver requires it for any number of sets."
+    )
 
 
 def _of_which(run: ReplayedRun) -> str:
@@ -248,7 +252,7 @@ def _of_which(run: ReplayedRun) -> str:
         return ""
     trial = run.result
     sets = f", {trial.sets:g} set{'' if trial.sets == 1 else 's'}" if trial.sets is not None else ""
-    return f"Of phase {trial.position}{sets}. "
+    return f"Phase {trial.position}{sets}. "
 
 
 _TOTAL = (  # columns of infrastructure operations of one kind
@@ -268,6 +272,6 @@ _INFRASTRUCTURE = TableSpec(
     name="replay-infrastructure",
     title="Replay: infrastructure operations beside the applications",
     columns=(*columns_of(lambda row: row[0], PHASE_COLUMNS), *columns_of(lambda row: row[1], _TOTAL)),
-    caption="Whole operations that were completed. Ratio: of how many there were to how many there must be. Objects"
-    " and MB (10^6 bytes) are of one.",
+    caption="Only completed operations count. Ratio: operations per hour / minimum. Objects and MB (10^6 bytes) are of"
+    " one operation.",
 )

@@ -1,7 +1,7 @@
-"""A run that replayed traces, phase by phase: number of simultaneous sets, their work, and infrastructure operations.
+"""A run that replayed traces, by phase: number of simultaneous sets, application results, infrastructure operations.
 
 The result of a run is one phase: the slowest at the largest number of sets that met all criteria. All other phases
-belong to the search.
+are steps of the search.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class InfrastructureTotal:
 
 @dataclass(frozen=True)
 class ReplayTrial:
-    """One phase that replayed."""
+    """One phase that replayed traces."""
 
     position: int
     phase: str
@@ -121,7 +121,7 @@ class ReplayTrial:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedRun:
-    """The parts of a run that only replays have."""
+    """A run that replayed traces, with the values that other runs do not have."""
 
     run: StoredRun
     scenario: Mapping[str, Any]
@@ -131,7 +131,7 @@ class ReplayedRun:
 
     @property
     def has_sets(self) -> bool:
-        """Whether it replayed sets of applications, and not one trace alone."""
+        """Whether the run replayed sets of several applications."""
         return any(len(trial.applications) > 1 for trial in self.trials)
 
     @property
@@ -196,7 +196,7 @@ def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayedRun 
 
 
 def mean_ms(results: Sequence[Result], operations: frozenset[str] | None = None) -> float | None:
-    """Return the mean response of all objects, or of those of some operations. Returns None if there are none."""
+    """Return the mean response time of all objects, or of the given operations; None if there are no responses."""
     if operations is None:
         return pooled_mean_ms(results)
     return pooled_mean_ms(part for result in results for part in _parts(result) if part.operation in operations)
@@ -208,7 +208,7 @@ def _parts(result: Result) -> Sequence[PartResult | Result]:
 
 
 def _replayed(result: Result) -> Replayed:
-    assert result.replayed is not None, "trials have what replayed alone"
+    assert result.replayed is not None, "trials contain only results of replays"
     return result.replayed
 
 

@@ -1,7 +1,7 @@
 """The verdict on a replay, and the notes that always accompany it.
 
-A replay that missed its times proves nothing, so VOID and its reasons come first. A reader of a pass also needs the
-share of the full capacity that was stored.
+A replay that missed its times proves nothing, so the text begins with VOID and its reasons. Every verdict also states
+if less than the full capacity was stored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from results.model import CriterionResult, InfrastructureResult, Result
 from results.verdict import void_because
 
 CAPACITY_RATIO_NOT_HELD = "capacity ratio not held"
-_REASONS_TOLD = 3
+_REASONS_MAX = 3
 
 
 def capacity_mark(results: Sequence[Result]) -> str:
@@ -23,13 +23,13 @@ def capacity_mark(results: Sequence[Result]) -> str:
 
 
 def capacity_sentence(results: Sequence[Result]) -> str:
-    """Return the same note as a sentence."""
+    """Return the note of ``capacity_mark`` as a sentence."""
     mark = capacity_mark(results)
     return f"{mark[0].upper()}{mark[1:]}." if mark else ""
 
 
 def void_reasons(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> list[str]:
-    """Return why these results prove nothing, each reason once, with the applications; empty if they are valid."""
+    """Return the reasons why these results are void, each with its applications; empty if they are valid."""
     concerned: dict[str, dict[str, None]] = {}
     for result in results:
         reason = void_because(result, criteria)
@@ -64,8 +64,8 @@ def run_verdict(verdict: str | None, results: Sequence[Result], criteria: Sequen
     """
     if verdict != "void" and not any(result.replayed is not None for result in results):
         return ""
-    told = void_words(results, criteria) or "VOID" if verdict == "void" else verdict or "not finished"
-    return marked(told, results)
+    words = void_words(results, criteria) or "VOID" if verdict == "void" else verdict or "not finished"
+    return marked(words, results)
 
 
 def void_words(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> str:
@@ -76,8 +76,8 @@ def void_words(results: Sequence[Result], criteria: Sequence[CriterionResult]) -
 def _void_words(reasons: Sequence[str]) -> str:
     if not reasons:
         return ""
-    more = f"; and {len(reasons) - _REASONS_TOLD:,} more" if len(reasons) > _REASONS_TOLD else ""
-    return f"VOID: {'; '.join(reasons[:_REASONS_TOLD])}{more}"
+    more = f"; and {len(reasons) - _REASONS_MAX:,} more" if len(reasons) > _REASONS_MAX else ""
+    return f"VOID: {'; '.join(reasons[:_REASONS_MAX])}{more}"
 
 
 def _verdict(
@@ -93,9 +93,9 @@ def _verdict(
     ]
     if against:
         return f"fail: {', '.join(against)}"
-    return "pass" if criteria else "none: no criterion was asked"
+    return "pass" if criteria else "none: there was no criterion"
 
 
 def _first_few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _REASONS_TOLD:,} more" if len(names) > _REASONS_TOLD else ""
-    return f"{', '.join(names[:_REASONS_TOLD])}{more}"
+    more = f" and {len(names) - _REASONS_MAX:,} more" if len(names) > _REASONS_MAX else ""
+    return f"{', '.join(names[:_REASONS_MAX])}{more}"

@@ -1,4 +1,4 @@
-"""The configuration of a run for people: names in words, and values with their units.
+"""The configuration of a run as readable text: names in words, and values with their units.
 
 The unit of a value is the end of its name, as everywhere in the database: ``memory_bytes``, ``retain_for_seconds``.
 """
@@ -16,7 +16,7 @@ _SECONDS_MAX = 120.0  # longer durations are written in minutes, hours and days
 _NAMES = {  # of settings whose own name, with spaces, is not clear
     "tls": "TLS",
     "shares_host": "client and server share a machine",
-    "server_clock_offset_seconds": "server's clock less the client's",
+    "server_clock_offset_seconds": "server's clock minus the client's",
     "session_open": "request that opens a session",
     "session_kind": "sessions are",
     "payload_signing": "payloads are signed",

@@ -1,7 +1,7 @@
 """The report of a run as a plain value: its introduction, then its sections with their words, figures and tables.
 
-The answer comes first, then what was measured in the order of the paper, then the evidence; the configuration is last.
-What few readers need is folded. Sections without content are omitted, so every kind of run gives a complete report.
+The answer comes first, then the measurements in the order of the paper, then the evidence; the configuration is last.
+Sections that few readers need are folded. Sections without content are omitted.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ from results.worm.findings import (
 )
 from results.worm.regimes import regime_table
 
-ROWS_SHOWN_MAX = 100  # of the long tables: more rows are for programs
+ROWS_SHOWN_MAX = 100  # of a long table; the page links to the CSV if there are more
 LONG_TABLES = (SERVER_RESOURCES, SETS)
 PHASES_TABULATED_MAX = 10  # of a page: the values of every source and phase are long, and slow to compute
 PARALLEL_FIGURES_MAX = 3  # of a page, one for each number of objects per session; the tables have all of them
 
 _OBJECTIVES = {
     "dr550": "How many objects and megabytes per second the platform archives and retrieves, by object size, by objects"
-    " in a session and by clients in parallel; what that costs its resources; and how it compares with what IBM"
-    " published of the DR550 in 2005.",
-    "lock-cost": "What locking an object costs beside not locking it, by how the lock is asked for, and what the"
-    " operations of a lock's life cost themselves.",
-    "tiles": "How many tiles (an e-mail server, a database, a web server and a backup scan side by side) the platform"
-    " bears, what each of them achieves, and what they do to each other.",
-    "characterize": "What the platform does at best, and whether the client that measures it could do more.",
-    "mail": "How many users' mail of a day the platform archives in a night, while it answers what is asked of it.",
-    "video": "How many cameras the platform records without a chunk too late, while films are played and edited.",
-    "application-sets": "How many sets of eight applications the platform bears while their traces are replayed in time"
+    " in a session and by clients in parallel; which resources that uses; and how it compares with the DR550's rates"
+    " that IBM published in 2005.",
+    "lock-cost": "The cost of locking an object compared with not locking it, for each way to request the lock, and the"
+    " cost of the operations of a lock's life.",
+    "tiles": "How many tiles (an e-mail server, a database, a web server and a backup scan at the same time) the"
+    " platform can serve, the rates of each, and how they affect each other.",
+    "characterize": "The maximum performance of the platform, and whether the client that measures it limited it.",
+    "mail": "How many users' mail of a day the platform archives in a night while it also serves searches.",
+    "video": "How many cameras the platform records without a late chunk, while films are played and edited.",
+    "application-sets": "How many sets of eight applications the platform can serve while it keeps up with their traces"
     " and every response time stays within its limit.",
     "worm": "Whether the platform refuses whatever could lose, alter or unlock a record before its time.",
 }
@@ -91,7 +91,7 @@ class Drawing:
     name: str
     figure: Figure
     table: str = ""
-    note: str = ""  # what its marks mean, if the figure itself does not say
+    note: str = ""  # the meaning of its marks, if the figure does not explain them
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Priced:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a page shows of a run."""
+    """The whole content of a run's page."""
 
     run: str
     started: str
@@ -183,9 +183,9 @@ def build_report(
             "latency",
             "Latency distributions",
             words=(
-                "Service times of objects, from sent to done, over all repetitions. The curve is the share of objects"
-                " by time, on the same logarithmic scale in every row; its height is the square root of the share, so"
-                " that a tail can be seen.",
+                "Service times of objects over all repetitions. The curve is the share of objects by time, on the same"
+                " logarithmic scale in every row. Its height is the square root of the share, so that tails are"
+                " visible.",
             ),
             has_distributions=bool(distributions.cells),
         ),
@@ -276,7 +276,7 @@ def _course(drawings: Sequence[Drawing]) -> Section:
 
 
 def _table_of(figure: str, tables: Mapping[str, Table]) -> str:
-    """Return the table with a figure's numbers, or "". Of several it is the one with the same objects per session."""
+    """Return the table with a figure's numbers, or "". If there are several, the objects per session decide."""
     found = [table for table in tables if belongs(figure, table)]
     count = figure.rpartition("-")[2]
     return next((table for table in found if table.endswith(f"-{count}")), found[0] if found else "")
@@ -297,7 +297,7 @@ def _parallel(tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Secti
     if len(counts) <= PARALLEL_FIGURES_MAX:
         return section
     drawn = sum(each.name != CLIENTS for each in section.drawings)
-    words = f"Drawn are {drawn} of {len(counts)} numbers of objects per session; the tables have all."
+    words = f"The figures show {drawn} of {len(counts)} numbers of objects per session; the tables have all."
     return replace(section, words=(words,))
 
 
@@ -340,7 +340,7 @@ def _mixed(run: StoredRun, mixed: WorkloadsShown | None) -> Iterator[Section]:
         )
     known = {"criteria", "search", *COURSE_TABLES, *(table for _, _, names in REPLAY_SECTIONS for table in names)}
     rest = tuple(each for each in tables if each.name not in known and not each.name.startswith("tiles"))
-    yield Section("exercise", "What it comes to", tables=rest)
+    yield Section("exercise", "Results", tables=rest)
 
 
 def _resources(results: Sequence[Result], tables: Mapping[str, Table], drawings: Sequence[Drawing]) -> Section:
@@ -377,13 +377,13 @@ def _errors(
     database: RunDatabase, doubts: Sequence[str], cells: Sequence[Unit], tables: Mapping[str, Table]
 ) -> Section:
     offset = database.run().platform.server_clock_offset_seconds
-    clock = "was at an unknown distance" if offset is None else f"differed by {offset:+.2f} s"
+    clock = "differed by an unknown amount" if offset is None else f"differed by {offset:+.2f} s"
     return Section(
         "doubts",
         "Errors and doubts",
         words=(
             f"The server's clock {clock} from the client's.",
-            "To know before believing these numbers:" if doubts else "Nothing was found that speaks against them.",
+            "Warnings about these numbers:" if doubts else "There are no warnings about these numbers.",
         ),
         sentences=tuple(doubts),
         tables=(tables["errors"],) if "errors" in tables else (),
@@ -407,7 +407,7 @@ def _price(results: Sequence[Result], priced: Priced | None) -> Section:
     if priced is None or not results:
         return Section("price", "Price")
     cost = platform_cost(results, priced.prices, priced.years)
-    caption = f"The whole amount of {priced.years} years over what one platform did at best in this run."
+    caption = f"The total price of {priced.years} years divided by the best rates of one platform in this run."
     return Section("price", "Price", tables=(bill_table(cost), *_filled([unit_price_table(cost, caption)])))
 
 
@@ -415,15 +415,15 @@ def _appendix(run: StoredRun, results: Sequence[Result], tables: Mapping[str, Ta
     found = [published_table(results), published_parallel_table(results)]
     found += [tables[name] for name in (CELLS, AMOUNTS, "latency", SERVER_RESOURCES) if name in tables]
     again = [
-        ("The run, on a platform prepared alike", " ".join(run.command_line)),
-        ("This page, byte by byte, from the run's database", f"archiver report {run.id} --format html"),
+        ("The run, on a platform in the same state", " ".join(run.command_line)),
+        ("This page, with the same bytes, from the run's database", f"archiver report {run.id} --format html"),
         (
-            "All tables for programs, and what every source said of every phase",
+            "All tables for programs, and the values of every source in every phase",
             f"archiver report {run.id} --format csv",
         ),
     ]
     if _scenario(run):
-        again.append(("The scenario as it was run, overrides applied", _lines(_scenario(run))))
+        again.append(("The scenario of the run, with its overrides", _lines(_scenario(run))))
     return Section(
         "appendix",
         "Appendix: all tables, and how to reproduce",

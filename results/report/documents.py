@@ -2,8 +2,8 @@
 
 Tables are tables/*.csv; figures are figures/*.svg and *.png.
 
-Everything follows from the run's database, so a folder can be made again at any time with the same bytes. The documents
-contain no time and no machine of their making.
+Everything comes from the run's database, so a later command creates the same bytes again. The documents do not contain
+the time or the machine of their creation.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def write_csv(
     results = [result_from_document(entry) for entry in document["results"]]
     files = _csv_files(_tables(results, watched, audits, further, mixed))
     if not files:
-        raise ResultsError(f"run {document['run']} holds no results: no phase finished, so there are no tables")
+        raise ResultsError(f"run {document['run']} has no results: no phase finished, so there are no tables")
     return [write_file(folder / name, content) for name, content in files.items()]
 
 
@@ -131,7 +131,7 @@ def report_markdown(
         parts += ["## Doubts", "\n".join(f"- {escape_markdown(doubt)}" for doubt in doubts)]
     parts.append("## Results")
     if not tables:
-        parts.append("No phase finished, so there is nothing to show.")
+        parts.append("No phase finished, so there are no results.")
     shown: set[str] = set()
     for table in tables:
         for name, figure in figures.items():

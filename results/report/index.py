@@ -1,6 +1,6 @@
 """A page that lists every run under a folder with its key figures.
 
-A run that cannot be read has a line with the reason. One damaged folder therefore hides none of the others.
+A run that cannot be read has a line with the reason, and the page still lists all others.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write_index(folder: Path, out: Path | None = None) -> tuple[Path, int]:
     """
     runs = listed_runs(folder)
     if not runs:
-        raise ResultsError(f"{folder}: there is no run under it; name the folder that holds the runs' folders")
+        raise ResultsError(f"{folder}: there is no run under it; name the folder that contains the runs' folders")
     path = (out if out is not None else folder) / INDEX_NAME
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A plan as one HTML page: the answer, what it depends on most, its warnings, its inputs, and every table.
+"""A plan as one HTML page: the answer, its most important assumptions, its warnings, its inputs, and every table.
 
 The page has the style, the script and the tables of the report. It loads nothing else.
 """
@@ -114,7 +114,7 @@ def _drawing(archiving: Archiving, plan: CapacityPlan) -> dict[str, Any]:
 
 
 def _span(found: Range, written: Any) -> str:
-    """Return a value with its range, if that is known and not the value alone."""
+    """Return a value with its range, if the range is known and differs from the value."""
     if found.low is None or found.high is None or found.low == found.high:
         return str(written(found.value))
     return f"{written(found.value)} ({written(found.low)} to {written(found.high)})"

@@ -113,7 +113,7 @@ def _ours(row: _Published) -> Cell:
 
 
 def _contradicted(row: _Published) -> tuple[str, ...]:
-    notes = ("printed otherwise: the MB/s and the time grid contradict it",)
+    notes = ("the paper prints another value, which its MB/s and its time grid contradict",)
     return notes if row.theirs.contradicted_objects_per_second else ()
 
 
@@ -124,7 +124,7 @@ _ASKED = TableSpec(
         Column("sweep", of=lambda sweep: str(sweep.get("name", "")), label=True),
         *map(_asked, ("operation", "object_sizes", "objects_per_session", "clients")),
     ),
-    "Every combination of a row is a cell, measured as often as there are repetitions.",
+    "Every combination of a row is a cell. Each repetition measures every cell once.",
 )
 _DRIFT = TableSpec(
     "drift",
@@ -147,8 +147,8 @@ _PUBLISHED = TableSpec(
         Column("ours", "MB/s", lambda row: row.megabytes, 2),
         Column("ratio", of=lambda row: _ratio(row.megabytes, row.theirs.megabytes_per_second), digits=2),
     ),
-    f"{NAME}, Figures 9 and 10, whole; {NOT_MEASURED}: not measured in this run. MB/s on both sides is objects/s x KiB"
-    " / 1000, as the paper has it.",
+    f"All values of {NAME}, Figures 9 and 10. {NOT_MEASURED}: not measured in this run. MB/s on both sides is objects/s"
+    " x KiB / 1000, as in the paper.",
 )
 _GAINS = TableSpec(
     "published-parallel",

@@ -90,7 +90,7 @@ def read_run(database: RunDatabase) -> ScoredRun:
         return MeasuredRun.read(database)
     if database.checks():
         return ConformanceRun.read(database)
-    raise ResultsError(f"run {database.run().id} holds neither results nor conformance checks; leave it out")
+    raise ResultsError(f"run {database.run().id} has neither results nor conformance checks; leave it out")
 
 
 def scorecard_of(runs: Sequence[ScoredRun]) -> Scorecard:
@@ -113,7 +113,7 @@ def scorecard_of(runs: Sequence[ScoredRun]) -> Scorecard:
 
 
 def _label(platform: tuple[str, ...], others: Sequence[tuple[str, ...]]) -> str:
-    """Return the name, followed by version, address and protocol as far as they tell it from the others."""
+    """Return the name, with the version, address or protocol that distinguishes the platform from the others."""
     name, protocol, address, version = platform
     same = [other for other in others if other[0] == name]
     label = name
@@ -134,7 +134,7 @@ def _latest_checks(group: Sequence[ScoredRun]) -> ConformanceRun | None:
 
 
 def _differences(sides: Sequence[Side]) -> tuple[str, ...]:
-    """Return what differs between the first platform's conditions and those of each further one."""
+    """Return the differences between the conditions of the first platform and those of each further one."""
     rows = [(side.label, side.runs[0].row) for side in sides]
     found = [likeness(rows[0][1], row, (rows[0][0], label)) for label, row in rows[1:]]
     return tuple(dict.fromkeys(mark for each in found for mark in each.marks))
@@ -143,7 +143,7 @@ def _differences(sides: Sequence[Side]) -> tuple[str, ...]:
 def _points(platforms: Sequence[Mapping[UnitKey, Unit]]) -> list[dict[Point, Unit]]:
     """Return the measured points of each platform.
 
-    If several cells are at a point (by objects per session), every platform shows the same one, as far as it has it.
+    If a point has several cells (by objects per session), every platform shows the same cell if it measured it.
     """
     found: list[dict[Point, Unit]] = [{} for _ in platforms]
     for point in POINTS:

@@ -48,7 +48,7 @@ def write_scorecard(folder: Path, scorecard: Scorecard, page_format: PageFormat)
 
 
 def sections(scorecard: Scorecard) -> list[Section]:
-    """Return the parts of a scorecard that have something to show."""
+    """Return the parts of a scorecard that have content."""
     found = [
         _section("conformance", "Conformance", conformance_tables(scorecard), regimes_table(scorecard)),
         _section("rates", "Rates and latency", rate_tables(scorecard), detail_tables(scorecard)),

@@ -41,7 +41,7 @@ def regimes_table(scorecard: Scorecard) -> list[Table]:
         Column("source", of=lambda provision: provision.source, words=True),
         *(Column(card.label, of=_of_provision(card), words=True) for card in checked),
     )
-    caption = f"The checks that say something about a provision; which ones, is our reading. {DISCLAIMER}"
+    caption = f"Checks that concern a provision. Archiver's authors chose them; no authority did. {DISCLAIMER}"
     return [TableSpec("regimes", "Further regimes", columns, caption).table(provisions())]
 
 
@@ -73,7 +73,7 @@ def lock_cost_tables(scorecard: Scorecard) -> list[Table]:
 
 
 def durability_tables(scorecard: Scorecard) -> list[Table]:
-    """Return what an acknowledgement means on each platform, and what was seen of it."""
+    """Return the meaning of an acknowledgement on each platform, and the observed syncs."""
     return [_DURABILITY.table(scorecard.cards)]
 
 
@@ -281,8 +281,8 @@ def _requirements(cards: Sequence[Card]) -> Table:
         Column("asks for", of=lambda row: row[1][1], words=True),
     )
     caption = (
-        "SEC 17a-4(f), to which FINRA 4511(c) adds no test of its own, and CFTC 1.31. PASS counts checks in each round;"
-        f" other: deviations and what stayed inconclusive. {DISCLAIMER}"
+        "SEC 17a-4(f) and CFTC 1.31. FINRA 4511(c) requires nothing beyond SEC 17a-4(f). PASS counts checks in each"
+        f" round; other: deviations and inconclusive checks. {DISCLAIMER}"
     )
     return TableSpec("requirements", "By requirement", columns, caption).table(REQUIREMENTS.items())
 
@@ -333,9 +333,10 @@ _SEVERITIES = TableSpec(
         _of_checks("deviations", _deviations),
         Column("worst finding", of=_worst, words=True),
     ),
-    "S1: a record can be destroyed or altered inside its period. S2: a lock can be weakened, or is silently missing."
-    " S3: wrong reporting, or what must be allowed is refused. S4: a code only. DEVIATION: the state is right, the"
-    " answer is not the original's. A check counts once, whatever its rounds.",
+    "S1: a record can be destroyed or altered inside its retention period. S2: a lock can be weakened, or is silently"
+    " missing. S3: wrong reports, or an allowed request is refused. S4: only the status or error code is wrong."
+    " DEVIATION: the state is right, but the response differs from the expected one. A check counts once, regardless of"
+    " its rounds.",
 )
 _RATES = (
     "Medians over repetitions; archived objects are locked. Footnotes are conditions of a headline that a number fails."
@@ -370,8 +371,8 @@ _DURABILITY = TableSpec(
         Column("device bytes per byte archived", of=_written, words=True),
         Column("after kill -9", of=lambda card: kill_words(card) or _UNKNOWN, words=True),
     ),
-    "Syncs of 8KiB and device bytes of 1MiB, with one client. A kill ends the server's processes, not its machine: what"
-    " the system holds in memory survives it.",
+    "Syncs of 8KiB and device bytes of 1MiB, with one client. A kill ends the server's processes, not its machine, so"
+    " data in the memory of the operating system survives.",
 )
 _PRICES = TableSpec(
     "prices",

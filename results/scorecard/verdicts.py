@@ -1,4 +1,4 @@
-"""What a scorecard says in sentences: the verdict on every platform, and what was not measured."""
+"""The sentences of a scorecard: the verdict on every platform, and the parts that were not measured."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def answers(scorecard: Scorecard) -> list[str]:
 
 
 def conditions(scorecard: Scorecard) -> list[str]:
-    """Return what a reader must know to use the numbers, as sentences."""
+    """Return the conditions of the numbers, as sentences."""
     rows = [row for card in scorecard.cards for row in card.rows]
     dates = " to ".join(dict.fromkeys(format_instant(at(row.started_at for row in rows))[:10] for at in (min, max)))
     machines = "; ".join(dict.fromkeys(map(machine_words, rows)))
@@ -86,7 +86,7 @@ def worst_words(checks: Sequence[CheckRecord]) -> str:
 
 
 def kill_words(card: Card) -> str:
-    """Return what became of acknowledged records when the server was killed; empty if it was not."""
+    """Return the state of acknowledged records after the server was killed; empty if it was not killed."""
     checks = card.conformance.checks if card.conformance is not None else ()
     killed = [check for check in checks if check.round == RESTARTED_ROUND and check.verdict != "NOT TRIED"]
     if not killed:
@@ -98,7 +98,7 @@ def kill_words(card: Card) -> str:
         for check in killed
         if check.id == _RESTART_CHECK
     ]
-    return "; ".join([*words, f"{len(again)} checks were tried again, {failed} failed"])
+    return "; ".join([*words, f"{len(again)} checks were repeated, {failed} failed"])
 
 
 def missing_parts(scorecard: Scorecard) -> list[MissingPart]:
@@ -133,7 +133,7 @@ def _missing(card: Card) -> Iterator[MissingPart]:
 
 
 def _of_locks(cards: Sequence[Card]) -> str:
-    """Return which platforms violated their locks, which did not, and of which nothing is known."""
+    """Return the platforms that violated their locks, those that did not, and those whose locks are unknown."""
     groups: dict[str, list[str]] = {"violate": [], "refuse": [], "unknown": []}
     for card in cards:
         groups[_lock_state(card)[1]].append(card.label)
@@ -170,7 +170,7 @@ def _of_rates(cards: Sequence[Card]) -> Iterator[str]:
 
 
 def _of_lock_costs(cards: Sequence[Card]) -> Iterator[str]:
-    """Yield what the lock costs where its 95% interval leaves out zero, and where nobody can tell."""
+    """Yield the cost of the lock if its 95% interval excludes zero, and the platforms without a shown cost."""
     known: list[str] = []
     unknown: list[str] = []
     for card in cards:
@@ -181,6 +181,6 @@ def _of_lock_costs(cards: Sequence[Card]) -> Iterator[str]:
         percent, interval = lock_cost_percent(costs[0])
         (unknown if ratio.low <= 1 <= ratio.high else known).append(f"{card.label} {percent:+.1f}% ({interval})")
     if known:
-        yield f"The lock takes this share of the objects/s: {', '.join(known)}."
+        yield f"The lock costs this share of the objects/s: {', '.join(known)}."
     if unknown:
-        yield f"Whether the lock costs objects/s cannot be told of {', '.join(unknown)}: the intervals include 0."
+        yield f"No cost of the lock in objects/s is shown on {', '.join(unknown)}: the intervals include 0."

@@ -27,12 +27,12 @@ from results.worm.findings import catalogue_of, checks_sentence
 
 LIMITS = {  # of a measurement, by the name in ``Result.limited_by``
     "client": "the client limits it, so the platform may be faster",
-    "host cpu": "every core of this machine was busy, with whatever else ran there",
+    "host cpu": "every core of this machine was busy, possibly with other programs",
     "server cpu": "the server's processor limits it",
     "server disk": "the server's disk limits it",
     "network": "the network limits it",
 }
-NO_LIMIT = "nothing that was watched was near saturation"
+NO_LIMIT = "no watched resource was near saturation"
 NOT_WATCHED = "what limits it is unknown, because no server was watched"
 _UTILISATIONS = {"client": "client", "server cpu": "server cpu", "server disk": "disk", "network": "network"}
 _VERBS = {"archive": "archives", "retrieve": "retrieves"}
@@ -45,11 +45,11 @@ def answer(
     criteria: Sequence[CriterionResult],
     search: SearchOutcome | None,
 ) -> str:
-    """Return one sentence that answers the scenario's question. Of a void run it says why nothing follows from it."""
+    """Return one sentence that answers the scenario's question. For a void run it says why the run proves nothing."""
     platform = run.platform.name
     void = void_words(results, criteria)
     if run.verdict == "void" or (void and not criteria):
-        return f"This run says nothing about {platform}: {void or 'VOID'}."
+        return f"This run proves nothing about {platform}: {void or 'VOID'}."
     if not results:
         return (
             checks_sentence(platform, checks, catalogue_of(run))
@@ -99,7 +99,7 @@ def limits(results: Sequence[Result], search: SearchOutcome | None) -> tuple[str
 
 
 def batching(results: Sequence[Result]) -> str:
-    """Return what batching buys, for archives of the smallest size whose times follow T = a + b n; empty for none."""
+    """Return the gain of batching, for archives of the smallest size whose times follow T = a + b n; else empty."""
     if any(result.application for result in results):
         return ""
     for fitted, fit in measured_laws(results):
@@ -127,7 +127,7 @@ def _of_workloads(
     groups = phase_groups(worked_phases(results, None))
     rates = [_throughput(group, alone=len(groups) == 1) for group in groups[:PHASES_SHOWN_MAX]]
     more = ", and ran further phases" if len(groups) > len(rates) else ""
-    work = f"completed {_listed(rates)}{more}" if rates else "measured no workload, only phases that make data"
+    work = f"completed {_listed(rates)}{more}" if rates else "measured no workload, only phases that prepare data"
     if not criteria:
         return f"{platform} {work}"
     missed = sum(not each.passed for each in criteria)
@@ -167,7 +167,7 @@ def _of_lock_cost(platform: str, results: Sequence[Result]) -> str:
 
 
 def _of_cells(platform: str, results: Sequence[Result]) -> str:
-    """Return the best rate of each operation, with one client and with several, and what limits the first."""
+    """Return the best rate of each operation, with one client and with several, and the limit of the first rate."""
     best = peaks(results)
     if not best:
         return ""

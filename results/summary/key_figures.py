@@ -1,6 +1,6 @@
 """The key figures of a run: its verdict, its best rates, and the warnings.
 
-A verdict is a sentence with a state: good, bad or needs care. The sentence contains all information of the colour.
+A verdict is a sentence with a state: good, bad or needs care. The state is only a colour; the sentence says the same.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def findings(
     criteria: Sequence[CriterionResult] = (),
     search: SearchOutcome | None = None,
 ) -> list[KeyFinding]:
-    """Return what a run found, in lines: why it is void, its checks, criteria, errors, locks and audits."""
+    """Return the findings of a run: why it is void, its checks, criteria, errors, locks and audits."""
     found = []
     void = void_words(results, criteria)
     if void:
@@ -153,13 +153,13 @@ def findings(
         failed = sum(result.errors for result in results)
         objects = sum(result.objects for result in results)
         found.append(
-            KeyFinding("bad", "Errors", f"{failed:,} operations failed; they count in no rate")
+            KeyFinding("bad", "Errors", f"{failed:,} operations failed; no rate includes them")
             if failed
             else KeyFinding("good", "Errors", f"no operation failed; {objects:,} objects were measured")
         )
     if run.lock_verified is not None:
         held = run.lock_verified == "verified"
-        text = "the first lock was read back as it was asked for" if held else f"did not hold: {run.lock_verified}"
+        text = "the first lock was read back as requested" if held else f"did not hold: {run.lock_verified}"
         found.append(KeyFinding("good" if held else "bad", "Lock", text))
     for audit in audits:
         bad = sum(audit["counts"].values())
@@ -182,7 +182,7 @@ def verdict_sentence(word: str, finished: int, planned: int) -> str:
 def limit_sentences(results: Sequence[Result]) -> tuple[str, ...]:
     """Return one sentence for each operation of the matrix: the resources that limited its measurements, and how many.
 
-    Phases that only make data are excluded.
+    Phases that only prepare data are excluded.
     """
     measured = [result for result in results if not result.is_load]
     found = []
@@ -192,7 +192,7 @@ def limit_sentences(results: Sequence[Result]) -> tuple[str, ...]:
         if not of_operation or (operation in LIFE_CYCLE and not counts):
             continue
         named = [f"{name} in {count} of {len(of_operation)} measurements" for name, count in counts.most_common()]
-        text = "; ".join(named) or "nothing that was watched was near saturation"
+        text = "; ".join(named) or "no watched resource was near saturation"
         found.append(f"{operation.capitalize()}: what limits: {text}.")
     return tuple(found)
 
@@ -207,12 +207,12 @@ def _short_of(search: SearchOutcome, results: Sequence[Result]) -> str:
 def _of_criteria(criteria: Sequence[CriterionResult], is_void: bool) -> KeyFinding:
     missed = [criterion for criterion in criteria if not criterion.passed]
     if not missed and is_void:
-        return KeyFinding("care", "Criteria", f"all {len(criteria):,} held, of which nothing follows, since it is void")
+        return KeyFinding("care", "Criteria", f"all {len(criteria):,} were met, but the run is void and proves nothing")
     if not missed:
-        return KeyFinding("good", "Criteria", f"all {len(criteria):,} held")
+        return KeyFinding("good", "Criteria", f"all {len(criteria):,} were met")
     first = f"{missed[0].workload}: {missed[0].name}" if missed[0].workload else missed[0].name
     more = f", and {len(missed) - 1:,} more" if len(missed) > 1 else ""
-    nothing = ", of which nothing follows, since it is void" if is_void else ""
+    nothing = "; the run is void and proves nothing" if is_void else ""
     state: State = "care" if is_void else "bad"
     return KeyFinding(state, "Criteria", f"{len(missed):,} of {len(criteria):,} were missed: {first}{more}{nothing}")
 
@@ -244,7 +244,7 @@ def _beside_published(results: Sequence[Result]) -> list[KeyFinding]:
         ]
         if ratios:
             text, state = _of_ratios(ratios)
-            found.append(KeyFinding(state, f"{operation.capitalize()} beside {NAME}", text))
+            found.append(KeyFinding(state, f"{operation.capitalize()} compared with {NAME}", text))
     return found
 
 

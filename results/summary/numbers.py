@@ -28,7 +28,7 @@ PHASES_SHOWN_MAX = 3  # of simultaneous workloads
 
 @dataclass(frozen=True, slots=True)
 class KeyNumber:
-    """One number of a summary. Texts are for people; an empty text means that it is not known or does not apply."""
+    """One number of a summary. An empty text means unknown or not applicable."""
 
     name: str  # archive, p99 of archive
     value: str  # 1,510
@@ -47,16 +47,16 @@ class KeyNumber:
 
 
 class WorkedPhase(NamedTuple):
-    """All workloads of one phase together."""
+    """One phase of simultaneous workloads."""
 
     name: str
     scale: float | None
     results: Sequence[Result]
 
     def subject(self, *, alone: bool) -> str:
-        """Return what its numbers are about. ``alone``: there is no other phase, so that its workload names it."""
+        """Return the subject of its numbers. ``alone``: there is no other phase, so the workload's name suffices."""
         if len(self.results) > 1:
-            together = f"{len(self.results)} workloads together"
+            together = f"{len(self.results)} simultaneous workloads"
             return together if alone else f"{self.name}, {together}"
         return self.results[0].workload if alone else self.name
 
@@ -88,7 +88,7 @@ def worked_phases(results: Sequence[Result], search: SearchOutcome | None) -> li
     """Return the phases of simultaneous workloads that a summary is about.
 
     With a search these are the phases at the largest scale that met every criterion, or at the last scale tried. Phases
-    that only make data are excluded.
+    that only prepare data are excluded.
     """
     groups: dict[int, list[Result]] = {}
     for result in results:
@@ -102,7 +102,7 @@ def worked_phases(results: Sequence[Result], search: SearchOutcome | None) -> li
 
 
 def shown_lock_cost(results: Sequence[Result]) -> VariantCost | None:
-    """Return the cost of a lock over no lock: of the lock in the request's header, if it was measured."""
+    """Return the cost of a lock compared with no lock; of the lock in the request's header if it was measured."""
     costs = [cost for cost in variant_costs(results) if cost.rate is not None and cost.baseline.first.lock == "none"]
     return min(costs, key=lambda cost: (cost.cell.first.lock != "header", cost.name), default=None)
 

@@ -1,4 +1,4 @@
-"""The summary of a run: what a reader must know in one screen, for the first part of a page and for a terminal.
+"""The summary of a run in one screen, for the first part of a page and for a terminal.
 
 Use ``summary(database, doubts(database))`` for the values, and ``summary_lines`` for its text.
 """
@@ -16,18 +16,18 @@ from results.summary.numbers import KeyNumber, key_numbers
 from results.tables.stored_times import stored_times
 
 WARNINGS_MAX = 3
-SHARED_HOST = "client and server share this machine: numbers to compare, not capacity"
+SHARED_HOST = "client and server share this machine: comparison, not capacity"
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """The answer of a run, and what a reader must know to use it."""
+    """The answer of a run, with its numbers, limits, warnings and verdict."""
 
     run: str
     answer: str  # one sentence
     caution: str  # the conditions of a headline that the answer's numbers fail, as a sentence; may be empty
     numbers: tuple[KeyNumber, ...]  # at most six
-    batching: str  # what batching buys, as a sentence; may be empty
+    batching: str  # the gain of batching, as a sentence; may be empty
     limits: tuple[str, ...]  # what limited these numbers, as sentences
     warnings: tuple[str, ...]  # every warning, the most serious first
     state: State  # of the verdict

@@ -19,9 +19,7 @@ from results.verdict import void_positions
 
 NOTHING = "nothing"
 _UNSETTLED = "it ended before its time was over"
-_BEYOND = (
-    "more than nothing to do allows: while the ceiling was measured something else kept this machine busy; repeat it"
-)
+_BEYOND = "above the ceiling: something else used this machine while the ceiling was measured; repeat the measurement"
 
 
 def characterization_tables(
@@ -64,10 +62,10 @@ def characterization_table(results: Sequence[Result], published: Sequence[Publis
             Column("busiest worker", "%", lambda point: max(r.client.busiest_worker_percent for r in point.results)),
             Column("limited by", of=_limited_by, words=True),
         ),
-        caption=f"Ceiling: the same workers with the same objects, clients and checks against {' or '.join(platforms)};"
-        " sessions that come by a schedule come one after another there. Data: cold or warm by what the server's"
-        " devices read. Lateness: in an open loop how late sessions were begun for which a client was free, in a closed"
-        f" loop how late the client's timers fired. MB are 10^6 bytes.{whose(published)}",
+        caption=f"Ceiling: the same workers with the same objects, clients and checks against {' or '.join(platforms)}."
+        " There, an open loop runs its sessions one after another. Data: cold or warm, by the reads of the server's"
+        " devices. Lateness (scheduling delay): in an open loop the delay of sessions for which a client was free, in a"
+        f" closed loop the delay of the client's timers. MB are 10^6 bytes.{whose(published)}",
     ).table(points, [_published_point(study) for study in published] if points else ())
 
 
@@ -105,7 +103,7 @@ class _JudgedPoints(NamedTuple):
 
 def _published_point(study: PublishedPeaks) -> tuple[Cell, ...]:
     gigabytes, cached = study.reads_gigabytes_per_second, study.reads_from_cache_percent
-    printed = f"{study.reads}; printed as {gigabytes:g} GB/s, and whether of 10^9 or 2^30 bytes is not known"
+    printed = f"{study.reads}; printed as {gigabytes:g} GB/s; it is not known whether GB are 10^9 or 2^30 bytes"
     none = Cell(NOT_MEASURED)
     return (
         Cell(study.name),
@@ -197,6 +195,6 @@ _CRITERIA = TableSpec(
         Column("worst point", of=lambda judged: judged.worst.workload, words=True),
         Column("measured there", of=_measured),
     ),
-    caption="Held at every point and in every repetition, or missed; void if it was missed only while the client was"
-    " the limit. What was not measured does not hold.",
+    caption="A criterion must be met at every point and in every repetition. It is void if it was missed only while the"
+    " client was the limit. A missing measurement fails its criterion.",
 )

@@ -53,15 +53,15 @@ class Headline:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be said next to the number."""
+        """The note that must accompany the number."""
         return (f"{NO_CELL}; of the nearest: {', '.join(self.failed)}",) if self.failed else ()
 
 
 def best(cells: Sequence[Unit], rate: Callable[[Unit], float]) -> Headline:
     """Return the cell with the highest rate among those that meet every condition of a headline.
 
-    If none does, return the nearest: the cell that fails the fewest conditions, of several the one that was measured
-    longest, and of these the fastest. ``cells`` is not empty.
+    If none does, return the nearest cell: the one with the fewest failed conditions, then the longest measured time,
+    then the highest rate. ``cells`` is not empty.
     """
     headlines = [Headline(cell, failed_conditions(cell.results)) for cell in cells]
 

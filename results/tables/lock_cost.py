@@ -49,7 +49,7 @@ class VariantCost:
 
     @property
     def contradiction(self) -> tuple[str, ...]:
-        """What objects/s and mean time show, if they do not show the same."""
+        """The verdicts of objects/s and of the mean time, if they differ."""
         if self.rate is None or self.mean_time is None:
             return ()
         shown = (_shown(self.rate, 1 / self.rate.ratio), _shown(self.mean_time, self.mean_time.ratio))
@@ -220,9 +220,9 @@ _LOCK_COST = TableSpec(
         *_of_times(_percentile("p99")),
         *_of_cell(Column("lock request", "ms", _lock_ms, 3)),
     ),
-    "Archiving. Costs are over the first variant of each group, pair by pair: variants of one cell follow each other,"
-    f" and one repetition makes one pair. Intervals take {PAIRS_MIN} repetitions and are corrected over all variants"
-    " (Benjamini-Yekutieli, 5%); one that includes 0% shows no cost. A bucket's own rule locks for a day.",
+    "Archiving. Costs are relative to the first variant of each group. The variants of a cell run one after another,"
+    f" and each repetition is a pair. Intervals need {PAIRS_MIN} repetitions and are corrected over all variants"
+    " (Benjamini-Yekutieli, 5%). An interval that includes 0% shows no cost. A bucket's default rule locks for a day.",
 )
 _LIFE_CYCLE = TableSpec(
     "life-cycle",
@@ -243,6 +243,6 @@ _LIFE_CYCLE = TableSpec(
         Column("done", of=lambda timed: sum(result.objects for result in timed.cell.results)),
         Column("failed", of=lambda timed: timed.cell.errors),
     ),
-    "One object each. For refused-delete the refusal is the success, and a deletion that is carried out is a failure;"
-    " delete takes objects whose lock has ended.",
+    "Each operation is on one object. For refused-delete the refusal is the success, and a completed deletion is a"
+    " failure. delete removes objects whose lock has expired.",
 )

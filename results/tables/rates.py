@@ -93,7 +93,7 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
     of_paper = quantity == "megabytes_per_second"
     cells = {key: cell for key, cell in single_cells(results).items() if key.operation == operation}
     if not cells:
-        raise ResultsError(f"this run measured no {operation} with one client")
+        raise ResultsError(f"this run did not measure {operation} with one client")
     warmth = temperatures(cells.values())
 
     def unit(size: int, count: int) -> Unit | None:
@@ -206,8 +206,8 @@ _CELLS = TableSpec(
         Column("measured", "s", lambda row: amounts(row[0].results).seconds_min, 1),
         Column("limited by", of=_limits),
     ),
-    "Percentiles are of the service times of objects. Of several repetitions: the median rate, the percentiles of all,"
-    " and the shortest measured time. MB are 10^6 bytes.",
+    "Percentiles are of the service times of objects. With repetitions: the median rate, the percentiles over all"
+    " repetitions, and the shortest measured time. MB are 10^6 bytes.",
 )
 
 
@@ -224,13 +224,13 @@ _AMOUNTS = TableSpec(
         Column("rate", "objects/s", lambda cell: cell.objects_per_second, 2, lambda cell: cell.doubts),
         *UNIT_AMOUNT_COLUMNS,
     ),
-    "The measured time, and the whole sessions and the objects in it. With repetitions: the median rate, and the"
+    "The measured time, and the complete sessions and the objects in it. With repetitions: the median rate, and the"
     " smallest amounts.",
 )
 
 
 def _amounts(cells: Iterable[Unit]) -> str:
-    """Return the smallest amounts of the cells of a matrix, which has no room for those of each, as a sentence."""
+    """Return a sentence with the smallest amounts over all cells of a matrix."""
     least = amounts([result for cell in cells for result in cell.results])
     return (
         f"Each cell was measured for at least {least.seconds_min:,.2f} s, and has at least {least.sessions_min:,}"
@@ -263,8 +263,8 @@ def _noted_rate(cell: Unit | None, rate: float | None, warmth: str) -> Cell:
 def _published_notes(cell: PublishedCell, of_paper: bool) -> tuple[str, ...]:
     if cell.contradicted_objects_per_second is not None:
         return (
-            "the paper contradicts itself: its objects/s repeat the 500 column and do not give its MB/s;"
-            " the MB/s fit its time grid and are taken as right",
+            "the paper contradicts itself: its objects/s repeat the 500 column and do not match its MB/s;"
+            " the MB/s fit its time grid, so Archiver uses them",
         )
     return (cell.unreadable,) if cell.unreadable and not of_paper else ()
 
@@ -275,7 +275,7 @@ def _repetitions(cells: Iterable[Unit]) -> str:
 
 
 class _Population(NamedTuple):
-    """The times of one kind in a cell: of each repetition that has them, and of all together."""
+    """The times of one kind in a cell: by repetition, and merged over all repetitions."""
 
     cell: Unit
     name: str
@@ -326,7 +326,7 @@ _LATENCY = TableSpec(
         *map(_percentile, ("p50", "p90", "p99", "p99.9")),
         Column("max", "ms", lambda row: max(each.max for each in row.times), 3),
     ),
-    "From the first request of each to its last byte. Percentiles of several repetitions are those of their merged"
+    "Times are from the first request to the last byte. Percentiles over several repetitions are from their merged"
     " histograms.",
 )
 

@@ -1,7 +1,7 @@
 """Requests that the server counted compared with those the client sent, and the time to first byte on each side.
 
 Two independent counts of the same requests must be equal. If they differ, one of them is wrong, or another client used
-the server. A reader needs to know either case.
+the server. The run warns in both cases.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ def request_differences(database: RunDatabase) -> list[str]:
             continue
         more = each.difference > 0
         why = (
-            "somebody else used the platform meanwhile, and its resources are shown with theirs"
+            "another client used the platform during the run, and the resource usage includes it"
             if more
-            else "some were answered by another node or something in between that is not watched, or the server "
-            "does not count what failed"
+            else "another node or a proxy that is not watched answered some of them, or the server does not count "
+            "failed requests"
         )
         found.append(
             f"the server counted {each.counted:,} {each.operation}, {abs(each.difference):,} "

@@ -20,9 +20,9 @@ OPERATIONS = ("archive", "retrieve")
 PUBLISHED = "published"
 
 _SETUP_AT_ZERO = "set-up held at 0: the free fit was negative"
-_TWO_POINTS = "two columns only: the line passes through both and leaves no residual"
-_LAW_FAILS = f"the law does not hold here: a session time is more than {RESIDUAL_MAX_PERCENT}% off the line"
-_P_MIN = 0.001  # smaller p values are not told apart
+_TWO_POINTS = "only two columns: the line passes through both, so there is no residual"
+_LAW_FAILS = f"the law does not apply here: a session time is more than {RESIDUAL_MAX_PERCENT}% off the line"
+_P_MIN = 0.001  # smaller p values are not distinguished
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ _SESSION_TIME = TableSpec(
         Column("worst residual", "%", _residual),
         Column("lack of fit", "p", _lack_of_fit),
     ),
-    "One client. Least squares weighted by 1/T² over the columns measured; a residual is a share of its own session"
-    " time. At a/b objects per session half the ceiling rate is reached. 95% from, to: parametric bootstrap with the"
-    " standard error of each cell's mean session time (with repetitions, of their rates). Lack of fit: the probability"
-    f" of residuals this large if the law is true. Published: {NAME}, its seven columns fitted alike.",
+    "One client. Least squares over the measured columns, weighted by 1/T². Residuals are relative to the session time."
+    " Sessions of a/b objects reach half the ceiling rate. 95% from, to: parametric bootstrap with the standard error"
+    " of each cell's mean session time (with repetitions, of their rates). Lack of fit: the probability of such large"
+    f" residuals if the law is true. Published: {NAME}, the same fit over its seven columns.",
 )

@@ -1,7 +1,7 @@
-"""Times of repetitions together: percentiles of their merged histograms, never medians of percentiles.
+"""Times over repetitions: percentiles of their merged histograms, never medians of percentiles.
 
-Percentiles over repetitions are those of all objects, as if they had been measured at once. A maximum of all then
-belongs to the same population.
+Percentiles over repetitions are those of all objects, as in one long measurement. The maximum belongs to the same
+population.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from results.units import Unit, all_cells
 
 SERVER_RESOURCES = "server-resources"  # name of the long table
 
-_BUSY_ONLY = "busy time proves no saturation: a device that takes many requests at once is busy long before it is full"
+_BUSY_ONLY = "busy time does not prove saturation: a device that serves requests in parallel is busy before it is full"
 _OTHERS_SHOWN = 3  # resources shown after the one with the highest utilisation
 _BEARS_MAX = 100  # times the load; larger factors of little-used resources would mislead
 
@@ -160,8 +160,8 @@ _SERVER = TableSpec(
         Column("unit", of=lambda said: _unit_of(said.quantity)[0], label=True),
         *map(_spread_column, Spread._fields),
     ),
-    "During the measured time of each phase, from sample to sample: of a counter its rate. Of the threads only the"
-    " busiest. Source client: the client's host, where the server runs on another.",
+    "During the measured time of each phase, from sample to sample. Counters are shown as rates. Only the busiest"
+    " thread is shown. Source client: the client's host, if the server runs on another host.",
 )
 
 
@@ -188,9 +188,9 @@ _REQUESTS = TableSpec(
         Column("server", "%", lambda each: _times(each.server_first_byte_share, 100), 2),
         Column("client", "%", lambda each: _times(each.client_first_byte_share, 100), 2),
     ),
-    "Of the whole run, warm-up, drain and what failed included. First byte: the least of the server's bounds within"
-    f" which it answered {SHARE_IN_TIME:.0%} of its requests, and the share of requests within it as the server and as"
-    " the client saw them, in the measured time.",
+    "Requests of the whole run, including warm-up, drain and failed requests. First byte: the smallest bound of the"
+    f" server's histogram within which it answered {SHARE_IN_TIME:.0%} of its requests. The shares within this bound"
+    " are those that server and client measured, in the measured time.",
 )
 
 
@@ -205,7 +205,7 @@ def _groups(results: Sequence[Result]) -> Iterator[_UsageGroup]:
 def limited_by(result: Result) -> str:
     judged = any(each.decisive and each.resource != "client" for each in result.utilisations)
     if result.limited_by is None and not judged:
-        return "not known: the server was not watched"
+        return "unknown: the server was not watched"
     return result.limited_by or "nothing: latency, add clients"
 
 
@@ -283,7 +283,7 @@ def _client_share(group: _UsageGroup) -> float | None:
 
 
 _LOOPBACK = "lo"
-_LOOPBACK_NOTE = "loopback: what other programs of this machine send to each other is counted, too"
+_LOOPBACK_NOTE = "loopback: includes traffic between other programs of this machine"
 _GROUP_COLUMNS = (
     Column("operation", of=lambda group: group.operation, label=True),
     Column("object size", of=lambda group: format_size(group.object_bytes), label=True),
@@ -312,12 +312,11 @@ _RESOURCES = TableSpec(
         Column("client CPU", "µs/object", _client_microseconds, 1),
         Column("client", "% of time", _client_share),
     ),
-    "During the measured time, all objects per session together. 100% of server CPU is one core; a thread is busy while"
-    " it has a core, or could use one and has none; MB are 10^6 bytes. Disks are those that hold the store's data,"
-    " where it is known which they are; busy: the busiest of them, and all of them added. Network: loopback where the"
-    " client is on the server's machine, else every other interface, both directions."
-    " Client: its share of an object's time in a closed loop; if it cost"
-    " nothing, a share s would allow at most 1/(1-s) times the rate.",
+    "During the measured time, over all objects per session. 100% of server CPU is one core. A thread is busy while it"
+    " runs on a core or waits for one. MB are 10^6 bytes. Disks are those with the store's data, if these are known."
+    " Disk busy is the busiest of them; all disks busy is their sum. Network: loopback if the client is on the server's"
+    " machine, else every other interface, both directions. Client: its share of an object's time in a closed loop."
+    " Without the client's share s the rate would be at most 1/(1-s) times as high.",
 )
 
 
@@ -343,9 +342,9 @@ _LIMITS = TableSpec(
         ),
         Column("confidence", of=lambda group: _confidence(group.results), words=True),
     ),
-    "A result is limited by the resource that is nearest to full, by a measure that shows when it is full; by the"
-    " client before all others. Shares are means over the seconds; by the utilisation law what is used to a share U"
-    f" bears 1/U times the load, and at least that where U is only busy time. Published, {NAME}:"
+    "A result is limited by the resource with the highest utilisation, if its measure can show saturation. A limit by"
+    " the client has priority. Shares are means over the seconds. By the utilisation law, a resource with utilisation U"
+    f" can serve 1/U times the load, or more if U is only busy time. Published, {NAME}:"
     f" {'; '.join(dr550().resources.conclusions)}.",
 )
 
@@ -386,10 +385,10 @@ _PER_OBJECT = TableSpec(
         _total("segments", "bytes/byte", lambda server: server.store_written_bytes.get("segments"), _bytes),
         _total("syncs", "per object", syncs, _objects),
     ),
-    "During the measured time. Server CPU: of the store's processes, or of its host where only that was watched. Device"
-    " written: by all disks that hold the store's data, whatever else writes there included. From cache: what no device"
-    " had to read of the bytes retrieved. Network: everything that the interfaces carried, other traffic included, over"
-    " the bytes archived or retrieved. Catalogue, segments, syncs: as the store counts them.",
+    "During the measured time. Server CPU: of the store's processes, or of its host if only the host was watched."
+    " Device written: on all disks with the store's data, including other programs' writes. From cache: the share of"
+    " the retrieved bytes that no device read. Network: all traffic of the interfaces, including other programs,"
+    " divided by the bytes archived or retrieved. Catalogue, segments, syncs: counted by the store.",
 )
 
 

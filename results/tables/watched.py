@@ -1,4 +1,4 @@
-"""A run apart from its results: its phases, their intervals, what the server's sources reported, and histograms.
+"""The data of a run besides its results: phases, intervals, samples of the server's sources, and histograms.
 
 A curve is the usage between one sample and the next. Usage during a gap between samples is unknown, so a curve breaks
 there.

@@ -81,8 +81,9 @@ def worker_tables(database: RunDatabase) -> list[Table]:
                 Column("began late", "ms", lambda row: max(row.known("late_ms_max")), 1),
                 Column("lost", of=_lost, words=True),
             ),
-            "In the measured times of all phases. Clocks: against the coordinator's, read before every phase over the "
-            "way of the start. Late: after the agreed instant, at most; what is not known of the clock is in it.",
+            "In the measured times of all phases. Clocks: relative to the coordinator's, read before every phase over "
+            "the connection that starts it. Late: largest delay after the agreed instant, including the clock's "
+            "uncertainty.",
         ).table([*rows, _WorkerGroup("all", "", totals)])
     ]
 

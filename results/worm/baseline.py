@@ -1,4 +1,4 @@
-"""A conformance run against an earlier one: which findings are new, and which are mended."""
+"""Comparison of a conformance run with an earlier one: new findings and mended findings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BaselineComparison:
     """What changed since an earlier run."""
 
     run: str
-    new: Sequence[ChangedCheck]  # findings that the earlier run did not have, or had less serious
+    new: Sequence[ChangedCheck]  # findings that the earlier run did not have or that are more serious now
     mended: Sequence[ChangedCheck]
 
 
@@ -59,11 +59,14 @@ def read_baselines(path: Path) -> list[Baseline]:
     except (OSError, ValueError, RecursionError) as error:
         raise ResultsError(f"{path}: cannot be read: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise ResultsError(f"{path}: is no document of archiver worm --json") from error
+        raise ResultsError(f"{path}: is not a document of archiver worm --json") from error
 
 
 def baseline_for(platform: str, platforms: int, baselines: Sequence[Baseline]) -> Baseline | None:
-    """Return the earlier checks of this platform; of any name if each run has one platform. None: there are none."""
+    """Return the earlier checks of this platform, or None.
+
+    If each run has one platform, the names may differ.
+    """
     if platforms == len(baselines) == 1:
         return baselines[0]
     return next((each for each in baselines if each.platform == platform), None)
@@ -72,7 +75,7 @@ def baseline_for(platform: str, platforms: int, baselines: Sequence[Baseline]) -
 def compare_with(
     baseline: Baseline | None, checks: Sequence[CheckRecord], expected: Collection[str]
 ) -> BaselineComparison:
-    """Compare checks with an earlier run. Expected failures are not new."""
+    """Compare checks with an earlier run. Expected failures do not count as new."""
     before = {check.name: check for check in baseline.checks} if baseline is not None else {}
     changed = [ChangedCheck(before.get(check.name), check) for check in checks]
     new = [
@@ -99,7 +102,7 @@ def comparison_document(found: BaselineComparison) -> dict[str, Any]:
 def _of_run(database: RunDatabase) -> Baseline:
     run, checks = database.run(), database.checks()
     if not checks:
-        raise ResultsError(f"{database.path}: this run made no conformance checks; name one of archiver worm")
+        raise ResultsError(f"{database.path}: this run made no conformance checks; name a run of archiver worm")
     return Baseline(run.id, run.platform.name, checks)
 
 

@@ -1,4 +1,4 @@
-"""Expected failures: checks of which a vendor knows that they fail, each with a reason and a link."""
+"""Expected failures: checks that a vendor knows to fail, each with a reason and a link."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from results.table import Column, Table, TableSpec
 
 
 class ExpectedFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of the file: why a check fails, and where that is followed."""
+    """One entry of the file: the check, why it fails, and a link to its issue."""
 
     check: str
     reason: str
@@ -28,7 +28,7 @@ class _ExpectedFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Expectation(NamedTuple):
-    """An expected failure, and what a run found."""
+    """An expected failure, and its verdicts in a run."""
 
     failure: ExpectedFailure
     verdicts: str  # of all rounds
@@ -40,7 +40,7 @@ class Expectation(NamedTuple):
 
 
 def read_expected(path: Path, known: Collection[str]) -> dict[str, ExpectedFailure]:
-    """Return the expected failures of a TOML file by check. Raises UsageError that names the entry and the remedy."""
+    """Return the expected failures of a TOML file by check. Raises UsageError that names the faulty entry."""
     try:
         entries = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _ExpectedFile).expected
     except (OSError, UnicodeDecodeError) as error:
@@ -52,9 +52,9 @@ def read_expected(path: Path, known: Collection[str]) -> dict[str, ExpectedFailu
     found: dict[str, ExpectedFailure] = {}
     for number, entry in enumerate(entries, 1):
         if entry.check not in known:
-            raise UsageError(f"{path}: entry {number}: {entry.check!r} is no check")
+            raise UsageError(f"{path}: entry {number}: there is no check {entry.check!r}")
         if entry.check in found:
-            raise UsageError(f"{path}: entry {number}: {entry.check} is there twice")
+            raise UsageError(f"{path}: entry {number}: {entry.check} already has an entry")
         for name in ("reason", "link"):
             if not getattr(entry, name).strip():
                 raise UsageError(f"{path}: entry {number}: {entry.check} has no {name}")
@@ -68,7 +68,7 @@ def expected_of(run: StoredRun) -> dict[str, ExpectedFailure]:
 
 
 def expectations(checks: Sequence[CheckRecord], expected: Mapping[str, ExpectedFailure]) -> list[Expectation]:
-    """Return what a run found of each expected failure that it tried."""
+    """Return the expected failures that a run tried, with their verdicts."""
     found = []
     for identifier, failure in expected.items():
         verdicts = [check.verdict for check in checks if check.id == identifier]

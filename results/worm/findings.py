@@ -1,7 +1,7 @@
 """Results of conformance checks: as values, by requirement, and for several platforms in one table.
 
-A table of checks is evidence of a platform's behaviour on a day, in a configuration. It is never a certificate.
-Requirements that no request can prove are listed as such, next to the checked ones.
+A table of checks is evidence of a platform's behaviour on one day, in one configuration. It is never a certificate.
+Requirements that no request can prove are listed too, and marked.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from results.table import Cell, Column, Table, TableSpec, columns_of
 
 VERDICTS = ("PASS", "DEVIATION", "FAIL", "NOT OFFERED", "NOT TRIED", "INCONCLUSIVE")
 DISCLAIMER = (
-    "Evidence of what this platform did on that day, in that configuration, seen from outside. It is no legal opinion "
-    "and no certificate: retention procedures, time sources, administrators and second copies are the firm's to prove."
+    "Evidence of this platform's behaviour on that day, in that configuration, as a client sees it. It is not a legal "
+    "opinion or a certificate: the firm must prove retention procedures, time sources, administrators and second "
+    "copies."
 )
 # SEC Rule 17a-4(f) as amended in 2022. FINRA 4511(c) requires nothing beyond it. CFTC 1.31(c)-(d) is principle-based.
 REQUIREMENTS: Mapping[str, tuple[str, str]] = {
@@ -36,10 +37,10 @@ REQUIREMENTS: Mapping[str, tuple[str, str]] = {
 
 
 class CheckCatalogue(NamedTuple):
-    """All checks that Archiver knew at the time of a run, of which the run may have tried a part."""
+    """All checks that Archiver had at the time of a run. The run may have tried only some of them."""
 
     checks: int
-    rules: frozenset[str]  # tags of the requirements that some check is about
+    rules: frozenset[str]  # tags of the requirements with at least one check
 
 
 def catalogue_of(run: StoredRun) -> CheckCatalogue | None:
@@ -57,14 +58,14 @@ def checks_tried(checks: Sequence[CheckRecord], catalogue: CheckCatalogue | None
 
 
 def checks_sentence(label: str, checks: Sequence[CheckRecord], catalogue: CheckCatalogue | None) -> str:
-    """Return what a platform did in the checks of one run, in one sentence."""
+    """Return the result of a platform's checks in one run, as one sentence."""
     violations = sorted({check.id for check in checks if check.is_violation})
     proving = {check.id for check in checks if check.verdict not in ("NOT TRIED", "NOT OFFERED")}
     tried = checks_tried(checks, catalogue)
     unproven = len({check.id for check in checks} - proving)
     left_out = f", {unproven:,} of which were not tried or not offered" if unproven else ""
     if not proving:
-        return f"No check could be tried on {label}, of {tried}: nothing is known about its locks."
+        return f"No check could be tried on {label} ({tried}): nothing is known about its locks."
     if violations:
         first = ", ".join(violations[:3]) + (" ..." if len(violations) > 3 else "")
         return (
@@ -72,7 +73,7 @@ def checks_sentence(label: str, checks: Sequence[CheckRecord], catalogue: CheckC
             f"{len(violations):,} {'check' if len(violations) == 1 else 'checks'} ({first}); this run made {tried}"
             f"{left_out}."
         )
-    return f"{label} refused whatever could lose, alter or unlock a record, in {tried}{left_out}."
+    return f"{label} refused every request that could lose, alter or unlock a record, in {tried}{left_out}."
 
 
 def worm_document(
@@ -90,7 +91,7 @@ def worm_document(
 
 
 def findings_of(checks: Sequence[CheckRecord]) -> list[CheckRecord]:
-    """Return every check that did not simply pass, the most serious first.
+    """Return every check with a verdict other than PASS, the most serious first.
 
     Checks that could not be tried are excluded. So are later rounds with the same result as the first.
     """
@@ -105,14 +106,14 @@ def findings_table(checks: Sequence[CheckRecord]) -> Table:
 
 
 def _is_news(check: CheckRecord, checks: Sequence[CheckRecord]) -> bool:
-    """Return whether its round is the first, had a different result, or could not try the check."""
+    """Return whether the check belongs to the first round, or its verdict differs from that of the first round."""
     return check.round == FIRST_ROUND or not any(
         other.id == check.id and other.round == FIRST_ROUND and other.verdict == check.verdict for other in checks
     )
 
 
 def requirement_table(checks: Sequence[CheckRecord], catalogue: CheckCatalogue | None) -> Table:
-    """Return requirement -> checks -> verdicts. A requirement without a check of this run says why it has none."""
+    """Return a row for each requirement with its verdicts. A requirement without checks in this run says why."""
 
     def absent(tag: str) -> str:
         if catalogue is None:
@@ -187,12 +188,12 @@ def matrix_table(platforms: Mapping[str, Sequence[CheckRecord]]) -> Table:
             Column("what is tried", of=lambda check: check.tries, words=True),
             *(Column(name, of=of(own), words=True) for name, own in by_platform.items()),
         ),
-        "Under load and after a restart: where a platform came to something else than alone.",
+        "Checks under load and after a restart are shown where the verdict of a platform differs.",
     ).table(every[name] for name in tried)
 
 
 def failed_checks(checks: Sequence[CheckRecord], absent: str) -> str:
-    """Return the names of the checks that failed, a dash for none; ``absent`` if there are no checks."""
+    """Return the names of the failed checks, or a dash if none failed. Returns ``absent`` if there are no checks."""
     names = ", ".join(check.name for check in checks if check.verdict == "FAIL")
     return names or ("–" if checks else absent)
 
@@ -224,10 +225,10 @@ _FINDINGS = TableSpec(
     "findings",
     "Findings",
     (_VERDICT, _SEVERITY, _NAME, Column("what was tried", of=lambda check: check.tries, words=True), _SEEN),
-    "S1: a record can be destroyed or altered inside its period. S2: a lock can be weakened, or is silently missing."
-    " S3: wrong reporting, or what must be allowed is refused. S4: a code only. DEVIATION: the state is right, the"
-    " answer is not the expected one. What Amazon answers has a source, which the table Checks names. Under load and"
-    " after a restart: where that differs from alone.",
+    "S1: a record can be destroyed or altered inside its retention period. S2: a lock can be weakened, or is silently"
+    " missing. S3: wrong reports, or an allowed request is refused. S4: only the status or error code is wrong."
+    " DEVIATION: the state is right, but the response differs from the expected one. The table Checks names the source"
+    " of Amazon's responses. Checks under load and after a restart are shown where their verdict differs.",
 )
 _REQUIREMENTS = TableSpec(
     "requirements",
@@ -238,7 +239,7 @@ _REQUIREMENTS = TableSpec(
         *columns_of(lambda asked: asked.checks, VERDICT_COUNTS),
         Column("failed", of=lambda asked: failed_checks(asked.checks, asked.absent), words=True),
     ),
-    "SEC 17a-4(f), to which FINRA 4511(c) adds no test of its own, and CFTC 1.31. " + DISCLAIMER,
+    "SEC 17a-4(f) and CFTC 1.31. FINRA 4511(c) requires nothing beyond SEC 17a-4(f). " + DISCLAIMER,
 )
 _ROUNDS = TableSpec(
     "rounds",
@@ -248,5 +249,5 @@ _ROUNDS = TableSpec(
         *columns_of(lambda row: row[1], VERDICT_COUNTS),
         Column("meanwhile", of=lambda row: _meanwhile(row[0]), words=True),
     ),
-    "What held alone is tried again while clients archive and retrieve, and after the server was killed.",
+    "Later rounds repeat checks while clients archive and retrieve, and after the server was killed.",
 )

@@ -22,7 +22,7 @@ from results.worm.expected import Expectation, expectations, expected_documents,
 
 @dataclass(frozen=True, slots=True)
 class ConformanceJudgement:
-    """One platform's checks, judged with what was expected and what an earlier run found."""
+    """The judgement of one platform's checks: expected failures, and changes since an earlier run."""
 
     fails: bool
     expected: Sequence[Expectation]
@@ -34,7 +34,7 @@ class ConformanceJudgement:
 
     @property
     def document(self) -> dict[str, Any]:
-        """Return plain JSON values: what a document has besides the checks."""
+        """Return plain JSON values: the members of the document in addition to the checks."""
         return {
             "expected": expected_documents(self.expected),
             "against": comparison_document(self.against) if self.against is not None else None,
@@ -44,7 +44,10 @@ class ConformanceJudgement:
 def judge(
     run: StoredRun, checks: Sequence[CheckRecord], platforms: int, baselines: Sequence[Baseline] | None
 ) -> ConformanceJudgement:
-    """Judge the checks of one of so many platforms, against the earlier run if there is one."""
+    """Judge the checks of one platform. ``platforms`` is the number of platforms in the command.
+
+    With ``baselines``, only findings that are new since the earlier run fail.
+    """
     expected = expected_of(run)
     found = expectations(checks, expected)
     if baselines is None:

@@ -1,6 +1,6 @@
 """What conformance checks say about further regimes: DORA, NIS2, 21 CFR Part 11, HIPAA and GDPR.
 
-The provisions are data in regimes.toml: each names the requirements or the checks that bear on it, and what remains.
+The provisions are data in regimes.toml. Each names its requirements or checks, and what no check can show.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from results.worm.findings import DISCLAIMER, VERDICT_COUNTS, failed_checks
 
 
 class Provision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One paragraph of a regime, and the checks that say something about it."""
+    """One paragraph of a regime, and the checks that concern it."""
 
     regime: str
     source: str  # the paragraph, as it is cited
@@ -47,7 +47,7 @@ def provisions() -> tuple[Provision, ...]:
 
 
 def regime_table(checks: Sequence[CheckRecord]) -> Table:
-    """Return provision -> verdicts of the checks that concern it, and what they leave open."""
+    """Return a row for each provision: verdicts of the checks that concern it, and what no check can show."""
     return _REGIMES.table(_Evidence(each, [check for check in checks if each.concerns(check)]) for each in provisions())
 
 
@@ -62,5 +62,5 @@ _REGIMES = TableSpec(
         Column("failed", of=lambda found: failed_checks(found.checks, "not tried in this run"), words=True),
         Column("what no check can show", of=lambda found: found.provision.left, words=True),
     ),
-    "The checks that say something about these provisions; which ones, is our reading of them. " + DISCLAIMER,
+    "Checks that concern these provisions. Archiver's authors chose them; no authority did. " + DISCLAIMER,
 )

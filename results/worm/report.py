@@ -1,6 +1,6 @@
 """The report of a conformance run: worm.md and worm.html, by requirement, check by check.
 
-Both contain the same tables. The HTML is for a board: one file that loads nothing else.
+Both contain the same tables. The HTML page is one file that loads nothing else.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def test_doubts_about_a_run(
 @pytest.mark.parametrize(
     ("operation", "of_the_result", "doubt"),
     [
-        ("archive", {"errors": 3}, "3 operations failed in 1 of 2 cells; they count in no rate"),
+        ("archive", {"errors": 3}, "3 operations failed in 1 of 2 cells; no rate includes them"),
         (
             "archive",
             {"limited_by": "client"},
@@ -124,7 +124,7 @@ def test_doubts_about_a_run(
         (
             "archive",
             {"clients": 4, "sessions": 79},
-            "1 of 1 parallel cells hold fewer than 20 sessions per client (archive 8KiB x 25 first: 19.8); their rate "
+            "1 of 1 parallel cells have fewer than 20 sessions per client (archive 8KiB x 25 first: 19.8); their rate "
             "is that of few sessions; raise stop.seconds_min",
         ),
         ("archive", {"clients": 4, "sessions": 80}, None),
@@ -132,8 +132,9 @@ def test_doubts_about_a_run(
         (
             "archive",
             {"connections_per_session": 25.0, "requests_per_connection": 1.0, "reconnect_ms": Latency(24, *[0.5] * 7)},
-            "the platform ended the connection after every request: each object pays for it, in 1 of 2 cells "
-            "(archive 8KiB x 25 first, 25 connections per session, 0.5 ms for another one); let the server",
+            "the platform closed the connection after every request: the times of objects include reconnecting, in 1 "
+            "of 2 cells (archive 8KiB x 25 first, 25 connections per session, 0.5 ms for another one); "
+            "configure the server",
         ),
         ("archive", {"connections_per_session": 1.0}, None),
         ("retrieve", {"temperature": "warm"}, "not known to be cold (warm): 1 of 1 retrieve cells"),
@@ -153,9 +154,9 @@ def test_doubts_about_a_cell(
 def test_it_is_said_after_how_many_requests_connections_ended(doubts_of: Doubts, make_result: MakeResult) -> None:
     ends_at = [make_result(object_bytes=size, requests_per_connection=n) for size, n in ((8192, 100.0), (1, 99.5))]
     (same,) = doubts_of(ends_at[0])
-    assert "after every 100 requests: each object pays" in same
+    assert "after every 100 requests: the times of objects include reconnecting" in same
     (both,) = doubts_of(*ends_at)
-    assert "after every 99.5 to 100 requests: each object pays for it, in 2 of 2 cells" in both
+    assert "after every 99.5 to 100 requests: the times of objects include reconnecting, in 2 of 2 cells" in both
 
 
 def test_what_of_the_client_was_the_limit_is_named_with_its_remedy(doubts_of: Doubts, make_result: MakeResult) -> None:
@@ -269,7 +270,7 @@ def test_transactions_smaller_than_a_cell_says_are_told(doubts_of: Doubts, make_
 
     assert doubts_of(cell(120)) == []
     (told,) = doubts_of(cell(200))
-    assert "1 of 1 cells were committed in smaller transactions than asked for" in told
+    assert "1 of 1 cells were committed in smaller transactions than requested" in told
     assert "5 objects each, not 10" in told
 
 
@@ -281,7 +282,7 @@ def test_transactions_smaller_than_a_cell_says_are_told(doubts_of: Doubts, make_
             "server cpu",
             "throughput falls as clients are added (archive 8KiB x 25: 500 objects/s with 1 client, 449",
         ),
-        (524.0, None, "more clients bring nothing, and no resource that was watched is near saturation (archive 8KiB"),
+        (524.0, None, "more clients do not raise the rate, and no watched resource is near saturation (archive 8KiB"),
         (524.0, "server cpu", None),
         (526.0, None, None),
     ],
@@ -378,5 +379,5 @@ def test_a_client_that_takes_more_than_a_tenth_of_an_objects_time_is_doubted(
 
     assert doubts_of(with_share(0.10, 1)) == []
     (doubt,) = doubts_of(with_share(0.05, 1), with_share(0.34, 2), with_share(0.2, 3))
-    assert doubt.startswith("in 2 of 3 cells the client itself takes more than 10% of an object's time")
-    assert "34%, so its rate would be at most 1.52 times as high if the client cost nothing" in doubt
+    assert doubt.startswith("in 2 of 3 cells the client takes more than 10% of an object's time")
+    assert "34%, so its rate would be at most 1.52 times as high without the client's time" in doubt

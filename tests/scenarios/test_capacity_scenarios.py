@@ -164,7 +164,7 @@ def test_a_window_too_short_for_anybody_ends_the_search_at_once(tmp_path: Path) 
         "void": ("client limit reached at users 2: more client machines needed", "was void: the client was the limit"),
     }[verdict]
     assert document["search"]["ended_because"] == ended
-    assert table.rows[0][2].notes == (f"2, the fewest tried, {bound}: all else was measured there",)
+    assert table.rows[0][2].notes == (f"2, the fewest tried, {bound}; other values are from there",)
 
 
 def test_cameras_and_their_plan(tmp_path: Path) -> None:

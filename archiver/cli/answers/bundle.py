@@ -85,7 +85,7 @@ def make_command(
         archiver bundle make latest audit.zip
     """
     if out.exists():
-        raise ResultsError(f"{out} is there already; name another file")
+        raise ResultsError(f"{out} already exists; name another file")
     if out.suffix not in (".zip", ".json"):
         raise UsageError(f"{out}: name it .zip for an audit bundle, or .json for the evidence of a conformance run")
     attesting = partial(attest, key=key, authority_url=authority_url)

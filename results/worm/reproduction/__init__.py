@@ -1,1 +1,1 @@
-"""Scripts that show a finding of a conformance run again, made of its evidence."""
+"""Scripts that reproduce a finding of a conformance run, generated from its evidence."""

@@ -1,7 +1,7 @@
-"""The requests that show a finding, chosen from the evidence of its check.
+"""Selection of the requests that reproduce a finding, from the evidence of its check.
 
-One idea: a check tries much, and a finding needs few of its requests: those that name the same keys and buckets. The
-last request that changes something is the attempt. What came before it prepares; what came after it shows the state.
+A check sends many requests. A finding needs only those with the same keys and buckets. The last request that changes
+something is the attempt. Requests before it prepare it; requests after it read the state.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _SIGNING = {"authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-securi
 _READS = ("GET", "HEAD")
 _VALUE_HEADERS = ("x-amz-version-id", "etag")
 _VALUE_ELEMENTS = ("UploadId", "VersionId", "ETag")
-_VALUE_CHARACTERS_MIN = 8  # shorter ones, such as null, are no names that a server made
+_VALUE_CHARACTERS_MIN = 8  # the server did not generate shorter values, such as null
 _SHOWN_HEADERS = ("x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date", "x-amz-object-lock-legal-hold")
 _SHOWN_ELEMENTS = ("Mode", "RetainUntilDate", "Status", "Days", "Years", "ObjectLockEnabled", "Key", "DeleteMarker")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One recorded request and its answer. Bodies are as far as the evidence has them."""
+    """One recorded request and its response. Bodies may be cut: the evidence limits their length."""
 
     at: float  # epoch seconds
     seconds: float
     method: str
     target: str  # path with the bucket, and query
-    headers: tuple[tuple[str, str], ...]  # without those of the signature
+    headers: tuple[tuple[str, str], ...]  # without the headers of the signature
     body: bytes
     body_is_text: bool
     body_bytes: int
@@ -61,7 +61,7 @@ class Request:
 
     @property
     def presigned_headers(self) -> list[str]:
-        """Return the headers besides Host that the signature of a presigned URL covers."""
+        """Return the headers, except Host, that the signature of a presigned URL covers."""
         signed = re.search(r"X-Amz-SignedHeaders=([^&]+)", self.target)
         return [name for name in unquote(signed[1]).split(";") if name != "host"] if signed is not None else []
 
@@ -71,7 +71,7 @@ class Request:
 
     @property
     def values(self) -> dict[str, tuple[str, int | None]]:
-        """Return values that the server made, each with its header (None), or its element and which of those it is."""
+        """Return values that the server generated: header name and None, or element name and index of the element."""
         found: dict[str, tuple[str, int | None]] = {}
         for name in _VALUE_HEADERS:
             found.setdefault(self.answer_headers.get(name, "").strip('"'), (name, None))
@@ -82,7 +82,7 @@ class Request:
 
     @property
     def shown(self) -> dict[str, str | None]:
-        """Return what matters of the answer: status, code, lock, and what is in a list."""
+        """Return the relevant values of the response: status, code, lock, and entries of a list."""
         shown: dict[str, str | None] = {"status": str(self.status)}
         names = ["Code"] if self.status >= 300 else ("Code", *_SHOWN_ELEMENTS)
         shown |= {name: ",".join(texts) for name in names if (texts := self.elements(name))}
@@ -92,7 +92,7 @@ class Request:
         return shown
 
     def elements(self, name: str) -> list[str]:
-        """Return the texts of the elements of that name in the answer, without quotation marks around them."""
+        """Return the texts of all elements with that name in the response, without quotation marks."""
         texts = re.findall(rf"<{name}>([^<]+)</", self.answer_body.decode("latin-1"))
         return [unescape(text).strip('"') for text in texts]
 
@@ -108,10 +108,10 @@ class Reproduction:
 
     check: CheckRecord
     finding: CheckFinding
-    before: Sequence[Request]  # prepare; reads are left out unless a later request needs a value of their answer
-    attempt: Sequence[Request]  # several: sent at the same time
+    before: Sequence[Request]  # preparation; without reads that no later request needs
+    attempt: Sequence[Request]  # more than one if sent at the same time
     after: Sequence[Request]  # read the state
-    state_changed: bool  # the state alone shows the finding
+    state_changed: bool  # the state shows the finding without the response of the attempt
 
     @property
     def requests(self) -> list[Request]:
@@ -119,7 +119,7 @@ class Reproduction:
 
 
 def reproducible_check(checks: Sequence[CheckRecord], identifier: str) -> CheckRecord:
-    """Return the finding of a check as it was tried alone. Raises ResultsError if a script cannot show it."""
+    """Return the finding of a check in the first round. Raises ResultsError if a script cannot reproduce it."""
     of_check = [check for check in checks if check.id == identifier]
     found = [check for check in of_check if check.is_finding]
     if not of_check:
@@ -127,16 +127,16 @@ def reproducible_check(checks: Sequence[CheckRecord], identifier: str) -> CheckR
     if not found:
         raise ResultsError(f"{identifier}: {of_check[0].verdict}; only a FAIL or a DEVIATION can be reproduced")
     if identifier.startswith("TSM-"):
-        raise ResultsError(f"{identifier}: it used the API of TSM, and a reproduction sends S3 requests")
+        raise ResultsError(f"{identifier}: the check used the TSM API, and a reproduction sends only S3 requests")
     if found[0].round != FIRST_ROUND:
         raise ResultsError(
-            f"{identifier}: it was found only {found[0].round}, and a script neither loads nor kills a server"
+            f"{identifier}: it was found only {found[0].round}; a script can neither load nor kill the server"
         )
     return found[0]
 
 
 def reproduction_of(check: CheckRecord, exchanges: Sequence[Mapping[str, Any]]) -> Reproduction:
-    """Return the requests for the first finding of a check. Raises ResultsError if none can be made, and says why."""
+    """Return the requests for the first finding of a check. Raises ResultsError with the reason if there are none."""
     if not check.findings or "not in the evidence" in check.reason:
         raise ResultsError(f"{check.id}: the evidence does not say which requests show it")
     finding, identifier = check.findings[0], check.id
@@ -146,7 +146,7 @@ def reproduction_of(check: CheckRecord, exchanges: Sequence[Mapping[str, Any]]) 
         _refuse_incomplete(request, identifier)
     changes = [number for number, request in enumerate(chosen) if not request.reads]
     if not changes:
-        raise ResultsError(f"{identifier}: the requests that made what it read are not in the evidence")
+        raise ResultsError(f"{identifier}: the evidence lacks the requests that wrote what the check read")
     first = last = _attempt(chosen, changes, finding)
     while first > 0 and not chosen[first - 1].reads and _overlap(chosen[first - 1], chosen[last]):
         first -= 1
@@ -162,7 +162,7 @@ def reproduction_of(check: CheckRecord, exchanges: Sequence[Mapping[str, Any]]) 
 
 
 def _attempt(chosen: Sequence[Request], changes: Sequence[int], finding: CheckFinding) -> int:
-    """Return the position of the attempt: the last change with the answer that the finding quotes, or the last one."""
+    """Return the position of the attempt: the last change with the quoted response, else the last change."""
     quoted = re.search(r"answered (\d{3})(?: (\w+))?", finding.words)
     if quoted is not None:
         for position in reversed(changes):
@@ -174,7 +174,7 @@ def _attempt(chosen: Sequence[Request], changes: Sequence[int], finding: CheckFi
 
 
 def _states(after: Sequence[Request]) -> list[Request]:
-    """Return the reads of what was read last, without repetitions."""
+    """Return the reads of the object or bucket that was read last, without repetitions."""
     if not after:
         return []
     last = after[-1]
@@ -190,7 +190,7 @@ def _request(document: Mapping[str, Any]) -> Request:
     headers = [(name, value) for name, value in document["request_headers"]]
     signing = {name.lower(): value for name, value in headers}
     target, host = document["target"], signing.get("host")
-    if host is not None:  # the evidence of a platform whose buckets are in the name of the host
+    if host is not None:  # the platform has the bucket in the host name (virtual-hosted style)
         target = f"/{host.partition('.')[0]}{target}"
     return Request(
         at=document["at"],
@@ -240,7 +240,7 @@ def _chosen(requests: Sequence[Request], finding: CheckFinding) -> list[Request]
 
 
 def _needed_values(request: Request) -> list[str]:
-    """Return the version and upload ids that a request names, in its address, its headers or its body."""
+    """Return the version ids and upload ids in a request's target, headers and body."""
     text = " ".join([request.target, *(value for _, value in request.headers)])
     in_body = re.findall(rb"<VersionId>([^<]+)</VersionId>", request.body)
     named = re.findall(r"(?:versionId|uploadId)=([^& ]+)", text)
@@ -248,7 +248,7 @@ def _needed_values(request: Request) -> list[str]:
 
 
 def _shared_bucket(requests: Sequence[Request]) -> str | None:
-    """Return the bucket that the check did not make."""
+    """Return the bucket that the check did not create, or None."""
     made = {request.bucket for request in requests if request.makes_bucket}
     return next((request.bucket for request in requests if request.bucket not in made), None)
 
@@ -256,16 +256,16 @@ def _shared_bucket(requests: Sequence[Request]) -> str | None:
 def _refuse_incomplete(request: Request, identifier: str) -> None:
     cut = request.body_bytes > len(request.body)
     if LEFT_OUT.encode() in request.body or any(name.lower() == "content-encoding" for name, _ in request.headers):
-        raise ResultsError(f"{identifier}: a signature is part of a body, and evidence has no signatures")
+        raise ResultsError(f"{identifier}: a body contains a signature, and the evidence contains no signatures")
     names = {name.lower() for name, _ in request.headers}
     if missing := [name for name in request.presigned_headers if name not in names]:
-        raise ResultsError(f"{identifier}: evidence lacks the value of {missing[0]}, which was signed and not sent")
+        raise ResultsError(f"{identifier}: the evidence lacks the value of {missing[0]}, which was signed but not sent")
     if cut and (request.body_is_text or any("checksum" in name for name in names)):
-        raise ResultsError(f"{identifier}: evidence has only the first {len(request.body)} bytes of a body")
+        raise ResultsError(f"{identifier}: the evidence has only the first {len(request.body)} bytes of a body")
 
 
 def _needed(before: Sequence[Request], later: Sequence[Request]) -> list[Request]:
-    """Leave out reads, except of the state that the attempt changes, and of values that a later request needs."""
+    """Remove reads, except reads of the state that the attempt changes and of values that a later request needs."""
     kept: list[Request] = []
     states = {(each.method, each.target): number for number, each in enumerate(before) if each.reads}
     changed = [states.get((each.method, each.target)) for each in later]

@@ -1,4 +1,4 @@
-"""The functions of every script: this text comes before its requests, so it uses only botocore and Python."""
+"""Functions of the generated scripts. A script contains this text, so it imports only botocore and Python."""
 
 import base64
 import hashlib
@@ -50,9 +50,12 @@ def send(
     by: botocore.session.Session | None = OWN,
     need: str = "",
 ) -> dict[str, str]:
-    """Send a request, signed by a session, and return the answer. Exit with 125 unless its status begins like need."""
+    """Send a request and return the response. The credentials of ``by`` sign it.
+
+    Exits with 125 if ``need`` is given and the status has another first digit.
+    """
     if method == "PUT" and target.count("/") == 1 and "?" not in target and REGION != "us-east-1":
-        body = body or LOCATION  # where the new bucket is to be
+        body = body or LOCATION  # region of the new bucket
     request = AWSRequest(method, ENDPOINT + target, data=body.encode("latin-1"))
     for name, value in headers:
         request.headers.add_header(name, value)
@@ -83,7 +86,7 @@ def near(found: str | None, seen: str | None) -> bool:
 
 
 def shows(answer: dict[str, str], seen: dict[str, str | None]) -> bool:
-    """Return whether an answer has the values that were seen. Dates may differ by two seconds."""
+    """Return whether a response has the recorded values. Dates may differ by two seconds."""
     return all(answer.get(name) == value or near(answer.get(name), value) for name, value in seen.items())
 
 
@@ -95,7 +98,7 @@ def presigned(method: str, target: str, headers: tuple[tuple[str, str], ...] = (
 
 
 def together(*requests: Callable[[], dict[str, str]]) -> list[dict[str, str]]:
-    """Send requests at the same time, or one some milliseconds after another."""
+    """Send requests at the same time, each with a random delay of up to 4 ms."""
 
     def later(request: Callable[[], dict[str, str]]) -> dict[str, str]:
         time.sleep(secrets.randbelow(5) / 1000)

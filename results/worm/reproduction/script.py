@@ -1,4 +1,4 @@
-"""Writes a reproduction as a script of its own: Python and botocore, nothing of Archiver."""
+"""Generation of a reproduction as a standalone script, which needs only Python and botocore."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from urllib.parse import quote
 from results.worm.reproduction.evidence import Reproduction, Request
 
 _DATE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)?")
-_YEARS_MAX = 150  # a date further away is not relative to the run
-_KEY_ENDING = re.compile(r"((?:/|%2F)\d{3}-)[0-9a-f]{8}")  # which makes a key of a check unique
-_WAIT_SECONDS_MIN = 1.0  # shorter pauses were no waits of the check
+_YEARS_MAX = 150  # a date further away is a constant, not relative to the run
+_KEY_ENDING = re.compile(r"((?:/|%2F)\d{3}-)[0-9a-f]{8}")  # random suffix of a check's key
+_WAIT_SECONDS_MIN = 1.0  # shorter pauses are no deliberate waits of the check
 _RACE_ATTEMPTS = 300
 _RACE_SECONDS_MAX = 300
 _LINE_CHARACTERS = 110
@@ -34,7 +34,7 @@ _MARK = "\ue000"  # around a name inside a text
 
 
 def script_text(reproduction: Reproduction, title: str) -> str:
-    """Return the script. It exits with 1 if the finding was seen again, with 0 if not, with 125 if nobody can tell."""
+    """Return the script. It exits with 1 if the finding was seen again, 0 if not, 125 if that cannot be decided."""
     writer = _Writer(reproduction)
     is_race = len(reproduction.attempt) > 1
     race = f"any(attempt() for _ in range({_RACE_ATTEMPTS}) if time.monotonic() < end)"
@@ -54,8 +54,8 @@ def script_text(reproduction: Reproduction, title: str) -> str:
         "",
         "Needs Python 3.11 and botocore, AWS_ENDPOINT_URL, and credentials in AWS's variables or profile.",
         *([f"LIMITED_PROFILE names a profile {' and '.join(writer.senders)}."] if writer.senders else []),
-        "Exit status: 1 seen again; 0 not seen; 125 cannot tell (as git bisect run takes them).",
-        "It makes a bucket, and leaves it.",
+        "Exit status: 1 seen again; 0 not seen; 125 cannot tell (the values that git bisect run expects).",
+        "The script creates a bucket and does not delete it.",
         '"""',
         "",
         _CANNOT_TELL,
@@ -68,7 +68,7 @@ def _in_docstring(text: str) -> str:
 
 
 def _with_prelude(body: str) -> str:
-    """Put before the requests the functions that they call, and the imports of both."""
+    """Return the script's body, preceded by the functions that it calls and the necessary imports."""
     prelude = files(__package__).joinpath("prelude.py").read_text(encoding="utf-8").partition('"""\n')[2]
     top, *functions = prelude.rstrip().split("\n\n\ndef ")
     imports, _, constants = top.rpartition("\n\n")
@@ -82,14 +82,17 @@ def _with_prelude(body: str) -> str:
 
 
 def _import_of(line: str, text: str) -> str | None:
-    """Return an import of the names that the text uses; None if it uses none. The head of a script has os and sys."""
+    """Return an import of the names that the text uses, or None if it uses none.
+
+    The head of a script already imports os and sys.
+    """
     start, names = line.rsplit("import ", 1)
     used = [name for name in names.split(", ") if re.search(rf"\b{re.escape(name)}\b", text)]
     return f"{start}import {', '.join(used)}" if used and names not in ("os", "sys") else None
 
 
 class _Writer:
-    """Writes the requests as Python. Every value that is new in each run is a variable."""
+    """Writer of the requests as Python. Values that differ in each run become variables."""
 
     def __init__(self, reproduction: Reproduction) -> None:
         self._of = reproduction
@@ -97,17 +100,17 @@ class _Writer:
         self._start = datetime.fromtimestamp(int(self._requests[0].at), UTC)
         self._buckets = {name: f"bucket{number}" for number, name in enumerate(_buckets(self._requests), 1)}
         self._made = {each.bucket for each in self._requests if each.makes_bucket}
-        self._values: dict[str, str] = {}  # a value that a server made: its variable
-        self._bodies: dict[str, str] = {}  # hash of a body: its variable
-        self._dates: dict[str, str] = {}  # expression of a date: its variable
+        self._values: dict[str, str] = {}  # server-generated value -> variable
+        self._bodies: dict[str, str] = {}  # hash of a body -> variable
+        self._dates: dict[str, str] = {}  # expression of a date -> variable
 
     @property
     def senders(self) -> list[str]:
-        """Which rights the second profile must lack."""
+        """The rights that the second profile must lack."""
         return list(dict.fromkeys(each.sender for each in self._requests if each.sender and each.is_signed))
 
     def lines(self) -> list[str]:
-        """Return the making of shared buckets, and the function that sends every request."""
+        """Return the lines that create shared buckets, and the function that sends every request."""
         steps = self._steps()
         outside: list[str] = []
         inside = [
@@ -150,7 +153,7 @@ class _Writer:
         return [*lines, "return (", *(f"    {each} and" for each in decisive[:-1]), f"    {decisive[-1]}", ")"]
 
     def _wait(self, number: int) -> list[str]:
-        """Wait as long as the check waited before this request."""
+        """Return the line that waits as long as the check waited before this request; empty if it did not wait."""
         request = self._requests[number - 1]
         previous = self._requests[number - 2] if number > 1 else request
         if request.at - previous.at - previous.seconds < _WAIT_SECONDS_MIN:
@@ -159,10 +162,10 @@ class _Writer:
         return [f"time.sleep(max(0.0, start.timestamp() + {after:.3f} - time.time()))"]
 
     def _body(self, request: Request, number: int, lines: list[str]) -> str:
-        """Assign the body to a variable, and return its name."""
+        """Assign the body to a variable and return the variable's name; empty without a body."""
         if not request.body_bytes:
             return ""
-        # Other bytes of the same length stand for random ones.
+        # Binary bodies are random bytes. Other bytes of the same length replace them.
         text = self._text(request.body.decode("latin-1")) if request.body_is_text else f'"x" * {request.body_bytes}'
         lines.append(f"body{number} = {text}")
         self._bodies[request.body_sha256] = f"body{number}"
@@ -184,7 +187,7 @@ class _Writer:
         return [f"send({', '.join(words[:2])}, (", *(f"    {header}" for header in headers), f"){rest})"]
 
     def _target(self, request: Request) -> str:
-        """Return the expression of path and query. A URL that was signed is signed again."""
+        """Return the expression of path and query. The script signs a presigned URL again."""
         if "X-Amz-Signature=" not in request.target:
             return self._text(request.target, in_target=True)
         path, _, query = request.target.partition("?")
@@ -198,14 +201,14 @@ class _Writer:
         return url + (f" + {self._text('&' + more)}" if more else "")
 
     def _header(self, name: str, value: str, request: Request, body: str) -> str:
-        """Compute the hash of a body again, unless the check sent a wrong one."""
+        """Return the expression of a header. The script recomputes a body's MD5 unless the check sent a wrong one."""
         right = base64.b64encode(hashlib.md5(request.body, usedforsecurity=False).digest()).decode()
         if name.lower() == "content-md5" and body and (value == right or not request.body_is_text):
             return f"md5({body})"
         return self._text(value, in_target=name.lower() == "x-amz-copy-source")
 
     def _saved(self, request: Request, number: int) -> list[str]:
-        """Assign what the server made and a later request names."""
+        """Return assignments of the server-generated values that a later request needs."""
         lines = []
         later = self._requests[number:]
         for value, (name, which) in request.values.items():
@@ -219,9 +222,9 @@ class _Writer:
         return lines
 
     def _shown(self, request: Request) -> str:
-        """Return what the answer must show for the finding to be seen."""
+        """Return the expression of the values that the response must have for the finding to be seen."""
         shown = request.shown
-        if self._of.check.verdict == "FAIL" and request.reads:  # the state matters, and not how it is told
+        if self._of.check.verdict == "FAIL" and request.reads:  # only the state matters, not its error code
             shown.pop("Code", None)
         if request.method == "GET" and "GET" not in self._of.finding.words:  # HEAD shows the lock
             shown = {name: value for name, value in shown.items() if not name.startswith("x-amz-object-lock-")}
@@ -232,7 +235,7 @@ class _Writer:
         return "{" + ", ".join(words) + "}"
 
     def _text(self, text: str, *, in_target: bool = False) -> str:
-        """Return the expression of a text with variables for what is new in each run."""
+        """Return the expression of a text, with variables for values that differ in each run."""
         for value, variable in sorted({**self._buckets, **self._values}.items(), key=lambda each: -len(each[0])):
             name = f"{_MARK}{{q({variable})}}{_MARK}" if in_target and value in self._values else None
             for form in {value, quote(value, safe="-_.~")}:

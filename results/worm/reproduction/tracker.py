@@ -9,19 +9,19 @@ from results.worm.reproduction.evidence import Reproduction, Request
 
 _RACE = (
     "",
-    "Requests at the same time do not meet in the same way each time: the script tries 300 pairs, for five minutes at",
-    "most. That it has not seen the finding does not prove that the finding is mended.",
+    "The timing of simultaneous requests varies. The script tries up to 300 times, for five minutes at most. If it",
+    "does not see the finding, the finding may still exist.",
 )
-_NO_NEWS = ("content-md5", "content-length", "content-type")  # headers that say nothing about a finding
+_OMITTED_HEADERS = ("content-md5", "content-length", "content-type")  # irrelevant to a finding
 
 
 def title_of(reproduction: Reproduction, platform: PlatformProfile) -> str:
-    """Return check, platform and version, and what was tried, in a line."""
+    """Return one line: the check, the platform with its version, and the action that was tried."""
     return f"{reproduction.check.id} on {platform.title}: {reproduction.check.tries}"
 
 
 def tracker_text(reproduction: Reproduction, platform: PlatformProfile, run: str, script: str) -> str:
-    """Return the text: version, steps, what was expected, what was seen, and how to see it again."""
+    """Return the text: version, steps, expected and actual result, and how to reproduce it."""
     check = reproduction.check
     steps = [f"{number}. {_step(request)}" for number, request in enumerate(reproduction.requests, 1)]
     lines = [
@@ -41,8 +41,8 @@ def tracker_text(reproduction: Reproduction, platform: PlatformProfile, run: str
         "## To see it again",
         "",
         f"`{script}` sends these requests. It needs Python 3.11 and botocore, the endpoint in AWS_ENDPOINT_URL, and",
-        "credentials in AWS's variables. It makes a bucket with Object Lock and leaves it. Its exit status is 1 if the",
-        "finding was seen again, 0 if it was not, and 125 if the script cannot tell.",
+        "credentials in AWS's variables. It creates a bucket with Object Lock and does not delete it. Its exit",
+        "status is 1 if the finding was seen again, 0 if it was not, and 125 if the script cannot tell.",
         *(_RACE if len(reproduction.attempt) > 1 else []),
         "",
         f"    AWS_ENDPOINT_URL=http://127.0.0.1:9000 AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=... python3 {script}",
@@ -52,7 +52,7 @@ def tracker_text(reproduction: Reproduction, platform: PlatformProfile, run: str
 
 def _step(request: Request) -> str:
     _, _, rest = unquote(request.target.partition("&X-Amz-Algorithm=")[0])[1:].partition("/")
-    headers = [f"{name}: {value}" for name, value in request.headers if name.lower() not in _NO_NEWS]
+    headers = [f"{name}: {value}" for name, value in request.headers if name.lower() not in _OMITTED_HEADERS]
     sender = f", sent {request.sender}" if request.sender else ""
     body = f", {request.body_bytes} bytes" if request.body_bytes else ""
     codes = " ".join(request.elements("Code"))

@@ -234,7 +234,7 @@ async def test_the_text_of_a_file_is_an_input() -> None:
         )
     assert "--size-histogram=size-histogram.csv" in page
     assert "archiver-web-" not in page + wrong
-    assert "its first line is not size,share" in wrong
+    assert "the first line must be size,share" in wrong
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def test_run_skips_a_dead_address_and_says_so(
     assert all(result["errors"] == 0 for result in document["results"])
     assert document["platform"]["details"]["addresses"] == {url: ["127.0.0.1"]}
     assert document["platform"]["details"]["silent_addresses"] == {url: ["127.0.0.2"]}
-    (doubt,) = [each for each in document["doubts"] if "took no connection" in each]
+    (doubt,) = [each for each in document["doubts"] if "accepted no connection" in each]
     assert doubt.startswith(
-        f"127.0.0.2 of {url} took no connection when the run began, so all clients went to 127.0.0.1"
+        f"127.0.0.2 of {url} accepted no connection when the run began, so all clients used 127.0.0.1"
     )

@@ -157,11 +157,11 @@ REFUSED: dict[str, tuple[Change, tuple[str, ...]]] = {
     "empty signature": (lambda held, _: held | {SIGNATURE: b""}, ("its signature is not of this bundle's manifest: ",)),
     "cut timestamp": (
         lambda held, _: held | {TIMESTAMP: held[TIMESTAMP][:-1]},
-        ("its timestamp is no RFC 3161 timestamp: ",),
+        ("its timestamp is not an RFC 3161 timestamp: ",),
     ),
     "exchanged": (
         lambda held, _: held | {SIGNATURE: held[TIMESTAMP], TIMESTAMP: held[SIGNATURE]},
-        ("its signature is not of this bundle's manifest: ", "its timestamp is no RFC 3161 timestamp: "),
+        ("its signature is not of this bundle's manifest: ", "its timestamp is not an RFC 3161 timestamp: "),
     ),
     "no signature": (
         lambda held, _: {name: content for name, content in held.items() if name != SIGNATURE},
@@ -193,7 +193,7 @@ def test_contents_that_changed_under_a_right_signature_are_found(attested: Attes
     listed = packed(tmp_path / "listed.zip", with_manifest(held))
     assert read_audit_bundle(listed, tmp_path).wrong == (f"{SIGNATURE} is missing", f"{TIMESTAMP} is missing")
     long = packed(tmp_path / "long.zip", held | {SIGNATURE: bytes(65_537)})
-    assert read_audit_bundle(long, tmp_path).wrong == (f"'{SIGNATURE}': 65,537 bytes are more than it may have",)
+    assert read_audit_bundle(long, tmp_path).wrong == (f"'{SIGNATURE}': 65,537 bytes are more than its limit",)
 
 
 def test_no_change_of_a_byte_moves_a_timestamp(attested: Attested) -> None:
@@ -280,8 +280,8 @@ def test_without_ssh_keygen_one_sentence_says_so(
 @pytest.mark.parametrize(
     ("trusted", "words"),
     [
-        (lambda file: Trusted(signer=file), "--signer .* is no readable text"),
-        (lambda file: Trusted(authority=file), "--timestamp-certificate .* is no certificate in PEM"),
+        (lambda file: Trusted(signer=file), "--signer .* is not readable text"),
+        (lambda file: Trusted(authority=file), "--timestamp-certificate .* is not a PEM certificate"),
     ],
 )
 def test_trust_that_is_unreadable_is_the_readers_mistake(
@@ -302,10 +302,10 @@ def test_the_authority_sees_the_hash_alone(authority: TimeStampingAuthority) -> 
 @pytest.mark.parametrize(
     ("change", "status", "sentence"),
     [
-        (lambda _: b"<html>", 200, "answered no RFC 3161 timestamp"),
-        (lambda answer: answer[:-1], 200, "answered no RFC 3161 timestamp"),
-        (lambda _: bytes(65_537), 200, "answered more than 65,536 bytes"),
-        (bytes, 503, "gave no timestamp: 503"),
+        (lambda _: b"<html>", 200, "did not answer with an RFC 3161 timestamp"),
+        (lambda answer: answer[:-1], 200, "did not answer with an RFC 3161 timestamp"),
+        (lambda _: bytes(65_537), 200, "answered with more than 65,536 bytes"),
+        (bytes, 503, "sent no timestamp: 503"),
     ],
 )
 def test_an_answer_that_is_no_timestamp_is_refused(
@@ -334,10 +334,10 @@ def test_a_refusal_of_the_authority_gives_its_reason(tmp_path: Path) -> None:
         answer = strict.answer((strict.folder / "request").read_bytes())
     assert decode_timestamp_response(answer).status == 2
     refused = check_attestations(MANIFEST, Attestations(timestamp=answer), Trusted(authority=strict.root))
-    assert refused.wrong[0].startswith("its timestamp is no RFC 3161 timestamp: ")
+    assert refused.wrong[0].startswith("its timestamp is not an RFC 3161 timestamp: ")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "ftp://127.0.0.1/", "no address"])
 def test_an_authority_that_is_not_there_is_one_sentence(url: str) -> None:
-    with pytest.raises(ArchiverError, match=r"^--timestamp .*: gave no timestamp: "):
+    with pytest.raises(ArchiverError, match=r"^--timestamp .*: sent no timestamp: "):
         attest(MANIFEST, authority_url=url)

@@ -64,7 +64,7 @@ def test_the_published_hash_is_that_of_the_manifest_as_any_program_takes_it(bund
 
 
 def test_nothing_is_written_over(bundle: Path) -> None:
-    with pytest.raises(ResultsError, match="is there already"):
+    with pytest.raises(ResultsError, match="already exists"):
         write_audit_bundle(bundle, "run-1", HELD)
 
 
@@ -107,16 +107,16 @@ Change = Callable[[dict[str, bytes]], Mapping[str, bytes]]
         (lambda held: {n: c for n, c in held.items() if n != "run.db"}, "run.db is missing"),
         (lambda held: {n: c for n, c in held.items() if n != "manifest.json"}, "manifest.json is missing"),
         (lambda held: held | {"more.json": b"{}"}, "more.json is not in the manifest"),
-        (lambda held: held | {"../../escaped": b""}, "'../../escaped' is no name of a bundle's file"),
-        (lambda held: held | {"/etc/passwd": b""}, "'/etc/passwd' is no name"),
-        (lambda held: held | {"traces/..\\x": b""}, "is no name"),
-        (lambda held: held | {"folder/": b""}, "'folder/' is no name"),
+        (lambda held: held | {"../../escaped": b""}, "'../../escaped' is not a file name of a bundle"),
+        (lambda held: held | {"/etc/passwd": b""}, "'/etc/passwd' is not a file name"),
+        (lambda held: held | {"traces/..\\x": b""}, "is not a file name"),
+        (lambda held: held | {"folder/": b""}, "'folder/' is not a file name"),
         (lambda held: held | {"manifest.json": b"[]"}, "manifest.json was changed"),
         (lambda held: held | {"manifest.json": b"\xff"}, "manifest.json was changed"),
-        (lambda held: held | {"manifest.json": held["manifest.json"] + b" "}, "not in the form in which it is written"),
+        (lambda held: held | {"manifest.json": held["manifest.json"] + b" "}, "not in its canonical form"),
         (
             lambda held: held | {"manifest.json": held["manifest.json"].replace(b"bundle-1", b"bundle-2")},
-            "of the form 'archiver-audit-bundle-2', and not archiver-audit-bundle-1",
+            "its format is 'archiver-audit-bundle-2', not archiver-audit-bundle-1",
         ),
         (lambda held: with_manifest({n: c for n, c in held.items() if n != "run.db"}), "run.db is missing"),
     ],
@@ -131,7 +131,7 @@ def test_a_name_that_is_there_twice_is_found(bundle: Path, tmp_path: Path) -> No
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # zipfile's own, of the one who writes it
         twice = packed(tmp_path / "twice.zip", contents)
-    assert wrong(twice, tmp_path) == "'results.json' is there 2 times"
+    assert wrong(twice, tmp_path) == "'results.json' occurs 2 times"
 
 
 def test_a_manifest_that_lists_a_name_twice_or_itself_is_no_manifest(bundle: Path, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_what_unpacks_to_too_much_is_not_unpacked(
         file.writestr("more.json", bytes(2 << 20))
     assert bomb.stat().st_size < 10_000
     monkeypatch.setattr(audit, "DOCUMENT_BYTES_MAX", 1 << 20)
-    assert wrong(bomb, tmp_path / "into") == "'more.json': 2,097,152 bytes are more than it may have"
+    assert wrong(bomb, tmp_path / "into") == "'more.json': 2,097,152 bytes are more than its limit"
     monkeypatch.setattr(audit, "DOCUMENT_BYTES_MAX", 4 << 20)
     monkeypatch.setattr(audit, "BYTES_MAX", 1 << 20)
     assert "all files together have more bytes" in wrong(bomb, tmp_path / "into")
@@ -177,4 +177,4 @@ def test_other_compressions_are_not_read(bundle: Path, tmp_path: Path) -> None:
     with ZipFile(tmp_path / "other.zip", "w", ZIP_BZIP2) as file:
         for name, content in unpacked(bundle).items():
             file.writestr(name, content)
-    assert "compressed in another way" in wrong(tmp_path / "other.zip", tmp_path)
+    assert "compressed by another method" in wrong(tmp_path / "other.zip", tmp_path)

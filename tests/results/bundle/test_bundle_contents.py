@@ -90,10 +90,10 @@ def test_evidence_of_another_platform_or_version_is_refused_and_both_are_said() 
     measured = replace(PLATFORM, version="2025-01")
     check_same_platform(measured, evidence("minio", "2025-01"))
     for other, words in (
-        (evidence("minio", "2025-02"), "minio 2025-02, and the run measured minio 2025-01"),
-        (evidence("versitygw", "2025-01"), "versitygw 2025-01, and the run measured minio 2025-01"),
-        (evidence("minio", None), r"minio \(version unknown\), and the run"),
-        ({"parts": {}}, "does not say of which platform"),
+        (evidence("minio", "2025-02"), "minio 2025-02, but the run measured minio 2025-01"),
+        (evidence("versitygw", "2025-01"), "versitygw 2025-01, but the run measured minio 2025-01"),
+        (evidence("minio", None), r"minio \(version unknown\), but the run"),
+        ({"parts": {}}, "does not name its platform"),
     ):
         with pytest.raises(ResultsError, match=words):
             check_same_platform(measured, other)

@@ -80,7 +80,7 @@ def test_histograms_and_sums_of_intervals_by_phase_and_workload(copy: Path) -> N
 def test_anything_but_our_tables_is_seen(copy: Path, written: sqlite3.Connection, statement: str) -> None:
     written.execute(statement)
     written.commit()
-    assert unsound(copy) == "it has other tables than a results database of Archiver"
+    assert unsound(copy) == "its tables are not those of a results database of Archiver"
 
 
 def test_a_view_in_the_place_of_a_table_is_seen(copy: Path, written: sqlite3.Connection) -> None:

@@ -313,7 +313,7 @@ def test_cells_across_cache_temperatures_are_marked(make_run: MakeRun, ours: str
     rates = {("retrieve", 8192, 25): (100, 100, 100)}
     comparison = compare_runs([make_run("a", rates, temperature=ours), make_run("b", rates, temperature=theirs)])
     assert only_ratio(comparison).notes == ((f"retrieved data: {ours} on a, {theirs} on b",) if marked else ())
-    mark = "cache temperature differs or is unknown in 1 of 1 retrieve cells"
+    mark = "cache state differs or is unknown in 1 of 1 retrieve cells"
     assert comparison.overall[0].marks == ((mark,) if marked else ())
 
 
@@ -338,7 +338,7 @@ def test_a_difference_in_durability_is_in_the_sentence_of_the_whole(make_run: Ma
     comparison = compare_runs([syncing, replace(other, row=replace(other.row, platform=platform))])
     assert overall_sentences(comparison) == [
         "versitygw / minio: 1.43 times (95% 1.42-1.44) over 1 cell, 3 pairs; 1 better; "
-        "would show differences from 0.7% (power 80%); "
+        "can detect differences from 0.7% (power 80%); "
         "mean session 0.70 times (better), p50 service 0.70 times (better), p99 service 0.70 times (better); "
         "marked: durability differs (minio: fsync; versitygw: none)"
     ]
@@ -353,7 +353,7 @@ def test_unlike_runs_are_refused(make_run: MakeRun) -> None:
     ("runs", "words"),
     [
         ([{"platform": "a"}, {"platform": "b", "rates": {("retrieve", 8192, 25): (1.0,)}}], "a and b have no cell"),
-        ([{"platform": "a"}, {"platform": "b", "rates": {}}], "run run-b-s3 holds no results"),
+        ([{"platform": "a"}, {"platform": "b", "rates": {}}], "run run-b-s3 has no results"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_refused_by_name(make_run: MakeRun, runs: list[dict[str, Any]], words: str) -> None:
@@ -361,7 +361,7 @@ def test_what_cannot_be_compared_is_refused_by_name(make_run: MakeRun, runs: lis
         compare_runs([make_run(**each) for each in runs])
 
 
-@pytest.mark.parametrize(("names", "words"), [(["a"], "one run alone"), (["a", "a"], "run run-a-s3 is named twice")])
+@pytest.mark.parametrize(("names", "words"), [(["a"], "two runs or more"), (["a", "a"], "run run-a-s3 is named twice")])
 def test_one_run_compares_with_nothing_and_not_with_itself(make_run: MakeRun, names: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         compare_runs([make_run(name) for name in names])
@@ -563,7 +563,7 @@ def test_the_smallest_difference_that_would_have_been_shown_is_stated_for_each_c
     assert overall_percent is not None
     assert clear.detectable_percent is not None
     assert 0 < overall_percent < clear.detectable_percent
-    assert "would show differences from" in overall_sentences(comparison)[0]
+    assert "can detect differences from" in overall_sentences(comparison)[0]
     assert [row[-2].text for row in differences_table(comparison, "cell", 0).rows] == ["3.3", "2.7"]
 
 
@@ -659,7 +659,7 @@ def test_between_protocols_sessions_compare_and_times_of_objects_do_not(make_run
     assert not [column.name for column in latencies.columns if "p50" in column.name or "p99" in column.name]
     (times,) = [table for table in comparison_tables(comparison) if table.name == "object-times-1"]
     assert [cell.text for cell in times.rows[0]][4:] == ["4.000", "52.000", "4.000", "100.000"]
-    assert "tsm: archived, from an object's sending to the commit of its transaction" in times.caption
+    assert "tsm: archive: from sending the object to the commit of its transaction" in times.caption
     assert "s3: from an object's first request" in times.caption
     (sentence,) = overall_sentences(comparison)
     assert "mean session 1.00 times (no difference shown)" in sentence

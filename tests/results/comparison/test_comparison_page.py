@@ -129,7 +129,7 @@ def test_conformance_runs_are_compared_check_by_check(make_run: Callable[..., Ru
         [conformance_run(make_run, "keeps", GOOD, same), conformance_run(make_run, "loses", BAD, same)]
     )
     assert conformance_sentences(compared)[0] == (
-        "keeps refused whatever could lose, alter or unlock a record, in 2 of 170 checks."
+        "keeps refused every request that could lose, alter or unlock a record, in 2 of 170 checks."
     )
     assert conformance_sentences(compared)[1].startswith("loses violates its locks: ")
     verdicts, differences, every = conformance_tables(compared)
@@ -153,9 +153,9 @@ def test_what_is_no_conformance_run_is_refused(make_run: Callable[..., RunDataba
     run = conformance_run(make_run, "keeps", GOOD)
     with pytest.raises(UsageError, match="named twice"):
         compare_checks([run, run])
-    with pytest.raises(UsageError, match="name two runs"):
+    with pytest.raises(UsageError, match="two runs or more"):
         compare_checks([run])
-    with pytest.raises(ResultsError, match="holds no conformance checks"):
+    with pytest.raises(ResultsError, match="has no conformance checks"):
         compare_checks([run, conformance_run(make_run, "other")])
 
 

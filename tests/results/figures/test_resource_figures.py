@@ -76,11 +76,11 @@ def test_what_nobody_watched_is_not_drawn(watched_run: WatchedRun) -> None:
 def test_the_processor_is_drawn_with_its_limit_its_busiest_thread_and_the_host(watched_run: WatchedRun) -> None:
     drawn = lines(processor_figure(watched_run(ten_seconds()), CAPTION))
     assert drawn["the store's processes"] == pytest.approx([80, 80, 80, 80, 0, 40, 40, 40, 40])
-    assert drawn["their busiest thread, its waits for a core included"] == pytest.approx(
+    assert drawn["their busiest thread, including waits for a core"] == pytest.approx(
         [60 + 5, 60 + 5, 60 + 5, 60 + 5, 5, 30 + 5, 30 + 5, 30 + 5, 30 + 5]
     )
     assert drawn["the host, all cores"] == pytest.approx([100, 100, 100, 100, 20, 60, 60, 60, 60])
-    assert drawn["what they may use: 100%"] == [100, 100]
+    assert drawn["their limit: 100%"] == [100, 100]
 
 
 def test_the_host_is_left_out_where_the_client_is_on_it(watched_run: WatchedRun) -> None:
@@ -105,7 +105,7 @@ def test_disks_are_named_by_their_role_and_their_queue_is_beneath(watched_run: W
     assert list(busy) == list(queues) == ["object disk vda", "disk vdb"]
     assert busy["object disk vda"] == pytest.approx([50, 50, 50, 50, 0, 0, 0, 0, 0])
     assert queues["object disk vda"][:2] == pytest.approx([1.5, 1.5])
-    for text in ("Figure 8: object disks at most 31% each", "busy long before it is full"):
+    for text in ("Figure 8: object disks at most 31% each", "busy before it is full"):
         assert text in said(figure)
 
 

@@ -70,7 +70,7 @@ def test_points_lines_and_intervals_are_those_of_the_fit(make_result: MakeResult
 
 def test_a_law_that_does_not_hold_is_said_and_its_line_is_dotted(make_result: MakeResult) -> None:
     axes = one_size(make_result, {1: 77.0, 2: 40.0, 10: 50.0, 100: 200.0}).axes[0]
-    assert text(axes).startswith("the law does not hold here: ")
+    assert text(axes).startswith("the law does not apply here: ")
     assert text(axes).endswith("% off at n = 1")
     styles = {str(line.get_label()).replace("\n", " "): line.get_linestyle() for line in axes.lines}
     assert (styles["measured: its line"], styles["published: its line"]) == (":", "-")

@@ -126,7 +126,7 @@ def test_scales_rise_and_an_ended_phase_is_marked() -> None:
     assert [row[0] for row in texts(table)] == [NOT_MEASURED, "10", "80"]
     assert [row[1] for row in texts(table)] == ["the run", "ingest", "ingest"]
     assert [row[5] for row in texts(table)] == ["yes", "yes", "no"]
-    assert table.rows[-1][3].notes == ("the phase was ended for it",)
+    assert table.rows[-1][3].notes == ("it ended the phase",)
 
 
 OUTCOME = SearchOutcome(
@@ -149,9 +149,9 @@ def test_a_search_is_told_trial_by_trial() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({}, "The largest that held: 1,500 users. Held in 1 of 1. The edge was found."),
+        ({}, "The largest that passed: 1,500 users. Held in 1 of 1. The edge was found."),
         ({"largest": None, "held": 0, "ended_because": "the first failed."},
-         "No number of users held. Held in 1 of 1. The first failed."),
+         "No number of users passed. Held in 1 of 1. The first failed."),
     ],
 )  # fmt: skip
 def test_what_a_search_came_to_is_said_in_words(change: dict[str, Any], told: str) -> None:

@@ -89,7 +89,7 @@ def test_client_utilisation_is_that_of_the_workload_that_shows_most(run: TileRun
     figure = drawn(client_figure(results, CAPTION, "tiles"))
     assert lines(figure)["all workers together, % of one core"] == [(1.0, 40.0), (2.0, 90.0)]
     assert lines(figure)["busiest worker, % of its time"] == [(1.0, 20.0), (2.0, 45.0)]
-    assert lines(figure, 1)["how late its timers fired, p99"] == [(1.0, 0.5), (2.0, 1.1)]
+    assert lines(figure, 1)["scheduling delay of its timers, p99"] == [(1.0, 0.5), (2.0, 1.1)]
     assert lines(figure, 1)["limit: 2 ms"][0][1] == 2.0
     assert client_figure([replace(result, scale=None) for result in results], CAPTION, "tiles") is None
 

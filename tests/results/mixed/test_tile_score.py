@@ -115,12 +115,12 @@ def test_an_application_without_weight_may_be_missing(run: TileRun) -> None:
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
-        (dict.fromkeys(APPLICATIONS, 0.0), "sum to nothing"),
-        ({}, "sum to nothing"),
-        ({"e-mail": -1.0, "web": 2.0}, "e-mail: -1 is no weight"),
-        ({"web": math.nan}, "web: nan is no weight"),
-        ({"web": math.inf}, "web: inf is no weight"),
-        ({"mail": 1.0}, "mail: is no application of a tile; they are e-mail, database small"),
+        (dict.fromkeys(APPLICATIONS, 0.0), "sum is 0"),
+        ({}, "sum is 0"),
+        ({"e-mail": -1.0, "web": 2.0}, "e-mail: -1 is not a weight"),
+        ({"web": math.nan}, "web: nan is not a weight"),
+        ({"web": math.inf}, "web: inf is not a weight"),
+        ({"mail": 1.0}, "mail: a tile has no such application; it has e-mail, database small"),
     ],
 )
 def test_weights_that_say_nothing_are_refused(weights: dict[str, float], said: str) -> None:
@@ -176,8 +176,8 @@ def test_the_table_has_the_ratios_the_rule_and_the_reference(run: TileRun) -> No
     assert texts[0] == ["1", "1", "1.00", "1.00", "1.00", "1.00", "1.00", "1.00"]
     assert texts[2] == ["2", "1", "0.50", "1.00", "1.00", "1.00", "1.00", f"{0.5**0.2:.2f}"]
     assert texts[-1][-1] == f"{2 * 0.5**0.2:.2f}"
-    assert table.caption.startswith("1.74@2 tiles. The rule: ")
-    for words in ("geometric mean", "all weighing alike", "tiles add up", "every criterion", "one tile on a small"):
+    assert table.caption.startswith("1.74@2 tiles. Ratio: ")
+    for words in ("geometric mean", "with equal weights", "tiles add up", "every criterion", "one tile on a small"):
         assert words in table.caption
     weighted = score_table(tile_scales(run.tile()), criteria, REFERENCE, {"web": 3.0, "scan": 1.0})
     assert "weighted web 0.75, scan 0.25" in weighted.caption

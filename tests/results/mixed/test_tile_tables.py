@@ -113,8 +113,8 @@ def test_a_page_size_that_no_mailbox_has_gives_no_mailboxes(run: TileRun) -> Non
         (20.0, 5.0, None),
         (20.4, 5.0, "mean retrieve 20.4 ms > 20 ms"),
         (14.0, 5.3, "mean log archive 5.3 ms > 5 ms"),
-        (None, 3.0, "mean retrieve: none was measured"),
-        (14.0, None, "mean log archive: none was measured"),
+        (None, 3.0, "mean retrieve: not measured"),
+        (14.0, None, "mean log archive: not measured"),
     ],
 )
 def test_a_tile_that_is_too_slow_supports_none_and_says_why(
@@ -222,7 +222,7 @@ def test_a_rate_stands_beside_its_own_latency_and_not_the_least(four: list[Resul
 def test_where_no_point_is_within_the_limit_the_cell_says_so(run: TileRun) -> None:
     table = database_table(tile_scales(run.database(1, {1: (50.0, 11.0), 2: (90.0, 22.0)}, {1: 40.0})))
     assert table.rows[0][8].text == NOT_MEASURED
-    assert table.rows[0][8].notes == ("no point's mean was within it",)
+    assert table.rows[0][8].notes == ("no point had a mean within the limit",)
 
 
 def test_table_4_of_four_tiles(four: list[Result]) -> None:
@@ -299,7 +299,7 @@ def test_medians_over_trials_are_of_what_was_measured_together(run: TileRun) -> 
     ]
     table = database_table(tile_scales(results))
     assert [cell.text for cell in table.rows[0]][3:6] == ["800", "27.00", "22"]
-    assert "Medians over up to 3 trials" in table.caption
+    assert "medians over up to 3 trials" in table.caption
 
 
 def test_times_of_all_tiles_are_means_over_objects_not_over_tiles(run: TileRun) -> None:

@@ -129,10 +129,10 @@ def test_the_caption_says_what_the_plan_takes_to_be_alike(exercise: Exercise) ->
     exercise.mail_rates()
     exercise.night(360, 30.0)
     caption = exercise.table().caption
-    assert "Measured with 360 users, 1 trial;" in caption
-    assert "nightly archive had up to 8 sessions under way at once" in caption
-    assert "it archived 32 sizes of 2421B to 195123B, 32.01KiB on average, a plan takes all to have the mean" in caption
-    assert "single retrieval and discovery went on beside it" in caption
+    assert "Measured with 360 users, 1 trial." in caption
+    assert "nightly archive had up to 8 sessions at once" in caption
+    assert "it archived 32 sizes of 2421B to 195123B, 32.01KiB on average, the plan assumes" in caption
+    assert "single retrieval and discovery ran at the same time" in caption
 
 
 def test_several_trials_are_pooled_and_their_rates_spread_the_plan(exercise: Exercise) -> None:
@@ -171,7 +171,7 @@ def test_where_even_the_fewest_failed_there_is_no_number_of_users(exercise: Exer
     users, night = table.rows[0], table.rows[2]
     assert users[2].text == NOT_MEASURED
     assert users[5].text == NOT_MEASURED
-    assert notes(table, "users", 2) == ("100, the fewest tried, failed: all else was measured there",)
+    assert notes(table, "users", 2) == ("100, the fewest tried, failed; other values are from there",)
     assert night[0].text == "a night of 100 users (s)"
     assert night[2].text == NOT_MEASURED  # the night was ended before all was archived
     assert night[3].text == "30.00"
@@ -194,7 +194,7 @@ def test_where_none_failed_it_is_at_least_so_many(exercise: Exercise) -> None:
         exercise.night(users, users / 20)
     table = exercise.table()
     assert table.rows[0][2].text == "200"
-    assert notes(table, "users", 2) == ("at least: 200, the most tried, held",)
+    assert notes(table, "users", 2) == ("at least: 200, the most tried, passed",)
     assert table.rows[0][5].text == NOT_MEASURED  # nobody knows how far the plan is off
     assert table.rows[2][5].text != NOT_MEASURED
 
@@ -245,10 +245,10 @@ def test_what_the_plan_rests_on_is_doubted_beside_it(exercise: Exercise) -> None
     exercise.night(100, 29.0)
     table = exercise.table()
     told = notes(table, "users", 3)
-    assert any("EXTRAPOLATED" in note and "4.0 times the largest size" in note for note in told)
+    assert any("EXTRAPOLATED" in note and "4.0 times the largest measured size" in note for note in told)
     # Nothing was retrieved alone.
     assert notes(table, "one message", 3) == notes(table, "30 messages", 3)
-    assert "no retrieve" in notes(table, "one message", 3)[0]
+    assert "did not measure retrieve" in notes(table, "one message", 3)[0]
     assert table.rows[-1][3].text == NOT_MEASURED
 
 

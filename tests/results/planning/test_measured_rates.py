@@ -40,7 +40,7 @@ def test_a_mix_has_a_rate_for_each_operation_with_its_mean_size(make_result: Mak
     assert set(found) == {("archive", 8), ("retrieve", 8)}
     archive = found["archive", 8]
     assert (archive.object_bytes, archive.objects_per_session, archive.objects_per_second.value) == (1000, 10, 30.0)
-    assert archive.doubts[-1] == "measured in a mix of archive, retrieve: alone it may be faster"
+    assert archive.doubts[-1] == "measured in a mix of archive, retrieve: without the others it may be faster"
 
 
 def test_copies_that_ran_at_the_same_time_add_up(make_result: MakeResult) -> None:
@@ -71,7 +71,7 @@ def test_a_mix_tells_no_time_of_a_session(make_result: MakeResult, make_run: Mak
     assert plan.archiving is not None
     assert plan.archiving.seconds.value == pytest.approx(100 / 30)
     assert (plan.single, plan.retrieval) == (None, None)
-    assert any("do not tell how long one retrieve takes" in reason for reason in plan.unanswered)
+    assert any("do not show how long one retrieve takes" in reason for reason in plan.unanswered)
 
 
 def test_the_largest_scale_that_met_its_criteria_counts(make_result: MakeResult) -> None:
@@ -109,5 +109,5 @@ def test_a_plan_repeats_what_is_wrong_with_the_platform(make_result: MakeResult,
 
 def test_a_run_that_missed_every_criterion_is_refused(make_result: MakeResult, make_run: MakeRun) -> None:
     lost = workload(make_result, "mail", incomplete="a worker was lost")
-    with pytest.raises(ResultsError, match="every phase of it is void or missed a criterion"):
+    with pytest.raises(ResultsError, match="every phase is void or missed a criterion"):
         measured_surface(make_run([phase_record(1, lost, 1, 2)]))

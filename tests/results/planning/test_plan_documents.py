@@ -65,7 +65,7 @@ def test_an_answer_names_the_conditions_that_its_cells_fail(make_result: MakeRes
     plan = video(measured_surface(make_run([phase_record(1, cell, 1.0, 1.45)])), 280_000)
     failed = "limited by the client, measured for 0.45 s"
     answers, *_ = plan_tables(plan)
-    assert row_of(answers, "cameras at most")[4] == f"one platform, nothing to spare; {failed}"
+    assert row_of(answers, "cameras at most")[4] == f"one platform, without headroom; {failed}"
     assert row_of(answers, "to archive an hour")[4].endswith(f"500.0 (1MiB x 100; {failed})")
     assert row_of(answers, "platforms needed")[4].endswith(f"decided by archive rate; {failed}")
     (basis,) = plan_document(plan)["basis"]
@@ -126,7 +126,7 @@ def test_what_no_repetition_tells_is_null(make_result: MakeResult, make_run: Mak
     assert document["unanswered"]
     assert document["extrapolated"] is True
     assert document["warnings"][0].startswith(
-        "archive: EXTRAPOLATED: 20KiB is 2.5 times the largest size measured, 8KiB"
+        "archive: EXTRAPOLATED: 20KiB is 2.5 times the largest measured size, 8KiB"
     )
 
 

@@ -127,7 +127,7 @@ def test_a_restore_that_grows_with_the_load(surface: MakeSurface) -> None:
 
 def test_a_restore_of_unmeasured_retrieves_is_refused(surface: MakeSurface, make_result: MakeResult) -> None:
     archive_only = surface(make_result("archive", 100 * KB, 10, 100.0))
-    with pytest.raises(ResultsError, match="it measured no retrieve"):
+    with pytest.raises(ResultsError, match="it did not measure retrieve"):
         mail(archive_only, limits=PlatformLimits(restore_seconds=DAY))
 
 
@@ -187,7 +187,7 @@ def test_the_fastest_number_of_clients_is_taken(
 def test_clients_can_be_chosen_among_those_measured(surface: MakeSurface, make_result: MakeResult) -> None:
     found = surface(*parallel(make_result, {1: 100.0, 4: 300.0}))
     assert archiving(mail(found, clients=1)).seconds.value == pytest.approx(10_000)
-    with pytest.raises(ResultsError, match=r"no archive with 8 clients \(measured: 1 client, 4 clients\)"):
+    with pytest.raises(ResultsError, match=r"not measure archive with 8 clients \(measured: 1 client, 4 clients\)"):
         mail(found, clients=8)
 
 
@@ -217,9 +217,9 @@ def test_a_plan_that_fills_platforms_beyond_the_measured_level_says_so(
         measured = make_result("archive", 100 * KB, 10, 100.0, store_bytes_before=stored_bytes)
         return " ".join(mail(replace(surface(measured), disclosure=disclosure)).doubts)
 
-    assert "measured on an empty platform: it stored 1.0 GB at most, the plan stores 36.5 TB" in doubts(GB)
-    assert "measured on a platform less full than planned: it stored 10.0 TB" in doubts(10 * TB)
-    assert "it stored 11.0 TB at most" in doubts(TB, Disclosure(used_tb=10.0))
+    assert "measured on an empty platform: it stored at most 1.0 GB, but the plan stores 36.5 TB" in doubts(GB)
+    assert "measured on a platform less full than planned: it stored at most 10.0 TB" in doubts(10 * TB)
+    assert "it stored at most 11.0 TB" in doubts(TB, Disclosure(used_tb=10.0))
     assert "it stored" not in doubts(40 * TB)
     assert "it stored" not in doubts(None, Disclosure(used_tb=40.0))
 
@@ -257,7 +257,7 @@ def test_a_backup_of_a_run_without_retrieves_is_planned_and_the_restore_said(
         surface(make_result("archive", 100 * KB, 10, 100.0)), full_bytes=TB, change_share=0.03, objects_per_session=10
     )
     assert archiving(plan).seconds.value == pytest.approx(100_000)
-    assert any("it measured no retrieve" in reason for reason in plan.unanswered)
+    assert any("it did not measure retrieve" in reason for reason in plan.unanswered)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_a_backup_of_a_run_without_retrieves_is_planned_and_the_restore_said(
         ({"limits": PlatformLimits(usable_bytes=0)}, "usable capacity: 0 is not possible"),
         ({"limits": PlatformLimits(objects_max=-1)}, "objects of a platform: -1 is not possible"),
         ({"limits": PlatformLimits(restore_seconds=0.0)}, "time to restore: 0 is not possible"),
-        ({"limits": PlatformLimits(redundancy=0.5)}, "a redundancy of 0.5 stores less than what is kept"),
+        ({"limits": PlatformLimits(redundancy=0.5)}, "a redundancy of 0.5 stores less than the kept data"),
         ({"course": LoadCourse(1, 0.0, 0.0, float("nan"))}, "retention: nan is not possible"),
         ({"clients": 0}, "clients: 0 is not possible"),
     ],

@@ -61,8 +61,12 @@ def test_a_rate_follows_the_rule_for_its_place(
     [
         (8 * KIB, 5, ()),
         (100 * KIB, 49, ()),
-        (256 * KIB, 5, ("256KiB is 2.0 times the largest size measured, 128KiB; its MB/s",)),
-        (4 * KIB, 5, ("4KiB is 2.0 times below the smallest size measured, 8KiB; its objects/s",)),
+        (256 * KIB, 5, ("256KiB is 2.0 times the largest measured size, 128KiB; the plan assumes the same MB/s",)),
+        (
+            4 * KIB,
+            5,
+            ("4KiB is 2.0 times below the smallest measured size, 8KiB; the plan assumes the same objects/s",),
+        ),
         (8 * KIB, 2, ("2 objects per session are below the fewest measured, 5",)),
         (256 * KIB, 200, ("256KiB is 2.0 times", "200 objects per session are above the most measured, 50")),
     ],
@@ -91,7 +95,7 @@ def test_four_times_beyond_is_still_answered(small: RateSurface, size: int, obje
 
 
 def test_an_operation_that_was_not_measured_is_refused_by_name(small: RateSurface) -> None:
-    with pytest.raises(ResultsError, match=r"run run-1: it measured no retrieve.*measured: archive"):
+    with pytest.raises(ResultsError, match=r"run run-1: it did not measure retrieve.*measured: archive"):
         small.rate("retrieve", 8 * KIB, 5)
 
 
@@ -188,7 +192,7 @@ def test_a_run_says_what_is_to_be_doubted_of_all_of_it(make_result: MakeResult, 
     warm = make_result("retrieve", temperature="warm")
     database = make_run([phase_record(1, warm, 1, 2)], shared_host=True)
     remarks = " ".join(measured_surface(database).remarks)
-    for words in ("tells no capacity", "under way, or was cut off", "not known to be cold"):
+    for words in ("not for capacity", "has not finished, or was interrupted", "perhaps in a cache"):
         assert words in remarks
     database.finish(9.0, "none")
     assert "cut off" not in " ".join(measured_surface(database).remarks)
@@ -206,7 +210,7 @@ def test_published_rates_have_the_range_of_the_papers_steps() -> None:
     contradicted = surface.rate("retrieve", 8 * KIB, 250)
     assert contradicted.objects_per_second.low == 526.32  # what is printed beside MB/s of another rate
     assert "contradicts itself" in contradicted.cells[0].doubts[0]
-    with pytest.raises(ResultsError, match="no such published study; there is reference:dr550"):
+    with pytest.raises(ResultsError, match="no such published study; choose one of: reference:dr550"):
         published_surface("reference:dr990")
 
 

@@ -46,12 +46,12 @@ def test_every_application_is_a_line_and_all_of_them_cross_the_limit_where_the_t
     ]
     figure = drawn(share_figure(sets.run(results, ASKED).result, CAPTION))
     found = lines(figure)
-    assert list(found) == ["mail", "web", "all applications", "20 ms", "70% asked"]
+    assert list(found) == ["mail", "web", "all applications", "20 ms", "70% required"]
     assert at(found["mail"], 20.0) == pytest.approx(90.0)
     assert at(found["web"], 20.0) == pytest.approx(50.0)
     assert dict(found["all applications"])[20.0] == pytest.approx(70.0)
     assert {x for x, _ in found["20 ms"]} == {20.0}
-    assert {y for _, y in found["70% asked"]} == {70.0}
+    assert {y for _, y in found["70% required"]} == {70.0}
     assert found["all applications"][-1][1] == pytest.approx(100.0)
     assert [text.get_text() for text in figure.axes[0].texts] == ["70.0% within 20 ms"]
     assert figure.get_suptitle() == "Cumulative response times, 1 set"
@@ -63,7 +63,7 @@ def test_sets_of_an_application_are_one_line_and_the_limit_is_the_criterion_s(se
     slow = sets.application("mail", 2, {"archive": [25.0]}, scale=2.0)
     asked = [criterion("object_ms.p70 <= 30 (all)", 30, 25.0, True)]
     found = lines(drawn(share_figure(sets.run([fast, slow], asked).result, CAPTION)))
-    assert list(found) == ["mail", "30 ms", "70% asked"]
+    assert list(found) == ["mail", "30 ms", "70% required"]
     assert (at(found["mail"], 2.0), at(found["mail"], 30.0)) == (50.0, 100.0)
 
 

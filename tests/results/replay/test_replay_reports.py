@@ -126,7 +126,7 @@ def test_void_is_told_before_everything_else(sets: ReplayedSets, capsys: pytest.
     print_run(database)
     printed = capsys.readouterr().out
     answer = " ".join(printed.split("\n\n")[1].split())
-    assert answer.startswith("This run says nothing about minio: VOID: set 1 ")
+    assert answer.startswith("This run proves nothing about minio: VOID: set 1 ")
     assert "late by 40 ms" in answer
     assert document(database)["verdict"] == "void"
     run, measured = database.run(), database.results()
@@ -135,7 +135,7 @@ def test_void_is_told_before_everything_else(sets: ReplayedSets, capsys: pytest.
     assert verdict(run, measured, []) == ("bad", "VOID")
     assert [each.state for each in found if each.about == "Criteria"] == ["care"]
     told = summary(database, [])
-    assert told.answer.startswith(f"This run says nothing about {run.platform.name}: VOID: set 1 ")
+    assert told.answer.startswith(f"This run proves nothing about {run.platform.name}: VOID: set 1 ")
     assert (told.state, told.verdict[:4]) == ("bad", "VOID")
 
 

@@ -122,7 +122,7 @@ def test_less_capacity_stands_with_every_verdict(sets: ReplayedSets) -> None:
     assert "Capacity ratio not held (2%" in trace_facts_table(passed).caption
     missed = sets.run(results, [criterion(OF_ALL, 20, 31.0, False)])
     assert missed.result.verdict == f"fail: 1 of 1 criteria missed; {MARK}"
-    assert sets.run(results).result.verdict == f"none: no criterion was asked; {MARK}"
+    assert sets.run(results).result.verdict == f"none: there was no criterion; {MARK}"
     whole = sets.sets(1, TIMES)
     assert sets.run(whole, held(whole)).result.verdict == "pass"
 
@@ -255,7 +255,7 @@ def test_counts_per_hour_ratios_and_the_score_that_is_inferred(sets: ReplayedSet
     assert row(table, "storage migration / minimum of 3", "")[0].number == pytest.approx(4 / 3)
     ours, *theirs = row(table, "infrastructure score (inferred)", "")
     assert (ours.text, [cell.text for cell in theirs]) == ("1.41", ["2.24", "1.41"])
-    assert ours.notes[0].startswith("inferred")
+    assert ours.notes[0].startswith("formula inferred")
 
 
 def test_half_an_hour_counts_double_and_says_so(sets: ReplayedSets) -> None:
@@ -268,7 +268,7 @@ def test_half_an_hour_counts_double_and_says_so(sets: ReplayedSets) -> None:
     assert (first.per_hour, second.per_hour) == (10.0, 6.0)
     assert score_cell(run.result).text == "withheld"
     ours = row(summary_table(run), "clone and deploy", "per hour")[0]
-    assert ours.notes == ("5 in 1,800 s, made an hour's by proportion",)
+    assert ours.notes == ("5 in 1,800 s, extrapolated to one hour",)
     assert column(infrastructure_table(run), "failed") == ["1", "0"]
 
 
@@ -299,7 +299,7 @@ def test_minima_asked_of_fewer_sets_than_the_rules_ask_are_told(
 ) -> None:
     scenario = json.dumps({"criteria": version, "scale": {"name": "sets"}})
     run = sets.run([*sets.sets(count, TIMES), *infrastructure(sets, 7, 4)], scenario_json=scenario)
-    assert ("asks it of 21 sets and more" in infrastructure_table(run).caption) is is_told
+    assert ("from 21 sets on" in infrastructure_table(run).caption) is is_told
 
 
 def test_below_a_minimum_there_is_no_score(sets: ReplayedSets) -> None:
@@ -343,7 +343,7 @@ def test_the_price_of_an_application_is_the_whole_over_all_that_were_replayed(se
     assert [cell.text for cell in row(found["prices"], "HP 15K SFF 300 GB Disk Module")[:3]] == [
         "24.00", "649.00", "15,576.00",
     ]  # fmt: skip
-    assert found["price-per-unit"].caption.endswith("Its verdict: pass.")
+    assert found["price-per-unit"].caption.endswith("Verdict of the result: pass.")
 
 
 def test_two_hundred_sets_are_1600_applications_of_470_each(sets: ReplayedSets) -> None:
@@ -351,7 +351,7 @@ def test_two_hundred_sets_are_1600_applications_of_470_each(sets: ReplayedSets) 
     run = priced(many, FILE, years=3)
     assert row(summary_table(run), "price per application", "USD")[0].number == 470.0
     caption = next(each.caption for each in replay_tables(run) if each.name == "price-per-unit")
-    assert caption.startswith("The whole amount over the 1,600 applications")
+    assert caption.startswith("The total price divided by the 1,600 applications")
     assert MARK in caption
 
 
@@ -441,7 +441,7 @@ def whole(sets: ReplayedSets) -> ReplayedRun:
 
 def test_the_method_says_what_is_our_model_and_what_makes_a_replay_void(sets: ReplayedSets) -> None:
     told = {name.text: text.text for name, text in method_table(whole(sets)).rows}
-    assert told["our models"].startswith("mail model: made by documented models of our own")
+    assert told["our models"].startswith("mail model: made by Archiver's documented models")
     assert "within 10 ms" in told["tolerance"]
     assert "VOID" in told["tolerance"]
     assert told["capacity"] == f"C{MARK[1:]}."

@@ -128,8 +128,8 @@ def test_a_run_of_which_nothing_finished_has_a_report_that_says_so(tmp_path: Pat
     assert sorted(contents(tmp_path)) == ["report.md", "results.json"]
     report = (tmp_path / "report.md").read_text()
     assert "- the run ended early" in report
-    assert report.endswith("## Results\n\nNo phase finished, so there is nothing to show.\n")
-    with pytest.raises(ResultsError, match=r"run-7 holds no results: no phase finished"):
+    assert report.endswith("## Results\n\nNo phase finished, so there are no results.\n")
+    with pytest.raises(ResultsError, match=r"run-7 has no results: no phase finished"):
         write_csv(tmp_path / "tables only", document([]))
     assert not (tmp_path / "tables only").exists()
 

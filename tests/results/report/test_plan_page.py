@@ -38,7 +38,7 @@ def test_the_answer_comes_first_then_what_it_depends_on() -> None:
     page = plan_page(mail())
     order = [
         "16 platforms with 1 client each are needed by year 7; capacity decides.",
-        "What the answer depends on most", "Inputs", "How many users one platform takes",
+        "What the answer depends on most", "Inputs", "How many users one platform can archive",
         "Over 7 years", "Cells that the answers rest on",
     ]  # fmt: skip
     places = [words(page).find(each) for each in order]

@@ -146,10 +146,12 @@ def test_the_summary_says_what_went_wrong(text: str) -> None:
     words = " ".join(summary.split())
     assert "Verdict ✗ bad: 1 violation: all 11 phases are in these numbers" in words
     assert "WORM ✗ bad: 1 violations in 1 checks tried: DEL-01" in words
-    assert "Errors ✗ bad: 16 operations failed; they count in no rate" in words
+    assert "Errors ✗ bad: 16 operations failed; no rate includes them" in words
     assert "Audit ✗ bad: 8 objects read again and compared: 1 missing" in words
     assert f"! Warnings {DOUBTS[0]} {DOUBTS[1]} Verdict" in words
-    beside = r"Archive beside IBM DR550, 2005 ! with care: [0-9.]+× the published objects/s, the median of 4 cells"
+    beside = (
+        r"Archive compared with IBM DR550, 2005 ! with care: [0-9.]+× the published objects/s, the median of 4 cells"
+    )
     assert re.search(rf"{beside} \([^)]*\); no cell is settled, steady", words)
 
 
@@ -201,7 +203,7 @@ def test_many_numbers_of_objects_per_session_are_not_all_drawn(make_run: MakeRun
     )
     drawn = [each["id"] for each in Page(text).all("figure") if "parallel" in (each["id"] or "")]
     assert drawn == [f"figure-5-parallel-clients-{count}" for count in (1, 250, 500)]
-    assert "Drawn are 3 of 6 numbers of objects per session" in text
+    assert "The figures show 3 of 6 numbers of objects per session" in text
     assert all(f'id="table-parallel-archive-{count}"' in text for count in counts)
     assert 'href="#table-parallel-archive-250"' in text
 
@@ -220,7 +222,7 @@ def test_the_configuration_has_names_in_words_and_values_with_units(make_run: Ma
     section = text[text.index('<section id="configuration"') : text.index('<section id="appendix"')]
     shown = " ".join(" ".join(Page(section).words).split())
     for words in (
-        "server's clock less the client's -0.08 s", "classes name STANDARD, retver days 1, archives yes",
+        "server's clock minus the client's -0.08 s", "classes name STANDARD, retver days 1, archives yes",
         "memory 25.3 GB", "retain for 5m", "retain until 2026-11-18T", "legal hold no", "Dask cluster –",
     ):  # fmt: skip
         assert words in shown

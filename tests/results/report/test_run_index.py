@@ -93,7 +93,7 @@ def test_a_run_that_cannot_be_read_is_a_line_and_stops_nothing(tmp_path: Path, m
 
 
 def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match=r"there is no run under it; name the folder that holds"):
+    with pytest.raises(ResultsError, match=r"there is no run under it; name the folder that contains"):
         write_index(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -181,7 +181,7 @@ def test_the_kill_round_says_what_became_of_acknowledged_records(make_checked: M
     )
     made = scorecard_of([killed])
     assert kill_words(made.cards[0]) == (
-        "VER-08 after restart: FAIL: 3 of 900 objects are gone; 1 checks were tried again, 0 failed"
+        "VER-08 after restart: FAIL: 3 of 900 objects are gone; 1 checks were repeated, 0 failed"
     )
     assert column(durability_tables(made)[0], "after kill -9")["minio"].startswith("VER-08 after restart: FAIL")
 
@@ -221,8 +221,8 @@ def test_nothing_is_missing_of_a_platform_with_every_part(
 @pytest.mark.parametrize(
     ("locked", "sentence"),
     [
-        ((400.0, 404.0, 408.0), "The lock takes this share of the objects/s: minio +19.2% (95%: "),
-        ((400.0, 500.0, 600.0), "Whether the lock costs objects/s cannot be told of minio "),
+        ((400.0, 404.0, 408.0), "The lock costs this share of the objects/s: minio +19.2% (95%: "),
+        ((400.0, 500.0, 600.0), "No cost of the lock in objects/s is shown on minio "),
     ],
 )
 def test_a_lock_cost_is_stated_only_where_its_interval_leaves_out_zero(

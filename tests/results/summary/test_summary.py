@@ -153,7 +153,7 @@ def test_missed_criteria_are_in_the_answer_and_first_among_the_numbers(
     database = make_run([phase], phases_planned=1)
     database.finish(99.0, "fail")
     found = of(database)
-    assert found.answer == "minio missed 1 of 3 criteria and completed 1,000 objects/s of 2 workloads together."
+    assert found.answer == "minio missed 1 of 3 criteria and completed 1,000 objects/s of 2 simultaneous workloads."
     assert [each.basis for each in found.numbers[3:]] == ["criterion missed", "criterion met", "criterion met"]
     assert [each.value for each in found.numbers[3:]] == ["90", "19", "0"]
     assert [(each.name, each.value) for each in found.numbers[:3]] == [
@@ -182,7 +182,8 @@ def test_a_void_run_says_nothing_about_the_platform(make_run: MakeRun, make_resu
     database = make_run([phase_record(1, short, 1, 2)], phases_planned=1)
     database.finish(99.0, "void")
     assert of(database).answer == (
-        "This run says nothing about minio: VOID: archive: the client had no local port free for some of its sessions."
+        "This run proves nothing about minio: VOID: archive: the client had no local port free for some of its "
+        "sessions."
     )
 
 
@@ -205,7 +206,8 @@ def test_a_conformance_run_answers_with_its_violations(make_run: MakeRun) -> Non
         "minio violates its locks: a record could be lost, altered or unlocked before its time in 1 check (DEL-01); "
         "this run made 1 of 170 checks."
     )
-    assert of(good).answer == "minio refused whatever could lose, alter or unlock a record, in 1 of 170 checks."
+    refused = "minio refused every request that could lose, alter or unlock a record"
+    assert of(good).answer == f"{refused}, in 1 of 170 checks."
     assert [(each.name, each.value) for each in of(good).numbers] == [("violations", "0"), ("pass", "2")]
 
 

@@ -77,7 +77,7 @@ def test_a_point_stands_beside_its_ceiling(make_result: MakeResult) -> None:
             "nothing",
         ],
     ]
-    assert "checks against null S3 responder;" in table.caption
+    assert "checks against null S3 responder." in table.caption
 
 
 def test_published_reads_follow_ours(make_result: MakeResult) -> None:
@@ -117,7 +117,7 @@ def test_points_with_different_ceilings_say_which(make_result: MakeResult) -> No
 
 def test_a_share_beyond_the_ceiling_speaks_of_a_busy_machine(make_result: MakeResult) -> None:
     (note,) = characterization_table([point(make_result, "reads", 153, 100)]).notes
-    assert "something else kept this machine busy" in note
+    assert "something else used this machine" in note
     assert characterization_table([point(make_result, "reads", 100, 100)]).notes == ()
 
 

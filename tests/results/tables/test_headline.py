@@ -92,7 +92,7 @@ def test_the_summary_names_the_failed_conditions_next_to_the_number(make_result:
     assert both.caution == ""
     run = make_run().run()
     found = {each.about: each.text for each in findings(run, (fast, sound), (), ())}
-    assert "the median of 1 of 2 cells" in found["Archive beside IBM DR550, 2005"]
+    assert "the median of 1 of 2 cells" in found["Archive compared with IBM DR550, 2005"]
     alone = shown(fast)
     assert (alone.numbers[0].value, alone.numbers[0].failed) == ("5,000", ("measured for 0.45 s",))
     assert alone.caution == "Read with care: the archive rate was measured for 0.45 s."

@@ -226,7 +226,7 @@ def test_the_figure_has_a_row_for_each_variant_and_a_point_for_each_size(variant
     assert cost.high is not None
     assert [x for x, _ in bar] == pytest.approx([(1 - cost.high) * 100, (1 - cost.low) * 100])
     svg = svg_bytes(figure).decode()
-    for text in ("archive: beside lock none, 25 objects per session", "objects per second lost, %", "3 pairs",
+    for text in ("archive: compared with lock none, 25 objects per session", "objects per second lost, %", "3 pairs",
                  "bars are 95% intervals", "run-7", "share this"):  # fmt: skip
         assert text in svg
 
@@ -235,7 +235,7 @@ def test_without_repetitions_the_figure_says_what_intervals_take(variant: Callab
     (figure,) = build_lock_figures([variant("none", 100.0), variant("header", 90.0)], CAPTION).values()
     svg = svg_bytes(figure).decode()
     assert "1 pair of each variant" in svg
-    assert "intervals take 3 repetitions" in svg
+    assert "intervals need 3 repetitions" in svg
     assert "bars are" not in svg
 
 
@@ -246,8 +246,8 @@ def test_each_sweep_has_a_panel_beside_its_own_baseline(variant: Callable[..., R
     ]
     (figure,) = build_lock_figures(results, CAPTION).values()
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        "archive: beside lock none, 25 objects per session",
-        "checksum: beside lock header, crc32c, 25 objects per session",
+        "archive: compared with lock none, 25 objects per session",
+        "checksum: compared with lock header, crc32c, 25 objects per session",
     ]
 
 

@@ -72,8 +72,8 @@ def test_warm_up_drain_and_what_failed_were_sent_too(make_run: MakeRun, make_res
     ("archived", "doubt"),
     [
         (1000, None),
-        (1003, "the server counted 1,003 PutObject, 3 more than the 1,000 that were sent: somebody else used"),
-        (999, "the server counted 999 PutObject, 1 fewer than the 1,000 that were sent: some were answered by another"),
+        (1003, "the server counted 1,003 PutObject, 3 more than the 1,000 that were sent: another client used"),
+        (999, "the server counted 999 PutObject, 1 fewer than the 1,000 that were sent: another node or a proxy"),
     ],
 )
 def test_a_difference_is_told(watched_run: Callable[..., RunDatabase], archived: int, doubt: str | None) -> None:

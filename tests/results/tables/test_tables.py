@@ -223,7 +223,7 @@ def test_a_line_more_than_20_percent_off_is_not_reported(full_run: list[Result])
     assert [published[name].text for name in ("set-up a", "marginal b", "half ceiling at a/b", "ceiling 1/b")] == [
         "–"
     ] * 4
-    assert published["set-up a"].notes == ("the law does not hold here: a session time is more than 20% off the line",)
+    assert published["set-up a"].notes == ("the law does not apply here: a session time is more than 20% off the line",)
 
 
 def test_session_time_has_intervals_where_the_errors_are_known(make_result: MakeResult) -> None:
@@ -367,7 +367,7 @@ def test_a_disk_that_was_only_busy_is_marked_as_no_proof(make_result: MakeResult
     cells = row(limits_table([make_result(utilisations=used, limited_by=None)]), "archive", "8KiB", "1")
     assert cells["limited by"].text == "nothing: latency, add clients"
     assert cells["nearest to full"].text == "object disk vda: busy time"
-    assert "proves no saturation" in cells["nearest to full"].notes[0]
+    assert "does not prove saturation" in cells["nearest to full"].notes[0]
 
 
 def test_cells_that_differ_are_counted_and_their_shares_weighted(make_result: MakeResult) -> None:
@@ -393,7 +393,7 @@ def test_a_server_that_was_not_watched_may_have_been_limited_by_anything(make_re
     client = (Utilisation("client", "busiest worker", 0.5, True),)
     unseen = make_result(server=None, limited_by=None, utilisations=client, confidence=None)
     cells = row(limits_table([unseen]), "archive", "8KiB", "1")
-    assert cells["limited by"].text == "not known: the server was not watched"
+    assert cells["limited by"].text == "unknown: the server was not watched"
     assert cells["nearest to full"].text == "client: busiest worker"
     assert cells["the next: the load each bears"].text == cells["confidence"].text == "–"
     of_old = limits_table([make_result(utilisations=(), confidence=None)])
@@ -451,7 +451,7 @@ def test_network_bytes_on_loopback_are_said_to_have_other_traffic(
         (note,) = table.notes or ("",)
         assert ("other programs of this machine" in note) is is_noted
         assert row(table, "archive", "8KiB", "1")["network"].notes == ((note,) if is_noted else ())
-    assert "other traffic included" in per_object_table(results).caption
+    assert "including other programs" in per_object_table(results).caption
 
 
 @pytest.fixture

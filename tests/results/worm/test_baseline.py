@@ -149,7 +149,7 @@ def test_expected_failures_are_read_by_check(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"check": "DEL-99"}, "'DEL-99' is no check"),
+        ({"check": "DEL-99"}, "there is no check 'DEL-99'"),
         ({"reason": None}, "reason"),
         ({"reason": " "}, "DEL-01 has no reason"),
         ({"link": ""}, "DEL-01 has no link"),

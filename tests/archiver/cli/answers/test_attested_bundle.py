@@ -175,7 +175,7 @@ def test_attestations_of_evidence_that_are_no_text_are_refused(
     [
         (("--sign", "KEY"), 2, "ssh-keygen made no signature"),
         (("--sign", "missing"), 2, "does not exist"),
-        (("--timestamp", "http://127.0.0.1:1/"), 3, "gave no timestamp"),
+        (("--timestamp", "http://127.0.0.1:1/"), 3, "sent no timestamp"),
     ],
 )
 @pytest.mark.parametrize("suffix", [".zip", ".json"])

@@ -290,7 +290,7 @@ def test_a_settled_cell_is_as_precise_as_its_scenario_requires(matrix: Made, tmp
         (lambda db: db.execute("DELETE FROM result"), "run.db: "),
         (lambda db: db.execute("UPDATE run SET id = 'other'"), "and run.db of run other"),
         (lambda db: db.execute("UPDATE run SET platform = '[]'"), "cannot be read as a run's"),
-        (lambda db: db.execute("CREATE VIEW more AS SELECT 1"), "other tables than a results database"),
+        (lambda db: db.execute("CREATE VIEW more AS SELECT 1"), "its tables are not those of a results database"),
     ],
 )
 def test_documents_that_do_not_follow_from_the_database_are_named_by_field(
@@ -483,18 +483,18 @@ def test_evidence_goes_into_the_bundle_of_a_run_on_the_same_platform_and_of_no_o
     changed = held["evidence.json"].replace(b'"PASS"', b'"FAIL"', 1)
     assert changed != held["evidence.json"]
     cheated = packed(tmp_path / "cheated.zip", with_manifest(held | {"evidence.json": changed}))
-    assert "evidence.json: is not what was written" in bundle("verify", cheated).output
+    assert "evidence.json: was changed since it was written" in bundle("verify", cheated).output
 
     other = conformance_run(tmp_path / "other", "minio", "2025-01")
     refused = bundle("make", judged.run, tmp_path / "other.zip", "--worm", other)
     assert refused.exit_code == 1
-    assert "the conformance evidence is of minio 2025-01, and the run measured null" in refused.output
+    assert "the conformance evidence is of minio 2025-01, but the run measured null" in refused.output
     assert not (tmp_path / "other.zip").exists()
     assert bundle("make", other, tmp_path / "other.json").exit_code == 0
     of_other = with_manifest(held | {"evidence.json": (tmp_path / "other.json").read_bytes()})
     done = bundle("verify", packed(tmp_path / "cheated.zip", of_other))
     assert done.exit_code == 1
-    assert "is of minio 2025-01, and the run measured null" in done.output
+    assert "is of minio 2025-01, but the run measured null" in done.output
 
 
 def test_evidence_by_itself_is_verified_by_the_same_command(tmp_path: Path) -> None:
@@ -514,7 +514,7 @@ def test_evidence_by_itself_is_verified_by_the_same_command(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
-        (("make", "RUN", "THERE.zip"), 1, "is there already"),
+        (("make", "RUN", "THERE.zip"), 1, "already exists"),
         (("make", "RUN", "out.tar"), 2, "name it .zip for an audit bundle"),
         (("make", "RUN", "out.json"), 1, "made no conformance checks"),
         (("make", "RUN", "out.json", "--prices", "THERE.zip"), 2, "--worm, --prices and --trace go into a bundle"),
@@ -524,7 +524,7 @@ def test_evidence_by_itself_is_verified_by_the_same_command(tmp_path: Path) -> N
         (("make", "missing", "out.zip"), 1, "no such run"),
         (("verify", "missing.zip"), 2, "cannot be read: No such file"),
         (("verify", "TEXT"), 2, "is not a bundle"),
-        (("verify", "BRACE"), 1, "is no readable evidence"),
+        (("verify", "BRACE"), 1, "is not readable evidence"),
         (("verify", "CUT"), 1, "the ZIP file is damaged"),
     ],
 )

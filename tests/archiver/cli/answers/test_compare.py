@@ -60,7 +60,8 @@ def test_conformance_runs_are_compared_and_not_with_rates(home: Path, tmp_path: 
         runs.append(max((home / "runs").iterdir(), key=lambda path: path.stat().st_mtime).name)
     done = archiver("compare", *runs, "--format", "html", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    sentence = f"{runs[0]} refused whatever could lose, alter or unlock a record, in 1 of {len(catalogue())} checks."
+    verdict = "refused every request that could lose, alter or unlock a record"
+    sentence = f"{runs[0]} {verdict}, in 1 of {len(catalogue())} checks."
     assert sentence in done.stdout
     assert "Checks that differ between platforms" in (tmp_path / "comparison.html").read_text()
     assert "Checks that differ between platforms" in done.stdout
@@ -95,10 +96,10 @@ def test_what_cannot_be_compared_is_refused_with_its_exit_status(home: Path) -> 
     no_cell = "archive.9KiB.2.objects_per_second < 0.9"
     for arguments, status, words in (
         ((run, "unchecked"), 1, "verification of retrieved objects differs (null: all; other: none)"),
-        ((run,), 2, "name two runs or more"),
+        ((run,), 2, "needs two runs or more"),
         ((run, "no-such-run"), 1, "no such run"),
         ((run, "half"), 1, "half"),
-        ((run, "unchecked", "--fail-if", "slow"), 2, "'slow' is no condition; write OPERATION.SIZE"),
+        ((run, "unchecked", "--fail-if", "slow"), 2, "'slow' is not a condition; write OPERATION.SIZE"),
         ((run, "unchecked", "--force", "--fail-if", no_cell), 2, "null has no such cell; it has archive.8KiB.2, "),
         ((run, "unchecked", "--form", "pie"), 2, "'rates', 'percent', 'times', 'matrix'"),
     ):
@@ -186,7 +187,11 @@ def test_workloads_that_ran_side_by_side_are_compared_one_by_one_and_all_togethe
     )
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
-    for words in ("At 2 sets, the most that both measured", "ESG", f"passes: {condition}: other, free@2: 1.000 ("):
+    for words in (
+        "At 2 sets, the largest scale that both measured",
+        "ESG",
+        f"passes: {condition}: other, free@2: 1.000 (",
+    ):
         assert words in text, words
     document = json.loads((tmp_path / "out" / "comparison.json").read_text())
     told = {(each["phase"], each["scale"], each["workload"], each["operation"]) for each in document["workloads"]}
