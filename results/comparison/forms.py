@@ -191,7 +191,7 @@ def times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
             more.append((*labels, none, blank, blank, Cell(faster_words(faster), faster), blank, blank))
     return TableSpec(
         f"{_prefix(kind)}times-{index + 1}",
-        f"{_titled(kind)}{label} beside {first}: times more, and faster response",
+        f"{_titled(kind)}{label} compared with {first}: times more, and faster response",
         (
             *_labels(comparison, kind),
             *columns_of(lambda line: line.ratio(index), shown),
@@ -212,7 +212,7 @@ def matrix_table(comparison: Comparison, kind: Kind) -> Table:
     for line in _in_matrix_order(comparison, kind):
         rows.setdefault(_series(line), {})[_across(line)] = line
     counts = sorted({count for row in rows.values() for count in row})
-    names = ("operation", "clients", "object size") if kind == "cell" else ("phase", "workload", "operation", "told by")
+    names = ("operation", "clients", "object size") if kind == "cell" else ("phase", "workload", "operation", "measure")
     return Table(
         name=f"{_prefix(kind)}matrix",
         title=f"{'Objects/s' if kind == 'cell' else 'Workloads'}, ratio to {comparison.sides[0].label}",
@@ -407,7 +407,7 @@ def _labels(comparison: Comparison, kind: Kind) -> tuple[Column, ...]:
         Column("workload", of=lambda line: line.key.workload, label=True),
         Column("operation", of=lambda line: line.key.operation or "all", label=True),
         Column("clients", of=_clients, label=True),
-        Column("told by", of=lambda line: line.measure.words, label=True),
+        Column("measure", of=lambda line: line.measure.words, label=True),
     )
 
 

@@ -266,7 +266,7 @@ def published_table() -> Table:
     names = list(dict.fromkeys(name for report in reports for name in report.mean_ms_by_application))
     return Table(
         name="replay-published",
-        title="Published beside: mean response by application",
+        title="Published values: mean response by application",
         columns=(*label_columns("application, as published"), *(Column(report.name, "ms") for report in reports)),
         rows=tuple(
             (Cell(name), *(number(report.mean_ms_by_application.get(name), 2) for report in reports)) for name in names

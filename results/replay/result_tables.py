@@ -270,7 +270,7 @@ _TOTAL = (  # columns of infrastructure operations of one kind
 )
 _INFRASTRUCTURE = TableSpec(
     name="replay-infrastructure",
-    title="Replay: infrastructure operations beside the applications",
+    title="Replay: infrastructure operations next to the applications",
     columns=(*columns_of(lambda row: row[0], PHASE_COLUMNS), *columns_of(lambda row: row[1], _TOTAL)),
     caption="Only completed operations count. Ratio: operations per hour / minimum. Objects and MB (10^6 bytes) are of"
     " one operation.",

@@ -80,7 +80,7 @@ _OBJECTIVES = {
     "video": "How many cameras the platform records without a late chunk, while films are played and edited.",
     "application-sets": "How many sets of eight applications the platform can serve while it keeps up with their traces"
     " and every response time stays within its limit.",
-    "worm": "Whether the platform refuses whatever could lose, alter or unlock a record before its time.",
+    "worm": "Whether the platform refuses every request that could lose, alter or unlock a record before its time.",
 }
 
 

@@ -137,7 +137,7 @@ _DRIFT = TableSpec(
 )
 _PUBLISHED = TableSpec(
     "published",
-    "Every published value beside ours, one client",
+    "Every published value compared with ours, one client",
     (
         *UNIT_COLUMNS[:3],
         Column("published", "objects/s", lambda row: row.theirs.objects_per_second, 2, _contradicted),
@@ -152,7 +152,7 @@ _PUBLISHED = TableSpec(
 )
 _GAINS = TableSpec(
     "published-parallel",
-    "Parallel clients: published gains beside ours",
+    "Parallel clients: published gains compared with ours",
     (
         *UNIT_COLUMNS,
         Column("published", "× one client", lambda row: row.published, 2),

@@ -278,7 +278,7 @@ def _requirements(cards: Sequence[Card]) -> Table:
     columns = (
         Column("requirement", of=lambda row: row[1][0], label=True),
         *(Column(card.label, of=_of_requirement(card), words=True) for card in cards),
-        Column("asks for", of=lambda row: row[1][1], words=True),
+        Column("requires", of=lambda row: row[1][1], words=True),
     )
     caption = (
         "SEC 17a-4(f) and CFTC 1.31. FINRA 4511(c) requires nothing beyond SEC 17a-4(f). PASS counts checks in each"

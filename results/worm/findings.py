@@ -132,7 +132,7 @@ def rounds_table(checks: Sequence[CheckRecord], rounds: Sequence[RoundRecord]) -
     return _ROUNDS.table((each, [check for check in checks if check.round == each.round]) for each in rounds)
 
 
-def _meanwhile(record: RoundRecord) -> str:
+def _load_words(record: RoundRecord) -> str:
     """Return the note, and the load if there was any."""
     if not record.load_seconds:
         return record.note
@@ -235,7 +235,7 @@ _REQUIREMENTS = TableSpec(
     "By requirement",
     (
         Column("requirement", of=lambda asked: asked.paragraph, label=True),
-        Column("asks for", of=lambda asked: asked.words, words=True),
+        Column("requires", of=lambda asked: asked.words, words=True),
         *columns_of(lambda asked: asked.checks, VERDICT_COUNTS),
         Column("failed", of=lambda asked: failed_checks(asked.checks, asked.absent), words=True),
     ),
@@ -247,7 +247,7 @@ _ROUNDS = TableSpec(
     (
         Column("round", of=lambda row: row[0].round, label=True),
         *columns_of(lambda row: row[1], VERDICT_COUNTS),
-        Column("meanwhile", of=lambda row: _meanwhile(row[0]), words=True),
+        Column("load", of=lambda row: _load_words(row[0]), words=True),
     ),
     "Later rounds repeat checks while clients archive and retrieve, and after the server was killed.",
 )

@@ -57,7 +57,7 @@ _REGIMES = TableSpec(
     (
         Column("regime", of=lambda found: found.provision.regime, label=True),
         Column("source", of=lambda found: found.provision.source, words=True),
-        Column("asks for", of=lambda found: found.provision.requires, words=True),
+        Column("requires", of=lambda found: found.provision.requires, words=True),
         *columns_of(lambda found: found.checks, VERDICT_COUNTS),
         Column("failed", of=lambda found: failed_checks(found.checks, "not tried in this run"), words=True),
         Column("what no check can show", of=lambda found: found.provision.left, words=True),

@@ -49,8 +49,8 @@ def test_markdown_has_the_layout_of_a_test_report_with_the_verdict_first(sets: R
     titles = [
         "Identifiers", "Traces that were replayed", "Replay: summary", "Replay: passing detail",
         "Configuration and connectivity", "What the traces are", "Replay: responses by application",
-        "Replay: infrastructure operations beside the applications", "Replay: every application of every set",
-        "Published beside: mean response by application", "Method",
+        "Replay: infrastructure operations next to the applications", "Replay: every application of every set",
+        "Published values: mean response by application", "Method",
     ]  # fmt: skip
     assert [line[4:] for line in text.splitlines() if line.startswith("### ") and line[4:] in titles] == titles
     assert "figures/figure-15-response-share.svg" in text
