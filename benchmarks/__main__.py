@@ -35,20 +35,20 @@ from benchmarks.peers import comparison as peers
 # Those of the page, in its order. Every benchmark is a module with ``TITLE``, ``measure(small=...)``, which returns a
 # document, and ``tables(document)`` and ``notes(document)``; ``headline(document)`` where other pages quote it.
 ON_PAGE: dict[str, tuple[ModuleType, str]] = {
-    "client-cost": (client_cost, "Client CPU per object: Archiver against aiohttp, boto3 and wrk."),
+    "client-cost": (client_cost, "Client CPU per object: Archiver compared with aiohttp, boto3 and wrk."),
     "polling": (polling, "Busy polling: objects/s, CPU and times of 1 and 16 connections."),
     "peers": (peers, "Client CPU and rates next to warp, minio-go and wrk, on a null responder and MinIO."),
-    "ceilings": (ceilings, "What one worker on one core can do at most."),
-    "scale-out": (scale_out, "Client cores, machines and links for a rate; when a coordinator is full."),
+    "ceilings": (ceilings, "Maximum rates of one worker on one core."),
+    "scale-out": (scale_out, "Client cores, machines and links for a rate; limit of a coordinator."),
     "merging": (merging, "Merging the reports of 200 workers over 1,000 phases: time and memory."),
     "tsm": (tsm, "TSM sessions on the embedded store: batching, CPU on both sides, clients in parallel."),
     "store": (store, "The embedded store: archive rates, CPU per object, commits per sync."),
     "method": (method, "Coverage of settled cells, bias of several clients' rates, the engine's own tail latency."),
-    "open-loop": (open_loop, "Sends against their due times: the pacer beside the event loop's own timers."),
-    "replay": (replay, "Replays: sends against the trace's times, memory, CPU of compiling."),
-    "sampling": (sampling, "CPU of watching: one read of this host, and of a server's processes."),
-    "audit": (audit, "Auditing objects beside retrieving the same ones."),
-    "capture": (capture, "What the capturing proxy adds: latency and CPU per request."),
+    "open-loop": (open_loop, "Times of sending compared with due times: the pacer and the event loop's timers."),
+    "replay": (replay, "Replays: times of sending compared with the trace, memory, CPU of compiling."),
+    "sampling": (sampling, "CPU of watching: one sample of this host, and of a server's processes."),
+    "audit": (audit, "Auditing compared with retrieving the same objects."),
+    "capture": (capture, "Additional latency and CPU per request of the capturing proxy."),
     "memory": (memory, "Memory of a worker for 100,000 and for 1,000,000 objects."),
     "traces": (traces, "Reading, writing, merging and importing traces: CPU per operation, memory."),
 }

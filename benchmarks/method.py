@@ -1,16 +1,16 @@
-"""What the method is worth: coverage of settled cells, bias of several clients' rates, and the engine's tail latency.
+"""Quality of the method: coverage of settled cells, bias of several clients' rates, and the engine's tail latency.
 
-Two parts are simulations, in which the truth is known. They drive the engine's own stop rules with session times that
-are drawn: lognormal, and autocorrelated (an autoregressive process of first order in their logarithms).
+Two parts are simulations, in which the true values are known. They drive the engine's own stop rules with random
+session times: lognormal, and autocorrelated (an autoregressive process of first order in their logarithms).
 
-- Coverage: of the cells that are settled, the share whose mean session time is within 5% of the true mean. Next to it
-  is Student's interval without corrections, looked at after every session.
+- Coverage: of the settled cells, the share whose mean session time is within 5% of the true mean. For comparison:
+  Student's interval without corrections, checked after every session.
 - Bias: the mean rate of many windows of 3 s with four clients, relative to the true rate, and the spread of these
-  rates. Next to it is what ends within the window on a grid, over the window's seconds.
+  rates. For comparison: the sessions that end within a fixed window, divided by its seconds.
 
-The third part is measured. A server of one connection answers each archive of 8 KiB after 0.5 ms, by waiting busily,
-and the engine's worker archives to it. The rows are folded in a thread, as the engine does it, or in the event loop, in
-turn.
+The third part is a measurement. A server with one connection answers each archive of 8 KiB after 0.5 ms, with a busy
+wait, and the engine's worker archives to it. The rows are folded in a thread, as in the engine, or in the event loop,
+in turn.
 """
 
 from __future__ import annotations

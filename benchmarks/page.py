@@ -43,8 +43,8 @@ def page(modules: Mapping[str, ModuleType], documents: Mapping[str, Mapping[str,
     """As Markdown."""
     parts = [
         "# Benchmarks",
-        "`make bench` writes this page and what other pages quote of it. Ratios are taken within a round, in which\n"
-        "the contenders take turns; a cell is the median of the rounds, with the lowest and the highest.",
+        "`make bench` writes this page and its quotes in other pages. Ratios are taken within a round, in which\n"
+        "the contenders take turns. A cell shows the median of the rounds, with the lowest and the highest.",
         _machine(documents),
     ]
     for name, document in documents.items():

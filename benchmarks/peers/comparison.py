@@ -1,19 +1,19 @@
-"""Client CPU and rate of Archiver next to clients that others measure with: warp, minio-go and wrk.
+"""Client CPU and rate of Archiver compared with other load generators: warp, minio-go and wrk.
 
-warp is run on MinIO with its default options, 8 KiB objects and 16 connections: it signs the content, and sends neither
-checksum nor lock. It asks more than the null responder answers. minio-go is the library that warp calls for every
-object, and runs everywhere: a small program calls it in a loop, so what warp adds of its own is not in it. One
-contender has warp's default options, another has those of Archiver. wrk sends unsigned requests: one static request
-again and again, or one that a script makes anew each time. wrk is not run on MinIO, which requires signatures.
+warp runs on MinIO with its default options, 8 KiB objects and 16 connections. It signs the content, and sends neither
+checksum nor lock. It does not run on the null responder, which lacks some of its requests. minio-go is the library that
+warp calls for every object. A small program calls it in a loop, on both servers, without warp's own overhead. One
+contender uses warp's default options, another those of Archiver. wrk sends unsigned requests: one static request, or
+requests that a script formats one by one. wrk does not run on MinIO, which requires signatures.
 
 The client has one core and the server another. The contenders take turns within each round; ratios are taken within a
-round. CPU is user and system time from getrusage, of Archiver and minio-go without their start. Their rates are those
-of a fixed number of objects, with the time to connect; those of warp and wrk are their own, of some seconds. Each row
-states what the client signs, its checksum, and its lock. `make peers` installs wrk, warp, minio-go and MinIO; what is
-not installed is left out.
+round. CPU is user and system time from getrusage, for Archiver and minio-go without their start. Their rates are those
+of a fixed number of objects, with the time to connect. Those of warp and wrk are their own figures, over some seconds.
+Each row states what the client signs, its checksum, and its lock. `make peers` installs wrk, warp, minio-go and MinIO.
+The page leaves out a program that is not installed.
 
 The agreement: `archiver run` and minio-go archive objects of one size, with the same options, to one MinIO in turns.
-The rate that Archiver reports is compared with that of minio-go's program by the 95% intervals over the rounds.
+The page compares Archiver's rate with that of minio-go's program by the 95% intervals over the rounds.
 """
 
 from __future__ import annotations
