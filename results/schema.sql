@@ -1,8 +1,8 @@
--- One run: everything measured, and everything needed to judge it and to make its objects again.
+-- One run: all measurements, and everything needed to judge them and to generate the run's objects again.
 -- Versions (PRAGMA user_version): 1 first form; 2 samples by source, measured times of phases, comparisons;
---   3 conformance checks by round; 4 runs that go on after they broke off, and that read objects of another;
+--   3 conformance checks by round; 4 continued runs, and runs that read objects of another;
 --   5 workloads that run together: response times by interval, data sets, criteria, searches;
---   6 what each worker did, on whichever host; 7 probe objects; 8 what the user asked for;
+--   6 work of each worker, on any host; 7 probe objects; 8 the user's request;
 --   9 percentiles of response times by interval.
 -- Times are epoch seconds (REAL) where a column says so; intervals count interval_ns from a phase's start.
 -- Secrets never enter this file.
@@ -10,12 +10,12 @@
 CREATE TABLE run (
     id              TEXT PRIMARY KEY,
     started_at      REAL NOT NULL,           -- epoch seconds
-    ended_at        REAL,                    -- NULL: still running, or killed
-    verdict         TEXT,                    -- pass, fail, void, none, interrupted; NULL as above
+    ended_at        REAL,                    -- NULL: the run has not ended, or was killed
+    verdict         TEXT,                    -- pass, fail, void, none, interrupted; NULL: as ended_at
     command_line    TEXT NOT NULL,           -- JSON list; no option takes a secret
     scenario        TEXT NOT NULL,
     scenario_title  TEXT NOT NULL,
-    scenario_json   TEXT NOT NULL,           -- the whole file with overrides applied
+    scenario_json   TEXT NOT NULL,           -- the complete file with overrides applied
     sweep_order     TEXT NOT NULL,           -- shuffled, paper
     order_seed      INTEGER NOT NULL,
     repetitions     INTEGER NOT NULL,
@@ -28,27 +28,27 @@ CREATE TABLE run (
     worker_cores    TEXT NOT NULL,           -- JSON list; empty: not pinned
     shared_host     INTEGER NOT NULL,        -- 1: client and server share this machine
     location        TEXT NOT NULL,           -- JSON: endpoint, bucket, prefix
-    content_seed    INTEGER NOT NULL,        -- with the run's id, all that is needed to make an object again
+    content_seed    INTEGER NOT NULL,        -- generates an object again, together with the run's id
     content_kind    TEXT NOT NULL,           -- generator and layout of object content
     interval_ns     INTEGER NOT NULL,
-    comparison      TEXT,                    -- common to the runs whose cells were measured in turn; NULL: alone
-    lock_verified   TEXT,                    -- 'verified', or what was wrong with the first lock read back
-    objects_from    TEXT,                    -- JSON: the run whose objects it read, and when they were archived; NULL: its own
-    request         TEXT                     -- JSON: what the user asked for, without secrets; NULL: a conformance run
+    comparison      TEXT,                    -- id shared by runs whose cells were measured in turn; NULL: one run alone
+    lock_verified   TEXT,                    -- 'verified', or the fault of the first lock that was read back
+    objects_from    TEXT,                    -- JSON: run whose objects it read, and when they were archived; NULL: its own objects
+    request         TEXT                     -- JSON: the user's request, without secrets; NULL: a conformance run
 );
 
--- When the run went on after it had broken off. Instants on the run's clock that are older were moved by shift_ns.
+-- Continuations of an interrupted run. Earlier instants on the run's clock were moved by shift_ns.
 CREATE TABLE resumption (
     at              REAL NOT NULL,           -- epoch seconds
-    after_position  INTEGER NOT NULL,        -- of the last phase that had finished; 0: none
+    after_position  INTEGER NOT NULL,        -- position of the last finished phase; 0: none
     shift_ns        INTEGER NOT NULL
 );
 
--- Every phase that was begun: one that is not in table phase broke off.
+-- Every phase that began. A phase that is not in table phase was interrupted.
 CREATE TABLE begun (
     position        INTEGER NOT NULL,
     at              REAL NOT NULL,           -- epoch seconds
-    server_now      REAL NOT NULL            -- the platform's clock, by which its objects were chosen
+    server_now      REAL NOT NULL            -- the platform's clock when the phase's objects were chosen
 );
 
 CREATE TABLE phase (
@@ -58,21 +58,21 @@ CREATE TABLE phase (
     repetition      INTEGER NOT NULL,
     drift_check     INTEGER NOT NULL,
     started_at      REAL NOT NULL,
-    seconds         REAL NOT NULL,           -- start instant to the last worker's end
+    seconds         REAL NOT NULL,           -- from the start instant to the end of the last worker
     start_ns        INTEGER NOT NULL,        -- the same two instants on the run's clock
     end_ns          INTEGER NOT NULL,
-    measured_from_ns INTEGER NOT NULL,       -- between these the rates were measured
+    measured_from_ns INTEGER NOT NULL,       -- beginning of the measured time, on the run's clock
     measured_to_ns  INTEGER NOT NULL,
-    gave_up         TEXT,                    -- why it ended early; NULL: it did not
-    prepared_ns     INTEGER NOT NULL         -- on the run's clock: before its probe objects were archived
+    gave_up         TEXT,                    -- reason of an early end; NULL: none
+    prepared_ns     INTEGER NOT NULL         -- on the run's clock: instant before its probe objects were archived
 );
 
--- Objects archived before a phase's clients began, so that their locks could be read back. They are in no rate.
+-- Objects archived before a phase's clients began, to read their locks back. No rate includes them.
 CREATE TABLE probe (
     position        INTEGER NOT NULL REFERENCES phase,
-    lock            TEXT,                    -- how they came by their lock; NULL: as the run says
+    lock            TEXT,                    -- way of locking; NULL: that of the run
     object_bytes    INTEGER NOT NULL,
-    tries           INTEGER NOT NULL,        -- requests, those that failed included
+    tries           INTEGER NOT NULL,        -- requests, failed ones included
     archived        INTEGER NOT NULL         -- one per endpoint
 );
 
@@ -84,15 +84,15 @@ CREATE TABLE result (
     objects_per_session INTEGER NOT NULL,
     clients             INTEGER NOT NULL,
     repetition          INTEGER NOT NULL,
-    objects             INTEGER NOT NULL,    -- good ones in the measured time
+    objects             INTEGER NOT NULL,    -- successful objects in the measured time
     errors              INTEGER NOT NULL,
     seconds             REAL NOT NULL,
     objects_per_second  REAL NOT NULL,
-    document            TEXT NOT NULL,       -- JSON: the published contract, whole
+    document            TEXT NOT NULL,       -- JSON: the complete published document
     PRIMARY KEY (position, workload)
 );
 
--- Good and failed work by the interval in which it ended; sparse.
+-- Successful and failed operations by the interval in which they ended. Intervals without operations have no row.
 CREATE TABLE interval (
     position    INTEGER NOT NULL REFERENCES phase,
     interval    INTEGER NOT NULL,
@@ -103,18 +103,18 @@ CREATE TABLE interval (
     bytes       INTEGER NOT NULL,
     attempts    INTEGER NOT NULL,
     errors      INTEGER NOT NULL,
-    response_total_ns INTEGER NOT NULL,      -- of the good objects that ended in it, from when they were due
+    response_total_ns INTEGER NOT NULL,      -- sum over the successful objects that ended in it, from their due times
     response_max_ns INTEGER NOT NULL,
-    response_p50_ns INTEGER,                 -- NULL: no good object ended in it, or a worker reported it 10 s late
+    response_p50_ns INTEGER,                 -- NULL: no successful object ended in it, or a worker reported it 10 s late
     response_p99_ns INTEGER,
     PRIMARY KEY (position, interval, workload, part)
 );
 
--- Object operations by kind, of workloads that do several: of the whole phase, warm-up and drain included.
+-- Object operations by kind, for workloads with several kinds: over the whole phase, warm-up and drain included.
 CREATE TABLE part (
     position    INTEGER NOT NULL REFERENCES phase,
     workload    TEXT NOT NULL,
-    name        TEXT NOT NULL,               -- the operation's, or that of the objects beside: log
+    name        TEXT NOT NULL,               -- name of the operation, or of the aside's objects: log
     operation   TEXT NOT NULL,
     objects     INTEGER NOT NULL,
     bytes       INTEGER NOT NULL,
@@ -123,47 +123,47 @@ CREATE TABLE part (
     PRIMARY KEY (position, workload, name)
 );
 
--- What each worker did in the measured time of a phase, and how it was together with the others.
+-- Work of each worker in the measured time of a phase, and its synchronisation with the other workers.
 CREATE TABLE worker (
     position         INTEGER NOT NULL REFERENCES phase,
     worker           INTEGER NOT NULL,       -- from 0, within the phase
-    name             TEXT NOT NULL,          -- of its process; on other machines its address
+    name             TEXT NOT NULL,          -- name of its process; its address on other machines
     host             TEXT NOT NULL,
-    objects          INTEGER NOT NULL,       -- good ones, of all workloads; of a lost worker what it had reported
+    objects          INTEGER NOT NULL,       -- successful objects of all workloads; those reported by a lost worker
     bytes            INTEGER NOT NULL,
     errors           INTEGER NOT NULL,
-    cpu_seconds      REAL,                   -- NULL: it was lost
-    prepared_seconds REAL,                   -- from being told what to do until it was ready to start
-    late_ns          INTEGER,                -- so long after the agreed instant it began
-    clock_offset_ns  INTEGER,                -- its clock is so far ahead of the coordinator's; NULL: the same clock
-    clock_error_ns   INTEGER,                -- by how much that may be wrong
-    lost             TEXT,                   -- why it did not come to the end; NULL: it did
+    cpu_seconds      REAL,                   -- NULL: the worker was lost
+    prepared_seconds REAL,                   -- from its assignment until it was ready to start
+    late_ns          INTEGER,                -- delay of its start after the agreed instant
+    clock_offset_ns  INTEGER,                -- its clock minus the coordinator's; NULL: the same clock
+    clock_error_ns   INTEGER,                -- possible error of this offset
+    lost             TEXT,                   -- reason why it was lost; NULL: it was not
     PRIMARY KEY (position, worker)
 );
 
--- Merged HDR histograms (nanoseconds, 3 significant digits) of the measured time; percentiles are taken from these.
+-- Merged HDR histograms (nanoseconds, 3 significant digits) of the measured time; source of all percentiles.
 CREATE TABLE histogram (
     position    INTEGER NOT NULL REFERENCES phase,
     workload    TEXT NOT NULL,
-    quantity    TEXT NOT NULL,               -- object_service, session_open ...; of a part object_service:retrieve
+    quantity    TEXT NOT NULL,               -- object_service, session_open ...; for a part object_service:retrieve
     total_ns    INTEGER NOT NULL,
     max_ns      INTEGER NOT NULL,
-    indices     BLOB NOT NULL,               -- little-endian int64: HdrHistogram counts indices, rising
+    indices     BLOB NOT NULL,               -- little-endian int64: HdrHistogram counts indices, ascending
     counts      BLOB NOT NULL,               -- little-endian int64
     PRIMARY KEY (position, workload, quantity)
 );
 
--- Which objects this run archived: what retrieve phases read, and what can be made again from the seed.
+-- Objects that this run archived. Retrieve phases read them, and the seed can generate them again.
 CREATE TABLE object_range (
     position     INTEGER NOT NULL REFERENCES phase,
     object_bytes INTEGER NOT NULL,
     first        INTEGER NOT NULL,
     last         INTEGER NOT NULL,
-    data         TEXT NOT NULL,              -- the data set that a scenario counts them to; empty in sweeps
-    workload     INTEGER NOT NULL            -- place of the workload in its phase, from 0
+    data         TEXT NOT NULL,              -- their data set in the scenario; empty in sweeps
+    workload     INTEGER NOT NULL            -- position of the workload in its phase, from 0
 );
 
--- What became of archived objects, in order: extended, held, released, deleted, hidden, copied, replaced.
+-- Changes of archived objects, in sequence: extended, held, released, deleted, hidden, copied, replaced.
 CREATE TABLE object_change (
     position     INTEGER NOT NULL REFERENCES phase,
     operation    TEXT NOT NULL,
@@ -172,7 +172,7 @@ CREATE TABLE object_change (
     last         INTEGER NOT NULL
 );
 
--- The first failure of each kind in each phase, and how many there were.
+-- The first failure of each kind in each phase, and their number.
 CREATE TABLE error (
     position    INTEGER NOT NULL REFERENCES phase,
     operation   TEXT NOT NULL,
@@ -183,7 +183,7 @@ CREATE TABLE error (
     object_name TEXT NOT NULL
 );
 
--- Server resource usage, about once a second and at every phase's edges, as each source told it.
+-- Server resource usage as reported by each source, about once a second and at the edges of each phase.
 CREATE TABLE sample (
     source          TEXT NOT NULL,           -- local, pid:123, minio, prometheus:http://...
     at              REAL NOT NULL,           -- epoch seconds
@@ -191,25 +191,25 @@ CREATE TABLE sample (
     reading         TEXT NOT NULL            -- JSON: quantity -> item -> value, names of results.resources
 );
 
--- Sources that could not be read at some time: the first reason.
+-- Sources with a failed read, with the reason of the first failure.
 CREATE TABLE source_problem (
     source          TEXT PRIMARY KEY,
     at              REAL NOT NULL,           -- epoch seconds
     problem         TEXT NOT NULL
 );
 
--- Pass criteria of the scenario, judged at the end of the phases that they speak of; a results.model.CriterionResult.
+-- Pass criteria of the scenario, judged at the end of the phases that they apply to; a document is a results.model.CriterionResult.
 CREATE TABLE criterion (
     position    INTEGER NOT NULL REFERENCES phase,
     document    TEXT NOT NULL                -- JSON
 );
 
--- What a search for the largest scale came to; a document is a results.model.SearchOutcome.
+-- Result of a search for the largest scale; a document is a results.model.SearchOutcome.
 CREATE TABLE search (
     document    TEXT NOT NULL                -- JSON
 );
 
--- What each conformance check came to (archiver worm); a document is a results.worm.CheckRecord.
+-- Result of each conformance check (archiver worm); a document is a results.model.CheckRecord.
 CREATE TABLE worm_check (
     id              TEXT NOT NULL,           -- DEL-02
     round           TEXT NOT NULL,           -- alone, under load, after restart
@@ -218,7 +218,7 @@ CREATE TABLE worm_check (
     PRIMARY KEY (id, round)
 );
 
--- Its evidence: every request and answer in order, without secrets.
+-- Evidence of a check: every request and answer in sequence, without secrets.
 CREATE TABLE worm_exchange (
     check_id        TEXT NOT NULL,
     round           TEXT NOT NULL,
@@ -228,13 +228,13 @@ CREATE TABLE worm_exchange (
     FOREIGN KEY (check_id, round) REFERENCES worm_check (id, round)
 );
 
--- The rounds in which checks were tried, and how much load there was; a document is a results.model.RoundRecord.
+-- Rounds of checks, and the load during each; a document is a results.model.RoundRecord.
 CREATE TABLE worm_round (
     round           TEXT PRIMARY KEY,
     document        TEXT NOT NULL
 );
 
--- What reading everything again, or a sample of it, found (archiver audit); a document is an archiver.audit.AuditRecord.
+-- Result of reading all objects, or a sample, again (archiver audit); a document is an AuditRecord of the audit.
 CREATE TABLE audit (
     started_at      REAL NOT NULL,           -- epoch seconds
     document        TEXT NOT NULL            -- JSON
