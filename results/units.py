@@ -35,17 +35,17 @@ _OF_CELLS = (*CELL_MEASURES, MEGABYTE_RATE)
 LARGE_BYTES = 256 * 1024  # objects of this mean size are compared by MB/s, smaller ones by objects/s
 
 ERRORS = "some operations failed (see the table of errors); failed attempts are in no rate"
-INCOMPLETE = "incomplete: workers were lost, so the rate means nothing; see the doubts"
+INCOMPLETE = "incomplete: workers were lost, so the rate means nothing; see the warnings"
 UNSETTLED = "unsettled: the cell ended before its mean session time was known within 5%"
 SHARE_USED_UP = "unsettled: a client had used up its share of objects before the measured time was over"
-UNSTEADY = "unsteady: the rate changed while it was measured; see the doubts"
+UNSTEADY = "unsteady: the rate changed while it was measured; see the warnings"
 SHORT = "too short to judge whether its rate was steady; measure longer"
 CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
 CLIENT_SHARE = "the client itself takes more than 10% of an object's time: see its share in the table of resource usage"
 CLIENT_SHARE_MAX = 0.10  # of an object's time
 HALF_WIDTH_MAX = 1.0  # of a mean session time, relative; a wider interval shows nothing
 HOST_LIMITED = "every core of the machine was busy: whatever ran there shares this number"
-CONNECTIONS_ENDED = "the platform ended connections within sessions: opening others is in this rate; see the doubts"
+CONNECTIONS_ENDED = "the platform ended connections within sessions: opening others is in this rate; see the warnings"
 
 _DOUBTS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
     (ERRORS, lambda result: result.errors > 0),

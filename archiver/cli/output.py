@@ -184,7 +184,7 @@ def print_run(database: RunDatabase, tables: Sequence[str] = ()) -> None:
         for label, text in known.items():
             click.echo(f"{label:>13}  {text}")
         for doubt in warnings:
-            click.echo(f"doubt: {doubt}")
+            click.echo(f"warning: {doubt}")
     click.echo()
     print_left_behind(run.id)
     click.echo(f"report: archiver report {run.id} --format html")

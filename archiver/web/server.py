@@ -39,7 +39,7 @@ from results.table import Table
 EVENT_SECONDS = 1.0  # as often as a run writes its live state
 _RECONNECT_MILLISECONDS = 2000
 _SHUTDOWN_SECONDS = 2.0  # time for answers in progress
-_FIRST_COLUMNS = ("run", "verdict", "doubts")
+_FIRST_COLUMNS = ("run", "verdict", "warnings")
 _PLAN_PAGE = "plan.html"  # the file that archiver plan writes
 _CarryOut = Callable[[Sequence[str]], Awaitable[CommandOutcome]]
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -84,7 +84,7 @@ def comparison_markdown(comparison: Comparison, judgements: Sequence[Judgement] 
         parts += ["## Conditions", _list(gate_sentences(judgements))]
     doubts = doubt_sentences(comparison)
     if doubts:
-        parts += ["## Doubts", _list(doubts)]
+        parts += ["## Warnings", _list(doubts)]
     parts += [
         f"## {' and '.join(_what(comparison)).capitalize()}",
         "[![Ratios with their intervals](comparison.svg)](comparison.png)",

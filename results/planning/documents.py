@@ -119,7 +119,7 @@ def write_files(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
 def _sentences(found: PlanAnswer) -> list[str]:
     """Return the warnings about the answers, and the unanswered questions."""
     plan = found.plan
-    return [*(f"doubt: {doubt}" for doubt in plan.doubts), *(f"not answered: {each}" for each in plan.unanswered)]
+    return [*(f"warning: {doubt}" for doubt in plan.doubts), *(f"not answered: {each}" for each in plan.unanswered)]
 
 
 def _listed(sentences: Sequence[str]) -> str:

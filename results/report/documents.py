@@ -128,7 +128,7 @@ def report_markdown(
         rows = [f"| {escape_markdown(label)} | {escape_markdown(text)} |" for label, text in facts.items()]
         parts.append("\n".join(["| | |", "| :--- | :--- |", *rows]))
     if doubts:
-        parts += ["## Doubts", "\n".join(f"- {escape_markdown(doubt)}" for doubt in doubts)]
+        parts += ["## Warnings", "\n".join(f"- {escape_markdown(doubt)}" for doubt in doubts)]
     parts.append("## Results")
     if not tables:
         parts.append("No phase finished, so there are no results.")

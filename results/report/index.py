@@ -110,7 +110,7 @@ _RUNS = TableSpec(
         Column("platform", of=lambda run: f"{run.platform} through {run.backend}", label=True),
         Column("scenario", of=lambda run: run.scenario, label=True),
         Column("verdict", of=lambda run: run.verdict, label=True),
-        Column("doubts", of=lambda run: run.doubts),
+        Column("warnings", of=lambda run: run.doubts),
         *_peak("archive"),
         *_peak("retrieve"),
     ),

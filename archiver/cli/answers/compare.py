@@ -229,7 +229,7 @@ def _print(comparison: Comparison, form: Form, names: Sequence[str]) -> None:
         click.echo("client and server share this machine: comparison, not capacity")
     doubts = doubt_sentences(comparison)
     for sentence in doubts if "all" in names else doubts[:_DOUBTS_MAX]:
-        print_sentence(f"doubt: {sentence}")
+        print_sentence(f"warning: {sentence}")
     if len(doubts) > _DOUBTS_MAX and "all" not in names:
         click.echo(f"{len(doubts) - _DOUBTS_MAX} more doubts are in the page: --format html")
     every = comparison_tables(comparison, (form,))

@@ -54,7 +54,7 @@ def test_a_report_has_facts_doubts_and_links_and_is_the_same_twice(tmp_path: Pat
         "| | |\n| :--- | :--- |\n"
         "| Command | archiver run dr550 \\| tee log |\n"
         "| Objects locked until | 2026-11-21T18:05:00Z |\n\n"
-        "## Doubts\n\n- archive drifted by 7%: repeat on a quiet machine\n\n"
+        "## Warnings\n\n- archive drifted by 7%: repeat on a quiet machine\n\n"
     )
     assert set(re.findall(r"\]\(([^)]+)\)", report)) == {name for name in one if "/" in name}
     figure, table = report.index("figure-4-"), report.index("### Retrieve: MB/s")

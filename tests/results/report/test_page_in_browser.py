@@ -194,7 +194,7 @@ def test_nothing_sticks_out_at_any_width(opened: Callable[..., Any], tmp_path: P
 
 def test_the_index_shows_the_warnings_of_a_run_without_scrolling(opened: Callable[..., Any]) -> None:
     page = opened("index.html", viewport={"width": 1280, "height": 800})
-    box = page.locator("#table-runs th", has_text="doubts").bounding_box()
+    box = page.locator("#table-runs th", has_text="warnings").bounding_box()
     assert box["x"] + box["width"] <= 1280
 
 
