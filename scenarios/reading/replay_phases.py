@@ -55,7 +55,8 @@ def check_replay(table: ReplayingTable, key: str) -> None:
         raise ScenarioError(f"{key}: speed: {table.speed:g} is not possible; it must be between 0.001 and 1000")
     if not CAPACITY_SCALE_MIN <= table.capacity_scale <= 1:
         raise ScenarioError(
-            f"{key}: capacity_scale: {table.capacity_scale:g} is not possible; it must be above 0 and at most 1"
+            f"{key}: capacity_scale: {table.capacity_scale:g} is not possible; it must be between "
+            f"{CAPACITY_SCALE_MIN:g} and 1"
         )
     if not 0 <= table.shift <= PHASE_SECONDS_MAX or not 0 < table.tolerance <= 60:
         raise ScenarioError(
