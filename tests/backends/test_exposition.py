@@ -57,7 +57,7 @@ def address(server: ScriptedServer, token: str | None = None) -> MetricsAddress:
     return MetricsAddress(f"{server.url}/metrics", token)
 
 
-def test_the_series_asked_for_come_with_labels_and_values(scripted: Start) -> None:
+def test_requested_series_are_returned_with_labels_and_values(scripted: Start) -> None:
     assert address(scripted(pages(PAGE))).scrape(["reads", "absent"]) == {
         "reads": [({"disk": "a"}, 3.0), ({"disk": "b"}, 4.0)]
     }
@@ -80,14 +80,14 @@ def test_the_series_asked_for_come_with_labels_and_values(scripted: Start) -> No
         ("up 1\r", "up", {}, 1.0),
     ],
 )
-def test_names_are_those_on_the_wire_whatever_type_is_declared(
+def test_series_names_match_the_wire_regardless_of_declared_type(
     scripted: Start, page: str, name: str, labels: dict[str, str], value: float
 ) -> None:
     assert address(scripted(pages(page.encode()))).scrape([name]) == {name: [(labels, value)]}
 
 
 @pytest.mark.parametrize("page", [b"", b"# nothing yet\n", b"other 1\n"])
-def test_a_page_without_what_is_asked_for_gives_nothing(scripted: Start, page: bytes) -> None:
+def test_page_without_requested_series_returns_nothing(scripted: Start, page: bytes) -> None:
     assert address(scripted(pages(page))).scrape(["reads"]) == {}
 
 
@@ -146,7 +146,9 @@ def refusal(metrics: MetricsAddress) -> ScrapeError:
         ("302 Found", TOKEN, "status 302, not metrics"),
     ],
 )
-def test_a_refusal_says_what_to_do(scripted: Start, status: str, token: str | None, said: str) -> None:
+def test_http_error_is_reported_and_redirect_is_not_followed(
+    scripted: Start, status: str, token: str | None, said: str
+) -> None:
     elsewhere = scripted(pages(PAGE))
     server = scripted(pages(PAGE, status, f"Location: {elsewhere.url}/metrics"))
     error = refusal(address(server, token))
@@ -165,17 +167,17 @@ def test_a_refusal_says_what_to_do(scripted: Start, status: str, token: str | No
         (f"your header was Bearer {TOKEN}".encode(), "'your header was Bearer ...'"),
     ],
 )
-def test_what_is_no_prometheus_text_is_shown(scripted: Start, body: bytes, shown: str) -> None:
+def test_page_that_is_not_prometheus_text_is_quoted_in_error(scripted: Start, body: bytes, shown: str) -> None:
     said = refusal(address(scripted(pages(body)), TOKEN)).reason
     assert said == f"what came back is not Prometheus text but {shown}; is this the address of the metrics?"
 
 
-def test_nobody_there_is_said() -> None:
+def test_refused_connection_is_reported() -> None:
     metrics = MetricsAddress("http://127.0.0.1:1/metrics")
     assert "the connection was refused; is the server running" in refusal(metrics).reason
 
 
-def test_an_answer_that_breaks_off_is_said(scripted: Start) -> None:
+def test_truncated_answer_is_reported(scripted: Start) -> None:
     short = reply(PAGE).replace(b"Content-Length: ", b"Content-Length: 1")
     assert "broke off before the answer was complete" in refusal(address(scripted([read, send(short), close]))).reason
 
@@ -196,7 +198,7 @@ def test_a_page_of_the_greatest_size_is_read(scripted: Start) -> None:
     assert address(scripted(pages(page))).scrape(["writes"]) == {"writes": [({}, 5.0)]}
 
 
-def test_a_server_that_says_nothing_is_given_up(scripted: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_times_out(scripted: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exposition, "WAIT_SECONDS", 0.1)
     assert "timed out" in refusal(address(scripted([read]))).reason
 
@@ -208,7 +210,7 @@ def refusal_or_page(metrics: MetricsAddress) -> str:
         return error.reason
 
 
-def test_a_page_may_be_read_again_before_the_thread_of_the_last_read_has_ended(
+def test_page_can_be_read_again_before_last_reader_thread_ends(
     scripted: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     enough = threading.Event()
@@ -227,7 +229,7 @@ def test_a_page_may_be_read_again_before_the_thread_of_the_last_read_has_ended(
 
 
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Slow: "])
-def test_a_server_that_sends_a_byte_now_and_then_is_given_up_and_not_asked_again_meanwhile(
+def test_dripping_server_times_out_and_is_not_asked_while_sending(
     scripted: Start, monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
     monkeypatch.setattr(exposition, "SECONDS_MAX", 0.2)
@@ -261,7 +263,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_given_up_and_not_asked_again
         ("http://[::1/metrics", "not an address of metrics"),
     ],
 )
-def test_what_is_no_address_is_refused_at_once(url: str, said: str) -> None:
+def test_invalid_metrics_address_is_refused(url: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:
         MetricsAddress(url)
     assert said in str(refused.value)

@@ -57,14 +57,14 @@ def backend(*endpoints: str, access: tuple[str, str] = ("a", "b"), token: str | 
     return MinioBackend(S3Options(endpoints, credentials=Credentials(*access, None), **options), token)
 
 
-def test_it_is_s3_beside_the_profile() -> None:
+def test_minio_backend_overrides_only_init_name_and_profile() -> None:
     assert backends.load("minio") is MinioBackend
     assert MinioBackend.capabilities == S3Backend.capabilities
     inherited = set(vars(S3Backend)) - {"__init__", "__module__", "__doc__", "name", "profile"}
     assert not inherited & set(vars(MinioBackend))
 
 
-def test_the_token_is_in_no_worker_setting_nor_in_what_is_printed() -> None:
+def test_token_is_not_in_repr_or_worker_setting() -> None:
     made = backend("http://127.0.0.1:9000", token="the-secret-token")
     assert "the-secret-token" not in repr(made) + repr(made.setting_for("bucket", "prefix/", made.retention_for))
 
@@ -90,7 +90,7 @@ def test_the_token_is_in_no_worker_setting_nor_in_what_is_printed() -> None:
         ({"/minio/health/live": ("503 Slow Down", {})}, "MinIO is not ready (status 503)"),
     ],
 )
-def test_a_server_that_is_not_minio_or_not_whole_is_refused_before_s3_is_spoken(
+def test_non_minio_or_unhealthy_server_is_refused_before_s3_requests(
     answering: Start, changed: dict[str, Answer], said: str
 ) -> None:
     server = answering({**HEALTHY, **changed})
@@ -107,14 +107,14 @@ def test_every_endpoint_must_be_up(answering: Start) -> None:
         backend(whole.url, starting.url).profile()
 
 
-def test_nobody_there_is_a_platform_error() -> None:
+def test_refused_connection_is_platform_error() -> None:
     with pytest.raises(
         PlatformError, match=r"http://127\.0\.0\.1:1: the connection was refused; is the server running"
     ):
         backend("http://127.0.0.1:1").profile()
 
 
-def test_a_server_that_never_answers_is_given_up_by_the_options_of_the_user() -> None:
+def test_silent_server_times_out_by_read_timeout_option() -> None:
     server = ScriptedServer([], [])  # reads, and says nothing
     server.start()
     with pytest.raises(PlatformError, match=f"{server.url}: timed out"):
@@ -144,7 +144,7 @@ def test_a_token_file_has_the_token_in_its_only_line(tmp_path: Path, text: str) 
         ("sécret".encode(), "this is no token: it has other than ASCII characters"),
     ],
 )
-def test_a_token_file_that_holds_no_token_is_refused(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_invalid_token_file_is_refused(tmp_path: Path, content: bytes | None, said: str) -> None:
     path = tmp_path / "token"
     if content is not None:
         path.write_bytes(content)
@@ -192,7 +192,7 @@ def test_the_profile_of_a_server_with_one_drive(server: Server) -> None:
 
 
 @pytest.mark.platforms
-def test_an_older_server_says_the_same_of_itself(server: Server) -> None:
+def test_older_server_yields_same_profile(server: Server) -> None:
     with before_third_form(server.endpoint) as older:
         said, before = of(server).profile(), of(server, older).profile()
     assert before.version == said.version

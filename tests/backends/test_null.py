@@ -80,7 +80,7 @@ def test_a_null_session_has_the_rows_of_a_session() -> None:
         assert times == sorted(times)
 
 
-def test_a_null_session_moves_what_each_operation_would_move_and_is_due_when_it_is_told() -> None:
+def test_null_session_moves_expected_bytes_and_keeps_due_times() -> None:
     moved = {
         Operation.ARCHIVE: 8192, Operation.RETRIEVE: 8192, Operation.NEW_VERSION: 8192, Operation.AUDIT: 8192,
         Operation.RANGE_RETRIEVE: 100,
@@ -132,9 +132,7 @@ def data_plane(endpoint: str, size_bytes: int, content: Content, **changes: Any)
 
 
 @pytest.mark.parametrize("session_open", ["connect", "head-bucket", "lock-config"])
-def test_what_is_retrieved_from_the_null_responder_passes_verification(
-    responder: tuple[NullResponder, int], session_open: str
-) -> None:
+def test_null_responder_content_passes_verification(responder: tuple[NullResponder, int], session_open: str) -> None:
     running, size = responder
     plane = data_plane(running.endpoint, size, Content(RUN_ID, CONTENT_SEED, size), session_open=session_open)
     numbers = (0, 1, 63, 64, 1000)
@@ -170,7 +168,7 @@ LARGE = 2 * (5 << 20) + 3000
 MIXED_SIZES = ((0, 100), (10, LARGE), (20, 8192))
 
 
-def test_a_responder_knows_objects_of_several_sizes_and_every_operation_of_a_mix() -> None:
+def test_null_responder_handles_several_sizes_and_mixed_operations() -> None:
     content = Content(RUN_ID, CONTENT_SEED, LARGE)
     sizes = {0: 100, 9: 100, 10: LARGE, 19: LARGE, 20: 8192, 10**11: 8192}
     size_bytes = list(sizes.values())
@@ -218,7 +216,7 @@ def test_boto3_puts_with_expect_100_continue_and_gets_the_content(responder: tup
     assert expected[0::2][:2] == [True, True]
 
 
-def test_a_body_that_waits_for_100_continue_is_asked_for(responder: tuple[NullResponder, int]) -> None:
+def test_null_responder_answers_expect_with_100_continue(responder: tuple[NullResponder, int]) -> None:
     running, _ = responder
     host, _, port = running.endpoint.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=SECONDS_MAX) as sock, sock.makefile("rb") as received:

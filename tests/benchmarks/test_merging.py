@@ -11,7 +11,7 @@ def test_all_that_was_reported_is_merged() -> None:
     assert merging.merge_phase(phase, reports) == 3 * merging.OBJECTS
 
 
-def test_the_benchmark_tells_time_memory_and_bytes() -> None:
+def test_merging_benchmark_reports_time_memory_and_bytes() -> None:
     document = merging.measure(small=True)
     assert document["seconds"] > 0
     assert 0 < document["report_bytes"] < 10_000

@@ -32,7 +32,7 @@ def made_module() -> ModuleType:
     return module
 
 
-def test_a_page_says_what_when_where_and_how() -> None:
+def test_page_shows_results_date_command_and_machine() -> None:
     modules = {"made": made_module()}
     document = page.document_of(modules["made"], small=True)
     text = page.page(modules, {"made": document})
@@ -55,7 +55,7 @@ def test_quotes_are_written_anew_and_nothing_else_is() -> None:
     assert page.with_quotes(new, {}) == new
 
 
-def test_a_small_run_writes_the_page_and_leaves_the_quotes_alone(tmp_path: Path) -> None:
+def test_small_run_writes_page_and_keeps_quotes_unchanged(tmp_path: Path) -> None:
     before = {path: path.read_text() for path in page.quoting()}
     out = tmp_path / "page.md"
     done = CliRunner().invoke(main, ["all", "sampling", "--small", "--out", str(out)])
@@ -64,7 +64,7 @@ def test_a_small_run_writes_the_page_and_leaves_the_quotes_alone(tmp_path: Path)
     assert {path: path.read_text() for path in page.quoting()} == before
 
 
-def test_every_benchmark_of_the_page_has_what_the_page_needs() -> None:
+def test_every_benchmark_has_parts_required_by_page() -> None:
     for name, module in MODULES.items():
         assert module.__doc__, name
         for part in ("TITLE", "measure", "tables", "notes"):
@@ -81,7 +81,7 @@ SECTIONS = [
 
 
 @pytest.mark.parametrize("name", QUOTING)
-def test_what_is_quoted_is_on_the_page(name: str) -> None:
+def test_quoted_results_are_on_results_page(name: str) -> None:
     results = RESULTS.read_text()
     for benchmark, text in page.quoted(QUOTING[name]).items():
         assert text, f"{name} has nothing of {benchmark} yet: make bench"
@@ -91,7 +91,7 @@ def test_what_is_quoted_is_on_the_page(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "section"), SECTIONS, ids=[f"{name}-{text.splitlines()[0]}" for name, text in SECTIONS]
 )
-def test_where_something_is_quoted_no_number_comes_from_elsewhere(name: str, section: str) -> None:
+def test_quoting_sections_contain_only_published_numbers(name: str, section: str) -> None:
     known = numbers(RESULTS.read_text())
     missing = [number for number in numbers(section) if number not in known]
     assert not missing, f"{name}: {', '.join(missing)} not in docs/benchmarks.md"

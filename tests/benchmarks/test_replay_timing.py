@@ -24,7 +24,7 @@ def log(path: Path, rows: Sequence[tuple[int, float, float, float]]) -> Path:
     return path
 
 
-def test_lateness_is_of_what_waited_for_nothing(tmp_path: Path) -> None:
+def test_lateness_excludes_first_and_waiting_operations(tmp_path: Path) -> None:
     rows = [(0, 0, 30, 31), (0, 40, 41, 70), (0, 60, 70, 71), (0, 80, 83, 84), (1, 10, 12, 13), (1, 90, 92, 93)]
     figures = replay.figures_of(log(tmp_path / "log", rows))
     assert figures["lateness_ms_p50"] == pytest.approx(2.0)  # of 1, 3 and 2: no first one, nor the one that had to wait
@@ -53,7 +53,7 @@ def test_the_trace_has_its_rate_at_random_moments(tmp_path: Path) -> None:
     assert sum(row.operation == "archive" for row in rows) == pytest.approx(2000, rel=0.1)
 
 
-def test_every_replay_takes_place_and_the_text_has_every_figure() -> None:
+def test_every_replay_runs_and_text_shows_every_goal() -> None:
     document = replay.measure(small=True)
     for name, rates in ((replay.NULL, replay.RATES_SMALL), (replay.WIRE, replay.WIRE_RATES_SMALL)):
         assert list(document["platforms"][name]) == [str(rate) for rate in rates]

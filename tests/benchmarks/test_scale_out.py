@@ -8,7 +8,7 @@ from benchmarks import page, scale_out
 from benchmarks.scale_out import Need, workers_at_most
 
 
-def test_what_a_rate_takes() -> None:
+def test_need_computes_cores_machines_and_links_for_rate() -> None:
     need = Need.of(1_000_000, 8192, client_microseconds=50.0, report_microseconds=500.0)
     assert need.cores == 50
     assert need.machines == {16: 4, 32: 2, 64: 1}
@@ -25,7 +25,7 @@ def test_a_part_of_a_core_or_machine_is_a_whole_one(rate: int, cost: float, core
     assert (need.cores, need.machines[16]) == (cores, machines_of_16)
 
 
-def test_links_carry_what_is_archived() -> None:
+def test_link_count_follows_archive_throughput() -> None:
     assert Need.of(12_500, 100_000, 1.0, 1.0).links == {10: 1, 25: 1, 100: 1}  # 10 Gbit/s, exactly
     assert Need.of(12_501, 100_000, 1.0, 1.0).links == {10: 2, 25: 1, 100: 1}
 
@@ -37,7 +37,7 @@ def test_a_coordinator_is_full_when_its_reports_take_a_second() -> None:
     assert full.coordinator_percent == pytest.approx(100.0)
 
 
-def test_every_size_and_number_of_workers_is_measured_and_told() -> None:
+def test_every_size_and_worker_count_is_measured_and_reported() -> None:
     document = scale_out.measure(small=True)
     rows = document["client_microseconds"]
     assert [(row["operation"], row["object_bytes"]) for row in rows] == [

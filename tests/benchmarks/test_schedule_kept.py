@@ -30,7 +30,7 @@ def test_the_distance_of_two_samples(one: list[int], other: list[int], expected:
     assert distance(array(other), array(one)) == pytest.approx(expected)
 
 
-def test_early_and_late_count_alike_and_a_constant_delay_leaves_the_gaps_as_they_were() -> None:
+def test_early_and_late_count_equally_and_constant_delay_keeps_gaps() -> None:
     due_ns = np.arange(100, dtype=np.int64) ** 2 * MILLISECOND_NS
     late = Kept.of(due_ns, due_ns + 3 * MILLISECOND_NS).figures()
     assert late["lateness_ms_p50"] == late["lateness_ms_max"] == pytest.approx(3.0)

@@ -30,7 +30,7 @@ def test_a_course_is_flat_or_grows(per_hour: float, moved: float, verdict: str) 
     assert found["per_hour"] == pytest.approx(per_hour * MIB, abs=max(1.0, found["half_width"]))
 
 
-def test_what_moves_too_much_is_not_judged() -> None:
+def test_strongly_varying_series_is_not_judged() -> None:
     series = Series()
     for place, value in enumerate([0, 90, 10, 80, 0, 95, 5, 60] * 3):
         series.add(place, value * MIB)

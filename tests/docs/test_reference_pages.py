@@ -35,7 +35,7 @@ def section(text: str, heading: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["index", "reference/commands", "reference/json", "reference/database"])
-def test_what_is_made_from_the_code_is_as_the_code_is_now(name: str) -> None:
+def test_generated_reference_pages_are_current(name: str) -> None:
     text = (PAGES / f"{name}.md").read_text()
     assert "<!-- begin " in text
     assert generated(text) == text, f"docs/{name}.md is old; `make docs` writes it anew"
@@ -91,7 +91,7 @@ def test_every_key_of_a_scenario_has_a_row_with_its_default(table: type[msgspec.
         assert field.required or documented[field.name] != "required", field.name
 
 
-def test_every_word_that_a_sweep_knows_is_there() -> None:
+def test_every_sweep_value_is_documented() -> None:
     for word in (*get_args(file_tables.SweepOperation), *(each.value for each in (*Lock, *Checksum))):
         assert f"`{word}`" in section(SCENARIOS, "## [[sweep]]"), word
 
@@ -121,7 +121,7 @@ def test_the_metrics_of_a_run_are_those_of_the_page() -> None:
     assert told == served
 
 
-def test_every_test_that_the_method_names_is_there() -> None:
+def test_tests_named_in_method_page_exist() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", (PAGES / "method.md").read_text())
     assert len(named) > 30
     for file, test in named:

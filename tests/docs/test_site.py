@@ -30,14 +30,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_page_is_there_and_those_of_the_repository_with_them(site: Path) -> None:
+def test_site_has_every_docs_and_repository_page(site: Path) -> None:
     pages = [path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")]
     for page in (*pages, *(Path(name).with_suffix(".html") for name in OUTSIDE.values())):
         assert (site / page).exists(), page
     assert not list(site.rglob("*.py"))
 
 
-def test_every_link_leads_to_a_file_of_the_site_or_is_one_for_people(site: Path) -> None:
+def test_every_local_link_leads_to_a_site_file(site: Path) -> None:
     for page in site.rglob("*.html"):
         if page.name == "404.html":  # its links are for a server
             continue
@@ -67,5 +67,5 @@ def test_nothing_that_a_page_needs_comes_from_elsewhere(site: Path) -> None:
         ("replay.md", "[a](#criteria)", "[a](#criteria)"),
     ],
 )  # fmt: skip
-def test_a_link_of_the_repository_leads_to_the_same_place_in_the_site(page: str, link: str, expected: str) -> None:
+def test_repository_links_map_to_same_place_in_site(page: str, link: str, expected: str) -> None:
     assert in_site(link, page) == expected

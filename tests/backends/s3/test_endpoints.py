@@ -64,7 +64,7 @@ def test_a_range_names_every_host_once_in_order(first: int, more: int) -> None:
         ("http://host{1...1002}", "at most 1000 hosts"),
     ],
 )
-def test_a_bad_endpoint_is_refused_with_a_message_that_says_how(url: str, remedy: str) -> None:
+def test_bad_endpoint_is_refused_with_remedy(url: str, remedy: str) -> None:
     with pytest.raises(UsageError, match=remedy) as caught:
         expand(url)
     assert f"--endpoint {url}" in str(caught.value)
@@ -80,7 +80,7 @@ def test_a_bad_bundle_of_certificates_is_refused(tmp_path: Path, content: str | 
         tls_context(str(bundle), insecure=False)
 
 
-def test_certificates_are_verified_unless_the_user_said_insecure() -> None:
+def test_certificates_are_verified_unless_insecure_is_set() -> None:
     verified, insecure = tls_context(None, insecure=False), tls_context(None, insecure=True)
     assert (verified.verify_mode, verified.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert (insecure.verify_mode, insecure.check_hostname) == (ssl.CERT_NONE, False)
@@ -218,7 +218,7 @@ def test_clients_take_endpoints_in_turn_and_then_their_addresses() -> None:
     ]  # fmt: skip
 
 
-def test_run_skips_a_dead_address_and_says_so(
+def test_run_skips_dead_address_with_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names(monkeypatch, "127.0.0.2", "127.0.0.1")

@@ -90,7 +90,7 @@ def partial(number: int, offset: int, length: int, *, version: int = 1, status: 
 # ---- when the first object was due
 
 
-def test_the_first_object_is_due_when_the_engine_says_and_the_others_when_what_came_before_is_done(
+def test_first_object_is_due_at_batch_time_next_at_previous_done(
     scripted: Scripted,
 ) -> None:
     server = scripted(then=[serve(lambda _: OK)])
@@ -103,7 +103,7 @@ def test_the_first_object_is_due_when_the_engine_says_and_the_others_when_what_c
 # ---- one request each
 
 
-def test_a_range_is_asked_for_compared_at_its_place_and_counted_by_its_length(scripted: Scripted) -> None:
+def test_range_is_requested_compared_at_offset_and_counted_by_length(scripted: Scripted) -> None:
     ranges = [(100, 50), (SIZE - 70, 70), (0, SIZE), (SIZE - 1, 1)]
     server = scripted(replies(*(partial(number, *part) for number, part in enumerate(ranges))))
     batch = batch_of(Operation.RANGE_RETRIEVE, *range(4), range=ranges)
@@ -139,7 +139,7 @@ def test_a_range_is_those_bytes_and_no_others(scripted: Scripted, answer: bytes,
     assert errors_of(record) == [("range-retrieve", reason, 1)]
 
 
-def test_a_version_of_the_content_is_expected_where_the_batch_says_so(scripted: Scripted) -> None:
+def test_batch_content_version_is_expected_on_retrieve(scripted: Scripted) -> None:
     server = scripted(
         replies(
             content_reply(1, body=CONTENT.whole(1, SIZE, 3)), content_reply(2), content_reply(3),
@@ -156,7 +156,7 @@ def test_a_version_of_the_content_is_expected_where_the_batch_says_so(scripted: 
 @pytest.mark.parametrize(
     ("length", "status"), [(b"%d" % SIZE, 0), (b"%d" % (SIZE + 1), Status.DAMAGED), (b"0", Status.DAMAGED)]
 )
-def test_a_head_has_to_say_the_objects_size(scripted: Scripted, length: bytes, status: int) -> None:
+def test_head_with_wrong_object_size_is_damaged(scripted: Scripted, length: bytes, status: int) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: " + length + b"\r\n\r\n"
     server = scripted(replies(head, HEAD_OF_ALL))
     record = performed(plane_for(server.url, Operation.HEAD), batch_of(Operation.HEAD, 1, 2))
@@ -183,7 +183,7 @@ def test_a_head_without_a_length_or_without_the_object_is_a_failure(scripted: Sc
         (Lock.BUCKET_DEFAULT, {}),
     ],
 )
-def test_a_copy_is_made_by_the_platform_and_locked_as_what_is_archived(
+def test_copy_is_server_side_and_locked_like_archive(
     scripted: Scripted, lock: Lock | None, headers: dict[str, str]
 ) -> None:
     server = scripted(replies(COPIED))
@@ -221,13 +221,13 @@ def test_a_copy_is_done_when_its_answer_names_it(
     assert (error.operation, error.reason, error.outcomes_unknown) == ("copy", reason, unknown)
 
 
-def test_an_error_behind_a_200_is_tried_again_as_any_error_of_the_server(scripted: Scripted) -> None:
+def test_error_in_200_reply_is_retried_like_server_error(scripted: Scripted) -> None:
     server = scripted(replies(xml_reply(ERROR), COPIED))
     record = performed(plane_for(server.url, Operation.COPY, retries=1), batch_of(Operation.COPY, 8, source=[3]))
     assert [(row.status, row.attempts) for row in objects_of(record)] == [(0, 2)]
 
 
-def test_a_copy_may_be_locked_by_a_request_of_its_own(scripted: Scripted) -> None:
+def test_copy_can_be_locked_by_separate_request(scripted: Scripted) -> None:
     server = scripted(replies(COPIED, OK))
     batch = batch_of(Operation.COPY, 8, source=[3], lock=Lock.SEPARATE)
     record = performed(plane_for(server.url, Operation.COPY), batch)
@@ -237,7 +237,7 @@ def test_a_copy_may_be_locked_by_a_request_of_its_own(scripted: Scripted) -> Non
     ]  # fmt: skip
 
 
-def test_a_new_version_is_archived_as_the_first_was_with_content_of_its_own(scripted: Scripted) -> None:
+def test_new_version_is_archived_like_first_with_new_content(scripted: Scripted) -> None:
     server = scripted(replies(OK, OK))
     batch = batch_of(Operation.NEW_VERSION, 5, 6, version=[2, 17])
     record = performed(plane_for(server.url, Operation.NEW_VERSION), batch)
@@ -270,7 +270,7 @@ def test_a_delete_marker_names_no_version(scripted: Scripted, answer: bytes, sta
     check_signature(request)
 
 
-def test_what_has_no_known_version_is_not_deleted(scripted: Scripted) -> None:
+def test_object_without_known_version_is_not_deleted(scripted: Scripted) -> None:
     """Without one a deletion would hide the object, and look like a success."""
     server = scripted(then=[serve(lambda _: OK)])
     plane = plane_for(server.url, Operation.ARCHIVE, Operation.DELETE)
@@ -403,7 +403,7 @@ def test_a_new_version_in_parts_has_its_own_content(scripted: Scripted) -> None:
     assert b"".join(request.body for request in server.requests[1:4]) == CONTENT.whole(70, TOTAL, 2)
 
 
-def test_an_object_in_parts_may_be_locked_by_a_request_of_its_own(scripted: Scripted) -> None:
+def test_multipart_object_can_be_locked_by_separate_request(scripted: Scripted) -> None:
     server = scripted(replies(CREATED, *PARTS, COMPLETED, OK))
     record = archived_in_parts(server, in_parts(70, lock=Lock.SEPARATE))
     assert [(row.operation, row.status) for row in objects_of(record)] == [(Operation.LOCK, 0), (Operation.ARCHIVE, 0)]
@@ -429,7 +429,7 @@ NO_ID = xml_reply(b"<InitiateMultipartUploadResult/>")
         ([CREATED, DENIED, DENIED], 2, 403, ["abort upload: 403 AccessDenied", "part: 403 AccessDenied"], 0),
     ],
 )
-def test_what_failed_in_parts_is_aborted_and_counted_under_its_own_reason(
+def test_failed_multipart_upload_is_aborted_and_counted_by_reason(
     scripted: Scripted, script: list[bytes], sent: int, status: int, reasons: list[str], unknown: int
 ) -> None:
     server = scripted([*replies(*script), serve(lambda _: OK)])
@@ -480,7 +480,7 @@ def test_a_server_that_ends_the_connection_between_parts_ends_the_object(scripte
 AGAIN = SLOW_DOWN.replace(b"Retry-After: 1", b"Retry-After: 0")
 
 
-def test_each_request_of_an_upload_is_sent_again_by_itself(scripted: Scripted) -> None:
+def test_each_multipart_request_is_retried_separately(scripted: Scripted) -> None:
     server = scripted(replies(AGAIN, CREATED, AGAIN, *PARTS[:1], AGAIN, AGAIN, *PARTS[1:], FAILED, COMPLETED))
     record = archived_in_parts(server, in_parts(70), retries=2)
     assert record.errors == {}
@@ -606,13 +606,13 @@ def go_through_a_mix(client: Any, bucket: str, url: str, access_key: str, secret
     assert client.list_multipart_uploads(Bucket=bucket).get("Uploads", []) == []
 
 
-def test_on_the_embedded_store_each_operation_does_what_it_says(store: Any, s3: Any, bucket: str) -> None:
+def test_mixed_operations_work_on_embedded_store(store: Any, s3: Any, bucket: str) -> None:
     go_through_a_mix(s3, bucket, store.endpoint, store.access_key, store.secret_key)
 
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", real.NAMES)
-def test_on_a_real_platform_each_operation_does_what_it_says(tmp_path: Path, name: str) -> None:
+def test_mixed_operations_work_on_real_platform(tmp_path: Path, name: str) -> None:
     with real.real_server(name, tmp_path) as server:
         client = real.client_of(server)
         for bucket in made_bucket(client):

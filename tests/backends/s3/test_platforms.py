@@ -104,9 +104,7 @@ def listed(server: Server, bucket: str) -> dict[tuple[str, str], int]:
     return {(version["Key"], version["VersionId"]): version["Size"] for version in versions}
 
 
-def test_objects_counted_by_the_server_are_those_reported_and_cleanup_removes_them_all(
-    home: Path, server: Server, scenario: str
-) -> None:
+def test_server_object_count_matches_report_and_cleanup_removes_all(home: Path, server: Server, scenario: str) -> None:
     keys = real.environment_of(server)
     done = archiver("run", scenario, "--endpoint", server.endpoint, "--order", "paper", "--json", **keys)
     assert done.returncode == 0, done.stderr
@@ -137,7 +135,7 @@ def test_objects_counted_by_the_server_are_those_reported_and_cleanup_removes_th
     assert left_in(home) == []
 
 
-def test_every_request_that_versitygw_logs_is_one_that_we_count(
+def test_versitygw_request_log_matches_our_counts(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str
 ) -> None:
     log = tmp_path / "access.log"
@@ -164,7 +162,7 @@ def counted_by_seaweedfs(server: Server, bucket: str) -> Counter[str]:
     return counted
 
 
-def test_every_request_that_seaweedfs_counts_is_one_that_we_count(home: Path, tmp_path: Path) -> None:
+def test_seaweedfs_request_counters_agree_with_our_counts(home: Path, tmp_path: Path) -> None:
     scenario = tmp_path / "short.toml"
     scenario.write_text(COUNTED.replace(f"sessions_min = {SESSIONS}", "sessions_min = 2"))
     with real.real_server("seaweedfs", tmp_path / "server") as server:
@@ -189,7 +187,7 @@ def sent_by_us(home: Path) -> tuple[dict[str, int], int]:
     return sent, probes
 
 
-def test_every_request_that_ceph_rgw_logs_is_one_that_we_count(
+def test_ceph_rgw_request_log_matches_our_counts(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str
 ) -> None:
     monkeypatch.setenv("CEPH_ARGS", "--debug-rgw=1")  # a line for each request
@@ -246,9 +244,7 @@ def test_a_run_over_tls_trusts_the_given_authority_and_no_other(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("name", real.NAMES)
-def test_a_server_that_dies_in_mid_run_leaves_what_finished_and_a_true_ledger(
-    home: Path, tmp_path: Path, name: str
-) -> None:
+def test_server_crash_mid_run_keeps_results_and_correct_ledger(home: Path, tmp_path: Path, name: str) -> None:
     folder, scenario = tmp_path / "server", tmp_path / "endless.toml"
     scenario.write_text(ENDLESS)
     with real.real_server(name, folder) as server:

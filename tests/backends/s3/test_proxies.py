@@ -93,9 +93,7 @@ def use_both_planes(given: S3Options) -> None:
     assert page.scrape(["archiver_store_objects"]) is not None
 
 
-def test_endpoint_behind_a_proxy_is_refused_before_anything_is_asked(
-    store: embedded.StoreProcess, asked: list[str]
-) -> None:
+def test_proxied_endpoint_is_refused_before_any_request(store: embedded.StoreProcess, asked: list[str]) -> None:
     with pytest.raises(UsageError, match=rf"http_proxy names a proxy .*; add {NAME} to NO_PROXY, or .* --direct"):
         S3Backend(options(store, NAME))
     assert asked == []
@@ -104,7 +102,7 @@ def test_endpoint_behind_a_proxy_is_refused_before_anything_is_asked(
 
 
 @pytest.mark.parametrize("no_proxy", [NAME, ".example", "other.example,store.example", "*"])
-def test_no_proxy_goes_direct(
+def test_host_in_no_proxy_is_reached_directly(
     store: embedded.StoreProcess, asked: list[str], monkeypatch: pytest.MonkeyPatch, no_proxy: str
 ) -> None:
     monkeypatch.setenv("NO_PROXY", no_proxy)
@@ -113,7 +111,7 @@ def test_no_proxy_goes_direct(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_this_host_goes_direct(store: embedded.StoreProcess, asked: list[str], host: str) -> None:
+def test_loopback_host_is_reached_directly(store: embedded.StoreProcess, asked: list[str], host: str) -> None:
     use_both_planes(options(store, host))
     assert asked == []
 

@@ -115,7 +115,7 @@ def test_no_object_is_lost_nor_done_twice_where_the_server_ends_connections(
     assert all(each.reconnect_ns > 0 for each in record.delays.values())
 
 
-def test_connecting_again_is_in_the_response_time_and_not_in_the_service_time(scripted: Scripted) -> None:
+def test_reconnecting_counts_in_response_time_not_in_service_time(scripted: Scripted) -> None:
     server = scripted(serve_and_close(honest, 1, announces=True), then=[serve(honest)])
     record = record_of_sessions(data_plane(server.url), archives(1, 2))
     first, second = objects_of(record)
@@ -124,7 +124,7 @@ def test_connecting_again_is_in_the_response_time_and_not_in_the_service_time(sc
     assert second.due_ns + record.delays[2].reconnect_ns <= second.sent_ns
 
 
-def test_a_connection_that_breaks_over_a_request_is_an_error_and_nothing_is_sent_again(scripted: Scripted) -> None:
+def test_connection_lost_during_request_is_error_without_resend(scripted: Scripted) -> None:
     server = scripted([*replies(OK), read, close], then=[serve(honest)])
     record = record_of_sessions(data_plane(server.url), archives(1, 2, 3))
     assert [(row.number, row.status) for row in objects_of(record)] == [(1, 0), (2, Status.CONNECTION_LOST)]
@@ -133,7 +133,7 @@ def test_a_connection_that_breaks_over_a_request_is_an_error_and_nothing_is_sent
 
 
 @pytest.mark.parametrize("how", ["close", "half"])
-def test_a_request_that_had_arrived_when_the_server_closed_is_not_sent_again(scripted: Scripted, how: str) -> None:
+def test_request_received_before_close_is_not_sent_again(scripted: Scripted, how: str) -> None:
     """The server never read it; but nobody on this side can know that."""
 
     def end_when_there_is_a_request(conversation: Conversation) -> None:
@@ -150,7 +150,7 @@ def test_a_request_that_had_arrived_when_the_server_closed_is_not_sent_again(scr
     assert server.connections == 1
 
 
-def test_a_large_object_of_which_nothing_was_taken_ends_a_session_that_is_to_stop(scripted: Scripted) -> None:
+def test_unread_large_object_is_connection_lost_with_on_close_stop(scripted: Scripted) -> None:
     large = 1 << 20
     server = scripted(serve_and_close(lambda _: OK, 1, announces=False))
     plane = S3DataPlane(worker_setting(server.url, on_close="stop"))
@@ -161,7 +161,7 @@ def test_a_large_object_of_which_nothing_was_taken_ends_a_session_that_is_to_sto
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
-def test_large_objects_of_which_nothing_was_taken_are_sent_again(
+def test_unread_large_objects_are_sent_again_after_close(
     scripted: Scripted, tls: ssl.SSLContext, encrypted: bool
 ) -> None:
     large = 4 << 20  # more than the socket's buffer takes at once
@@ -193,9 +193,7 @@ def test_every_connection_makes_a_full_tls_handshake(
 
 
 @pytest.mark.parametrize("notified", [True, False], ids=["notified", "cut"])
-def test_a_body_ends_with_a_tls_connection_only_if_the_server_says_so(
-    scripted: Scripted, tls: ssl.SSLContext, notified: bool
-) -> None:
+def test_tls_body_without_length_needs_close_notify(scripted: Scripted, tls: ssl.SSLContext, notified: bool) -> None:
     data = b"HTTP/1.1 200 OK\r\n\r\n" + CONTENT.whole(1, SIZE)
     server = scripted([read, close_with(data)] if notified else [read, send(data), close], tls=tls)
     record = record_of_sessions(data_plane(server.url, insecure=True), retrieves(1))
@@ -219,7 +217,7 @@ def test_a_new_connection_that_ends_before_any_answer_is_an_error(scripted: Scri
     assert server.connections == 2
 
 
-def test_a_server_that_is_gone_when_the_session_connects_again_fails_the_next_object(scripted: Scripted) -> None:
+def test_failed_reconnect_fails_next_object(scripted: Scripted) -> None:
     server = scripted(serve_and_close(honest, 1, announces=True))
     plane, record = data_plane(server.url), Recorder(10)
     server.refuse_others()
@@ -305,7 +303,7 @@ def test_the_parts_of_an_upload_go_over_several_connections(scripted: Scripted, 
     assert reconnects(record) == server.connections - 1
 
 
-def test_an_upload_that_is_over_has_no_part_in_the_next_objects_failure(scripted: Scripted) -> None:
+def test_completed_upload_is_not_in_next_objects_connect_failure(scripted: Scripted) -> None:
     upload = [b"<UploadId>u</UploadId>", b"", b"", b"<ETag>1</ETag>"]
     bodies = iter(upload)
 
@@ -324,7 +322,7 @@ def test_an_upload_that_is_over_has_no_part_in_the_next_objects_failure(scripted
     assert failures(record) == [("archive", "connect failed", 1, 0)]
 
 
-def test_an_audit_asks_for_the_lock_over_another_connection(scripted: Scripted) -> None:
+def test_audit_reads_lock_over_new_connection_after_close(scripted: Scripted) -> None:
     lock = b"x-amz-object-lock-mode: GOVERNANCE\r\nx-amz-object-lock-retain-until-date: 2030-03-17T17:46:40Z\r\n"
 
     def shows_locks_to_head_only(request: Request) -> bytes:
@@ -341,7 +339,7 @@ def test_an_audit_asks_for_the_lock_over_another_connection(scripted: Scripted) 
 
 
 @pytest.mark.parametrize("announces", [True, False])
-def test_a_session_of_several_batches_goes_on_in_each(scripted: Scripted, announces: bool) -> None:
+def test_session_reconnects_in_each_batch_after_close(scripted: Scripted, announces: bool) -> None:
     server = scripted(then=serve_and_close(answers, 1, announces=announces))
     plane, record = data_plane(server.url), Recorder(100)
 
@@ -389,7 +387,7 @@ def test_kept_sessions_go_on_within_a_session(scripted: Scripted) -> None:
     assert server.connections == 3
 
 
-def test_a_deletion_goes_on_over_another_connection(scripted: Scripted) -> None:
+def test_session_reconnects_after_404_and_close(scripted: Scripted) -> None:
     server = scripted(then=serve_and_close(lambda _: NOT_FOUND, 1, announces=True))
     record = record_of_sessions(data_plane(server.url), retrieves(1, 2))
     assert [row.status for row in objects_of(record)] == [404, 404]  # a refusal is an answer

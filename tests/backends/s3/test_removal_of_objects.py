@@ -119,7 +119,7 @@ def test_objects_markers_and_unfinished_uploads_of_the_run_go_with_its_bucket(pl
     assert not platform.has(bucket)
 
 
-def test_what_the_run_did_not_put_there_stays_and_is_not_counted(platform: Platform) -> None:
+def test_removal_keeps_objects_of_others_and_does_not_count_them(platform: Platform) -> None:
     bucket = platform.make_bucket("shared-bucket")
     for key in ("run-1/0", "run-10/0", "records/1"):
         platform.put(bucket, key)
@@ -155,7 +155,7 @@ def test_a_hold_stays_until_it_is_released(platform: Platform) -> None:
     assert platform.remove(bucket, holds=True).bucket_removed is True
 
 
-def test_an_event_hold_is_released_and_its_period_is_told(embedded_platform: Platform) -> None:
+def test_event_hold_is_released_and_its_lock_date_is_reported(embedded_platform: Platform) -> None:
     bucket = embedded_platform.make_bucket("event-held")
     event_hold = {"ObjectLockMode": "GOVERNANCE", "ObjectLockEventHold": "ON", "ObjectLockEventHoldDurationDays": 2}
     embedded_platform.put(bucket, "run-1/0", ChecksumAlgorithm="CRC32C", **event_hold)
@@ -171,7 +171,7 @@ def test_an_event_hold_is_released_and_its_period_is_told(embedded_platform: Pla
     assert (report.objects_left, report.bucket_removed) == (0, True)
 
 
-def test_the_latest_date_among_many_is_told(embedded_platform: Platform) -> None:
+def test_latest_retain_until_date_of_many_is_reported(embedded_platform: Platform) -> None:
     bucket = embedded_platform.make_bucket("many-dates")
     last = governed(30)
     for number in range(14):
@@ -182,7 +182,7 @@ def test_the_latest_date_among_many_is_told(embedded_platform: Platform) -> None
 
 
 @pytest.mark.parametrize("name", ["clerk", "guest"])
-def test_a_credential_without_the_right_removes_nothing_and_says_so(
+def test_credential_without_permission_removes_nothing_with_access_denied(
     embedded_platform: Platform, store: embedded.StoreProcess, name: str
 ) -> None:
     bucket = embedded_platform.make_bucket(f"no-right-{name}")
@@ -198,7 +198,7 @@ def test_a_credential_without_the_right_removes_nothing_and_says_so(
     assert embedded_platform.keys_in(bucket) == ["run-1/0"]
 
 
-def test_a_credential_that_may_not_release_holds_still_removes_the_rest(
+def test_credential_without_hold_permission_still_removes_the_rest(
     embedded_platform: Platform, store: embedded.StoreProcess
 ) -> None:
     bucket = embedded_platform.make_bucket("no-hold-right")
@@ -218,7 +218,7 @@ def xml(status: bytes, root: bytes, inner: bytes = b"") -> bytes:
 VERSION = b"<Version><Key>run-1/0</Key><VersionId>v1</VersionId><Size>6</Size></Version>"
 
 
-def test_a_platform_that_says_deleted_and_keeps_is_found_out(scripted: Scripted) -> None:
+def test_falsely_confirmed_deletion_is_detected(scripted: Scripted) -> None:
     def answer(request: Request) -> bytes:
         if request.method == "POST":
             return xml(b"200 OK", b"DeleteResult")

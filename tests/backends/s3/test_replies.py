@@ -228,7 +228,7 @@ def test_every_proper_beginning_of_a_reply_is_not_whole(name: str, arrival: Arri
 
 @pytest.mark.parametrize("trailing", [b"x", EMPTY, b"\0"])
 @pytest.mark.parametrize("name", SELF_ENDING)
-def test_bytes_after_a_reply_are_refused_in_the_same_chunk_and_in_the_next(name: str, trailing: bytes) -> None:
+def test_bytes_after_reply_are_refused_in_same_or_next_chunk(name: str, trailing: bytes) -> None:
     case = CASES[name]
     for pieces in ([case.data + trailing], [case.data, trailing], [*byte_by_byte(case.data), trailing]):
         reader = ReplyReader()
@@ -260,7 +260,7 @@ def test_bytes_after_a_reply_are_refused_in_the_same_chunk_and_in_the_next(name:
         (reply(b"101 Switching Protocols"), Status.PROTOCOL_ERROR, "not an HTTP reply: .*Upgrade"),
     ],
 )
-def test_what_is_no_reply_is_a_protocol_error(data: bytes, status: Status, message: str, arrival: Arrival) -> None:
+def test_invalid_reply_is_protocol_error(data: bytes, status: Status, message: str, arrival: Arrival) -> None:
     reader = ReplyReader()
     reader.expect()
     with pytest.raises(ReplyError, match=message) as caught:
@@ -284,7 +284,7 @@ def test_what_is_no_reply_is_a_protocol_error(data: bytes, status: Status, messa
     ],
 )
 @pytest.mark.parametrize("checked", [False, True])
-def test_a_reply_cut_short_says_where(
+def test_truncated_reply_reports_where_it_ended(
     data: bytes, status: Status, message: str, arrival: Arrival, checked: bool
 ) -> None:
     reader = ReplyReader()
@@ -338,9 +338,7 @@ CHUNKED = b"Transfer-Encoding: chunked"
 @pytest.mark.parametrize("status", [b"200 OK", b"500 Oops"])
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("length", [(), (CHUNKED,), (b"Content-Length: 999999999999",)])
-def test_a_body_far_longer_than_what_was_asked_for_is_given_up(
-    length: tuple[bytes, ...], checked: bool, status: bytes
-) -> None:
+def test_body_far_longer_than_requested_is_abandoned(length: tuple[bytes, ...], checked: bool, status: bytes) -> None:
     piece = b"x" * CHUNK_BYTES
     piece = b"%x\r\n%b\r\n" % (len(piece), piece) if length == (CHUNKED,) else piece
     pieces = itertools.chain([reply(status, *length)], itertools.repeat(piece, 100))

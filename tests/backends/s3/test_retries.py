@@ -17,9 +17,7 @@ BROKEN = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"
 
 
 @pytest.mark.parametrize("refusal", [AT_ONCE, BROKEN])
-def test_an_object_that_succeeds_at_the_third_attempt_is_one_object_and_three_requests(
-    scripted: Scripted, refusal: bytes
-) -> None:
+def test_success_at_third_attempt_is_one_object_and_three_requests(scripted: Scripted, refusal: bytes) -> None:
     server = scripted([*replies(refusal, refusal, OK), serve(honest)])
     record = record_of_sessions(data_plane(server.url, retries=2), archives(1, 2))
     first, second = rows_of(record)[1:-1]
@@ -56,7 +54,7 @@ def test_a_retrieve_that_is_sent_again_is_checked_from_its_first_byte(scripted: 
     assert (row.status, row.bytes, row.attempts) == (Status.OK, SIZE, 2)
 
 
-def test_an_answer_that_will_not_change_is_not_asked_for_again(scripted: Scripted) -> None:
+def test_not_found_answer_is_not_retried(scripted: Scripted) -> None:
     server = scripted(replies(NOT_FOUND))
     row = rows_of(record_of_sessions(data_plane(server.url, retries=5), retrieves(7)))[1]
     assert (row.status, row.attempts) == (404, 1)

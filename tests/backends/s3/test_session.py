@@ -83,7 +83,7 @@ def test_a_session_is_one_connection_and_its_rows_are_open_objects_close(scripte
     assert [request.connection for request in server.requests] == [0, 0, 0, 1, 1, 1]
 
 
-def test_every_row_is_in_order_and_the_next_object_is_due_when_the_last_is_done(scripted: Scripted) -> None:
+def test_row_times_are_ordered_and_next_object_follows_last(scripted: Scripted) -> None:
     server = scripted(then=[serve(honest)])
     before_ns = time.monotonic_ns()
     rows = rows_of(record_of_sessions(data_plane(server.url), archives(1, 2, 3)))
@@ -176,9 +176,7 @@ def test_f13_small_segments_are_not_held_back(scripted: Scripted) -> None:
         ("lock-config", "GET /bucket-1?object-lock= HTTP/1.1"),
     ],
 )
-def test_opening_a_session_asks_the_server_what_was_chosen(
-    scripted: Scripted, kind: str, request_line: str | None
-) -> None:
+def test_session_open_sends_chosen_request(scripted: Scripted, kind: str, request_line: str | None) -> None:
     length = b"Content-Length: 300" if kind == "head-bucket" else b"Content-Length: 0"
     opening = replies(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n") if request_line else []
     server = scripted([*opening, serve(honest)])
@@ -229,7 +227,7 @@ def test_an_archive_request_carries_body_length_checksum_and_payload_hash(
         (Retention(RetentionMode.NONE, None), None, None),
     ],
 )
-def test_f8_every_lock_is_a_signed_header_of_its_own_with_a_whole_second(
+def test_f8_each_lock_has_signed_header_and_whole_second_date(
     scripted: Scripted, retention: Retention, mode: str | None, hold: str | None
 ) -> None:
     server, offset = scripted(then=[serve(honest)]), 86400.25  # a server whose clock is a day ahead
@@ -252,7 +250,7 @@ def test_f8_every_lock_is_a_signed_header_of_its_own_with_a_whole_second(
     assert "x-amz-bypass-governance-retention" not in headers
 
 
-def test_an_event_hold_is_sent_with_every_object_that_is_not_to_expire(scripted: Scripted) -> None:
+def test_event_hold_is_sent_only_with_non_expiring_objects(scripted: Scripted) -> None:
     server = scripted(then=[serve(honest)])
     retention = Retention(RetentionMode.GOVERNANCE, 300.0, event_hold_days=30)
     expiring = replace(archives(2), retain_for_seconds=10.0)
@@ -294,7 +292,7 @@ def test_f1_denied_archives_are_no_throughput_and_the_session_tries_them_all(scr
     assert len(server.requests) == 3
 
 
-def test_f2_refused_requests_are_attempts_and_errors_and_nothing_is_repeated_in_secret(scripted: Scripted) -> None:
+def test_f2_refused_requests_count_as_attempts_and_are_not_repeated(scripted: Scripted) -> None:
     server = scripted([*replies(SLOW_DOWN, OK, SLOW_DOWN), serve(honest)])
     rows = rows_of(record := record_of_sessions(data_plane(server.url), archives(1, 2, 3, 4)))[1:-1]
     assert [(row.status, row.bytes) for row in rows] == [(503, 0), (0, SIZE), (503, 0), (0, SIZE)]
@@ -316,7 +314,7 @@ def test_f2_refused_requests_are_attempts_and_errors_and_nothing_is_repeated_in_
     ],
     ids=["403", "307", "503", "202", "no answer", "silence"],
 )
-def test_an_archive_without_a_clear_answer_may_be_there(scripted: Scripted, script: list[Step], unknown: int) -> None:
+def test_archive_outcome_is_unknown_without_clear_answer(scripted: Scripted, script: list[Step], unknown: int) -> None:
     record = record_of_sessions(data_plane(scripted(script).url, read_timeout_seconds=LATE), archives(1))
     (error,) = record.errors.values()
     assert (error.count, error.outcomes_unknown) == (1, unknown)
@@ -381,14 +379,14 @@ def test_f6_only_the_archived_bytes_are_a_retrieved_object(
         ("none", {SAMPLE_EVERY: Status.OK, SAMPLE_EVERY + 1: Status.OK}),
     ],
 )
-def test_verify_says_which_objects_are_compared(scripted: Scripted, verify: str, found: dict[int, Status]) -> None:
+def test_verify_selects_which_objects_are_compared(scripted: Scripted, verify: str, found: dict[int, Status]) -> None:
     server = scripted(replies(*(content_reply(number, body=flipped(number, 5)) for number in found)))
     rows = rows_of(record_of_sessions(data_plane(server.url, verify=verify), retrieves(*found)))[1:-1]
     assert {row.number: row.status for row in rows} == found
 
 
 @pytest.mark.parametrize("verify", ["all", "sample", "none"])
-def test_a_wrong_length_is_found_whatever_verify_says(scripted: Scripted, verify: str) -> None:
+def test_wrong_length_is_damaged_in_every_verify_mode(scripted: Scripted, verify: str) -> None:
     server = scripted(replies(content_reply(1, body=CONTENT.whole(1, SIZE)[:-1])))
     rows = rows_of(record_of_sessions(data_plane(server.url, verify=verify), retrieves(1)))
     assert [row.status for row in rows] == [0, Status.DAMAGED, 0]
@@ -455,7 +453,7 @@ def test_a_failing_connection_ends_its_session_and_no_other(scripted: Scripted, 
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_after_good_objects_takes_nothing_from_them(scripted: Scripted, failure: str) -> None:
+def test_failure_leaves_earlier_objects_unaffected(scripted: Scripted, failure: str) -> None:
     script, status, reason = FAILURES[failure]
     timeout = LATE if failure.startswith("silence") else HANG_SECONDS
     server = scripted([*replies(content_reply(5), content_reply(6)), *script])
@@ -515,7 +513,7 @@ def take(size_bytes: int, pause_seconds: float) -> Step:
     return step
 
 
-def test_a_server_that_takes_a_large_object_slowly_is_not_silent(scripted: Scripted) -> None:
+def test_slowly_reading_server_does_not_hit_read_timeout(scripted: Scripted) -> None:
     server = scripted([take(1 << 20, PAUSE_SECONDS), send(OK)])  # the head is in it, too, so that a little stays
     plane = data_plane(server.url, size_bytes=1 << 20, read_timeout_seconds=SLOW_SECONDS)
     rows = rows_of(record := record_of_sessions(plane, archives(1, size_bytes=1 << 20)))
@@ -571,7 +569,7 @@ def test_an_html_answer_to_an_archive_is_an_error_that_quotes_it(scripted: Scrip
     assert (error.reason, error.message) == ("404", "not an S3 error reply: <html>This is nginx. </html>")
 
 
-def test_a_server_that_says_close_ends_the_session_and_what_is_left_was_not_tried(scripted: Scripted) -> None:
+def test_connection_close_ends_session_and_leaves_rest_untried(scripted: Scripted) -> None:
     closing = content_reply(1, b"Connection: close", b"x-amz-request-id: R-3")
     server = scripted([read, send(closing), close], then=[serve(honest)])
     plane = data_plane(server.url, on_close="stop")
@@ -587,7 +585,7 @@ def test_a_server_that_says_close_ends_the_session_and_what_is_left_was_not_trie
     assert len(server.requests) == 2
 
 
-def test_a_server_that_says_close_after_the_last_object_is_no_error(scripted: Scripted) -> None:
+def test_connection_close_after_last_object_is_no_error(scripted: Scripted) -> None:
     server = scripted([*replies(content_reply(1)), read, send(content_reply(2, b"Connection: close")), close])
     rows = rows_of(record := record_of_sessions(data_plane(server.url), retrieves(1, 2)))
     assert [(row.status, row.bytes) for row in rows] == [(0, 0), (0, SIZE), (0, SIZE), (0, 0)]
@@ -603,9 +601,7 @@ def test_a_body_that_ends_with_the_connection_is_a_good_object(scripted: Scripte
 
 
 @pytest.mark.parametrize("closes", [True, False])
-def test_a_server_that_says_close_to_the_opening_request_has_ended_the_session(
-    scripted: Scripted, closes: bool
-) -> None:
+def test_connection_close_on_opening_request_ends_session(scripted: Scripted, closes: bool) -> None:
     opening = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     server = scripted([*replies(opening), *([close] if closes else [])])
     plane = data_plane(server.url, session_open="head-bucket", on_close="stop")
@@ -643,7 +639,7 @@ def test_a_client_without_a_local_port_is_not_the_platforms_failure(
     assert (error.operation, error.reason) == ("open", "no local port free")
 
 
-def test_a_refused_connection_says_where(scripted: Scripted) -> None:
+def test_refused_connection_reports_endpoint(scripted: Scripted) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
     rows = rows_of(record := record_of_sessions(data_plane(url), archives(1)))
@@ -670,7 +666,7 @@ def full_backlog() -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_a_connection_that_nobody_answers_is_a_connect_timeout(full_backlog: str) -> None:
+def test_unanswered_connection_is_connect_timeout(full_backlog: str) -> None:
     rows = rows_of(record := record_of_sessions(data_plane(full_backlog, connect_timeout_seconds=LATE), archives(1)))
     assert [(row.operation, row.status) for row in rows] == [
         (Operation.OPEN, Status.CONNECT_TIMEOUT),
@@ -688,7 +684,9 @@ def test_a_connection_that_nobody_answers_is_a_connect_timeout(full_backlog: str
     ],
     ids=["an answer without TLS", "silence in the handshake"],
 )
-def test_tls_with_a_server_that_has_none(scripted: Scripted, script: list[Step], status: int, reason: str) -> None:
+def test_tls_to_server_without_tls_fails_or_times_out(
+    scripted: Scripted, script: list[Step], status: int, reason: str
+) -> None:
     def handshake_then(step: Step) -> Step:
         def play(conversation: Any) -> None:
             assert conversation.sock.recv(1)  # the client spoke first
@@ -718,7 +716,7 @@ def test_sessions_that_are_kept_open_share_one_connection(scripted: Scripted) ->
     assert [request.method for request in server.requests] == ["HEAD", "PUT", "PUT", "PUT", "GET"]
 
 
-def test_every_client_keeps_a_connection_of_its_own(scripted: Scripted) -> None:
+def test_each_client_keeps_its_own_connection(scripted: Scripted) -> None:
     server = scripted(then=[serve(honest)])
     plane, record = data_plane(server.url, keep_sessions_open=True), Recorder(100)
 
@@ -733,9 +731,7 @@ def test_every_client_keeps_a_connection_of_its_own(scripted: Scripted) -> None:
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_kept_connection_that_failed_is_closed_and_the_next_session_opens_another(
-    scripted: Scripted, failure: str
-) -> None:
+def test_failed_kept_connection_is_replaced_in_next_session(scripted: Scripted, failure: str) -> None:
     script, status, reason = FAILURES[failure]
     timeout = LATE if failure.startswith("silence") else HANG_SECONDS
     server = scripted([*replies(OK), *script], then=[serve(honest)])
@@ -749,7 +745,7 @@ def test_a_kept_connection_that_failed_is_closed_and_the_next_session_opens_anot
     assert server.connections == 2
 
 
-def test_a_kept_connection_that_the_server_said_it_closes_is_not_used_again(scripted: Scripted) -> None:
+def test_kept_connection_is_not_reused_after_connection_close(scripted: Scripted) -> None:
     closing = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     server = scripted(replies(closing), then=[serve(honest)])  # says so, and takes its time
     plane = data_plane(server.url, keep_sessions_open=True)

@@ -101,7 +101,7 @@ def test_any_path_header_secret_and_second_is_signed_as_botocore_signs_it(
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1), st.booleans())
-def test_a_query_that_comes_with_the_request_is_signed_as_botocore_signs_it(version: str, has_header: bool) -> None:
+def test_variable_query_is_signed_like_botocore(version: str, has_header: bool) -> None:
     signer = ("AKIDEXAMPLE", SECRET, "us-east-1", None)
     variable = ("x-amz-meta-b",) if has_header else ()
     template = RequestTemplate(
@@ -125,7 +125,7 @@ def test_an_access_key_may_have_a_percent_sign(access_key: str) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_an_encoded_path_is_ascii_and_decodes_to_what_it_was(path: str) -> None:
+def test_encoded_path_is_ascii_and_decodes_to_original(path: str) -> None:
     encoded = encode_path(path)
     assert unquote(encoded) == path
     assert re.fullmatch(r"[A-Za-z0-9/_.~%-]*", encoded)
@@ -142,7 +142,7 @@ def test_the_payload_hash_is_unsigned_unless_it_comes_with_the_request() -> None
     assert f"\r\nx-amz-content-sha256: {'ab' * 32}\r\n".encode() in signed.head(b"/b/1", (b"ab" * 32,))
 
 
-def test_a_new_day_has_a_new_key_and_the_same_day_does_not() -> None:
+def test_signing_key_changes_only_with_the_day() -> None:
     signer = Signer("AKIDEXAMPLE", SECRET, "us-east-1")
     midnight = 1_795_219_200
     assert time.gmtime(midnight)[3:6] == (0, 0, 0)

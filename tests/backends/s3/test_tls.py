@@ -44,9 +44,7 @@ def bundle(tmp_path: Path, authority: trustme.CA) -> str:
     return str(path)
 
 
-def test_a_run_over_verified_tls_and_f16_the_bundle_of_the_environment_is_honoured(
-    tmp_path: Path, authority: trustme.CA, bundle: str
-) -> None:
+def test_f16_ca_bundle_from_option_or_environment_is_used(tmp_path: Path, authority: trustme.CA, bundle: str) -> None:
     with start(tmp_path, authority.issue_cert("localhost")) as store:
         given = run(store, "--ca-bundle", bundle)
         assert given.returncode == 0, given.stderr
@@ -55,7 +53,7 @@ def test_a_run_over_verified_tls_and_f16_the_bundle_of_the_environment_is_honour
 
 
 @pytest.mark.parametrize("fault", ["wrong name", "expired", "untrusted"])
-def test_a_certificate_that_does_not_hold_is_refused_and_says_what_to_do(
+def test_invalid_certificate_is_refused_with_remedy(
     tmp_path: Path, authority: trustme.CA, bundle: str, fault: str
 ) -> None:
     certificate = {

@@ -219,7 +219,7 @@ def expect(record: Recorder, operation: Operation, reason: str) -> None:
         for name, operation in CASES
     ],
 )
-def test_every_fault_of_an_answer_is_counted_under_its_reason_and_nothing_of_it_is_throughput(
+def test_answer_fault_is_counted_by_reason_and_excluded_from_throughput(
     place: Place, filled: Place, fault: str, operation: Operation
 ) -> None:
     what, reasons, waits = FAULTS[fault]
@@ -246,7 +246,7 @@ def test_every_fault_of_an_answer_is_counted_under_its_reason_and_nothing_of_it_
         for operation in ALL
     ],
 )
-def test_a_request_that_never_reached_the_server_may_have_for_all_the_client_knows(
+def test_lost_request_is_counted_and_leaves_archive_outcome_unknown(
     place: Place, filled: Place, operation: Operation, fault: Fault, reason: str
 ) -> None:
     used = place if operation is ARCHIVE else filled
@@ -270,7 +270,7 @@ def test_an_answer_that_came_twice_is_never_taken_for_the_next_ones(
         assert used.held() == GOOD + sum(error.outcomes_unknown for error in record.errors.values())
 
 
-def test_an_answer_that_came_twice_is_found_by_the_checksum_where_ids_say_nothing(place: Place) -> None:
+def test_duplicate_answer_without_ids_is_detected_by_checksum(place: Place) -> None:
     class Anonymous(wire.Shifted):
         def __call__(self, message: Message) -> Fault | None:
             one_id = wire.header(b"x-amz-request-id", lambda _: b"0")(message)
@@ -317,7 +317,7 @@ def test_answers_that_changed_places_are_nobodys(
         for operation in ALL
     ],
 )
-def test_what_comes_late_or_with_100_continue_is_as_good_as_any(
+def test_late_answer_or_100_continue_is_accepted(
     place: Place, filled: Place, operation: Operation, fault: Fault
 ) -> None:
     used = place if operation is ARCHIVE else filled
@@ -334,7 +334,7 @@ def test_a_delay_in_both_directions_is_in_every_time(filled: Place) -> None:
     assert min(times) >= 40_000_000
 
 
-def test_bytes_on_a_connection_that_is_kept_open_are_not_taken_for_the_next_sessions_answer(filled: Place) -> None:
+def test_surplus_bytes_on_kept_connection_do_not_answer_next_session(filled: Place) -> None:
     fault = Nth(wire.twice(0.05), asks_for("GET"), first=3)
     with FaultProxy(filled.port, answers=fault) as proxy:
         plane = filled.plane(proxy, PATIENT, keep_sessions_open=True)

@@ -155,7 +155,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_every_field_lies_where_the_compiler_puts_it(name: str, compiled: dict[str, int]) -> None:
+def test_ctypes_field_layout_matches_compiler(name: str, compiled: dict[str, int]) -> None:
     structure = STRUCTURES[name]
     for field in fields(structure):
         there = (compiled[f"offsetof({name}, {field})"], compiled[f"sizeof((({name} *)0)->{field})"])
@@ -223,7 +223,7 @@ def c_type(one: Any) -> str:
     return one.__name__ if one in STRUCTURES.values() else f"{c_type(one._type_)} *"
 
 
-def test_all_functions_take_in_c_what_python_passes(tmp_path: Path) -> None:
+def test_c_functions_accept_types_passed_by_python(tmp_path: Path) -> None:
     """Each is called with values of the types in PROTOTYPES; -Wconversion refuses to lose bits on the way."""
     assert set(structures.PROTOTYPES) == set(re.findall(r"^extern \w+ (\w+)\(", HEADER, re.MULTILINE))
     assert len(structures.PROTOTYPES) == 47
@@ -342,7 +342,7 @@ def test_threads_that_use_the_first_name_at_once_get_the_same_class(unused: Any)
 
 @pytest.mark.parametrize("header", ["archiver_tsm.h", *FORWARDING])
 @pytest.mark.parametrize(("name", "language"), [("gcc", ("c", "c11")), ("g++", ("c++", "c++17"))])
-def test_each_header_alone_serves_a_program(name: str, language: tuple[str, str], header: str, tmp_path: Path) -> None:
+def test_each_header_compiles_alone(name: str, language: tuple[str, str], header: str, tmp_path: Path) -> None:
     source = tmp_path / "program"
     source.write_text(f'#include "{header}"\n{PROGRAM}')
     kind, standard = language

@@ -47,9 +47,7 @@ def test_our_library_has_every_function_and_is_as_new_as_its_header(shim: Path) 
     )  # fmt: skip
 
 
-def test_of_another_makers_library_nobody_knows_whether_it_encrypts(
-    compiler: Compiler, server: Server, tmp_path: Path
-) -> None:
+def test_encryption_of_third_party_library_is_unknown(compiler: Compiler, server: Server, tmp_path: Path) -> None:
     script = tmp_path / "symbols"
     script.write_text("{ local: archiverQueryEncryption; };")
     theirs = compiler.compile("other.so", (*SHARED, f"-Wl,--version-script={script}"))
@@ -57,7 +55,7 @@ def test_of_another_makers_library_nobody_knows_whether_it_encrypts(
     assert backend.profile().tls is None
 
 
-def test_a_library_that_was_not_built_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unbuilt_library_is_refused_with_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "OWN_LIBRARY", Path("nowhere.so"))
     with pytest.raises(PlatformError, match=r"nowhere\.so.*install one \(gcc or clang\).*--tsm-library"):
         api.default_library_path()
@@ -68,7 +66,7 @@ def test_a_library_of_something_else_is_refused() -> None:
         Library(find_library("c") or "libc.so.6")
 
 
-def test_a_library_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_library_that_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("no library")
     for name in ("text.so", "missing.so"):
         with pytest.raises(PlatformError, match=f"--tsm-library {re.escape(str(tmp_path / name))}: cannot be loaded"):
@@ -130,7 +128,7 @@ def test_a_session_that_ended_is_no_session(sign_on: SignOn) -> None:
     assert raised.value.code == Code.INVALID_DS_HANDLE
 
 
-def test_classes_are_told_as_the_policy_has_them(sign_on: SignOn) -> None:
+def test_management_classes_match_policy(sign_on: SignOn) -> None:
     with sign_on.open() as session:
         found = session.management_classes()
     assert {name: (one.retver_days, one.retmin_days, one.by_event) for name, one in found.items()} == {
@@ -158,7 +156,7 @@ def test_a_file_space_can_be_registered_twice_and_deleted_once(sign_on: SignOn) 
         assert raised.value.code == Code.FSNAME_NOTFOUND
 
 
-def test_a_query_tells_of_each_object_and_patterns_choose(server: Server, sign_on: SignOn) -> None:
+def test_query_returns_each_object_and_applies_patterns(server: Server, sign_on: SignOn) -> None:
     backend, location = server.prepared("run-query", management_class="LONG")
     archived(backend, 1, 2, 1003)
     with sign_on.open() as session:
@@ -199,7 +197,7 @@ def test_a_deletion_before_expiry_is_refused_at_the_vote_and_deletes_nothing(ser
         assert [one.high_level for one in session.archives(location.bucket, "*")] == [b"/run-kept/000000"]
 
 
-def test_releasing_what_is_not_held_is_refused_and_leaves_the_session_usable(server: Server, sign_on: SignOn) -> None:
+def test_release_without_hold_is_refused_and_keeps_session_usable(server: Server, sign_on: SignOn) -> None:
     backend, location = server.prepared("run-free")
     archived(backend, 1)
     with sign_on.open() as session:

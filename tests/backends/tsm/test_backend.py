@@ -46,11 +46,11 @@ def ids_in(session: ApiSession, space: str) -> list[int]:
     return [one.id for one in session.archives(space, "*")]
 
 
-def test_it_is_found_by_its_name() -> None:
+def test_tsm_backend_is_loaded_by_name() -> None:
     assert backends.load("tsm") is TsmBackend
 
 
-def test_the_profile_is_what_the_server_says_of_itself(server: Server) -> None:
+def test_profile_reports_server_properties(server: Server) -> None:
     backend = server.backend()
     profile = backend.profile()
     store = server.store
@@ -72,13 +72,11 @@ def test_the_profile_is_what_the_server_says_of_itself(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("asked", "limit"), [(None, 4096), (1, 1), (4096, 4096)])
-def test_a_transaction_has_what_is_asked_for_or_what_the_server_takes(
-    server: Server, asked: int | None, limit: int
-) -> None:
+def test_objects_per_transaction_is_option_or_server_limit(server: Server, asked: int | None, limit: int) -> None:
     assert server.backend(objects_per_transaction=asked).profile().objects_per_transaction_max == limit
 
 
-def test_more_than_the_server_takes_is_refused(server: Server) -> None:
+def test_objects_per_transaction_above_server_limit_is_refused(server: Server) -> None:
     with pytest.raises(UsageError, match="--objects-per-transaction 4097: the server takes at most 4096"):
         server.backend(objects_per_transaction=4097).profile()
 
@@ -90,7 +88,7 @@ def test_more_than_the_server_takes_is_refused(server: Server) -> None:
         ({"node": "NOBODY"}, "53 REJECT_ID_UNKNOWN.*check --tsm-node"),
     ],
 )
-def test_who_cannot_sign_on_is_told_what_to_check(server: Server, change: dict[str, str], words: str) -> None:
+def test_failed_sign_on_names_options_to_check(server: Server, change: dict[str, str], words: str) -> None:
     with pytest.raises(PlatformError, match=words):
         server.backend(**change).profile()
 
@@ -148,7 +146,7 @@ def test_a_class_that_locks_without_end_is_refused(server: Server, name: str) ->
         backend.retention_for(RetentionWish())
 
 
-def test_a_class_that_is_not_there_is_refused_with_those_that_are(server: Server) -> None:
+def test_unknown_management_class_is_refused_with_known_ones(server: Server) -> None:
     backend = server.backend(management_class="NOSUCH")
     backend.profile()
     with pytest.raises(UsageError, match=r"NOSUCH: is not in the node's policy; there are: .*STANDARD"):
@@ -175,7 +173,7 @@ def test_no_wish_beats_the_class(server: Server, wish: RetentionWish) -> None:
 # The lock, read back.
 
 
-def test_a_lock_that_is_as_its_class_says_is_no_problem(server: Server) -> None:
+def test_lock_matching_its_class_has_no_problem(server: Server) -> None:
     backend, _ = server.prepared("run-lock")
     before = backend.server_now
     archived(backend, 1)
@@ -183,14 +181,14 @@ def test_a_lock_that_is_as_its_class_says_is_no_problem(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("earliest", "latest", "words"), [(400, 500, "earlier than"), (-100, 200, "later than")])
-def test_a_lock_of_another_length_is_told(server: Server, earliest: float, latest: float, words: str) -> None:
+def test_lock_outside_expected_dates_is_reported(server: Server, earliest: float, latest: float, words: str) -> None:
     backend, _ = server.prepared(f"run-length-{earliest}")
     now = backend.server_now
     archived(backend, 1)
     assert words in str(backend.read_lock(1, server.retention(backend), now + earliest, now + latest).problem)
 
 
-def test_where_only_days_are_known_a_class_may_end_within_its_last_day(server: Server) -> None:
+def test_class_known_only_in_days_is_checked_to_the_day(server: Server) -> None:
     backend, _ = server.prepared("run-days", class_seconds=None)
     now = backend.server_now
     archived(backend, 1)
@@ -201,7 +199,7 @@ def test_where_only_days_are_known_a_class_may_end_within_its_last_day(server: S
     assert backend.read_lock(1, asked, now + 2 * DAY_SECONDS, now + 3 * DAY_SECONDS).problem is not None
 
 
-def test_an_object_of_another_class_is_told(server: Server) -> None:
+def test_object_of_wrong_class_is_reported(server: Server) -> None:
     backend, location = server.prepared("run-class", management_class="LONG")
     archived(backend, 1)
     other = server.backend()
@@ -213,12 +211,12 @@ def test_an_object_of_another_class_is_told(server: Server) -> None:
     assert "its class is LONG, not STANDARD" in problem
 
 
-def test_an_object_that_is_not_there_is_told(server: Server) -> None:
+def test_missing_object_is_reported(server: Server) -> None:
     backend, _ = server.prepared("run-missing")
     assert "the server does not have it" in str(backend.read_lock(1, server.retention(backend), None, None).problem)
 
 
-def test_a_hold_that_nobody_asked_for_is_told(server: Server) -> None:
+def test_unrequested_hold_is_reported(server: Server) -> None:
     backend, location = server.prepared("run-held-lock")
     archived(backend, 1)
     hold_all(server, location)
@@ -272,7 +270,7 @@ def test_a_workers_setting_can_travel_and_does_not_show_its_password(server: Ser
     assert str(setting.password) not in repr(setting)
 
 
-def test_a_run_goes_on_where_an_earlier_one_was(server: Server) -> None:
+def test_attached_run_continues_at_earlier_location(server: Server) -> None:
     earlier, location = server.prepared("run-earlier")
     archived(earlier, 1, 2)
     backend = server.backend()
@@ -311,7 +309,7 @@ def test_an_audit_may_not_know_by_which_class_objects_are_kept(server: Server) -
     assert backend.worker_setting().management_class is None
 
 
-def test_a_file_space_has_no_rule_that_locks_by_itself(server: Server) -> None:
+def test_default_lock_on_file_space_is_refused(server: Server) -> None:
     backend, _ = server.prepared("run-rule")
     assert backend.capabilities.locks == ()
     assert Operation.EXTEND not in backend.capabilities.operations
@@ -333,7 +331,7 @@ def test_nothing_is_removed_before_its_expiry(server: Server) -> None:
     assert report.refusals == []  # nothing was tried that could not succeed
 
 
-def test_what_has_expired_is_removed_with_the_runs_own_file_space(server: Server) -> None:
+def test_expired_objects_are_removed_with_file_space_of_run(server: Server) -> None:
     backend, location = server.prepared("run-expired", management_class="NONE")
     archived(backend, *range(1500))
     report = server.backend().remove(location, bypass_governance=False, release_holds=False)
@@ -343,7 +341,7 @@ def test_what_has_expired_is_removed_with_the_runs_own_file_space(server: Server
     assert again.bucket_missing
 
 
-def test_objects_of_others_stay_and_so_does_the_file_space_they_are_in(server: Server) -> None:
+def test_removal_keeps_other_runs_objects_and_their_file_space(server: Server) -> None:
     mine, location = server.prepared("run-mine", space="/both", management_class="NONE")
     other, _ = server.prepared("run-other", space="/both", management_class="NONE")
     archived(mine, 1, 2)
@@ -353,7 +351,7 @@ def test_objects_of_others_stay_and_so_does_the_file_space_they_are_in(server: S
         assert len(ids_in(session, "/both")) == 1
 
 
-def test_a_run_whose_id_begins_another_runs_id_is_left_alone(server: Server) -> None:
+def test_removal_skips_run_whose_id_has_this_id_as_prefix(server: Server) -> None:
     short, location = server.prepared("run-1", space="/prefixes", management_class="NONE")
     longer, _ = server.prepared("run-10", space="/prefixes", management_class="NONE")
     archived(short, 1)
@@ -387,7 +385,7 @@ def test_expired_objects_go_first_then_those_released_and_the_file_space_last(se
     assert report.locked_until is not None
 
 
-def test_what_has_expired_is_gone_even_where_holds_cannot_be_released(server: Server) -> None:
+def test_expired_objects_are_removed_even_if_hold_release_fails(server: Server) -> None:
     backend, location = server.prepared("run-unreleased", management_class="NONE")
     archived(backend, 1, 2)
     hold_all(server, location)
@@ -413,7 +411,7 @@ def test_a_place_that_another_server_does_not_know_is_missing(server: Server) ->
     assert (report.objects_removed, report.objects_left) == (0, 0)
 
 
-def test_a_file_space_in_which_nothing_matches_is_missing_if_it_is_not_there(server: Server) -> None:
+def test_absent_file_space_without_matches_is_reported_missing(server: Server) -> None:
     """A library may answer a query in an unknown file space with nothing instead of an error."""
     _, location = server.prepared("run-nothing")
     elsewhere = replace(location, bucket="/archiver-nowhere")
@@ -426,7 +424,7 @@ def test_a_file_space_in_which_nothing_matches_is_missing_if_it_is_not_there(ser
         assert (report.bucket_missing, report.bucket_removed) == (False, True)
 
 
-def test_what_another_node_has_is_not_touched(server: Server) -> None:
+def test_removal_of_another_nodes_objects_is_refused(server: Server) -> None:
     _, location = server.prepared("run-of-another")
     others = replace(location, endpoint="tsm://SOMEBODY@127.0.0.1:1500")
     with pytest.raises(PlatformError, match=r"signed on as node ARCHIVER, but .* belong to node SOMEBODY.*--tsm-node"):

@@ -25,12 +25,12 @@ def test_a_server_is_an_address_or_a_stanza(server: str, found: tuple[str, int] 
 
 
 @pytest.mark.parametrize("server", ["", "a:b:c", "host:", ":1500", "host:0", "host:65536", "two words", "x" * 65])
-def test_what_is_neither_is_refused(server: str) -> None:
+def test_invalid_server_argument_is_refused(server: str) -> None:
     with pytest.raises(UsageError, match="neither HOST:PORT"):
         parse_server(server)
 
 
-def test_private_option_files_name_the_server_and_last_as_long_as_the_block() -> None:
+def test_private_option_files_name_server_and_are_deleted_after_block() -> None:
     with private_configuration("archive.example", 1500) as folder:
         assert (folder / "dsm.opt").read_text() == "SErvername ARCHIVER\n"
         lines = [line.split() for line in (folder / "dsm.sys").read_text().splitlines()]
@@ -41,7 +41,7 @@ def test_private_option_files_name_the_server_and_last_as_long_as_the_block() ->
     assert not folder.exists()
 
 
-def test_a_users_stanza_is_chosen_by_name_and_protected_servers_are_always_allowed() -> None:
+def test_session_options_name_stanza_and_allow_protected_servers() -> None:
     assert session_options("RET1") == "-SErvername=RET1 -ENABLEARCHIVERETENTIONPROTECTION=yes"
     assert session_options(None) == "-ENABLEARCHIVERETENTIONPROTECTION=yes"
 
@@ -75,6 +75,6 @@ def test_a_file_without_a_password_is_refused(tmp_path: Path, data: bytes) -> No
         read_password(path)
 
 
-def test_a_password_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_password_file_is_named_in_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing-here: cannot be read"):
         read_password(tmp_path / "nothing-here")

@@ -120,7 +120,7 @@ def test_an_object_is_held_when_its_transactions_vote_is_answered(server: Server
     assert all(row.due_ns <= row.sent_ns <= row.first_byte_ns <= row.done_ns for row in rows)
 
 
-def test_what_is_released_is_held_no_more(server: Server) -> None:
+def test_released_objects_are_no_longer_held(server: Server) -> None:
     backend = with_objects(server, 4)
     perform(backend, HOLD, 0, 1, 2, 3)
     record = perform(backend, RELEASE, 1, 2)
@@ -141,7 +141,7 @@ def test_an_object_that_is_held_already_fails_its_transaction_and_no_other(serve
     assert seen(record) == (2, 0, 2, [(2, 3)])
 
 
-def test_what_is_not_held_cannot_be_released(server: Server) -> None:
+def test_release_without_hold_fails(server: Server) -> None:
     backend = with_objects(server, 1)
     (row,) = of(RELEASE, rows_of(perform(backend, RELEASE, 0)))
     assert row.status > TSM_ERROR
@@ -150,7 +150,7 @@ def test_what_is_not_held_cannot_be_released(server: Server) -> None:
 # Queries.
 
 
-def test_a_query_asks_for_one_object_after_another(server: Server) -> None:
+def test_query_batch_queries_objects_one_by_one(server: Server) -> None:
     backend = with_objects(server, 3)
     record = perform(backend, QUERY, 2, 0, 1)
     rows = rows_of(record)
@@ -160,7 +160,7 @@ def test_a_query_asks_for_one_object_after_another(server: Server) -> None:
     assert seen(record) == (3, 0, 0, [])
 
 
-def test_a_query_for_what_is_not_there_says_so_and_goes_on(server: Server) -> None:
+def test_query_for_missing_object_fails_and_next_succeeds(server: Server) -> None:
     record = perform(with_objects(server, 2), QUERY, 0, 7, 1)
     assert [row.status for row in of(QUERY, rows_of(record))] == [0, TSM_ERROR + Code.ABORT_NO_MATCH, 0]
     (error,) = record.errors.values()
@@ -183,7 +183,7 @@ def test_a_refusal_is_the_success_and_every_object_has_its_own(server: Server) -
     assert seen(record) == (4, 0, 0, [])
 
 
-def test_a_hold_refuses_what_has_expired(server: Server) -> None:
+def test_hold_prevents_deletion_of_expired_objects(server: Server) -> None:
     backend = with_objects(server, 2, EXPIRED)
     perform(backend, HOLD, 0, 1)
     record = perform(backend, REFUSED_DELETE, 0, 1)
@@ -205,14 +205,14 @@ def test_a_server_that_lets_a_held_object_go_is_caught(server: Server) -> None:
     assert seen(record) == (2, 0, 1, [])
 
 
-def test_a_refusal_by_the_call_itself_is_as_good(server: Server) -> None:
+def test_refused_delete_succeeds_when_delete_call_itself_refuses(server: Server) -> None:
     backend = with_objects(server, 2)
     plane = plane_of(backend, 0, 1)
     plane._library.functions.dsmDeleteObj = lambda *_: Code.ABORT_DELETE_NOT_ALLOWED
     assert seen(record_of_sessions(plane, batch(REFUSED_DELETE, 0, 1)))[:3] == (2, 0, 0)
 
 
-def test_a_refusal_for_another_reason_is_none(server: Server) -> None:
+def test_refused_delete_fails_on_other_refusal_reason(server: Server) -> None:
     """Of a node that may not delete anything nothing is learnt about locks; nor of an object that is gone."""
     backend = with_objects(server, 2, EXPIRED)
     plane = plane_of(backend, 0, 1)
@@ -228,7 +228,7 @@ def test_a_refusal_for_another_reason_is_none(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(None, [5]), (2, [2, 2, 1])])
-def test_what_has_expired_is_deleted_in_transactions_of_as_many_as_are_allowed(
+def test_expired_objects_are_deleted_in_transactions_up_to_limit(
     server: Server, limit: int | None, sizes: list[int]
 ) -> None:
     backend = with_objects(server, 6, EXPIRED, limit=limit)
@@ -264,7 +264,7 @@ def test_nothing_is_deleted_before_its_expiry(server: Server) -> None:
 
 
 @pytest.mark.parametrize("operation", [HOLD, RELEASE, DELETE, REFUSED_DELETE])
-def test_an_object_whose_id_was_not_found_is_not_there(server: Server, operation: Operation) -> None:
+def test_object_without_known_id_is_reported_as_no_match(server: Server, operation: Operation) -> None:
     backend = with_objects(server, 0)
     record = perform(backend, operation, 9)
     assert [(row.operation, row.status) for row in rows_of(record)[1:-1]] == [(operation, TSM_ERROR + 2)]

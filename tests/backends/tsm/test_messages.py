@@ -88,7 +88,7 @@ def test_a_number_without_a_text_is_refused_and_nothing_written(code: int, dsm_r
 
 
 @pytest.mark.parametrize("code", [Code.OK, 19])
-def test_without_a_buffer_there_is_no_message(code: int, dsm_rc_msg: Any) -> None:
+def test_message_lookup_without_buffer_returns_null_msg(code: int, dsm_rc_msg: Any) -> None:
     assert dsm_rc_msg(0, code, None) == Code.NULL_MSG
 
 

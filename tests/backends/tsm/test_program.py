@@ -32,17 +32,17 @@ def own_store(tmp_path: Path) -> Iterator[StoreProcess]:
         yield running
 
 
-def test_every_rule_holds(plain: Path, environment: dict[str, str]) -> None:
+def test_api_program_passes(plain: Path, environment: dict[str, str]) -> None:
     run([str(plain)], environment)
 
 
 @pytest.mark.long  # as test_tsm_trace has them, but without a trace
-def test_every_rule_holds_under_the_sanitizers(sanitized: Path, environment: dict[str, str]) -> None:
+def test_api_program_passes_under_sanitizers(sanitized: Path, environment: dict[str, str]) -> None:
     run([str(sanitized)], {**environment, "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0"})
 
 
 @pytest.mark.long
-def test_every_rule_holds_under_valgrind(plain: Path, environment: dict[str, str]) -> None:
+def test_api_program_passes_under_valgrind(plain: Path, environment: dict[str, str]) -> None:
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         pytest.skip("needs valgrind")
@@ -51,7 +51,7 @@ def test_every_rule_holds_under_valgrind(plain: Path, environment: dict[str, str
 
 
 @pytest.mark.parametrize("build", ["plain", "sanitized"])
-def test_a_store_that_dies_ends_its_sessions_and_leaves_nothing_of_a_transaction(
+def test_store_crash_ends_sessions_and_discards_open_transaction(
     build: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     program: Path = request.getfixturevalue(build)

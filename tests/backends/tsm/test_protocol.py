@@ -62,7 +62,7 @@ def test_both_sides_have_the_same_protocol_constants(compiler: Compiler) -> None
         ("GET_OBJECTS_MAX", "DSM_MAX_GET_OBJ"),
     ],
 )
-def test_the_store_accepts_what_the_api_allows(store: str, api: str) -> None:
+def test_store_limits_equal_api_limits(store: str, api: str) -> None:
     assert getattr(tsm_frames, store) == getattr(abi, api)
 
 

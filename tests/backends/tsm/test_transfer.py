@@ -169,7 +169,7 @@ def outcome(one: SentTransaction) -> tuple[list[int], int, str, bool]:
 
 
 @pytest.mark.parametrize("size_bytes", [1, 63, 64, 65, SIZE, 2 * BUFFER_BYTES])
-def test_what_is_archived_is_the_objects_content_under_its_name_and_class(size_bytes: int) -> None:
+def test_archive_stores_content_under_object_name_and_class(size_bytes: int) -> None:
     library = ScriptedLibrary()
     one = transfer(library)
     (done,) = one.archive(HANDLE, targets(999, 1000, 2_000_001, size_bytes=size_bytes), never)
@@ -188,7 +188,7 @@ def test_objects_of_several_sizes_are_sent_with_their_own() -> None:
     assert [int(name.split()[1]) for name in library.committed] == [100, 200, 100]
 
 
-def test_what_is_archived_later_under_a_name_says_which_content_it_has() -> None:
+def test_later_archive_records_content_version() -> None:
     library = ScriptedLibrary()
     one = transfer(library)
     one.archive(HANDLE, [Target(1, SIZE), Target(1, SIZE, 2), Target(2, SIZE, 13), Target(2, SIZE)], never)
@@ -211,7 +211,7 @@ def test_an_object_that_needs_a_new_transaction_gets_one() -> None:
     assert len(library.committed) == 5
 
 
-def test_an_object_that_no_transaction_takes_has_failed_and_the_next_is_tried() -> None:
+def test_object_no_transaction_accepts_fails_and_next_is_tried() -> None:
     library = ScriptedLibrary(dsmSendObj=[Code.NEEDTO_ENDTXN])
     done = archive(library, 3)
     assert [outcome(one)[:2] for one in done] == [([0], TSM_ERROR + 2070), ([1, 2], 0)]
@@ -219,7 +219,7 @@ def test_an_object_that_no_transaction_takes_has_failed_and_the_next_is_tried() 
 
 
 @pytest.mark.parametrize("call", ["dsmSendObj", "dsmSendData", "dsmEndSendObj"])
-def test_a_server_that_will_abort_is_asked_for_its_reason_and_all_objects_have_failed(call: str) -> None:
+def test_will_abort_reports_server_reason_and_fails_all_objects(call: str) -> None:
     library = ScriptedLibrary(Code.ABORT_NO_REPOSIT_SPACE, **answering(call, None, Code.WILL_ABORT))
     done = archive(library, 4)
     assert outcome(done[0]) == ([0, 1], TSM_ERROR + 11, "11 ABORT_NO_REPOSIT_SPACE", False)
@@ -229,7 +229,7 @@ def test_a_server_that_will_abort_is_asked_for_its_reason_and_all_objects_have_f
     assert library.committed == {}
 
 
-def test_a_transaction_that_was_to_abort_and_commits_all_the_same_is_no_success() -> None:
+def test_commit_after_will_abort_counts_as_failure() -> None:
     library = ScriptedLibrary(dsmSendObj=[None, Code.WILL_ABORT])
     done = archive(library, 2)
     assert outcome(done[0]) == ([0, 1], TSM_ERROR + 157, "157 WILL_ABORT", True)
@@ -244,7 +244,7 @@ def test_a_refused_vote_fails_its_objects_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("call", ["dsmBindMC", "dsmSendObj", "dsmSendData", "dsmEndSendObj"])
-def test_a_call_that_fails_gives_its_transaction_up_and_the_next_is_tried(call: str) -> None:
+def test_failed_call_aborts_transaction_and_next_is_tried(call: str) -> None:
     library = ScriptedLibrary(**answering(call, None, Code.INVALID_OBJNAME))
     done = archive(library, 4)
     assert outcome(done[0]) == ([0, 1], TSM_ERROR + 2017, "2017 INVALID_OBJNAME", False)
@@ -255,7 +255,7 @@ def test_a_call_that_fails_gives_its_transaction_up_and_the_next_is_tried(call: 
 
 
 @pytest.mark.parametrize("code", [Code.ABORT_NODE_NOT_AUTHORIZED, Code.INVALID_DS_HANDLE])
-def test_a_transaction_that_cannot_begin_is_not_voted_on_and_ends_the_session(code: int) -> None:
+def test_failed_transaction_begin_casts_no_vote_and_ends_session(code: int) -> None:
     library = ScriptedLibrary(dsmBeginTxn=[None, code])
     done = archive(library, 6, per_transaction=2)
     assert [outcome(one)[:2] for one in done] == [([0, 1], 0), ([2], TSM_ERROR + code)]
@@ -327,7 +327,7 @@ def test_both_ways_to_end_an_object_are_understood(size_bytes: int, ends_with_da
         (b"", "none", True),
     ],
 )
-def test_what_comes_back_is_compared_as_was_asked_for(held: bytes, verify: str, damaged: bool) -> None:
+def test_retrieved_content_is_compared_per_verify_mode(held: bytes, verify: str, damaged: bool) -> None:
     library = stored(7)
     library.stored[105] = held
     first, second = retrieve(library, 5, 7, verify=verify)
@@ -344,7 +344,7 @@ def test_a_sample_compares_every_sixteenth() -> None:
 
 
 @pytest.mark.parametrize("call", ["dsmGetObj", "dsmGetData", "dsmEndGetObj"])
-def test_an_object_that_cannot_be_had_ends_its_list_and_the_others_are_had_by_another(call: str) -> None:
+def test_failed_object_ends_list_and_rest_use_new_list(call: str) -> None:
     library = stored(1, 2, 3, **answering(call, None, Code.ABORT_DATA_UNAVAILABLE))
     done = retrieve(library, 1, 2, 3)
     assert [(one.number, one.failure.reason if one.failure else "") for one in done] == [
@@ -353,7 +353,7 @@ def test_an_object_that_cannot_be_had_ends_its_list_and_the_others_are_had_by_an
     assert library.lists == [[101, 102, 103], [103]]
 
 
-def test_a_list_that_is_refused_fails_its_first_and_the_others_are_asked_for_again() -> None:
+def test_refused_list_fails_first_object_and_rest_is_requested_again() -> None:
     library = stored(1, 2, dsmBeginGetData=[Code.OBJID_NOTFOUND])
     done = retrieve(library, 1, 2)
     assert [one.failure is None for one in done] == [False, True]
@@ -368,7 +368,7 @@ def test_a_connection_lost_while_retrieving_ends_the_session(call: str) -> None:
     assert (one.number, one.failure.status, one.failure.outcome_unknown) == (1, Status.CONNECTION_LOST, False)
 
 
-def test_more_objects_than_a_list_takes_are_asked_for_in_several() -> None:
+def test_objects_beyond_list_limit_use_several_lists() -> None:
     numbers = range(DSM_MAX_GET_OBJ + 1)
     library = stored(*numbers, size_bytes=1)
     done = retrieve(library, *numbers, size_bytes=1)
@@ -376,7 +376,7 @@ def test_more_objects_than_a_list_takes_are_asked_for_in_several() -> None:
     assert [one.number for one in done if one.failure is None] == list(numbers)
 
 
-def test_more_parts_than_a_list_takes_are_asked_for_in_several() -> None:
+def test_parts_beyond_list_limit_use_several_lists() -> None:
     numbers = range(DSM_MAX_PARTIAL_GET_OBJ + 1)
     library = stored(*numbers, size_bytes=100)
     wanted = targets(*numbers, size_bytes=100, extent=(30, 60))
@@ -386,7 +386,7 @@ def test_more_parts_than_a_list_takes_are_asked_for_in_several() -> None:
 
 
 @pytest.mark.parametrize("verify", ["all", "none"])
-def test_a_server_that_gives_more_than_the_part_asked_for_is_caught(verify: str) -> None:
+def test_more_data_than_requested_part_is_damaged(verify: str) -> None:
     library = stored(1, 2, ignores_parts=True)
     done = transfer(library, verify=verify).retrieve(HANDLE, targets(1, 2, extent=(0, 10)), never)
     assert [one.failure.status for one in done if one.failure is not None] == [Status.DAMAGED] * 2

@@ -72,7 +72,7 @@ def act(backend: TsmBackend, operation: Operation, *numbers: int) -> None:
     assert record.errors == {}
 
 
-def test_what_is_as_it_was_asked_for_passes(server: Server) -> None:
+def test_intact_locked_objects_pass_audit(server: Server) -> None:
     backend = prepared(server)
     archived(backend, *range(5))
     record = audit(backend, 3, 1, 4, 0, 2, expected=[locked(backend, 0, 4)])
@@ -85,7 +85,7 @@ def test_what_is_as_it_was_asked_for_passes(server: Server) -> None:
 
 
 @pytest.mark.parametrize("verify", ["all", "sample", "none"])
-def test_every_byte_is_compared_whatever_a_retrieve_would_do(server: Server, verify: str) -> None:
+def test_audit_compares_every_byte_in_each_verify_mode(server: Server, verify: str) -> None:
     backend = prepared(server)
     plane = data_plane(backend.worker_setting(), content=OTHER_CONTENT)
     assert record_of_sessions(plane, archives(1)).errors == {}
@@ -97,7 +97,7 @@ def test_every_byte_is_compared_whatever_a_retrieve_would_do(server: Server, ver
     assert error.object_name.endswith("/000000000001")
 
 
-def test_what_is_missing_is_told_whether_it_was_known_or_not(server: Server) -> None:
+def test_audit_reports_missing_object_known_or_not(server: Server) -> None:
     backend = prepared(server, "NONE")
     archived(backend, 1, 2)
     none = Retention(RetentionMode.CLASS, 0.0, management_class="NONE")
@@ -110,7 +110,7 @@ def test_what_is_missing_is_told_whether_it_was_known_or_not(server: Server) -> 
     assert found == {1: no_match, 2: Status.OK, 3: no_match}
 
 
-def test_a_hold_that_is_gone_is_told_and_one_that_is_there_is_not(server: Server) -> None:
+def test_audit_reports_missing_hold_but_not_extra_hold(server: Server) -> None:
     backend = prepared(server)
     archived(backend, 1, 2)
     act(backend, Operation.HOLD, 2)
@@ -129,7 +129,7 @@ def test_a_hold_that_is_gone_is_told_and_one_that_is_there_is_not(server: Server
         ({"earliest": 100.0, "latest": 200.0}, Status.LONGER, "longer"),
     ],
 )
-def test_a_date_that_is_not_between_those_asked_for_is_told(
+def test_audit_reports_retain_until_date_out_of_range(
     server: Server, dates: dict[str, Any], status: Status, reason: str
 ) -> None:
     backend = prepared(server)
@@ -140,7 +140,7 @@ def test_a_date_that_is_not_between_those_asked_for_is_told(
     assert [error.reason for error in record.errors.values()] == [reason]
 
 
-def test_damage_is_told_before_a_wrong_lock(server: Server) -> None:
+def test_audit_reports_damage_before_wrong_lock(server: Server) -> None:
     backend = prepared(server)
     assert record_of_sessions(data_plane(backend.worker_setting(), content=OTHER_CONTENT), archives(1)).errors == {}
     assert statuses(audit(backend, 1, expected=[locked(backend, 1, 1, HELD)])) == {1: Status.DAMAGED}
@@ -162,7 +162,7 @@ def test_every_object_is_held_against_its_own_lock(server: Server) -> None:
     assert wrong == {4: Status.WEAKER, 8: Status.UNLOCKED, 9: Status.UNLOCKED}
 
 
-def test_what_came_later_under_the_same_name_does_not_stand_for_the_first(server: Server) -> None:
+def test_audit_after_deletion_of_first_archive_reports_later_one_damaged(server: Server) -> None:
     backend = prepared(server, "NONE")
     archived(backend, 1)
     other = data_plane(backend.worker_setting(), content=OTHER_CONTENT)
@@ -180,7 +180,7 @@ def test_an_auditor_who_looked_nothing_up_finds_the_same(server: Server) -> None
     assert statuses(record_of_sessions(other, batch(AUDIT, 3, 1, 2))) == {1: 0, 2: 0, 3: TSM_ERROR + 2}
 
 
-def test_the_query_is_part_of_what_an_audit_takes(server: Server) -> None:
+def test_audit_time_includes_query(server: Server) -> None:
     backend = prepared(server)
     archived(backend, 1)
     plane = data_plane(backend.worker_setting(), reads=(1,))
@@ -215,7 +215,7 @@ def test_a_closer_look_shows_everything_of_a_name(server: Server) -> None:
     assert backend.unseen_locks(1) is None
 
 
-def test_what_a_phase_left_that_never_ended_is_listed(server: Server) -> None:
+def test_present_lists_archived_objects_in_number_range(server: Server) -> None:
     backend = prepared(server)
     archived(backend, 3, 998, 999, 1000, 2001, 2002)
     assert list(backend.present(0, 5000)) == [3, 998, 999, 1000, 2001, 2002]
@@ -250,7 +250,7 @@ def kept(expires: int | None = NOW + 300, *, held: bool = False, by: str = "STAN
         (kept(by="SHORT"), Retention(RetentionMode.CLASS), None),  # nobody said by which class
     ],
 )
-def test_a_lock_is_as_asked_for_or_weaker_or_longer(
+def test_lock_rule_reports_unlocked_weaker_or_longer_lock(
     found: ArchivedObject, asked: Retention, status: Status | None
 ) -> None:
     rule = LockRule(0, frozenset({"STANDARD", "SHORT", "LONG"}))

@@ -108,7 +108,7 @@ def on_server(backend: TsmBackend) -> list[tuple[int, int]]:
 # New archives of a name.
 
 
-def test_a_new_archive_of_a_name_is_retrieved_and_so_is_the_first(server: Server) -> None:
+def test_first_and_later_archives_of_a_name_are_retrieved(server: Server) -> None:
     backend = with_objects(server, 2)
     record = perform(backend, versions(NEW_VERSION, (0, 2), (1, 2)), versions(NEW_VERSION, (1, 3)))
     assert record.errors == {}
@@ -121,12 +121,12 @@ def test_a_new_archive_of_a_name_is_retrieved_and_so_is_the_first(server: Server
     assert outcomes(record) == [(RETRIEVE, number, Status.OK, SIZE) for number in (0, 1, 0, 1, 1, 0, 1)]
 
 
-def test_a_content_version_that_was_never_archived_is_not_there(server: Server) -> None:
+def test_unarchived_content_version_is_no_match(server: Server) -> None:
     record = perform(with_objects(server, 1), versions(RETRIEVE, (0, 2), (0, 1)), reads=(0,))
     assert outcomes(record) == [(RETRIEVE, 0, NO_MATCH, 0), (RETRIEVE, 0, Status.OK, SIZE)]
 
 
-def test_what_has_another_content_than_its_version_is_damaged(server: Server) -> None:
+def test_content_not_matching_its_version_is_damaged(server: Server) -> None:
     backend = with_objects(server, 1)
     plane = data_plane(backend.worker_setting(), content=OTHER_CONTENT)
     assert record_of_sessions(plane, versions(NEW_VERSION, (0, 2))).errors == {}
@@ -140,13 +140,13 @@ def test_a_version_is_not_taken_for_another(server: Server) -> None:
     assert outcomes(record_of_sessions(plane, versions(RETRIEVE, (0, 2)))) == [(RETRIEVE, 0, Status.DAMAGED, 0)]
 
 
-def test_an_audit_looks_at_the_first_archive_whatever_came_later(server: Server) -> None:
+def test_audit_checks_first_archive_despite_later_ones(server: Server) -> None:
     backend = with_objects(server, 1, LOCKED)
     assert perform(backend, versions(NEW_VERSION, (0, 2))).errors == {}
     assert outcomes(perform(backend, batch(AUDIT, 0))) == [(AUDIT, 0, Status.OK, SIZE)]
 
 
-def test_an_audit_does_not_take_a_later_archive_for_a_first_one_that_is_gone(server: Server) -> None:
+def test_audit_does_not_accept_later_archive_for_deleted_first(server: Server) -> None:
     backend = with_objects(server, 1)
     perform(backend, versions(NEW_VERSION, (0, 2)), batch(DELETE, 0))
     assert on_server(backend) == [(0, 2)]
@@ -154,7 +154,7 @@ def test_an_audit_does_not_take_a_later_archive_for_a_first_one_that_is_gone(ser
     assert list(backend.present(0, 9)) == []
 
 
-def test_a_closer_look_tells_the_runs_own_later_archives_from_others(server: Server) -> None:
+def test_closer_look_lists_later_archive_with_its_content_version(server: Server) -> None:
     backend = with_objects(server, 1, LOCKED)
     perform(backend, versions(NEW_VERSION, (0, 2)))
     now = backend.server_now
@@ -164,7 +164,7 @@ def test_a_closer_look_tells_the_runs_own_later_archives_from_others(server: Ser
     assert second.endswith(" as content version 2: intact")
 
 
-def test_what_is_done_to_a_version_is_done_to_no_other(server: Server) -> None:
+def test_operation_on_one_version_leaves_others_unchanged(server: Server) -> None:
     backend = with_objects(server, 2)
     record = perform(
         backend,
@@ -187,7 +187,7 @@ def test_what_is_done_to_a_version_is_done_to_no_other(server: Server) -> None:
         (b"content version x", 1),
     ],
 )
-def test_an_archive_says_which_content_version_it_has(said: bytes, version: int) -> None:
+def test_archive_description_gives_content_version(said: bytes, version: int) -> None:
     one = ArchivedObject(b"/run/000000", b"/000000000007", 1, 1, SIZE, "STANDARD", 0, None, False, said)
     assert version_of(one) == version
     assert firsts([one]) == {(7, version): one}
@@ -198,7 +198,7 @@ def test_an_archive_says_which_content_version_it_has(said: bytes, version: int)
 
 
 @pytest.mark.parametrize("size_bytes", [64, SIZE, 1 << 20])
-def test_a_part_of_an_object_is_compared_where_it_lies(server: Server, size_bytes: int) -> None:
+def test_range_is_compared_at_its_offset(server: Server, size_bytes: int) -> None:
     backend = with_objects(server, 0)
     perform(backend, archives(70, size_bytes=size_bytes))
     ends = [(0, 1), (0, size_bytes), (size_bytes - 1, 1), (size_bytes // 2, size_bytes // 2), (size_bytes - 64, 40)]
@@ -209,7 +209,7 @@ def test_a_part_of_an_object_is_compared_where_it_lies(server: Server, size_byte
     assert all(row.due_ns <= row.sent_ns <= row.first_byte_ns <= row.done_ns for row in rows)
 
 
-def test_a_part_that_is_not_what_was_archived_there_is_damaged(server: Server) -> None:
+def test_range_with_other_content_is_damaged(server: Server) -> None:
     backend = with_objects(server, 1)
     ranges = [(0, 4096), (SIZE - 4096, 4096)]
     other = data_plane(backend.worker_setting(), content=OTHER_CONTENT)
@@ -223,7 +223,7 @@ def test_a_part_that_is_not_what_was_archived_there_is_damaged(server: Server) -
     assert [row[2] for row in outcomes(record_of_sessions(plane, one))] == [Status.OK, Status.DAMAGED]
 
 
-def test_a_part_beyond_the_end_of_an_object_is_refused_and_the_next_is_had(server: Server) -> None:
+def test_range_beyond_object_end_is_refused_and_next_succeeds(server: Server) -> None:
     record = perform(with_objects(server, 1), parts(0, SIZE, (SIZE - 10, 20), (5, 10)))
     refused = TSM_ERROR + Code.ABORT_INVALID_LENGTH
     assert outcomes(record) == [(RANGE_RETRIEVE, 0, refused, 0), (RANGE_RETRIEVE, 0, Status.OK, 10)]
@@ -261,7 +261,7 @@ def two_clients(plane: TsmDataPlane, first: Batch, second: Batch) -> tuple[Recor
     return records
 
 
-def test_what_one_client_archived_another_retrieves_in_the_same_phase(server: Server) -> None:
+def test_client_retrieves_archives_of_another_client_in_same_phase(server: Server) -> None:
     backend = with_objects(server, 1)
     plane = data_plane(backend.worker_setting(), reads=(0,), clients=(0, 1))
     wrote = Batch([ARCHIVE, NEW_VERSION], [1, 0], [SIZE] * 2, version=[1, 2])
@@ -347,7 +347,7 @@ def test_a_refused_deletion_fails_alone(server: Server) -> None:
 
 
 @pytest.mark.parametrize("operation", [ARCHIVE, NEW_VERSION, RETRIEVE, RANGE_RETRIEVE, HEAD, QUERY, DELETE])
-def test_the_first_object_of_a_batch_is_due_when_the_schedule_says(server: Server, operation: Operation) -> None:
+def test_first_object_of_batch_is_due_at_scheduled_time(server: Server, operation: Operation) -> None:
     backend = with_objects(server, 4)
     mixed = batch(operation, 1, 2)
     mixed.due_ns, mixed.version, mixed.range = 5, [2, 2] if operation is NEW_VERSION else None, [(0, 10)] * 2

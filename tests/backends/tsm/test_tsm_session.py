@@ -87,7 +87,7 @@ def test_an_object_is_done_when_its_transactions_vote_is_answered(setting: TsmWo
 
 
 @pytest.mark.parametrize(("limit", "transactions"), [(1, [1] * 5), (2, [2, 2, 1]), (5, [5])])
-def test_objects_per_transaction_are_those_asked_for(
+def test_transactions_contain_requested_number_of_objects(
     server: Server, request: pytest.FixtureRequest, limit: int, transactions: list[int]
 ) -> None:
     backend, _ = server.prepared(f"run-{abs(hash(request.node.nodeid))}", objects_per_transaction=limit)
@@ -100,7 +100,7 @@ def test_objects_per_transaction_are_those_asked_for(
 
 
 @pytest.mark.parametrize("size_bytes", [1, 63, 64, SIZE, 1 << 20])
-def test_what_was_archived_is_retrieved(setting: TsmWorkerSetting, size_bytes: int) -> None:
+def test_archived_objects_are_retrieved(setting: TsmWorkerSetting, size_bytes: int) -> None:
     record_of_sessions(data_plane(setting), archives(5, 1004, 7, size_bytes=size_bytes))
     plane = data_plane(setting, reads=(1004, 5, 7))
     record = record_of_sessions(plane, retrieves(1004, 5, 7, size_bytes=size_bytes))
@@ -119,7 +119,7 @@ def test_objects_are_retrieved_in_restore_order(setting: TsmWorkerSetting) -> No
     assert [row.number for row in of(RETRIEVE, rows)] == list(range(50))  # as the store put them down
 
 
-def test_ids_that_a_worker_knows_are_asked_for_once_and_new_ones_are_found(
+def test_known_ids_are_queried_once_and_new_ids_are_found(
     setting: TsmWorkerSetting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record_of_sessions(data_plane(setting), archives(1, 2))
@@ -132,14 +132,14 @@ def test_ids_that_a_worker_knows_are_asked_for_once_and_new_ones_are_found(
     assert record.errors == {}
 
 
-def test_ids_of_one_server_are_not_asked_of_another(server: Server, own_server: Server) -> None:
+def test_object_ids_are_not_shared_between_servers(server: Server, own_server: Server) -> None:
     for order, one in (((0, 1), server), ((1, 0), own_server)):
         plane = data_plane(one.prepared()[0].worker_setting(), reads=order)
         record = record_of_sessions(plane, *(archives(number) for number in order), retrieves(*order))
         assert record.errors == {}
 
 
-def test_an_object_that_is_not_there_is_said_not_to_be_and_the_others_are_retrieved(setting: TsmWorkerSetting) -> None:
+def test_missing_object_is_no_match_and_others_are_retrieved(setting: TsmWorkerSetting) -> None:
     record_of_sessions(data_plane(setting), archives(1, 2))
     record = record_of_sessions(data_plane(setting, reads=(1, 2, 99)), retrieves(1, 99, 2))
     assert {row.number: row.status for row in of(RETRIEVE, rows_of(record))} == {1: 0, 2: 0, 99: TSM_ERROR + 2}
@@ -210,7 +210,7 @@ def test_a_refused_transaction_fails_each_of_its_objects_with_the_servers_reason
         ({"node": "NOBODY"}, TSM_ERROR + 53, "53 REJECT_ID_UNKNOWN"),
     ],
 )
-def test_a_session_that_is_refused_says_why_and_has_no_close(
+def test_refused_session_reports_reason_and_has_no_close_row(
     server: Server, setting: TsmWorkerSetting, change: dict[str, Any], status: int, reason: str
 ) -> None:
     record = record_of_sessions(data_plane(replace(setting, **change)), archives(1))
@@ -251,7 +251,7 @@ def test_a_server_that_dies_before_the_vote_has_nothing_of_the_transaction(own_s
         assert held_by(server, setting) == []
 
 
-def test_a_server_that_dies_at_the_vote_may_have_the_transaction_and_the_row_says_so(own_server: Server) -> None:
+def test_server_crash_at_vote_leaves_transaction_outcome_unknown(own_server: Server) -> None:
     plane = data_plane(own_server.prepared()[0].worker_setting())
     functions = plane._library.functions
     end = functions.dsmEndTxn
@@ -299,9 +299,7 @@ def test_one_session_performs_several_batches_until_its_server_is_gone(own_serve
     assert [row.status for row in of(Operation.RETRIEVE, rows)] == [0]
 
 
-def test_what_is_read_is_compared_with_the_content_that_is_expected_of_it(
-    server: Server, setting: TsmWorkerSetting
-) -> None:
+def test_read_data_is_compared_with_expected_content(server: Server, setting: TsmWorkerSetting) -> None:
     own, others, audited = retrieves(1, 2), retrieves(1, 2), batch(Operation.AUDIT, 1, 2)
     own.content, others.content, audited.content = [1, 2], [1, 1], [2, 2]
     record = record_of_sessions(data_plane(setting), archives(1, 2), own, others, audited)
@@ -312,9 +310,7 @@ def test_what_is_read_is_compared_with_the_content_that_is_expected_of_it(
     ]  # fmt: skip
 
 
-def test_a_phase_that_is_cut_off_gives_its_transaction_up_and_its_threads_end(
-    server: Server, setting: TsmWorkerSetting
-) -> None:
+def test_cancelled_phase_aborts_transaction_and_ends_threads(server: Server, setting: TsmWorkerSetting) -> None:
     plane = data_plane(setting)
     functions = plane._library.functions
     send, begun, go_on = functions.dsmSendObj, threading.Event(), threading.Event()
@@ -345,7 +341,7 @@ def test_a_phase_that_is_cut_off_gives_its_transaction_up_and_its_threads_end(
     assert held_by(server, setting) == []
 
 
-def test_the_password_is_not_in_what_a_setting_shows(server: Server, setting: TsmWorkerSetting) -> None:
+def test_password_is_not_in_setting_repr(server: Server, setting: TsmWorkerSetting) -> None:
     assert setting.password
     assert setting.password not in repr(setting)
     assert setting.password not in repr(server.options())

@@ -55,7 +55,7 @@ def secured(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.long
-def test_every_rule_holds_over_tls(sanitized: Path, tmp_path: Path, authority: trustme.CA, bundle: Path) -> None:
+def test_api_program_passes_over_tls(sanitized: Path, tmp_path: Path, authority: trustme.CA, bundle: Path) -> None:
     with start(tmp_path, authority.issue_cert("127.0.0.1")) as store:
         environment = settings(tmp_path / "options", store)
         stanzas = tmp_path / "options" / "dsm.sys"
@@ -90,7 +90,7 @@ def test_objects_travel_whole(
 
 
 @pytest.mark.parametrize("is_secure", [True, False])
-def test_a_run_knows_whether_its_objects_could_be_read_on_the_way(
+def test_profile_reports_whether_tls_is_used(
     shim: Path,
     secured: StoreProcess,
     bundle: Path,
@@ -177,9 +177,7 @@ def test_without_a_file_the_authorities_of_this_system_count(
     assert attempt(secured, "SSL yes") == Code.OK
 
 
-def test_a_file_of_authorities_that_is_none_is_named_by_its_code(
-    attempt: Attempt, secured: StoreProcess, tmp_path: Path
-) -> None:
+def test_invalid_ca_file_yields_keyfile_open_error(attempt: Attempt, secured: StoreProcess, tmp_path: Path) -> None:
     (tmp_path / "none.pem").write_text("not a certificate\n")
     for path in (tmp_path / "none.pem", tmp_path / "missing.pem"):
         assert attempt(secured, "SSL yes", f"SSLCAFILE {path}") == Code.SSL_KEYFILE_OPEN_FAILED
@@ -192,7 +190,7 @@ def test_a_session_that_must_be_safe_is_never_plain(
     assert attempt(secured, *lines) == Code.INVALID_OPT
 
 
-def test_who_does_not_speak_tls_is_not_heard(
+def test_tls_mismatch_between_client_and_server_fails(
     attempt: Attempt, secured: StoreProcess, store: StoreProcess, bundle: Path
 ) -> None:
     assert attempt(secured, "SSL no") == Code.TCPIP_FAILURE

@@ -82,7 +82,7 @@ def everything(journal: Path) -> list[TracedOperation]:
     return rows
 
 
-def test_what_was_archived_is_there_with_its_size_and_what_became_of_its_transaction(
+def test_traced_archives_have_size_and_transaction_outcome(
     everything: list[TracedOperation],
 ) -> None:
     shown = [
@@ -108,7 +108,7 @@ def test_transactions_have_their_good_bytes_and_their_votes(everything: list[Tra
     ]  # fmt: skip
 
 
-def test_retrieves_have_names_that_only_queries_told(everything: list[TracedOperation]) -> None:
+def test_traced_retrieves_use_names_from_queries(everything: list[TracedOperation]) -> None:
     a, b = "/traced/in/a", "/traced/in/b"
     shown = [
         (row.operation, row.key, row.size_bytes, row.offset, row.length, row.session, row.status)
@@ -125,7 +125,7 @@ def test_retrieves_have_names_that_only_queries_told(everything: list[TracedOper
     ]
 
 
-def test_holds_releases_and_deletions_are_told_one_by_one(everything: list[TracedOperation]) -> None:
+def test_traced_holds_releases_and_deletions_are_separate_rows(everything: list[TracedOperation]) -> None:
     a, b = "/traced/in/a", "/traced/in/b"
     shown = [
         (row.operation, row.key, row.legal_hold, row.status) for row in of(everything, "hold", "release", "delete")
@@ -146,7 +146,7 @@ def test_the_rest_is_a_list_or_other(everything: list[TracedOperation]) -> None:
     ]  # fmt: skip
 
 
-def test_sessions_are_a_clients_and_everything_lies_within_them(everything: list[TracedOperation]) -> None:
+def test_traced_sessions_belong_to_client_and_enclose_their_rows(everything: list[TracedOperation]) -> None:
     assert {(row.client, row.session) for row in everything} == {(0, 0), (0, 1)}
     for session in (0, 1):
         rows = [row for row in everything if row.session == session]
@@ -158,7 +158,7 @@ def test_sessions_are_a_clients_and_everything_lies_within_them(everything: list
         assert max(done_ns) == done_ns[-1]
 
 
-def test_objects_lie_within_their_transactions(everything: list[TracedOperation]) -> None:
+def test_traced_objects_fall_within_their_transaction(everything: list[TracedOperation]) -> None:
     first = of(everything, "transaction")[0]
     objects = of(everything, "archive")[:3]
     assert [row.done_ns for row in objects] == [first.done_ns] * 3
@@ -183,7 +183,7 @@ def test_a_sign_on_that_is_refused_is_an_open_that_failed(server: Server, tmp_pa
     assert b"wrong-as" not in journal.read_bytes().lower()
 
 
-def test_what_ended_before_a_kill_is_there(server: Server, tmp_path: Path) -> None:
+def test_transactions_finished_before_kill_are_recorded(server: Server, tmp_path: Path) -> None:
     journal = tmp_path / "killed.journal"
     with start(server, "transactions", journal) as running:
         assert running.stdout is not None
@@ -198,7 +198,7 @@ def test_what_ended_before_a_kill_is_there(server: Server, tmp_path: Path) -> No
     assert not of(rows, "close")
 
 
-def test_what_was_under_way_when_the_server_died_was_lost(shim: Path, tmp_path: Path) -> None:
+def test_transaction_open_at_server_crash_is_connection_lost(shim: Path, tmp_path: Path) -> None:
     journal = tmp_path / "lost.journal"
     with (
         process.start(tmp_path / "store") as store,
@@ -218,7 +218,7 @@ def test_what_was_under_way_when_the_server_died_was_lost(shim: Path, tmp_path: 
     assert rows[-1].operation == "close"
 
 
-def test_a_journal_that_cannot_grow_ends_and_the_program_goes_on(server: Server, tmp_path: Path) -> None:
+def test_full_journal_ends_while_program_continues(server: Server, tmp_path: Path) -> None:
     journal, log = tmp_path / "full.journal", server.configuration / "dsierror.log"
     log.unlink(missing_ok=True)
     with start(server, "transactions", journal) as running:
@@ -237,7 +237,7 @@ def test_a_journal_that_cannot_grow_ends_and_the_program_goes_on(server: Server,
     assert len(of(rows, "transaction")) >= 5
 
 
-def test_ids_are_of_a_server_and_clients_of_a_node_an_owner_and_a_process(tmp_path: Path) -> None:
+def test_ids_are_per_server_and_clients_per_node_owner_and_process(tmp_path: Path) -> None:
     journal = tmp_path / "made.journal"
     lines: list[dict[str, object] | list[object]] = []
     whose = [("N", "", "one:1", 7), ("N", "", "two:1", 7), ("N", "OWNER", "one:1", 7), ("N", "", "one:1", 8)]
@@ -287,7 +287,7 @@ def test_processes_and_threads_share_a_file(server: Server, tmp_path: Path) -> N
         assert len(of(mine, "transaction")) == 80
 
 
-def test_a_name_that_another_program_asked_for_is_known(server: Server, journal: Path, tmp_path: Path) -> None:
+def test_object_name_queried_by_another_program_is_resolved(server: Server, journal: Path, tmp_path: Path) -> None:
     lines = journal.read_bytes().splitlines(keepends=True)
     names = [line for line in lines if line.startswith(b'{"id"')]
     session = lines[0]
@@ -310,7 +310,7 @@ def test_a_name_that_another_program_asked_for_is_known(server: Server, journal:
         ("/dev/full", "it is no file"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_said_once_and_stops_nobody(
+def test_unwritable_journal_is_logged_once_without_stopping_program(
     server: Server, tmp_path: Path, place: str, why: str
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -327,7 +327,7 @@ def test_a_file_that_cannot_be_written_is_said_once_and_stops_nobody(
     assert f"{tmp_path / place} cannot be written: {why}" in said
 
 
-def test_a_program_whose_files_may_not_grow_is_not_recorded_rather_than_killed(server: Server, tmp_path: Path) -> None:
+def test_program_with_file_size_limit_is_not_recorded(server: Server, tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     try:
@@ -343,7 +343,7 @@ def test_without_the_variable_nothing_is_written(server: Server, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_rule_holds_for_a_recorded_program_under_the_sanitizers(sanitized: Path, tmp_path: Path) -> None:
+def test_api_program_passes_when_recorded_under_sanitizers(sanitized: Path, tmp_path: Path) -> None:
     journal = tmp_path / "program.journal"
     with process.start(tmp_path / "store") as store:
         environment = settings(tmp_path / "options", store)
@@ -362,7 +362,7 @@ def test_the_command_makes_a_trace_of_journals(journal: Path, tmp_path: Path) ->
     assert "--pattern" in CliRunner().invoke(main, patterned).output
 
 
-def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
+def test_invalid_journal_is_refused(tmp_path: Path) -> None:
     for content, said in ((b"", "no lines"), (b"[1,2\nnothing\n", "no request of --kind tsm in 2 lines")):
         log = tmp_path / "log"
         log.write_bytes(content)

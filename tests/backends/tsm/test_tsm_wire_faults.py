@@ -118,7 +118,7 @@ def filled(server: Server) -> Place:
         for name, operation in CASES
     ],
 )
-def test_every_fault_of_an_answer_is_counted_under_its_reason_and_nothing_of_it_is_throughput(
+def test_answer_fault_is_counted_by_reason_and_excluded_from_throughput(
     place: Place, filled: Place, fault: str, operation: Operation
 ) -> None:
     what, reasons, waits = FAULTS[fault]
@@ -150,9 +150,7 @@ def test_every_fault_of_an_answer_is_counted_under_its_reason_and_nothing_of_it_
         pytest.param(wire.flip(its_type, 8), PATIENT, ODD, id="another frame"),
     ],
 )
-def test_a_sign_on_that_was_not_answered_is_a_session_that_did_not_open(
-    place: Place, fault: Fault, seconds: int, reason: str
-) -> None:
+def test_sign_on_without_valid_answer_fails_session_open(place: Place, fault: Fault, seconds: int, reason: str) -> None:
     record = place.play(Nth(fault, lambda frame: frame.kind == FrameKind.WELCOME), seconds, ARCHIVE)
     assert [row.operation for row in rows_of(record)] == [Operation.OPEN]
     ((operation, found),) = [(error.operation, error.reason) for error in record.errors.values()]
@@ -160,7 +158,7 @@ def test_a_sign_on_that_was_not_answered_is_a_session_that_did_not_open(
     assert place.held() == 0
 
 
-def test_what_comes_late_is_as_good_as_any(filled: Place) -> None:
+def test_late_answers_are_accepted(filled: Place) -> None:
     late = Nth(wire.delay(0.05), lambda frame: True, every=2)
     assert filled.play(late, PATIENT, RETRIEVE).errors == {}
     assert late.played > 2
