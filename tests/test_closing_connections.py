@@ -58,7 +58,7 @@ def test_a_run_its_audit_and_its_replay_go_on_over_other_connections(
     assert result["replayed"]["begun"] == result["replayed"]["operations"] == result["objects"]
 
 
-def test_the_load_of_a_conformance_run_goes_on_over_other_connections(
+def test_conformance_load_continues_when_connections_are_closed(
     store: embedded.StoreProcess, proxy: wire.FaultProxy
 ) -> None:
     s3(store).create_bucket(Bucket="loaded", ObjectLockEnabledForBucket=True)

@@ -22,7 +22,7 @@ def targets() -> set[str]:
     return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-def test_what_the_image_copies_is_there_and_reaches_the_builder() -> None:
+def test_files_copied_into_image_exist_and_match_dockerignore() -> None:
     allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     assert (ROOT / ".dockerignore").read_text().startswith("*\n")
     copied = [name for word, words in instructions() if word == "COPY" and words[0][:2] != "--" for name in words[:-1]]
@@ -43,7 +43,7 @@ def test_the_build_has_all_that_the_package_is_made_of() -> None:
     assert packages
 
 
-def test_the_image_runs_as_nobody_special_and_keeps_its_state_in_a_volume() -> None:
+def test_image_runs_as_unprivileged_user_with_state_in_volume() -> None:
     stages = [index for index, (word, _) in enumerate(instructions()) if word == "FROM"]
     last = instructions()[stages[-1] :]
     words = [word for word, _ in last]
@@ -81,7 +81,7 @@ def test_the_workflow_runs_all_that_a_change_has_to_pass() -> None:
     assert gate <= set(re.findall(r"- run: make ([a-z-]+)", WORKFLOW))
 
 
-def test_make_targets_and_files_that_contributors_are_told_of_exist() -> None:
+def test_make_targets_and_files_named_for_contributors_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     named = {word for line in re.findall(r"make ([a-z][a-z -]*)", text) for word in line.split()[:1]}
     assert named - targets() <= {".venv"}

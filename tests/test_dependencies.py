@@ -54,7 +54,7 @@ def locked() -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in pins}
 
 
-def test_what_the_package_imports_is_declared_and_the_other_way_round() -> None:
+def test_package_imports_equal_declared_dependencies() -> None:
     groups = declared()
     known = {**groups[""], **groups["dask"], **groups["timestamps"], **groups["traces"]}
     used = dict(imported("archiver", "backends", "scenarios", "results"))
@@ -62,7 +62,7 @@ def test_what_the_package_imports_is_declared_and_the_other_way_round() -> None:
     assert set(known) - set(used) == set()
 
 
-def test_what_tests_benchmarks_and_documents_import_is_declared_and_the_other_way_round() -> None:
+def test_test_benchmark_and_docs_imports_equal_declared_dependencies() -> None:
     groups = declared()
     used = dict(imported("tests", "benchmarks", "docs")) | dict.fromkeys(["setuptools"], "setup.py")
     known = {name for group in groups.values() for name in group}
@@ -70,7 +70,7 @@ def test_what_tests_benchmarks_and_documents_import_is_declared_and_the_other_wa
     assert {*groups["test"], *groups["docs"]} - set(used) == NOT_IMPORTED
 
 
-def test_every_requirement_has_a_lower_bound_and_the_lock_file_a_version_that_is_allowed() -> None:
+def test_every_requirement_has_lower_bound_and_allowed_locked_version() -> None:
     pins = locked()
     for group, requirements in declared().items():
         for name, requirement in requirements.items():

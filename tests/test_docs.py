@@ -202,7 +202,7 @@ def as_list(one_or_more: str | list[str]) -> list[str]:
     return [one_or_more] if isinstance(one_or_more, str) else one_or_more
 
 
-def test_the_policies_of_the_page_allow_what_the_code_calls_and_nothing_else() -> None:
+def test_documented_policies_allow_exactly_the_calls_of_the_code() -> None:
     control = (ROOT / "backends/s3/control.py").read_text()
     calls = set(re.findall(r'self\._client\.(?:get_paginator\("(\w+)"\)|(\w+)\()', control))
     without_right = {"get_paginator", "generate_presigned_url"}  # nothing is sent
@@ -290,7 +290,7 @@ def test_the_page_counts_the_requests_of_a_plan(quick: bool, monkeypatch: pytest
     )
 
 
-def test_the_sizes_that_the_page_tells_are_those_of_the_matrix() -> None:
+def test_documented_request_counts_and_sizes_match_matrix() -> None:
     text = " ".join((ROOT / AWS_PAGE).read_text().split())
     assert "about 760,000 PUT (34 GB), as many GET and 230,000 HEAD;" in text
     assert "with `--quick` 308,000 (4.3 GB), as many, and 214,000." in text

@@ -126,7 +126,7 @@ def test_f3_percentiles_are_the_runs_and_not_the_mean_of_windows() -> None:
     assert found.p99_9 == pytest.approx(900.0, rel=0.001)
 
 
-def test_f4_what_waited_its_turn_has_waited() -> None:
+def test_f4_response_time_includes_waiting_in_session() -> None:
     # Objects of a session are due when the one before is done; a platform that stalls once makes the next one late,
     # and only the response time can show it. The rows are those of tests/archiver/measure/test_folding.py.
     reports, _ = carry_out("null", None, "archive", 8192, 100)
@@ -159,7 +159,7 @@ def test_f7_its_own_objects_verify_and_damage_is_found(store: embedded.StoreProc
     assert damaged.reasons
 
 
-def test_f9_a_bucket_that_others_use_keeps_everything_of_theirs(home: Path, store: embedded.StoreProcess) -> None:
+def test_f9_cleanup_keeps_objects_of_others_in_shared_bucket(home: Path, store: embedded.StoreProcess) -> None:
     client = s3(store)
     client.create_bucket(Bucket="shared", ObjectLockEnabledForBucket=True)
     for number in range(3):
@@ -201,7 +201,7 @@ def test_f11_sessions_that_run_at_the_deadline_finish_and_are_no_errors(store: e
     assert 0 < drained < reports.tally.objects
 
 
-def test_f14_a_result_that_the_client_limited_says_so(home: Path) -> None:
+def test_f14_result_limited_by_client_is_reported(home: Path) -> None:
     done = archiver(
         "run", "dr550", "--backend", "null", "--quick", "--set", "object_sizes=8KiB", "--set", "clients=1",
         "--set", "objects_per_session=2", "--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms",
@@ -310,7 +310,7 @@ def through_a_bad_line(
     return document
 
 
-def test_a_run_over_a_bad_line_ends_and_counts_what_is_good(home: Path, store: embedded.StoreProcess) -> None:
+def test_run_over_faulty_network_ends_and_counts_good_objects(home: Path, store: embedded.StoreProcess) -> None:
     quick = [reason for reason in MESS if reason != "read timeout"]  # which takes as long as it says
     document = through_a_bad_line(home, store, "run", "dr550", *TINY, reasons=quick, every=11)
     for result in document["results"]:
@@ -318,7 +318,7 @@ def test_a_run_over_a_bad_line_ends_and_counts_what_is_good(home: Path, store: e
 
 
 @pytest.mark.long
-def test_a_mix_over_a_bad_line_ends_and_counts_what_is_good(
+def test_mix_over_faulty_network_ends_and_counts_good_objects(
     tmp_path: Path, home: Path, store: embedded.StoreProcess
 ) -> None:
     scenario = tmp_path / "faulty.toml"
@@ -328,7 +328,7 @@ def test_a_mix_over_a_bad_line_ends_and_counts_what_is_good(
 
 
 @pytest.mark.long
-def test_a_replay_over_a_bad_line_ends_and_counts_what_is_good(
+def test_replay_over_faulty_network_ends_and_counts_good_objects(
     tmp_path: Path, home: Path, store: embedded.StoreProcess
 ) -> None:
     rows = [

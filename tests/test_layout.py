@@ -129,7 +129,7 @@ def test_archiver_has_few_rooms() -> None:
     assert len(rooms("archiver")) <= ROOMS_MAX
 
 
-def test_there_is_no_import_cycle() -> None:
+def test_modules_have_no_import_cycle() -> None:
     graph = {name: set(imports(name, path)) - {name} for name, path in modules()}
     done: set[str] = set()
 
@@ -175,7 +175,7 @@ def test_no_folder_has_too_many_files() -> None:
     assert not crowded, f"give these folders rooms: {crowded}"
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     empty = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
     names = {part for name, _ in modules() for part in name.split(".")}
     assert not names & empty
@@ -198,7 +198,7 @@ def test_no_two_classes_share_a_name() -> None:
     assert not shared, f"give these classes names of their own: {shared}"
 
 
-def test_top_level_holds_what_the_layout_names() -> None:
+def test_top_level_has_only_files_of_the_layout() -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if tracked.returncode:
         pytest.skip("not a git checkout")

@@ -66,7 +66,7 @@ def run(site: Path, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_wheel_holds_code_and_data_and_nothing_else(installed: Path) -> None:
+def test_wheel_contains_only_code_and_data(installed: Path) -> None:
     top = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert top == {"archiver", "backends", "scenarios", "results"}
     data = (
@@ -79,7 +79,7 @@ def test_the_wheel_holds_code_and_data_and_nothing_else(installed: Path) -> None
         assert (installed / name).exists(), name
 
 
-def test_the_sdist_holds_all_that_is_needed_to_build_and_to_test(tree: Path, installed: Path) -> None:
+def test_sdist_contains_everything_to_build_and_test(tree: Path, installed: Path) -> None:
     (sdist,) = (installed.parent / "dist").glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         there = {name.partition("/")[2] for name in archive.getnames()}
@@ -137,7 +137,7 @@ def test_without_a_compiler_everything_else_is_installed(tree: Path, tmp_path: P
     assert "C compiler" in done.stderr
 
 
-def test_a_run_works_from_any_folder_and_leaves_nothing_there(installed: Path, tmp_path: Path) -> None:
+def test_run_works_from_any_folder_and_leaves_no_files(installed: Path, tmp_path: Path) -> None:
     """Also in one with a folder of a package's name, which is neither imported nor written."""
     folder = tmp_path / "project"
     (folder / "results").mkdir(parents=True)
@@ -177,7 +177,7 @@ def test_sdist_and_wheel_are_the_same_bytes_wherever_they_are_built(tree: Path, 
 
 @pytest.mark.long
 @pytest.mark.parametrize("with_compiler", [True, False], ids=["with a compiler", "without a compiler"])
-def test_an_environment_of_its_own_is_all_it_needs(tree: Path, tmp_path: Path, with_compiler: bool) -> None:
+def test_sdist_installs_and_runs_in_fresh_environment(tree: Path, tmp_path: Path, with_compiler: bool) -> None:
     """As a user installs it, in versions that are known to work: `pip install` of the sdist, which builds."""
     if with_compiler and shutil.which("cc") is None:
         pytest.skip("no C compiler")
@@ -225,7 +225,7 @@ def test_installers_of_tools_install_a_checkout(tree: Path, tmp_path: Path, inst
 
 
 @pytest.mark.long
-def test_an_index_of_packages_accepts_what_is_built(tree: Path, tmp_path: Path) -> None:
+def test_built_packages_pass_strict_twine_check(tree: Path, tmp_path: Path) -> None:
     """Metadata are complete, and the long description can be shown."""
     built(tree, tmp_path / "dist", 0o022)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "tools"], check=True)

@@ -55,7 +55,7 @@ def test_every_form_is_found(search: Search, form: str) -> None:
     assert search.found() == sorted(f"the key in {name}" for name in expected)
 
 
-def test_what_is_no_secret_is_not_found(search: Search) -> None:
+def test_text_other_than_secret_is_not_found(search: Search) -> None:
     (search.root / "plain").write_text(SECRET[:12] + " " + SECRET[14:28])
     assert search.found() == []
 

@@ -254,7 +254,7 @@ def page(url: str) -> bytes | None:
         return None
 
 
-def test_a_run_its_report_its_bundle_and_a_failing_run_leave_no_secret(search: Search, given: Given) -> None:
+def test_run_report_bundle_and_failing_run_leave_no_secret(search: Search, given: Given) -> None:
     run_through_s3(search, given)
     publish(search)
     fail_with_everything_quoted(search, given)
@@ -282,13 +282,13 @@ def test_tsm_passwords_are_left_nowhere(search: Search, given: Given) -> None:
 
 
 @pytest.mark.long
-def test_a_worker_that_fails_where_nobody_expected_it_tells_no_secret(search: Search, given: Given) -> None:
+def test_unexpected_worker_failure_reveals_no_secret(search: Search, given: Given) -> None:
     crash(search, given)
     nothing_was_left(search)
 
 
 @pytest.mark.long
-def test_what_is_done_with_runs_leaves_no_secret(search: Search, given: Given) -> None:
+def test_commands_on_runs_leave_no_secret(search: Search, given: Given) -> None:
     address, keys = given.address, given.keys
     authority = ("--ca-bundle", str(given.authority))
     clerk = given.store.credentials["clerk"]
@@ -365,7 +365,7 @@ def use_presigned_url(search: Search, given: Given, port: int) -> None:
 
 
 @pytest.mark.long
-def test_a_run_that_is_watched_loses_its_store_and_goes_on_leaves_no_secret(search: Search) -> None:
+def test_run_resumed_after_store_loss_leaves_no_secret(search: Search) -> None:
     port = free_port()
     run = search.start(
         "run", "dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
@@ -385,7 +385,7 @@ def test_a_run_that_is_watched_loses_its_store_and_goes_on_leaves_no_secret(sear
 
 
 @pytest.mark.long
-def test_a_store_that_is_served_and_one_that_was_started_keep_their_secrets(search: Search, given: Given) -> None:
+def test_served_and_started_stores_leave_no_secret(search: Search, given: Given) -> None:
     certificate = ("--tls-certificate", str(given.folder / "server.pem"), "--tls-key", str(given.folder / "server.key"))
     serve = search.start("serve", "--port", "0", "--tsm-port", "0", "--node", "OTHER", *certificate)
     wait_until((search.root / "home" / "store" / "nodes.json").exists, "store")

@@ -30,7 +30,7 @@ FACTS: dict[str, Any] = {
 }
 
 
-def test_every_promised_key_is_there(make_result: MakeResult) -> None:
+def test_result_document_has_every_promised_key(make_result: MakeResult) -> None:
     document = result_document(make_result())
     assert document.keys() >= PROMISED
     for population in [name for name in PROMISED if name.endswith("_ms")]:

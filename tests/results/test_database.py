@@ -113,7 +113,7 @@ def test_a_runs_own_row_comes_back_as_it_was(database: RunDatabase) -> None:
     )
 
 
-def test_a_run_that_ended_says_how(database: RunDatabase) -> None:
+def test_finished_run_records_end_time_and_verdict(database: RunDatabase) -> None:
     database.set_lock_verified("verified")
     database.finish(1_800_000_100.0, "none")
     run = database.run()
@@ -131,7 +131,7 @@ def test_results_come_back_equal_in_the_order_of_measuring(database: RunDatabase
     assert database.results(drift_checks=True) == [again]
 
 
-def test_a_finished_phase_is_on_disk_while_the_run_goes_on(database: RunDatabase, make_result: MakeResult) -> None:
+def test_finished_phase_is_readable_during_the_run(database: RunDatabase, make_result: MakeResult) -> None:
     database.add_phase(phase(1, make_result()))
     reader = RunDatabase.open(database.path)
     assert reader.results() == [make_result()]
@@ -168,14 +168,14 @@ def test_no_phase_is_stored_twice(database: RunDatabase, make_result: MakeResult
     assert len(database.results()) == 1
 
 
-def test_what_was_archived_is_known_by_size(database: RunDatabase, make_result: MakeResult) -> None:
+def test_archived_ranges_are_returned_by_size(database: RunDatabase, make_result: MakeResult) -> None:
     database.add_phase(phase(1, make_result(), archived=[(8192, 30, 39, "", 0), (65536, 40, 49, "mail", 1)]))
     database.add_phase(phase(2, make_result(position=2), archived=[(8192, 10, 19, "", 0)]))
     assert database.archived(8192) == [(10, 19), (30, 39)]
     assert database.archived(1) == []
 
 
-def test_it_is_known_when_each_phase_ran(database: RunDatabase, make_result: MakeResult) -> None:
+def test_phase_times_are_returned_in_order(database: RunDatabase, make_result: MakeResult) -> None:
     for position in (2, 1):
         database.add_phase(phase(position, make_result(position=position)))
     first, second = database.phases()
@@ -294,7 +294,7 @@ def damaged(path: Path) -> None:
         (damaged, "not a readable results database: file is not a database"),
     ],
 )
-def test_what_is_no_run_is_refused_by_name(tmp_path: Path, make: Callable[[Path], None], message: str) -> None:
+def test_invalid_run_database_is_refused_with_path(tmp_path: Path, make: Callable[[Path], None], message: str) -> None:
     path = tmp_path / FILE_NAME
     make(path)
     with pytest.raises(ResultsError, match=message) as refused:
@@ -302,7 +302,7 @@ def test_what_is_no_run_is_refused_by_name(tmp_path: Path, make: Callable[[Path]
     assert str(path) in str(refused.value)
 
 
-def test_results_that_cannot_be_written_say_where_else(tmp_path: Path) -> None:
+def test_unwritable_results_folder_error_suggests_out_option(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ResultsError, match=r"cannot be written: .*; name another folder with --out"):
         RunDatabase.create(tmp_path / "file" / "run-1" / FILE_NAME, RECORD)
@@ -331,7 +331,9 @@ def broken_off(database: RunDatabase, *results: Result) -> RunDatabase:
     return RunDatabase.reopen(database.path)
 
 
-def test_a_run_that_goes_on_keeps_what_finished_and_says_when(database: RunDatabase, make_result: MakeResult) -> None:
+def test_resumed_run_keeps_finished_phases_and_records_resumption(
+    database: RunDatabase, make_result: MakeResult
+) -> None:
     again = broken_off(database, make_result())
     before = (instants(again), again.results(), rows(again.path))
     found = again.resume(BEGAN + 60, LAST_NS + 56_000_000_000)
@@ -391,7 +393,7 @@ def test_phases_from_where_the_platform_went_away_are_forgotten(
     assert database.broken_off() == [(2, BEGAN + 2), (3, BEGAN + 3)]
 
 
-def test_what_became_of_objects_comes_back_in_order(database: RunDatabase, make_result: MakeResult) -> None:
+def test_object_changes_are_returned_in_order(database: RunDatabase, make_result: MakeResult) -> None:
     database.add_phase(phase(2, make_result(position=2), changed=[("hold", 8192, 7, 9), ("hold", 8192, 1, 1)]))
     database.add_phase(phase(3, make_result(position=3), changed=[("delete", 8192, 4, 4)]))
     assert database.changes(2) == [("hold", 8192, 7, 9), ("hold", 8192, 1, 1)]
@@ -411,7 +413,7 @@ def test_only_one_writes(database: RunDatabase) -> None:
     writer.close()
 
 
-def test_what_only_mixed_phases_have_comes_back_equal(database: RunDatabase, make_result: MakeResult) -> None:
+def test_criteria_parts_and_search_round_trip_through_database(database: RunDatabase, make_result: MakeResult) -> None:
     judged = CriterionResult("errors == 0 (log)", "tile 1 e-mail", 1, 0.0, 0.0, True, scale=2.0)
     part = PartRow("archive", "log", "archive", 3, 300, 4, 1)
     found = SearchOutcome("tiles", (SearchStep(1, (1, 2), True), SearchStep(2, (3,), False)), 1, 2, 1, "so", "edge")
@@ -423,9 +425,7 @@ def test_what_only_mixed_phases_have_comes_back_equal(database: RunDatabase, mak
     assert ("archive", None, 4, 0) in database.attempts()
 
 
-def test_a_phase_that_gave_up_can_be_carried_out_again_with_all_its_parts(
-    database: RunDatabase, make_result: MakeResult
-) -> None:
+def test_phase_that_gave_up_can_be_repeated_with_all_parts(database: RunDatabase, make_result: MakeResult) -> None:
     again = phase(1, make_result(), parts=[PartRow("archive", "log", "archive", 3, 300, 4, 1)])
     database.begin_phase(1, BEGAN)
     database.add_phase(replace(again, gave_up="no object"))

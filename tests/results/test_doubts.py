@@ -151,7 +151,7 @@ def test_doubts_about_a_cell(
     assert all(sentence.startswith(str(doubt)) for sentence in found)
 
 
-def test_it_is_said_after_how_many_requests_connections_ended(doubts_of: Doubts, make_result: MakeResult) -> None:
+def test_warning_shows_requests_per_connection(doubts_of: Doubts, make_result: MakeResult) -> None:
     ends_at = [make_result(object_bytes=size, requests_per_connection=n) for size, n in ((8192, 100.0), (1, 99.5))]
     (same,) = doubts_of(ends_at[0])
     assert "after every 100 requests: the times of objects include reconnecting" in same
@@ -159,7 +159,7 @@ def test_it_is_said_after_how_many_requests_connections_ended(doubts_of: Doubts,
     assert "after every 99.5 to 100 requests: the times of objects include reconnecting, in 2 of 2 cells" in both
 
 
-def test_what_of_the_client_was_the_limit_is_named_with_its_remedy(doubts_of: Doubts, make_result: MakeResult) -> None:
+def test_client_limit_warning_names_resource_and_remedy(doubts_of: Doubts, make_result: MakeResult) -> None:
     client = make_result().client
     limit = (
         Utilisation("server cpu", "busiest thread", 0.4, True),
@@ -205,7 +205,7 @@ def test_a_first_cell_that_runs_otherwise_when_repeated_is_doubted(
     assert all(f"the first cell (archive 8KiB x 25) ran {drift} when measured again last" in doubt for doubt in found)
 
 
-def test_a_drift_check_is_compared_with_the_same_cell_of_the_same_sweep_and_repetition(
+def test_drift_check_is_compared_with_same_cell_sweep_and_repetition(
     doubts_of: Doubts, make_result: MakeResult
 ) -> None:
     others = (
@@ -219,7 +219,7 @@ def test_a_drift_check_is_compared_with_the_same_cell_of_the_same_sweep_and_repe
     assert doubts_of(*others, drift_checks=(make_result(),)) == []  # there is nothing to compare with
 
 
-def test_a_first_cell_of_which_nothing_succeeded_has_no_drift(doubts_of: Doubts, make_result: MakeResult) -> None:
+def test_first_cell_without_success_has_no_drift_warning(doubts_of: Doubts, make_result: MakeResult) -> None:
     found = doubts_of(make_result(objects_per_second=0.0, errors=9), drift_checks=(make_result(),))
     assert [sentence.partition(" in ")[0] for sentence in found] == ["9 operations failed"]
 
@@ -229,7 +229,7 @@ def test_a_drift_checks_own_failures_are_not_of_the_matrix(doubts_of: Doubts, ma
 
 
 @pytest.mark.parametrize(("written", "doubted"), [(899_999, True), (900_000, False), (None, False)])
-def test_what_the_device_had_not_written_was_acknowledged_from_memory(
+def test_too_few_device_writes_warn_of_acknowledgement_from_memory(
     doubts_of: Doubts, make_result: MakeResult, written: int | None, doubted: bool
 ) -> None:
     server = ServerUsage(None, None, None, None, 0, written, None)
@@ -263,7 +263,7 @@ def test_the_gravest_doubt_comes_first(doubts_of: Doubts, make_result: MakeResul
         assert word in sentence
 
 
-def test_transactions_smaller_than_a_cell_says_are_told(doubts_of: Doubts, make_result: MakeResult) -> None:
+def test_transactions_smaller_than_requested_cause_warning(doubts_of: Doubts, make_result: MakeResult) -> None:
     def cell(committed: int) -> Result:  # 40 sessions of 25 objects
         commits = Latency(committed, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
         return make_result(objects_per_transaction=10, transaction_commit_ms=commits)
@@ -287,7 +287,7 @@ def test_transactions_smaller_than_a_cell_says_are_told(doubts_of: Doubts, make_
         (526.0, None, None),
     ],
 )
-def test_more_clients_that_bring_nothing_are_told(
+def test_added_clients_without_gain_cause_warning(
     doubts_of: Doubts, make_result: MakeResult, with_two: float, limited_by: str | None, doubt: str | None
 ) -> None:
     found = doubts_of(
@@ -298,7 +298,7 @@ def test_more_clients_that_bring_nothing_are_told(
     assert all(sentence.startswith(str(doubt)) for sentence in found)
 
 
-def test_a_source_that_could_not_be_read_is_told(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_unreadable_source_causes_warning(make_run: MakeRun, make_result: MakeResult) -> None:
     database = make_run([phase_record(1, make_result(), 0, 2)], phases_planned=1, settings={})
     database.add_source_problem(SourceProblem("minio", 1_800_000_000.0, "minio: 403; give a token"))
     (doubt,) = doubts(database)
@@ -314,7 +314,7 @@ def test_a_rate_is_compared_with_the_best_of_fewer_clients(doubts_of: Doubts, ma
     assert "200 objects/s with 2 clients, 150 with 4" in found
 
 
-def test_a_disk_that_nobody_saw_is_told(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_configured_disk_missing_from_samples_causes_warning(make_run: MakeRun, make_result: MakeResult) -> None:
     samples = [sample("local", second, disk_busy_seconds={"vda": 0.0}) for second in (0, 2)]
     settings = {"disk_roles": {"vda": "object"}, "disk_speeds": {"sdz": 1e8}}
     found = doubts(make_run([phase_record(1, make_result(), 0, 2)], samples, phases_planned=1, settings=settings))
@@ -323,7 +323,7 @@ def test_a_disk_that_nobody_saw_is_told(make_run: MakeRun, make_result: MakeResu
     ]
 
 
-def test_a_server_that_counted_otherwise_is_told(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_different_server_request_count_causes_warning(make_run: MakeRun, make_result: MakeResult) -> None:
     samples = [
         sample("minio", 0, requests={"PutObject": 5}, disk_busy_seconds={"vda": 0.0}),
         sample("minio", 2, requests={"PutObject": 5 + make_result().objects + 3}, disk_busy_seconds={"vda": 0.0}),
@@ -336,9 +336,7 @@ def test_a_server_that_counted_otherwise_is_told(make_run: MakeRun, make_result:
     ]
 
 
-def test_small_objects_that_write_much_do_not_hide_large_ones_that_write_nothing(
-    doubts_of: Doubts, make_result: MakeResult
-) -> None:
+def test_write_warning_is_judged_per_object_size(doubts_of: Doubts, make_result: MakeResult) -> None:
     small = make_result(bytes=33_000_000, server=ServerUsage(None, None, None, None, 0, 470_000_000, None))
     large = make_result("archive", 1 << 20, bytes=419_000_000, server=ServerUsage(None, None, None, None, 0, 0, None))
     (found,) = doubts_of(small, replace(large, position=2))
@@ -346,7 +344,7 @@ def test_small_objects_that_write_much_do_not_hide_large_ones_that_write_nothing
 
 
 @pytest.mark.parametrize(("overlap", "doubted"), [(0.5, True), (0.49, False)])
-def test_what_was_too_short_to_be_seen_for_itself_is_not_doubted(
+def test_write_warning_needs_half_overlap_of_samples(
     doubts_of: Doubts, make_result: MakeResult, overlap: float, doubted: bool
 ) -> None:
     server = ServerUsage(None, None, None, None, 0, 1000, None, overlap=overlap)
@@ -370,7 +368,7 @@ def test_the_remedy_for_an_unsettled_cell_applies_to_its_clients(
     assert other not in doubt
 
 
-def test_a_client_that_takes_more_than_a_tenth_of_an_objects_time_is_doubted(
+def test_client_share_above_ten_percent_of_object_time_causes_warning(
     doubts_of: Doubts, make_result: MakeResult
 ) -> None:
     def with_share(share: float, position: int) -> Result:

@@ -34,7 +34,7 @@ def test_both_operations_have_eight_sizes_by_seven_columns() -> None:
         assert {key[2] for key in keys} == {1, 2, 10, 25, 100, 250, 500}
 
 
-def test_the_three_contradictions_keep_what_is_printed_beside_what_is_taken_as_right() -> None:
+def test_three_contradicted_cells_keep_printed_and_corrected_rates() -> None:
     contradicted = {
         key: (cell.contradicted_objects_per_second, cell.objects_per_second)
         for key, cell in dr550().cells.items()
@@ -47,7 +47,7 @@ def test_the_three_contradictions_keep_what_is_printed_beside_what_is_taken_as_r
     }
 
 
-def test_every_cell_agrees_with_itself_in_the_papers_unit() -> None:
+def test_every_cell_rate_agrees_with_its_megabytes_per_second() -> None:
     for (_, object_bytes, _), cell in dr550().cells.items():
         megabytes = megabytes_in_the_papers_unit(cell.objects_per_second, object_bytes)
         rounding = 0.005 + megabytes_in_the_papers_unit(0.005, object_bytes)  # both are printed to 1/100
@@ -73,7 +73,7 @@ def test_parallel_gains_exist_only_where_the_paper_quotes_them(
     assert dr550().improvement(operation, kibibytes * KIB, count, clients) == gain
 
 
-def test_what_the_study_concluded_of_the_servers_resources_is_told_in_its_words() -> None:
+def test_published_resource_conclusions_quote_the_study() -> None:
     resources = dr550().resources
     assert resources.conclusions[0] == "processor first"
     assert "near saturation" in resources.server_cpu

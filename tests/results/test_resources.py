@@ -23,7 +23,7 @@ def used(line: Timeline, from_s: float, to_s: float, quantity: str = "cpu_user_s
     return line.used(quantity, int(from_s * SECOND), int(to_s * SECOND))
 
 
-def test_what_was_used_is_taken_in_proportion_at_the_edges() -> None:
+def test_usage_is_interpolated_at_interval_edges() -> None:
     line = timeline((0, cpu(100)), (1, cpu(101)), (2, cpu(105)), (3, cpu(105)))
     assert used(line, 0, 3) == {"0": pytest.approx(5)}
     assert used(line, 0.5, 1.5) == {"0": pytest.approx(0.5 + 2)}
@@ -44,7 +44,7 @@ def test_parts_sum_to_the_whole(steps: list[tuple[float, float]], data: st.DataO
     assert parts == pytest.approx(total, rel=1e-6, abs=1e-6)
 
 
-def test_a_server_that_restarted_takes_nothing_back() -> None:
+def test_counter_reset_by_restart_does_not_reduce_usage() -> None:
     line = timeline((0, cpu(50)), (1, cpu(60)), (2, cpu(3)), (3, cpu(4)))
     assert used(line, 0, 3) == {"0": pytest.approx(10 + 3 + 1)}
 
@@ -59,14 +59,14 @@ def test_an_item_that_appears_counts_from_nothing_only_where_that_is_true() -> N
     assert used(requests, 0, 1, "requests") == {"PutObject": 3.0}
 
 
-def test_a_disk_that_vanishes_keeps_what_it_did_before() -> None:
+def test_disk_that_disappears_keeps_its_earlier_usage() -> None:
     both: Reading = {"disk_read_bytes": {"vda": 10.0, "vdb": 20.0}}
     later: Reading = {"disk_read_bytes": {"vda": 11.0, "vdb": 25.0}}
     gone: Reading = {"disk_read_bytes": {"vda": 12.0}}
     assert used(timeline((0, both), (1, later), (2, gone)), 0, 2, "disk_read_bytes") == {"vda": 2.0, "vdb": 5.0}
 
 
-def test_nothing_is_said_of_a_time_that_the_samples_do_not_reach() -> None:
+def test_no_usage_for_interval_outside_samples() -> None:
     line = timeline((1, cpu(1)), (2, cpu(2)))
     assert used(line, 0.5, 2) == {}
     assert used(line, 1, 2.001) == {}
@@ -92,7 +92,7 @@ def test_how_much_of_the_sampled_time_a_phase_is() -> None:
     assert line.overlap(2 * SECOND, 4 * SECOND) == 0.0
 
 
-def test_the_spread_of_a_counter_is_of_its_rate_and_of_a_gauge_of_itself() -> None:
+def test_spread_uses_rate_of_counter_and_value_of_gauge() -> None:
     line = timeline(*((at, {**cpu(at**2 / 2), "process_resident_bytes": {"": at}}) for at in range(11)))
     rates = line.spread("cpu_user_seconds", 0, 10 * SECOND)["0"]
     assert (rates.mean, rates.p95, rates.max) == pytest.approx((5.0, 9.5, 9.5))
@@ -117,7 +117,7 @@ def test_a_silence_in_between_is_not_bridged_but_loses_no_count() -> None:
     assert line.counted("requests", SECOND, 15 * SECOND) == {"PutObject": 91.0}
 
 
-def test_what_is_left_over_belongs_to_the_last_step() -> None:
+def test_remaining_time_belongs_to_last_step_of_series() -> None:
     line = timeline((0, cpu(0)), (1, cpu(0.1)), (1.4, cpu(0.5)))
     (step,) = line.series("cpu_user_seconds", 0, int(1.4 * SECOND))
     assert step.values["0"] == pytest.approx(0.5 / 1.4)
@@ -125,7 +125,7 @@ def test_what_is_left_over_belongs_to_the_last_step() -> None:
     assert spread.mean == pytest.approx(spread.max)
 
 
-def test_the_last_value_of_a_quantity_may_be_older_than_the_last_sample() -> None:
+def test_last_value_may_be_older_than_last_sample() -> None:
     line = timeline((0, {"network_speed_bytes_per_second": {"eth0": 125e6}}), (1, cpu(1)), (2, cpu(2)))
     assert line.last("network_speed_bytes_per_second", 2 * SECOND) == {"eth0": 125e6}
     assert line.last("process_open_files", 2 * SECOND) == {}

@@ -49,7 +49,7 @@ def test_the_interval_scales_with_the_unit() -> None:
     assert thousand.high == pytest.approx(one.high * 1000 if one.high else None)
 
 
-def test_the_interval_holds_the_truth_in_about_95_of_100_experiments() -> None:
+def test_interval_covers_truth_in_about_95_percent_of_experiments() -> None:
     generator = random.Random(7)
     held = 0
     for _ in range(2000):
@@ -81,7 +81,7 @@ def test_t_probabilities_follow_the_closed_forms_of_few_degrees(t: float) -> Non
     )  # A&S 26.7.4
 
 
-def test_t_probabilities_hold_at_both_ends_and_nearly_are_the_normal_ones_for_many_degrees() -> None:
+def test_t_probabilities_are_right_at_extremes_and_near_normal_limit() -> None:
     assert t_two_sided(0.0, 4) == 1.0
     assert t_two_sided(math.inf, 4) == 0.0
     assert t_two_sided(1e4, 4) == pytest.approx(12 / 1e16, rel=1e-6)  # the tail: 12 / t^4
@@ -99,7 +99,7 @@ def test_paired_ratio_is_the_paired_t_test_of_the_logarithms() -> None:
     assert found.pairs == 10
 
 
-def test_fewer_than_three_pairs_give_a_ratio_and_nothing_that_would_judge_it() -> None:
+def test_fewer_than_three_pairs_give_ratio_without_interval() -> None:
     two = paired_ratio([math.log(1.2), math.log(1.3)])
     assert two.ratio == pytest.approx(math.sqrt(1.2 * 1.3))
     assert (two.low, two.high, two.p) == (None, None, None)
@@ -127,7 +127,7 @@ def test_benjamini_and_hochbergs_own_example_comes_out() -> None:
     assert benjamini_hochberg([]) == []
 
 
-def test_intervals_read_together_exclude_one_where_a_difference_is_shown() -> None:
+def test_joint_intervals_exclude_one_where_difference_is_shown() -> None:
     """50 ratios, of which 20 differ: of intervals picked because they show a difference, few miss the truth."""
     generator = random.Random(13)
     shown = missed = uncorrected = 0
@@ -147,7 +147,7 @@ def test_intervals_read_together_exclude_one_where_a_difference_is_shown() -> No
     assert uncorrected > 100  # of 3,000 without a difference that would have been shown as one
 
 
-def test_a_ratio_read_alone_keeps_its_interval() -> None:
+def test_single_ratio_keeps_its_interval_after_adjustment() -> None:
     alone = paired_ratio([0.1, 0.2, 0.15])
     (found,) = read_together([alone])
     assert (found.low, found.high, found.adjusted_p) == pytest.approx((alone.low, alone.high, alone.p))
@@ -157,7 +157,7 @@ def test_an_interval_without_bounds_is_finite() -> None:
     assert all(math.isfinite(each.high or 0.0) for each in read_together([paired_ratio([-90.0, 0.0, 90.0])] * 200))
 
 
-def test_the_paired_interval_holds_the_truth_in_about_95_of_100_experiments() -> None:
+def test_paired_interval_covers_truth_in_about_95_percent_despite_drift() -> None:
     """Drift of 30% from pair to pair hits both sides and costs nothing."""
     generator = random.Random(11)
     held = 0
@@ -175,7 +175,7 @@ def test_the_paired_interval_holds_the_truth_in_about_95_of_100_experiments() ->
     assert 1860 <= held <= 1940
 
 
-def test_where_nothing_differs_few_matrices_show_a_difference() -> None:
+def test_few_matrices_show_false_differences_after_adjustment() -> None:
     """112 cells, 5 pairs of 3% noise each, 100 times: without adjustment nearly every matrix would have false ones."""
     generator = random.Random(12)
     matrices = unadjusted = false = 0
@@ -206,7 +206,7 @@ def exact_bound(objects: int, sampled: int, bad: int, confidence: str) -> int:
 
 @pytest.mark.parametrize("confidence", ["0.95", "0.99"])
 @pytest.mark.parametrize("objects", [1, 2, 7, 25])
-def test_what_a_sample_proves_is_what_counting_every_sample_shows(objects: int, confidence: str) -> None:
+def test_sample_bound_equals_exact_bound_by_enumeration(objects: int, confidence: str) -> None:
     for sampled in range(1, objects + 1):
         for bad in range(sampled + 1):
             expected = exact_bound(objects, sampled, bad, confidence)

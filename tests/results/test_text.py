@@ -105,7 +105,7 @@ def test_csv_has_full_numbers_and_the_notes_in_words() -> None:
     )
 
 
-def test_csv_quotes_what_must_be_quoted() -> None:
+def test_csv_quotes_fields_that_need_quoting() -> None:
     assert list(csv.reader(io.StringIO(render_csv(WORDY)))) == [
         ["reason", "count", "message"],
         ["403", "2", WORDY.rows[0][2].text],

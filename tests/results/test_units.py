@@ -52,7 +52,7 @@ def test_a_phase_of_several_clients_stays_out_of_the_matrix(make_result: MakeRes
     assert [cell.objects_per_second for cell in parallel_cells([alone, *parallel]).values()] == [510, 1020]
 
 
-def test_without_a_matrix_phase_the_single_clients_of_the_others_stand_in(make_result: MakeResult) -> None:
+def test_single_client_cells_of_other_phases_replace_missing_matrix(make_result: MakeResult) -> None:
     results = [make_result(clients=n, position=n) for n in (1, 2)]
     assert list(single_cells(results)) == [KEY]
     alone = [make_result(position=1), make_result(clients=2, phase="parallel", position=2)]
@@ -78,18 +78,18 @@ def test_one_doubtful_repetition_makes_the_cell_doubtful(
     assert single_cells(results)[KEY].doubts == doubts
 
 
-def test_one_number_never_stands_for_two_settings(make_result: MakeResult) -> None:
+def test_results_with_different_settings_in_one_cell_are_refused(make_result: MakeResult) -> None:
     results = [make_result(), make_result(position=2, retention_mode="COMPLIANCE")]
     with pytest.raises(ResultsError, match=r"GOVERNANCE.*COMPLIANCE.*different settings apart"):
         single_cells(results)
 
 
-def test_no_results_is_said_clearly() -> None:
+def test_no_results_error_states_that_no_phase_finished() -> None:
     with pytest.raises(ResultsError, match="no phase finished"):
         build_tables([])
 
 
-def test_the_error_of_a_single_repetition_is_that_of_its_mean_session_time(make_result: MakeResult) -> None:
+def test_error_of_single_repetition_is_that_of_mean_session_time(make_result: MakeResult) -> None:
     cell = single_cells([make_result(session_half_width=0.2)])[KEY]  # 40 sessions at 500 objects/s
     assert cell.relative_error == pytest.approx((0.2 / 2.2622, 9), rel=1e-4)  # ten batches, Student's t of 9 degrees
     assert cell.rate_interval is not None
@@ -122,7 +122,7 @@ def test_the_error_of_repetitions_is_that_of_their_rates(make_result: MakeResult
         {"session_half_width": 0.2, "objects_per_second": 0.0},
     ],
 )
-def test_a_cell_without_a_precise_session_time_or_a_rate_has_no_interval(
+def test_cell_without_precise_session_time_or_rate_has_no_interval(
     make_result: MakeResult, overrides: dict[str, Any]
 ) -> None:
     cell = single_cells([make_result(**overrides)])[KEY]

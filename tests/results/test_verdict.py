@@ -58,19 +58,19 @@ def test_one_valid_phase_that_missed_a_criterion_fails_the_run(make_result: Make
     assert verdict(results, missed, None, is_judged=True) == "fail"
 
 
-def test_lost_content_fails_a_run_whatever_limited_it(make_result: MakeResult) -> None:
+def test_lost_content_fails_run_even_if_client_limited(make_result: MakeResult) -> None:
     results = [make_result(position=2, limited_by="client", infrastructure=LOST)]
     assert verdict(results, [MISSED], None, is_judged=True) == "fail"
 
 
 @pytest.mark.parametrize(("largest", "expected"), [(None, "void"), (1, "pass")])
-def test_a_search_that_a_void_step_ended_is_void_unless_a_scale_passed(largest: int | None, expected: str) -> None:
+def test_search_ended_by_void_step_is_void_unless_a_scale_passed(largest: int | None, expected: str) -> None:
     steps = (SearchStep(2, (2,), passed=False, void="client limit reached at tiles 2"),)
     search = SearchOutcome("tiles", steps, largest, None, 1, "", "client limit reached at tiles 2")
     assert verdict([], [], search, is_judged=True) == expected
 
 
-def test_a_void_result_makes_a_run_void_whatever_its_criteria_say(make_result: MakeResult) -> None:
+def test_void_result_makes_run_void_despite_missed_criteria(make_result: MakeResult) -> None:
     results = [make_result(), without_port(make_result())]
     assert verdict(results, [MISSED], None, is_judged=True) == "void"
 

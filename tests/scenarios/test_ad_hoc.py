@@ -33,7 +33,7 @@ def mixes(scenario: Scenario) -> list[Mix]:
     return [work for work in works if isinstance(work, Mix)]
 
 
-def test_every_combination_is_a_phase_of_its_own() -> None:
+def test_every_combination_becomes_a_separate_phase() -> None:
     scenario = made(object_bytes=(8192, 1 << 20), objects_per_session=(1, 100), clients=(1, 16))
     names = [phase.name for phase in scenario.phases]
     assert len(names) == len(set(names)) == 16
@@ -44,7 +44,7 @@ def test_every_combination_is_a_phase_of_its_own() -> None:
     assert {(each.seconds, each.warm_up_seconds) for each in mixes(scenario)} == {(6.0, 0.6)}
 
 
-def test_retrieves_read_what_earlier_phases_archived() -> None:
+def test_retrieve_reads_data_of_archive_phase() -> None:
     archive, retrieve = made(object_bytes=(8192,)).workloads
     assert archive.data == retrieve.data
     assert not any(phase.is_load for phase in made().phases)
@@ -75,7 +75,7 @@ def test_a_rate_makes_an_open_loop() -> None:
 
 @pytest.mark.parametrize("operations", [(ARCHIVE,), (ARCHIVE, RETRIEVE, MIXED), (MIXED,)])
 @pytest.mark.parametrize("guard", [10**9, GUARD])
-def test_closed_loops_share_what_may_be_locked(operations: tuple[AdHocOperation, ...], guard: int) -> None:
+def test_closed_loops_use_most_of_locked_bytes_limit(operations: tuple[AdHocOperation, ...], guard: int) -> None:
     scenario = made(
         guard, operations=operations, object_bytes=(8192, 1 << 20), objects_per_session=(1, 10), clients=(1, 4),
         seconds=60.0,
@@ -83,7 +83,7 @@ def test_closed_loops_share_what_may_be_locked(operations: tuple[AdHocOperation,
     assert 0.5 * guard < scenario.archived_max().bytes <= guard
 
 
-def test_a_short_measurement_may_archive_what_fast_platforms_can() -> None:
+def test_short_measurement_bound_allows_for_fast_platforms() -> None:
     small, large = (mixes(made(operations=(ARCHIVE,), object_bytes=(size,)))[0].bytes_max for size in (8192, 1 << 20))
     assert (small, large) == (984 * 10**6, 6 * 10**9)  # 20,000 objects/s and 1 GB/s
 

@@ -33,7 +33,7 @@ def test_a_plain_model_is_always_busy_with_one_object_a_session() -> None:
     assert made.silence_seconds == pytest.approx(4 / 20)
 
 
-def test_silence_is_what_sessions_leave_of_the_busy_time() -> None:
+def test_silence_is_busy_time_left_by_sessions() -> None:
     made = model(**SESSIONS)
     # 4 streams do 40 operations/s while busy: each has a session of 5 every half a second, of which 4 gaps are 40 ms.
     assert made.silence_seconds == pytest.approx(0.5 - 0.04)
@@ -77,7 +77,7 @@ def test_an_operation_without_a_share_is_not_done() -> None:
         ({"sizes": {}}, "sizes is one size, or a table"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_place(keys: dict[str, Any], says: str) -> None:
+def test_invalid_model_values_are_refused_with_their_place(keys: dict[str, Any], says: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         model(**keys)
     assert str(caught.value).startswith("the mail server: ")

@@ -78,7 +78,7 @@ def refusal(folder: Path, document: dict[str, Any], **given: Any) -> str:
     return str(refused.value).removeprefix(f"{path}: ")
 
 
-def test_what_these_tests_change_is_right(tmp_path: Path) -> None:
+def test_base_scenario_of_these_tests_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(toml(RIGHT))
     for searches in (False, True):
@@ -321,7 +321,7 @@ def test_a_wrong_search_is_refused_before_its_first_step(
     assert message in refusal(tmp_path, changed((path, value)), searches=True)
 
 
-def test_a_search_repeats_by_itself(tmp_path: Path) -> None:
+def test_repeat_option_is_refused_with_search(tmp_path: Path) -> None:
     assert "--repeat: a search repeats its trials as search.repeat says; set that instead" in refusal(
         tmp_path, RIGHT, searches=True, repetitions=2
     )
@@ -351,7 +351,7 @@ def test_a_search_repeats_by_itself(tmp_path: Path) -> None:
         ([(("phase",), GONE), (("scale",), GONE)], "there is no [[sweep]] and no [[phase]], so there is nothing to"),
     ],
 )  # fmt: skip
-def test_what_only_together_is_wrong_is_refused(tmp_path: Path, changes: list[Any], message: str) -> None:
+def test_invalid_combinations_are_refused(tmp_path: Path, changes: list[Any], message: str) -> None:
     assert message in refusal(tmp_path, changed(*changes))
 
 
@@ -389,7 +389,7 @@ def test_a_sweep_has_no_weights(tmp_path: Path) -> None:
         ("web..clients=2", "write it as key=value"),
     ],
 )
-def test_an_override_of_what_is_not_there_is_refused(tmp_path: Path, override: str, message: str) -> None:
+def test_override_of_unknown_key_is_refused(tmp_path: Path, override: str, message: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(toml(RIGHT))
     with pytest.raises(ScenarioError) as refused:
@@ -414,7 +414,7 @@ def test_an_override_of_a_phase_is_checked_like_the_file(tmp_path: Path, overrid
 
 
 @pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = " + "[" * 5000])
-def test_what_the_toml_reader_itself_cannot_bear_is_refused(tmp_path: Path, text: str) -> None:
+def test_toml_that_breaks_the_parser_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "mine.toml").write_text(text)
     with pytest.raises(ScenarioError, match="not TOML"):
         read_scenario(str(tmp_path / "mine.toml"))

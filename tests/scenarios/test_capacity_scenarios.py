@@ -33,7 +33,7 @@ def scenario(request: pytest.FixtureRequest) -> Scenario:
     return read_scenario(request.param)
 
 
-def test_it_searches_without_being_told(scenario: Scenario) -> None:
+def test_capacity_scenario_searches_by_default(scenario: Scenario) -> None:
     assert scenario.search is not None
     assert scenario.search.first < scenario.search.last
     assert {each.scale for each in scenario.phases} == {scenario.search.first}
@@ -48,7 +48,7 @@ def test_rates_are_measured_one_after_another(scenario: Scenario) -> None:
         before = each.name
 
 
-def test_the_first_step_stays_far_below_what_may_be_locked(scenario: Scenario) -> None:
+def test_first_step_stays_below_tenth_of_locked_bytes_limit(scenario: Scenario) -> None:
     for quick in (False, True):
         _, size_bytes = read_scenario(scenario.name, quick=quick).archived_max()
         assert size_bytes < DEFAULT_LOCKED_BYTES_MAX / 10
@@ -81,7 +81,7 @@ def test_retrievals_go_on_until_the_night_is_over() -> None:
 
 
 @pytest.mark.parametrize("cameras", [10, 250])
-def test_every_camera_has_a_chunk_due_every_two_seconds_and_two_seconds_for_it(cameras: int) -> None:
+def test_each_camera_has_chunk_every_two_seconds_with_two_second_deadline(cameras: int) -> None:
     streams = workload(phases_at(read_scenario("video"), cameras, 1), "camera streams")
     mix = mix_of(streams)
     assert mix.arrivals is not None
@@ -149,7 +149,7 @@ def test_a_search_of_mail_and_its_plan(tmp_path: Path) -> None:
     assert all(row[3].number is not None for row in table.rows)
 
 
-def test_a_window_too_short_for_anybody_ends_the_search_at_once(tmp_path: Path) -> None:
+def test_unreachable_window_criterion_ends_search_at_first_step(tmp_path: Path) -> None:
     code, document, database = run(
         tmp_path, "mail", *SMALL_MAIL, "search.first=2", "search.last=4", "search.step=1",
         "window.that=seconds <= 0.0001", backend="null",

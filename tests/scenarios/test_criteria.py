@@ -73,7 +73,7 @@ def test_a_criterion_is_read_as_it_is_written(
     assert (read.text, read.name, read.workload, read.abort) == (text.strip(), text.strip(), "e-mail", True)
 
 
-def test_the_name_tells_the_same_limit_on_another_part() -> None:
+def test_criterion_name_includes_its_operation() -> None:
     assert read_criterion("object_ms.mean <= 5", operation="log").name == "object_ms.mean <= 5 (log)"
 
 
@@ -81,7 +81,7 @@ def test_the_name_tells_the_same_limit_on_another_part() -> None:
     st.sampled_from(sorted(METRICS)), st.sampled_from(STATISTICS), st.sampled_from(sorted(OPERATORS)),
     st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(("", " ", "  ")),
 )  # fmt: skip
-def test_whatever_can_be_written_can_be_read(
+def test_every_valid_criterion_can_be_read(
     metric: str, statistic: str, operator: str, limit: float, space: str
 ) -> None:
     left = f"{metric}.{statistic}" if METRICS[metric].has_statistics else metric
@@ -116,7 +116,7 @@ def test_whatever_can_be_written_can_be_read(
         ("<= 20", "write it as metric, operator, limit"),
     ],
 )
-def test_what_is_none_is_refused_with_what_there_is(text: str, said: str) -> None:
+def test_invalid_criterion_is_refused_with_alternatives(text: str, said: str) -> None:
     message = refused(text, where="tiles.toml")
     assert message.startswith(f"tiles.toml: criterion {text!r}: ")
     assert said in message
@@ -137,7 +137,7 @@ def test_a_part_is_refused_where_only_whole_workloads_are_measured() -> None:
         ("==", False, True, False, False, True),
     ],
 )
-def test_what_holds_and_what_no_more_can_mend(
+def test_operators_decide_when_criterion_is_met_or_exceeded(
     operator: str, below: bool, at: bool, above: bool, exceeded_at: bool, exceeded_above: bool
 ) -> None:
     criterion = read_criterion(f"errors {operator} 3")
@@ -145,12 +145,12 @@ def test_what_holds_and_what_no_more_can_mend(
     assert [criterion.is_exceeded(value) for value in (2, 3, 4)] == [False, exceeded_at, exceeded_above]
 
 
-def test_what_was_not_measured_does_not_hold() -> None:
+def test_unmeasured_value_meets_no_criterion() -> None:
     assert not any(read_criterion(f"errors {operator} 0").holds(None) for operator in OPERATORS)
     assert not any(read_criterion(f"seconds {operator} 5").holds(math.nan) for operator in OPERATORS)
 
 
-def test_a_criterion_of_nobody_speaks_of_all_that_have_its_metric_and_of_no_load() -> None:
+def test_criterion_without_workload_applies_to_all_with_metric_except_load() -> None:
     def speaks_of(text: str, phase: Together = PHASE, **who: Any) -> list[str]:
         criterion = read_criterion(text, **who)
         return [each.name for each in phase.workloads if criterion.speaks_of(phase, each)]
@@ -183,7 +183,7 @@ def test_a_criterion_of_nobody_speaks_of_all_that_have_its_metric_and_of_no_load
         ("share_of_ceiling <= 0.7", None, None, "not measured for any workload: only a phase that measures"),
     ],
 )  # fmt: skip
-def test_a_criterion_that_speaks_of_nobody_is_refused(
+def test_criterion_that_applies_to_no_workload_is_refused(
     text: str, workload_name: str | None, operation: str | None, said: str
 ) -> None:
     criterion = read_criterion(text, workload=workload_name, operation=operation)
@@ -193,13 +193,13 @@ def test_a_criterion_that_speaks_of_nobody_is_refused(
     assert said in str(caught.value)
 
 
-def test_what_only_a_load_does_is_not_measured() -> None:
+def test_criterion_on_load_only_workload_is_refused() -> None:
     load = Together((workload("filling", CAMERA),), is_load=True)
     with pytest.raises(ScenarioError, match="no workload 'filling' is measured"):
         check_names([read_criterion("errors == 0", workload="filling")], [load, PHASE])
 
 
-def test_criteria_that_speak_of_somebody_in_some_phase_pass() -> None:
+def test_criteria_that_apply_in_some_phase_are_accepted() -> None:
     criteria = [
         read_criterion("errors == 0"),
         read_criterion("object_ms.mean <= 5", workload="e-mail", operation="log"),

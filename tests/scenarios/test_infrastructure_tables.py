@@ -33,7 +33,7 @@ def made(
     instances=st.integers(1, 20),
     share=st.floats(0.01, 1.0),
 )
-def test_bounds_are_what_instances_really_make(
+def test_bounds_equal_objects_that_instances_make(
     capacity: int, scale: float, kind: Any, instances: int, share: float
 ) -> None:
     what: Infrastructure = made(kind, capacity, scale=scale, instances_max=instances, upgrade_share=share)
@@ -72,7 +72,7 @@ def test_operations_and_locks_follow_from_the_kind() -> None:
     assert (locked.lock, locked.locks_with(None)) == (None, {None})
 
 
-def test_there_may_be_twice_as_many_as_are_asked_for_and_more_where_they_are_small() -> None:
+def test_instances_max_grows_with_time_and_for_small_sets() -> None:
     large = made(capacity=15 * 10**9, sizes="1MiB", seconds=3600.0)
     assert large.instances_max == 12
     assert made(capacity=15 * 10**9, sizes="1MiB", seconds=10.0).instances_max == 1
@@ -82,7 +82,7 @@ def test_there_may_be_twice_as_many_as_are_asked_for_and_more_where_they_are_sma
     assert made(instances_max=7).instances_max == 7
 
 
-def test_without_a_time_of_its_own_it_lasts_as_long_as_the_traces() -> None:
+def test_infrastructure_without_seconds_lasts_as_long_as_traces() -> None:
     large = made(capacity=15 * 10**9, sizes="1MiB")
     assert large.instances_max == 1
     assert (large.lasting(3600.0).seconds, large.lasting(3600.0).instances_max) == (3600.0, 12)
@@ -112,7 +112,7 @@ def test_without_a_time_of_its_own_it_lasts_as_long_as_the_traces() -> None:
         ({"seconds": 0.0}, "seconds: it must be above 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(table: dict[str, Any], words: str) -> None:
+def test_invalid_infrastructure_values_are_refused_with_name(table: dict[str, Any], words: str) -> None:
     with pytest.raises(ScenarioError) as refused:
         made(**table)
     assert str(refused.value).startswith("beside: ")

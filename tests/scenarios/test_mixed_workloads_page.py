@@ -78,23 +78,23 @@ def test_every_key_has_a_row_with_its_default(table: type[msgspec.Struct], prefi
 
 
 @pytest.mark.parametrize("table", [SizesTable, TransactionTable, AsideTable])
-def test_every_key_within_a_table_stands_in_an_example(table: type[msgspec.Struct]) -> None:
+def test_every_table_key_appears_in_an_example(table: type[msgspec.Struct]) -> None:
     for name in table.__struct_fields__:
         assert re.search(rf"\b{name} = ", TEXT), name
 
 
 @pytest.mark.parametrize("words", [OperationName, Keys, ArrivalKind])
-def test_every_word_is_there(words: Any) -> None:
+def test_every_keyword_is_documented(words: Any) -> None:
     for word in get_args(words):
         assert re.search(rf'`"?{word}"?`', TEXT), word
 
 
-def test_every_lock_and_every_key_that_grows_is_there() -> None:
+def test_every_lock_and_scaled_key_is_documented() -> None:
     for word in (*(lock.value for lock in Lock), *SCALED):
         assert f"`{word}`" in TEXT, word
 
 
-def test_the_metrics_are_those_that_there_are() -> None:
+def test_metrics_table_matches_code() -> None:
     assert metrics_table() in TEXT
 
 

@@ -145,7 +145,9 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=share_of(40))
 @given(documents(), st.integers(1, 3))
-def test_no_more_is_dealt_than_the_plan_says(tmp_path_factory: Any, document: dict[str, Any], workers: int) -> None:
+def test_workloads_never_archive_more_than_planned_bounds(
+    tmp_path_factory: Any, document: dict[str, Any], workers: int
+) -> None:
     path = tmp_path_factory.getbasetemp() / "bounds.toml"
     Path(path).write_text(toml(document))
     scenario = read_scenario(str(path), repetitions=2)

@@ -52,7 +52,7 @@ def only(phase: Phase) -> tuple[Workload, Mix]:
 # ---- keys and what stands for those that are left out
 
 
-def test_what_is_left_out_has_its_default(read: Read) -> None:
+def test_omitted_keys_have_defaults(read: Read) -> None:
     phase = read(load(), mix()).phases[1]
     assert (phase.name, phase.position, phase.repetition, phase.label) == ("mix", 2, 1, "mix")
     assert (phase.scale, phase.scale_name) == (None, "")
@@ -104,7 +104,7 @@ def test_every_key_is_read(read: Read) -> None:
     )  # fmt: skip
 
 
-def test_what_ends_by_a_number_is_read(read: Read) -> None:
+def test_workloads_bounded_by_counts_are_read(read: Read) -> None:
     bursts = {"kind": "bursts", "per_second": 0, "burst_sessions": 5, "every": "500ms"}
     once = {**READ, "name": "once", "keys": "each-once"}
     del once["seconds"]
@@ -138,7 +138,7 @@ def test_sizes_may_be_one_between_two_round_a_median_or_in_shares(read: Read, si
 # ---- how often a table stands there
 
 
-def test_each_copy_has_names_and_data_of_its_own(read: Read) -> None:
+def test_each_copy_has_separate_names_and_data(read: Read) -> None:
     aside = {"name": "log", "data": "log", "sizes": 500, "per_operation": 1}
     late = {**READ, "name": "late", "after": "read"}
     short = {**WRITE, "until": "read", "aside": aside}
@@ -179,7 +179,7 @@ def test_a_phase_may_take_until_its_last_workload_ends(read: Read) -> None:
     ]  # fmt: skip
 
 
-def test_a_workload_is_expected_to_end_with_the_one_that_it_ends_with(read: Read) -> None:
+def test_workload_with_until_has_expected_end_of_that_workload(read: Read) -> None:
     long = {**READ, "name": "long", "seconds": "1h", "until": "read"}
     once = {key: value for key, value in READ.items() if key != "seconds"} | {"name": "once", "keys": "each-once"}
     known = read(load(), mix({**READ, "begins": "2s"}, long)).phases[1]
@@ -217,7 +217,7 @@ def test_phases_are_numbered_through_scales_and_repetitions(read: Read) -> None:
         ("1 users", 1e6, 100_000),
     ],
 )
-def test_what_is_counted_is_rounded_up(read: Read, written: str, value: float, expected: int) -> None:
+def test_scaled_counts_are_rounded_up(read: Read, written: str, value: float, expected: int) -> None:
     scale = {"name": "users", "each": "user", "values": [min(value, 100_000)]}
     scenario = read(load(workload=[{**LOAD, "fill": written}]), scale=scale)
     assert only(scenario.phases[0])[1].fill == expected
@@ -267,12 +267,12 @@ def test_without_a_search_every_scale_is_carried_out(read: Read) -> None:
     assert [phase.scale for phase in scenario.phases] == [1.0, 1.0, 2.0, 2.0]
 
 
-def test_where_no_scales_are_named_there_is_the_search(read: Read) -> None:
+def test_scale_without_values_uses_search(read: Read) -> None:
     tables = {**SEARCHED, "scale": {"name": "tiles", "each": "tile"}}
     assert read(load(copies="tiles"), mix(copies="tiles"), **tables).search is not None
 
 
-def test_what_was_recorded_is_read_as_it_was_planned(read: Read) -> None:
+def test_recorded_scenario_equals_planned_scenario(read: Read) -> None:
     given = {"overrides": ["mix.copies=3", "load.copies=3"], "quick": True, "repetitions": 2}
     scenario = read(load(copies=2), mix({**READ, "quick": {"clients": 1}}, copies=2), given=given)
     again = recorded_scenario(scenario.text, order="shuffled", order_seed=0, repetitions=2)
@@ -293,19 +293,19 @@ def test_criteria_and_weights_are_kept(read: Read) -> None:
 # ---- what a run archives at most
 
 
-def test_what_fills_a_data_set_is_counted_once(read: Read) -> None:
+def test_fill_of_data_set_is_counted_once(read: Read) -> None:
     scale = {"name": "tiles", "each": "tile", "values": [1, 2, 4]}
     scenario = read(load(copies="tiles"), mix(copies="tiles"), scale=scale, given={"repetitions": 3})
     assert scenario.archived_max() == (400, 400 * 8192)
 
 
-def test_what_is_deleted_may_be_filled_up_again(read: Read) -> None:
+def test_bound_counts_refill_after_delete(read: Read) -> None:
     remove = {**READ, "operation": "delete"}
     scenario = read(load(), mix(remove), given={"repetitions": 3})
     assert scenario.archived_max() == (300, 300 * 8192)
 
 
-def test_fewer_copies_may_ask_for_what_more_have_archived(read: Read) -> None:
+def test_fewer_copies_may_read_data_archived_by_more_copies(read: Read) -> None:
     scenario = read(load(copies=3), mix(copies=2))
     assert {mix_of(w).data for w in scenario.phases[1].workloads} == {"copy 1 d", "copy 2 d"}
 
@@ -313,7 +313,7 @@ def test_fewer_copies_may_ask_for_what_more_have_archived(read: Read) -> None:
 # ---- quick, and --set
 
 
-def test_quick_goes_over_what_stands_beside_it_everywhere(read: Read) -> None:
+def test_quick_tables_override_keys_at_every_level(read: Read) -> None:
     arrivals = {"kind": "constant", "per_second": 100, "backlog_max": 7}
     reading = {**READ, "arrivals": arrivals, "quick": {"seconds": "1s", "arrivals": {"per_second": 10}}}
     phases = [load(copies="tiles"), mix(reading, copies="tiles", quick={"copies": 2, "cache": "keep"})]
@@ -365,7 +365,7 @@ def test_set_reaches_phases_workloads_and_the_tables_within(
     assert found(scenario)
 
 
-def test_set_goes_over_the_range_of_a_search(read: Read) -> None:
+def test_set_overrides_search_range(read: Read) -> None:
     given = {"overrides": ["search.last=16", "search.repeat=1"], "searches": True}
     assert read(load(copies="tiles"), mix(copies="tiles"), **SEARCHED, given=given).search == SearchRange(
         "tiles", 2, 16, 1, 2

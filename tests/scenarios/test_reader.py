@@ -98,13 +98,13 @@ def test_phases_are_numbered_in_the_order_in_which_they_run() -> None:
 
 
 @given(st.integers(0, 2**63))
-def test_the_full_matrix_archives_at_most_36_gb_whatever_the_order(seed: int) -> None:
+def test_full_matrix_archives_at_most_36_gb_in_any_order(seed: int) -> None:
     _, bytes_max = read_scenario("dr550", order_seed=seed).archived_max()
     assert bytes_max <= 36e9
 
 
 @given(st.integers(0, 2**63))
-def test_the_quick_matrix_archives_at_most_5_gb_whatever_the_order(seed: int) -> None:
+def test_quick_matrix_archives_at_most_5_gb_in_any_order(seed: int) -> None:
     scenario = read_scenario("dr550", quick=True, order_seed=seed)
     assert scenario.archived_max()[1] <= 5e9  # five repetitions stay below the default of --max-locked-bytes
     assert {phase.name for phase in scenario.phases} == {"archive", "retrieve", "archive-parallel", "retrieve-parallel"}
@@ -119,7 +119,7 @@ def test_every_cell_of_the_quick_matrix_is_long_enough_for_a_headline() -> None:
     assert min(seconds) > HEADLINE_SECONDS_MIN
 
 
-def test_the_bound_is_of_what_is_archived_not_of_what_is_read_again() -> None:
+def test_bound_counts_archived_objects_but_not_retrieved() -> None:
     scenario = read_scenario("dr550")
     archiving = [phase for phase in scenario.phases if phase.workloads[0].operation == "archive"]
     bounds = [phase.archived_max() for phase in archiving]
@@ -131,7 +131,7 @@ def test_the_bound_is_of_what_is_archived_not_of_what_is_read_again() -> None:
 
 
 @pytest.mark.parametrize("name", builtin_names())
-def test_every_scenario_that_comes_with_archiver_can_be_read(name: str) -> None:
+def test_every_builtin_scenario_can_be_read(name: str) -> None:
     for quick in (False, True):
         assert read_scenario(name, quick=quick).phases
 
@@ -190,7 +190,7 @@ def stops(scenario: Scenario, sweep: str) -> list[UntilPrecise]:
     return [work.stop for work in found if isinstance(work, Sessions) and isinstance(work.stop, UntilPrecise)]
 
 
-def test_a_sweeps_own_stop_rule_goes_over_the_files(tmp_path: Path) -> None:
+def test_stop_rule_of_sweep_overrides_that_of_file(tmp_path: Path) -> None:
     scenario = read_scenario(written(tmp_path, SMALL))
     assert {stop.seconds_max for stop in stops(scenario, "archive")} == {2.0}
     assert {stop.seconds_max for stop in stops(scenario, "retrieve")} == {5.0}
@@ -205,7 +205,7 @@ def test_large_sessions_have_a_minimum_of_their_own(tmp_path: Path, large_sessio
     assert {stop.sessions_min for stop in stops(scenario, "retrieve")} == {sessions_min}  # 25 objects of 8 KiB
 
 
-def test_quick_goes_over_its_own_sweep_only(tmp_path: Path) -> None:
+def test_quick_overrides_only_its_sweep(tmp_path: Path) -> None:
     path = written(tmp_path, SMALL)
     quick = read_scenario(path, quick=True)
     assert {size for size, _, _ in cells(quick, "archive")} == {8192}
@@ -254,7 +254,7 @@ def test_overrides_go_over_quick_and_the_last_one_counts(tmp_path: Path) -> None
     assert sorted(cells(scenario, "archive")) == [(8192, 3, 1), (16384, 3, 1)]
 
 
-def test_what_was_run_is_kept_with_the_overrides_applied(tmp_path: Path) -> None:
+def test_scenario_text_includes_applied_overrides(tmp_path: Path) -> None:
     scenario = read_scenario(written(tmp_path, SMALL), overrides=["clients=3"], order_seed=9)
     assert (scenario.name, scenario.title, scenario.order_seed) == ("small", "A small matrix", 9)
     assert '"clients":[3]' in scenario.text
@@ -326,7 +326,7 @@ def test_variants_of_one_cell_follow_each_other(tmp_path: Path, order: Any) -> N
             assert len({(w.lock, w.checksum) for w in group}) == 8
 
 
-def test_variants_are_shuffled_anew_in_every_cell_unless_the_papers_order_is_asked_for(tmp_path: Path) -> None:
+def test_variants_are_reshuffled_per_cell_except_in_paper_order(tmp_path: Path) -> None:
     path = written(tmp_path, LOCKS)
 
     def orders(**given: Any) -> list[list[tuple[Lock | None, Checksum | None]]]:
@@ -341,7 +341,7 @@ def test_variants_are_shuffled_anew_in_every_cell_unless_the_papers_order_is_ask
     assert all(sorted(order) == sorted(as_written) for order in shuffled)
 
 
-def test_a_phase_says_what_sets_its_variant_apart(tmp_path: Path) -> None:
+def test_phase_label_names_its_variant(tmp_path: Path) -> None:
     scenario = read_scenario(written(tmp_path, LOCKS), order="paper")
     labels = [phase.label for phase in scenario.phases]
     assert labels[0] == "archive 8KiB x 1, 1 client, lock none, crc32c"
@@ -398,13 +398,13 @@ def test_variants_can_be_chosen_on_the_command_line(tmp_path: Path, override: st
         ("event-release", "none"),  # of what is archived under an event hold
     ],
 )
-def test_each_operation_follows_what_it_needs(tmp_path: Path, operation: str, after: str) -> None:
+def test_operation_is_accepted_after_required_lock_variant(tmp_path: Path, operation: str, after: str) -> None:
     text = LOCKS.replace('operation = "delete"', f'operation = "{operation}"')
     scenario = read_scenario(written(tmp_path, text), overrides=[f"archive.locks={after}"])
     assert workloads(scenario, "last")[0].operation == operation
 
 
-def test_what_a_hold_sweep_held_can_be_released(tmp_path: Path) -> None:
+def test_objects_of_hold_sweep_can_be_released(tmp_path: Path) -> None:
     last = LOCKS[LOCKS.rindex("[[sweep]]") :]
     text = without("expiring", "last") + "".join(
         last.replace('"last"', f'"{name}"').replace('"delete"', f'"{name}"')
@@ -536,7 +536,7 @@ def test_a_quick_that_is_no_table_is_refused(tmp_path: Path, wrong: str) -> None
         read_scenario(written(tmp_path, text), quick=True)
 
 
-def test_501_objects_in_a_session_are_measured_where_that_is_asked_for() -> None:
+def test_501_objects_per_session_are_accepted_if_large_sessions_allowed() -> None:
     scenario = read_scenario("dr550", overrides=["objects_per_session=501"], allow_large_sessions=True)
     assert {objects for _, objects, _ in cells(scenario, "archive")} == {501}
 
@@ -633,7 +633,7 @@ def test_an_override_is_checked_like_the_file(override: str, message: str) -> No
 @pytest.mark.parametrize(
     ("name", "hint"), [("dr50", "; did you mean dr550?"), ("absent/mine.toml", ", ".join(builtin_names()))]
 )
-def test_a_missing_scenario_is_refused_with_those_there_are(name: str, hint: str) -> None:
+def test_missing_scenario_is_refused_with_available_names(name: str, hint: str) -> None:
     with pytest.raises(ScenarioError) as refused:
         read_scenario(name)
     assert str(refused.value).startswith(
@@ -693,6 +693,6 @@ def test_a_stop_key_without_meaning_is_refused_by_name(tmp_path: Path, clients: 
 
 
 @pytest.mark.parametrize("key", ['warm_up_seconds = "1s"', "precision = 0.1", 'seconds_min = "1s"'])
-def test_a_stop_key_with_a_meaning_for_some_of_the_clients_is_used(tmp_path: Path, key: str) -> None:
+def test_stop_key_that_applies_to_some_client_counts_is_accepted(tmp_path: Path, key: str) -> None:
     scenario = read_scenario(written(tmp_path, f"{CELL}clients = [1, 2]\nstop = {{ {key} }}\n"))
     assert len(scenario.phases) == 2

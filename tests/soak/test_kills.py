@@ -58,7 +58,7 @@ def clean_up(done: Kills) -> None:
     assert bool(done.platform.objects()) is not bool(bypass)
 
 
-def test_nothing_is_lost_whoever_is_killed(home: Path) -> None:
+def test_no_object_is_lost_after_kills(home: Path) -> None:
     done = carry_out(home, EmbeddedStore(home, "s3"), KILLS_QUICK, "--set", "object_sizes=1KiB")
     assert done.killed > 0
 

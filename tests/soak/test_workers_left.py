@@ -32,7 +32,7 @@ def heard_nothing(has_spoken: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("backend", ["null", "one that is not there"])
-def test_a_worker_that_is_left_alone_ends_without_a_word(capfd: pytest.CaptureFixture[str], backend: str) -> None:
+def test_worker_ends_silently_when_its_parent_closes_the_pipe(capfd: pytest.CaptureFixture[str], backend: str) -> None:
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
     worker = multiprocessing.get_context("spawn").Process(target=worker_main, args=(theirs, []))
     worker.start()

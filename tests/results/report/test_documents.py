@@ -61,7 +61,9 @@ def test_a_report_has_facts_doubts_and_links_and_is_the_same_twice(tmp_path: Pat
     assert report.index("### Retrieve: objects/s") < figure < table
 
 
-def test_what_was_watched_is_in_the_report(tmp_path: Path, make_run: MakeRun, make_result: MakeResult) -> None:
+def test_report_includes_server_samples_and_figures_in_order(
+    tmp_path: Path, make_run: MakeRun, make_result: MakeResult
+) -> None:
     database = make_run(two_phases(make_result(), make_result("retrieve", position=2)), ten_seconds())
     for name in ("one", "two"):
         seen = watched(database)
@@ -115,7 +117,7 @@ def test_results_json_is_the_run_document(tmp_path: Path, make_result: MakeResul
     assert [result_from_document(entry) for entry in saved["results"]] == [make_result()]
 
 
-def test_only_the_caption_of_a_shared_machine_says_so(tmp_path: Path, make_result: MakeResult) -> None:
+def test_figure_caption_states_not_capacity_only_on_shared_machine(tmp_path: Path, make_result: MakeResult) -> None:
     for shared in (True, False):
         folder = tmp_path / str(shared)
         write_documents(folder, document([make_result()]), facts={}, shares_machine=shared)
@@ -123,7 +125,7 @@ def test_only_the_caption_of_a_shared_machine_says_so(tmp_path: Path, make_resul
         assert ("not capacity" in svg) == shared
 
 
-def test_a_run_of_which_nothing_finished_has_a_report_that_says_so(tmp_path: Path) -> None:
+def test_report_of_run_without_finished_phase_states_no_results(tmp_path: Path) -> None:
     write_documents(tmp_path, document([]), facts=FACTS, doubts=["the run ended early"])
     assert sorted(contents(tmp_path)) == ["report.md", "results.json"]
     report = (tmp_path / "report.md").read_text()
@@ -134,7 +136,7 @@ def test_a_run_of_which_nothing_finished_has_a_report_that_says_so(tmp_path: Pat
     assert not (tmp_path / "tables only").exists()
 
 
-def test_tables_alone_are_those_of_the_whole_folder(tmp_path: Path, make_result: MakeResult) -> None:
+def test_csv_tables_alone_equal_those_of_full_report_folder(tmp_path: Path, make_result: MakeResult) -> None:
     write_documents(tmp_path / "whole", document([make_result()]), facts={})
     paths = write_csv(tmp_path / "csv", document([make_result()]))
     whole = {name: text for name, text in contents(tmp_path / "whole").items() if name.startswith("tables/")}

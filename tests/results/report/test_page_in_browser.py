@@ -89,7 +89,7 @@ def test_a_table_sorts_by_number_by_size_and_back(opened: Callable[..., Any]) ->
     assert head.locator("button").get_attribute("aria-label") == "Sort by objects/session"
 
 
-def test_what_was_not_measured_is_last_in_both_directions(opened: Callable[..., Any]) -> None:
+def test_unmeasured_cells_sort_last_in_both_directions(opened: Callable[..., Any]) -> None:
     page = opened()
     page.locator("#appendix summary").click()
     button = page.locator("#table-published th", has_text="ours").first.locator("button")
@@ -122,7 +122,7 @@ def test_the_page_is_whole_without_its_script(browser: Any, folder: Path) -> Non
     context.close()
 
 
-def test_it_prints_on_a4_paper_that_is_white(opened: Callable[..., Any], tmp_path: Path) -> None:
+def test_report_prints_on_white_a4_pages(opened: Callable[..., Any], tmp_path: Path) -> None:
     page = opened()
     printed = page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
     sheets = re.findall(rb"/Type\s*/Page\b", printed)
@@ -166,7 +166,7 @@ def test_a_figure_fits_a_phone_and_grows_when_it_is_tapped(opened: Callable[...,
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_and_lines_stand_out_from_the_paper(opened: Callable[..., Any], scheme: str) -> None:
+def test_text_colours_have_wcag_contrast_with_background(opened: Callable[..., Any], scheme: str) -> None:
     page = opened(color_scheme=scheme)
     contrast = """(name) => {
         const style = getComputedStyle(document.documentElement);

@@ -34,7 +34,7 @@ def words(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page).split())
 
 
-def test_the_answer_comes_first_then_what_it_depends_on() -> None:
+def test_plan_page_starts_with_answer_then_sensitivity_and_inputs() -> None:
     page = plan_page(mail())
     order = [
         "16 platforms with 1 client each are needed by year 7; capacity decides.",

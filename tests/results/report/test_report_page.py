@@ -67,7 +67,7 @@ def test_a_report_has_every_section_with_the_configuration_last(text: str) -> No
     assert named == SECTIONS
 
 
-def test_every_figure_of_the_paper_has_its_counterpart_with_a_link_to_its_data(text: str) -> None:
+def test_every_paper_figure_has_counterpart_with_data_link(text: str) -> None:
     figures = [each["id"] or "" for each in Page(text).all("figure")]
     assert figures[0] == "overview"
     numbers = [name.split("-")[1] for name in figures[1:]]
@@ -101,7 +101,7 @@ def test_a_rate_leads_to_the_distribution_of_its_cell(text: str) -> None:
     assert len(shown) == 11
 
 
-def test_headings_do_not_skip_and_tables_say_what_their_headings_head(text: str) -> None:
+def test_heading_levels_do_not_skip_and_table_headers_have_scope(text: str) -> None:
     page = Page(text)
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
@@ -120,7 +120,7 @@ def test_nothing_is_fetched(text: str) -> None:
     assert "default-src 'none'" in text
 
 
-def test_whatever_was_said_is_text(text: str) -> None:
+def test_hostile_input_is_escaped_as_text(text: str) -> None:
     page = Page(text)
     assert len(page.all("script")) == 1
     assert page.all("b") == []
@@ -141,7 +141,7 @@ def test_the_same_database_gives_the_same_page(make_result: MakeResult, tmp_path
     assert str(tmp_path).encode() not in pages[0]
 
 
-def test_the_summary_says_what_went_wrong(text: str) -> None:
+def test_summary_lists_violations_errors_audit_findings_and_warnings(text: str) -> None:
     summary = " ".join(Page(text[text.index('<section id="summary"') : text.index('<section id="objects"')]).words)
     words = " ".join(summary.split())
     assert "Verdict ✗ bad: 1 violation: all 11 phases are in these numbers" in words
@@ -155,7 +155,7 @@ def test_the_summary_says_what_went_wrong(text: str) -> None:
     assert re.search(rf"{beside} \([^)]*\); no cell is settled, steady", words)
 
 
-def test_a_run_of_which_nothing_finished_has_a_report(make_run: MakeRun) -> None:
+def test_run_without_finished_phase_has_report_without_result_sections(make_run: MakeRun) -> None:
     text = report_page(report_of(make_run()))
     assert "not finished: 0 of 2 phases are in these numbers" in text
     assert "No phase finished, so nothing was measured." in text

@@ -54,12 +54,12 @@ def test_the_price_is_as_uncertain_as_the_rate(make_result: Callable[..., Result
     assert price.low < price.value < price.high
 
 
-def test_a_price_of_a_cell_that_was_measured_too_briefly_says_so(make_result: Callable[..., Result]) -> None:
+def test_price_of_briefly_measured_cell_shows_measured_time(make_result: Callable[..., Result]) -> None:
     cost = platform_cost([make_result(seconds=0.45)], PARTS, years=1)
     assert cost.units[0].unit == "object/s, archive, at best (measured for 0.45 s)"
 
 
-def test_what_a_service_charges_is_no_price_of_a_run(results: list[Result]) -> None:
+def test_cloud_service_prices_are_refused_for_run_price(results: list[Result]) -> None:
     service = PriceList(currency="USD", cloud=CloudPrices(per_gb_month=0.02))
     with pytest.raises(UsageError, match="archiver plan --prices"):
         platform_cost(results, service, years=3)

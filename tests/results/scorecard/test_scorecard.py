@@ -95,7 +95,9 @@ def test_the_latest_conformance_run_counts(make_checked: MakeChecked) -> None:
     assert card.conformance is new
 
 
-def test_runs_that_say_nothing_are_refused(make_run: Callable[..., RunDatabase], make_measured: MakeRun) -> None:
+def test_empty_duplicate_and_missing_runs_are_refused(
+    make_run: Callable[..., RunDatabase], make_measured: MakeRun
+) -> None:
     with pytest.raises(ResultsError, match="neither results nor conformance checks"):
         read_run(make_run())
     with pytest.raises(UsageError, match="named twice"):
@@ -173,7 +175,7 @@ def test_the_worst_finding_is_the_failure_of_the_highest_severity(make_checked: 
     assert column(requirements, "minio")["17a-4(f)(2)(i)(B)"] == "2 FAIL: DEL-03 (S1), RET-04 (S2); 1 other"
 
 
-def test_the_kill_round_says_what_became_of_acknowledged_records(make_checked: MakeChecked) -> None:
+def test_kill_round_reports_fate_of_acknowledged_records(make_checked: MakeChecked) -> None:
     killed = make_checked(
         "minio",
         check("VER-08", "FAIL", round_="after restart", reason="3 of 900 objects are gone"),
@@ -186,7 +188,7 @@ def test_the_kill_round_says_what_became_of_acknowledged_records(make_checked: M
     assert column(durability_tables(made)[0], "after kill -9")["minio"].startswith("VER-08 after restart: FAIL")
 
 
-def test_what_no_run_measured_is_named_with_its_command(make_measured: MakeRun, make_checked: MakeChecked) -> None:
+def test_missing_parts_are_listed_with_their_command(make_measured: MakeRun, make_checked: MakeChecked) -> None:
     rates, checks = make_measured("minio", ALL_CELLS), make_checked("embedded", check("DEL-02", "PASS"))
     missing = {(each.platform, each.part): each.command for each in missing_parts(scorecard_of([rates, checks]))}
     assert missing["minio", "conformance"] == "archiver worm --platform minio"

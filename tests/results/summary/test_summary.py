@@ -60,7 +60,7 @@ def test_a_number_has_interval_conditions_and_measured_time(make_run: MakeRun, m
     assert first.basis == "95%: 882 to 1,131; 8KiB x 100, 1 client; measured for 10.00 s"
 
 
-def test_a_number_that_fails_conditions_says_so(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_number_that_fails_conditions_lists_them(make_run: MakeRun, make_result: MakeResult) -> None:
     found = of(run_of(make_run, make_result(seconds=1.0, settled=False, limited_by="client")))
     failed = ("unsettled", "limited by the client", "measured for 1.00 s")
     assert found.numbers[0].failed == failed
@@ -71,7 +71,7 @@ def test_a_number_that_fails_conditions_says_so(make_run: MakeRun, make_result: 
     )
 
 
-def test_what_batching_buys_follows_from_the_session_times(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_batching_sentence_follows_from_session_time_fit(make_run: MakeRun, make_result: MakeResult) -> None:
     """T = 5 ms + n x 1 ms: half of 1,000 objects/s at 5 objects per session."""
     results = [make_result("archive", 8192, n, 1000 * n / (5 + n), **SOUND) for n in (1, 10, 100)]
     found = of(run_of(make_run, *results))
@@ -85,7 +85,7 @@ def test_what_batching_buys_follows_from_the_session_times(make_run: MakeRun, ma
     assert of(run_of(make_run, results[0])).batching == "", "one point is no line"
 
 
-def test_there_are_six_numbers_at_most(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_summary_has_at_most_six_numbers(make_run: MakeRun, make_result: MakeResult) -> None:
     results = [
         make_result(operation, size, count, 1000 * count / (5 + count), **SOUND)
         for operation in ("archive", "retrieve")
@@ -102,9 +102,7 @@ def test_there_are_six_numbers_at_most(make_run: MakeRun, make_result: MakeResul
     assert found.numbers[5].unit == "MB/s"
 
 
-def test_a_cell_of_several_clients_with_a_doubt_is_not_in_the_answer(
-    make_run: MakeRun, make_result: MakeResult
-) -> None:
+def test_unsettled_cell_of_several_clients_is_not_in_answer(make_run: MakeRun, make_result: MakeResult) -> None:
     database = run_of(
         make_run,
         make_result("archive", 8192, 100, 870.0, **SOUND),
@@ -176,7 +174,7 @@ def test_phases_of_single_workloads_have_a_number_each(make_run: MakeRun, make_r
     assert found.numbers[1].conditions == "retrieve 8KiB; 2.05 MB/s, p99 of a response 12 ms"
 
 
-def test_a_void_run_says_nothing_about_the_platform(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_void_run_proves_nothing_about_platform(make_run: MakeRun, make_result: MakeResult) -> None:
     short = make_result(**SOUND)
     short = replace(short, client=replace(short.client, sessions_without_port=3))
     database = make_run([phase_record(1, short, 1, 2)], phases_planned=1)
@@ -187,7 +185,7 @@ def test_a_void_run_says_nothing_about_the_platform(make_run: MakeRun, make_resu
     )
 
 
-def test_a_run_without_results_says_so(make_run: MakeRun) -> None:
+def test_summary_of_run_without_results_states_no_measurement(make_run: MakeRun) -> None:
     found = of(make_run())
     assert found.answer == "No phase finished, so nothing was measured."
     assert found.numbers == ()

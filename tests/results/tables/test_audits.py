@@ -22,13 +22,13 @@ def test_a_good_audit_of_everything() -> None:
     assert row() == ["2023-11-14T22:13:20Z", "1,000", "all", "812", "none", "–"]
 
 
-def test_a_sample_names_what_it_was_drawn_from_and_what_it_proves() -> None:
+def test_sample_shows_population_and_bad_object_bound() -> None:
     bounds = [{"confidence_percent": 95, "bad_objects_max": 29}, {"confidence_percent": 99, "bad_objects_max": 45}]
     assert row(objects=100, sample_seed=5, bounds=bounds)[1:3] == ["100", "1,000"]
     assert row(objects=100, sample_seed=5, bounds=bounds)[5] == "29"
 
 
-def test_findings_are_counted_by_kind_with_what_was_not_audited() -> None:
+def test_findings_are_counted_by_kind_with_unaudited_objects() -> None:
     found = row(
         counts={"missing": 2, "damaged": 1_500},
         broken_off="the platform could not be reached any more",

@@ -34,7 +34,7 @@ def texts(table: Table) -> list[list[str]]:
     return [[cell.text for cell in row] for row in table.rows]
 
 
-def test_a_point_stands_beside_its_ceiling(make_result: MakeResult) -> None:
+def test_point_row_includes_its_ceiling_and_share(make_result: MakeResult) -> None:
     cached = point(make_result, "from cache", 500, 1000, position=2, clients=16, temperature="warm",
                    limited_by="host cpu", object_bytes=1 << 20)  # fmt: skip
     loop = point(make_result, "open loop", 100, 2000, position=3, clients=32, temperature="warm", limited_by=None,
@@ -90,7 +90,7 @@ def test_published_reads_follow_ours(make_result: MakeResult) -> None:
     assert characterization_table([], published_peaks()).rows == ()
 
 
-def test_of_repetitions_rates_are_medians_and_doubts_the_worst(make_result: MakeResult) -> None:
+def test_repetitions_show_median_rates_and_worst_client_values(make_result: MakeResult) -> None:
     alike = point(make_result, "from disk", 500, 1000, temperature="cold", limited_by=None)
     repetitions = [
         replace(alike, position=1, client=ClientUsage(40.0, 40.0, 1.0, 2.0), limited_by="client"),
@@ -107,7 +107,7 @@ def test_of_repetitions_rates_are_medians_and_doubts_the_worst(make_result: Make
     assert characterization_table(repetitions).notes == ("it ended before its time was over",)
 
 
-def test_points_with_different_ceilings_say_which(make_result: MakeResult) -> None:
+def test_points_with_different_ceilings_name_their_ceiling(make_result: MakeResult) -> None:
     results = [
         point(make_result, "one", 10, 100, position=1),
         point(make_result, "two", 10, 100, position=2, against="null sessions"),
@@ -115,7 +115,7 @@ def test_points_with_different_ceilings_say_which(make_result: MakeResult) -> No
     assert characterization_table(results).notes == ("against null S3 responder", "against null sessions")
 
 
-def test_a_share_beyond_the_ceiling_speaks_of_a_busy_machine(make_result: MakeResult) -> None:
+def test_share_above_ceiling_adds_busy_machine_note(make_result: MakeResult) -> None:
     (note,) = characterization_table([point(make_result, "reads", 153, 100)]).notes
     assert "something else used this machine" in note
     assert characterization_table([point(make_result, "reads", 100, 100)]).notes == ()
@@ -134,7 +134,7 @@ def test_lists_of_clients_are_points_of_their_own(make_result: MakeResult) -> No
         ([0.3, None, 0.8], ["share_of_ceiling <= 0.7", "missed", "1", "3", "point 2", "–"]),
     ],
 )
-def test_a_criterion_stands_with_its_worst_point(
+def test_criterion_row_shows_its_worst_point(
     make_result: MakeResult, measured: list[float | None], expected: list[str]
 ) -> None:
     results = [point(make_result, f"point {i}", 10, 100, position=i) for i in (1, 2, 3)]
@@ -146,7 +146,7 @@ def test_a_criterion_stands_with_its_worst_point(
     assert texts(characterization_criteria_table(results, [*criteria, elsewhere])) == [expected]
 
 
-def test_of_lower_limits_and_equalities_the_worst_is_the_other_way(make_result: MakeResult) -> None:
+def test_worst_point_of_lower_limit_is_lowest_and_of_equality_farthest(make_result: MakeResult) -> None:
     results = [point(make_result, f"point {i}", 10, 100, position=i) for i in (1, 2)]
     criteria = [
         CriterionResult("objects_per_second >= 5", "point 1", 1, 5, 6, True),

@@ -63,7 +63,7 @@ def rows_of(table: Table) -> dict[str, dict[str, str]]:
         ([(None, "md5"), (None, "none")], ["none", "md5"]),
     ],
 )  # fmt: skip
-def test_the_plainest_variant_is_what_the_others_are_compared_with(
+def test_plainest_variant_is_the_baseline(
     variant: Callable[..., Result], variants: list[tuple[str | None, str | None]], expected: list[str]
 ) -> None:
     costs = variant_costs([variant(lock, 100.0, checksum=checksum) for lock, checksum in variants])
@@ -115,7 +115,7 @@ def test_costs_of_many_variants_are_corrected_like_comparisons(variant: Callable
     assert all(includes_zero(each) for each in costs(20)[1:])
 
 
-def test_rate_and_mean_time_that_show_different_costs_say_so(variant: Callable[..., Result]) -> None:
+def test_note_appears_when_rate_and_mean_time_costs_differ(variant: Callable[..., Result]) -> None:
     slower = [variant("header", rate, n) for n, rate in enumerate((90.0, 91.0, 89.0), 1)]
     same_time = [replace(each, object_service_ms=variant("none", 100.0).object_service_ms) for each in slower]
     baseline = [variant("none", 100.0, n) for n in (1, 2, 3)]
@@ -138,7 +138,7 @@ def test_a_repetition_that_only_one_of_two_finished_is_in_no_pair(variant: Calla
     assert cost.rate.ratio == pytest.approx(0.8)
 
 
-def test_a_variant_that_archived_nothing_costs_nothing_that_can_be_said(variant: Callable[..., Result]) -> None:
+def test_variant_without_archived_objects_has_no_cost(variant: Callable[..., Result]) -> None:
     results = [variant("none", 100.0), variant("header", 0.0, object_service_ms=None, errors=9)]
     row = rows_of(lock_cost_table(results))["lock header"]
     assert (row["objects/s"], row["cost % of objects/s"]) == ("0.0", NOT_MEASURED)
@@ -199,7 +199,7 @@ def spread(variant: Callable[..., Result], lock: str, rates: list[float], **give
     return [variant(lock, rate, n, **given) for n, rate in enumerate(rates, 1)]
 
 
-def test_the_figure_has_a_row_for_each_variant_and_a_point_for_each_size(variant: Callable[..., Result]) -> None:
+def test_figure_has_row_per_variant_and_point_per_size(variant: Callable[..., Result]) -> None:
     results = [
         result
         for size in (8192, 1 << 20)
@@ -231,7 +231,7 @@ def test_the_figure_has_a_row_for_each_variant_and_a_point_for_each_size(variant
         assert text in svg
 
 
-def test_without_repetitions_the_figure_says_what_intervals_take(variant: Callable[..., Result]) -> None:
+def test_figure_without_repetitions_states_what_intervals_need(variant: Callable[..., Result]) -> None:
     (figure,) = build_lock_figures([variant("none", 100.0), variant("header", 90.0)], CAPTION).values()
     svg = svg_bytes(figure).decode()
     assert "1 pair of each variant" in svg
@@ -239,7 +239,7 @@ def test_without_repetitions_the_figure_says_what_intervals_take(variant: Callab
     assert "bars are" not in svg
 
 
-def test_each_sweep_has_a_panel_beside_its_own_baseline(variant: Callable[..., Result]) -> None:
+def test_each_sweep_has_a_panel_with_own_baseline(variant: Callable[..., Result]) -> None:
     results = [variant("none", 100.0), variant("header", 90.0)]
     results += [
         variant("header", 80.0 - n, checksum=name, phase="checksum") for n, name in enumerate(("crc32c", "md5"))
@@ -258,7 +258,7 @@ def test_the_same_results_give_the_same_bytes_of_the_lock_figure(variant: Callab
     assert png_bytes(first) == png_bytes(second)
 
 
-def test_the_figure_stands_above_its_table_in_the_report(variant: Callable[..., Result]) -> None:
+def test_figure_precedes_its_table_in_report(variant: Callable[..., Result]) -> None:
     results = [variant("none", 100.0), variant("header", 90.0)]
     report = report_markdown("# run", {}, (), build_tables(results), build_lock_figures(results, CAPTION))
     assert report.count(f"figures/{LOCK_COST}.svg") == 1

@@ -58,7 +58,7 @@ def test_two_sides_that_counted_the_same_agree(watched_run: Callable[..., RunDat
     assert request_differences(database) == []
 
 
-def test_warm_up_drain_and_what_failed_were_sent_too(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_sent_count_includes_warm_up_drain_and_failed_requests(make_run: MakeRun, make_result: MakeResult) -> None:
     rows = [
         IntervalRow(0, "archive", "warm-up", 1, 10, 0, 10, 0),
         IntervalRow(1, "archive", "measured", 1, 8, 0, 12, 2),  # two failed, two took two attempts
@@ -76,13 +76,15 @@ def test_warm_up_drain_and_what_failed_were_sent_too(make_run: MakeRun, make_res
         (999, "the server counted 999 PutObject, 1 fewer than the 1,000 that were sent: another node or a proxy"),
     ],
 )
-def test_a_difference_is_told(watched_run: Callable[..., RunDatabase], archived: int, doubt: str | None) -> None:
+def test_request_count_difference_is_reported(
+    watched_run: Callable[..., RunDatabase], archived: int, doubt: str | None
+) -> None:
     found = request_differences(watched_run(with_heads(ten_seconds(archived=archived), 80)))
     assert len(found) == (doubt is not None)
     assert all(sentence.startswith(str(doubt)) for sentence in found)
 
 
-def test_what_the_server_never_counted_differs_by_all(watched_run: Callable[..., RunDatabase]) -> None:
+def test_request_type_missing_on_server_differs_by_full_count(watched_run: Callable[..., RunDatabase]) -> None:
     (missing,) = request_differences(watched_run(ten_seconds()))  # no HeadBucket
     assert missing.startswith("the server counted 0 HeadBucket, 80 fewer than the 80 that were sent")
 
@@ -116,7 +118,7 @@ def test_openings_are_not_known_exactly_once_anything_failed(make_run: MakeRun, 
         (False, 3, None),  # nobody counts how often which of the two was sent again
     ],
 )
-def test_a_lock_by_a_request_of_its_own_is_counted_where_that_is_exact(
+def test_separate_lock_requests_are_counted_only_when_exact(
     make_run: MakeRun, make_result: MakeResult, failed: bool, retries: int, sent: int | None
 ) -> None:
     lost = [FirstError("archive", "503 SlowDown", 1, "", "", "")] if failed else []
@@ -154,14 +156,14 @@ def test_a_platform_of_another_protocol_has_other_names(watched_run: Callable[..
     ("first", "last"),
     [(2, 10), (0, 8)],  # begun after the first phase; not asked again after the last request
 )
-def test_a_server_that_was_not_asked_from_beginning_to_end_is_not_compared(
+def test_server_not_sampled_over_whole_run_is_not_compared(
     watched_run: Callable[..., RunDatabase], first: int, last: int
 ) -> None:
     kept = [each for each in ten_seconds() if first * SECOND <= each.monotonic_ns - BOOT <= last * SECOND]
     assert counts(watched_run(kept)) == {}
 
 
-def test_nothing_is_said_where_nobody_counted(watched_run: Callable[..., RunDatabase], make_run: MakeRun) -> None:
+def test_no_counts_without_server_samples_or_phases(watched_run: Callable[..., RunDatabase], make_run: MakeRun) -> None:
     assert counts(watched_run([each for each in ten_seconds() if each.source != "minio"])) == {}
     assert counts(make_run([], ten_seconds())) == {}
 
@@ -216,7 +218,7 @@ def test_indices_are_read_as_hdr_histogram_means_them(
     assert shares == [0.0, 1.0]
 
 
-def test_what_a_phase_asked_that_was_cut_short_is_nobodys(watched_run: Callable[..., RunDatabase]) -> None:
+def test_requests_of_interrupted_phase_are_not_compared(watched_run: Callable[..., RunDatabase]) -> None:
     samples = [
         each if each.source != "minio" or each.monotonic_ns <= END_NS else replace(
             each, reading={"requests": {name: count + 99 for name, count in each.reading["requests"].items()}}

@@ -22,7 +22,7 @@ def of(milliseconds: list[float]) -> Responses:
     return responses_of(indices, counts, part.max_ns / 1e6)
 
 
-def test_shares_count_what_took_no_longer_over_all_parts() -> None:
+def test_share_within_limit_covers_all_merged_parts() -> None:
     together = merged([of([1.0, 2.0, 30.0]), of([3.0]), NO_RESPONSES])
     assert together.count == 4
     assert [together.share_within(limit) for limit in (0.5, 1.5, 10.0, 29.0, 30.0, 1e6)] == [0, 0.25, 0.75, 0.75, 1, 1]
@@ -46,7 +46,7 @@ def test_percentiles_are_those_of_the_criterion_to_the_last_digit() -> None:
     assert below < 0.7 <= within
 
 
-def test_what_shares_a_limit_s_place_but_may_lie_beyond_it_is_not_within() -> None:
+def test_values_in_bucket_of_limit_do_not_count_as_within() -> None:
     assert of([20.0, 20.001, 500.0]).share_within(20.0) == 0.0  # both may be 20.005 as well
 
 

@@ -29,7 +29,7 @@ def test_the_published_archive_table_gives_the_known_answers(
     assert fit.objects_for_half_the_ceiling_rate == pytest.approx(half_ceiling, rel=0.05)
 
 
-def test_all_56_published_archive_cells_lie_within_nine_percent_of_their_fit() -> None:
+def test_all_56_published_archive_cells_fit_within_nine_percent() -> None:
     fits = [fit_session_time(dr550().rates("archive", 1024 << power)) for power in range(3, 11)]
     residuals = [residual for fit in fits for residual in fit.residuals_percent.values()]
     assert len(residuals) == 56
@@ -69,7 +69,7 @@ def test_half_the_ceiling_rate_is_reached_at_a_over_b() -> None:
     assert fit.ceiling_objects_per_second / 2 == pytest.approx(20 / (40 + 2 * 20) * 1000)
 
 
-def test_a_negative_set_up_is_held_at_zero_and_said_so() -> None:
+def test_negative_set_up_is_clamped_to_zero_and_flagged() -> None:
     rates = {n: n / (n * 2 + n * n * 0.01) * 1000 for n in COLUMNS}  # slows down as it goes on
     fit = fit_session_time(rates)
     assert (fit.setup_ms, fit.setup_at_zero) == (0, True)
@@ -79,7 +79,7 @@ def test_a_negative_set_up_is_held_at_zero_and_said_so() -> None:
     assert not fit_session_time({1: 10, 10: 50}).setup_at_zero
 
 
-def test_a_residual_is_a_share_of_its_own_session_time() -> None:
+def test_residual_is_relative_to_measured_session_time() -> None:
     rates = {n: n / (40 + 2 * n) * 1000 for n in COLUMNS}
     fit = fit_session_time({**rates, 10: rates[10] / 1.3})
     fitted_ms = fit.setup_ms + fit.marginal_ms * 10
@@ -97,7 +97,7 @@ def test_a_residual_is_a_share_of_its_own_session_time() -> None:
         ({1: 10.0, 100: 2000.0}, "does not grow"),  # 100 objects in less time than one
     ],
 )
-def test_what_cannot_be_fitted_is_refused(rates: dict[int, float], message: str) -> None:
+def test_rates_that_cannot_be_fitted_are_refused(rates: dict[int, float], message: str) -> None:
     with pytest.raises(ResultsError, match=message):
         fit_session_time(rates)
 
@@ -117,7 +117,7 @@ def measured_fit(random: np.random.Generator, law: dict[int, float]) -> SessionT
     return with_intervals(fit_session_time(rates), errors)
 
 
-def test_intervals_contain_the_truth_in_95_of_100_experiments_and_the_test_finds_no_misfit() -> None:
+def test_intervals_cover_truth_in_95_percent_without_misfit() -> None:
     random = np.random.default_rng(1)
     law = {n: SETUP_MS + MARGINAL_MS * n for n in COLUMNS}
     truth = (SETUP_MS, MARGINAL_MS, SETUP_MS / MARGINAL_MS, 1000 / MARGINAL_MS)

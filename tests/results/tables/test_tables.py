@@ -60,7 +60,7 @@ def test_a_full_run_fills_every_table(full_run: list[Result]) -> None:
     ]
 
 
-def test_how_much_each_rate_rests_on_is_tabulated_and_the_smallest_said(make_result: MakeResult) -> None:
+def test_amounts_table_and_captions_show_smallest_amounts_per_cell(make_result: MakeResult) -> None:
     """Of repetitions the smallest amounts; of a matrix those of its smallest cell."""
     results = [
         make_result(seconds=10.0, sessions=400, objects=10_000),
@@ -77,12 +77,12 @@ def test_how_much_each_rate_rests_on_is_tabulated_and_the_smallest_said(make_res
     assert said in parallel_tables([*results, *several])[0].caption
 
 
-def test_no_results_is_an_error_that_says_so() -> None:
+def test_build_tables_without_results_is_an_error() -> None:
     with pytest.raises(ResultsError, match="no phase finished"):
         build_tables([])
 
 
-def test_measured_published_and_ratio_stand_together(make_result: MakeResult) -> None:
+def test_rate_table_shows_measured_published_and_ratio(make_result: MakeResult) -> None:
     table = rate_table([make_result(objects_per_second=714.28)], "archive", "objects_per_second")
     assert row(table, "8KiB", "measured")["25"] == Cell("714.28", 714.28)
     assert row(table, "8KiB", "published")["25"] == Cell("357.14", 357.14)
@@ -120,7 +120,7 @@ def test_the_three_contradicted_cells_are_marked_in_both_forms(full_run: list[Re
     assert row(rate_table(full_run, "retrieve", "objects_per_second"), "8KiB", "published")["250"].number == 833.33
 
 
-def test_cells_that_our_copy_does_not_show_say_what_they_follow_from(full_run: list[Result]) -> None:
+def test_illegible_published_cells_note_their_derivation(full_run: list[Result]) -> None:
     cells = row(rate_table(full_run, "archive", "objects_per_second"), "1MiB", "published")
     assert cells["1"].notes == ("not readable in our copy; follows from its MB/s and whole milliseconds per session",)
     assert cells["2"].notes == ("not readable in our copy; follows from its MB/s",)
@@ -128,7 +128,7 @@ def test_cells_that_our_copy_does_not_show_say_what_they_follow_from(full_run: l
     assert not [note for table in build_tables(full_run) for note in table.notes if "llegible" in note]
 
 
-def test_a_subset_shows_only_what_was_measured(make_result: MakeResult) -> None:
+def test_rate_table_of_subset_shows_only_measured_sizes_and_columns(make_result: MakeResult) -> None:
     results = [
         make_result(objects_per_session=25, objects_per_second=500),
         make_result(object_bytes=2**20, objects_per_session=100, objects_per_second=50, position=2),
@@ -158,7 +158,7 @@ def test_doubtful_cells_carry_their_doubts(make_result: MakeResult) -> None:
     assert measured["10"].notes == (CLIENT_LIMITED,)
 
 
-def test_retrieve_says_the_temperature_and_marks_cells_that_differ(make_result: MakeResult) -> None:
+def test_retrieve_title_shows_cache_state_and_differing_cells_are_noted(make_result: MakeResult) -> None:
     cold = make_result("retrieve", objects_per_session=1)
     unknown = make_result("retrieve", objects_per_session=2, temperature="unknown", position=2)
     assert rate_table([cold], "retrieve", "objects_per_second").title == "Retrieve: objects/s, cold data"
@@ -188,7 +188,7 @@ def test_parallel_clients_are_compared_with_one_client_of_the_same_phase(full_ru
     assert "Published" not in retrieve.caption
 
 
-def test_session_time_stands_beside_that_of_the_paper(full_run: list[Result]) -> None:
+def test_session_time_table_compares_with_paper(full_run: list[Result]) -> None:
     """The synthetic run is the paper's archive at a constant factor: so are its times."""
     table = session_time_table(full_run)
     ours, theirs = (row(table, "archive", "1MiB", label) for label in ("measured", "published"))
@@ -199,7 +199,7 @@ def test_session_time_stands_beside_that_of_the_paper(full_run: list[Result]) ->
     assert theirs["worst residual"].text == "1.2"
 
 
-def test_session_time_says_when_it_cannot_say(make_result: MakeResult) -> None:
+def test_session_time_table_notes_values_it_cannot_compute(make_result: MakeResult) -> None:
     one = row(session_time_table([make_result()]), "archive", "8KiB", "measured")
     assert one["set-up a"].text == "–"
     assert "two different objects per session" in one["set-up a"].notes[0]
@@ -285,7 +285,7 @@ def test_repetitions_without_histograms_have_no_percentiles(make_result: MakeRes
     assert [cells[name].text for name in ("count", "p50", "p99", "max")] == ["4", "–", "–", "4.000"]
 
 
-def test_transactions_are_shown_where_there_were_any(make_result: MakeResult) -> None:
+def test_latency_table_shows_transaction_send_and_commit(make_result: MakeResult) -> None:
     send, commit = (Latency(10, *[ms] * 7) for ms in (30.0, 12.0))
     table = latency_table([make_result(transaction_send_ms=send, transaction_commit_ms=commit)])
     assert row(table, "archive", "8KiB", "25", "1", "transaction send")["p50"].number == 30
@@ -314,7 +314,7 @@ def test_resources_are_weighted_by_the_seconds_they_were_used(make_result: MakeR
     assert cells["network"].number == pytest.approx((8 + 9 * 2) / 10)
 
 
-def test_columns_of_which_nothing_was_measured_are_left_out(make_result: MakeResult) -> None:
+def test_columns_without_measurements_are_omitted(make_result: MakeResult) -> None:
     unseen = make_result(server=None)
     table = resource_table([unseen])
     assert [column.name for column in table.columns] == ["operation", "object size", "clients", "client CPU"]
@@ -327,7 +327,7 @@ def test_columns_of_which_nothing_was_measured_are_left_out(make_result: MakeRes
     assert not per_object_table([unseen]).rows
 
 
-def test_the_busiest_disk_stands_beside_the_sum_of_all(make_result: MakeResult) -> None:
+def test_resource_table_shows_busiest_disk_and_sum_of_object_disks(make_result: MakeResult) -> None:
     def disk(name: str, role: str, busy: float | None) -> DiskUsage:
         return DiskUsage(name, role, busy, 0.0, 0.0, None, None, None)
 
@@ -339,7 +339,7 @@ def test_the_busiest_disk_stands_beside_the_sum_of_all(make_result: MakeResult) 
     assert "all disks busy" not in row(resource_table([make_result(server=alone)]), "archive", "8KiB", "1")
 
 
-def test_what_limits_is_said_with_the_next_resources_and_what_they_bear(make_result: MakeResult) -> None:
+def test_limits_table_shows_limit_and_headroom_of_next_resources(make_result: MakeResult) -> None:
     used = (
         Utilisation("server cpu", "busiest thread", 0.95, True),
         Utilisation("object disk vda", "busy time, queue 0.5", 0.31, False),
@@ -400,7 +400,7 @@ def test_a_server_that_was_not_watched_may_have_been_limited_by_anything(make_re
     assert row(of_old, "archive", "8KiB", "1")["share"].text == "–"
 
 
-def test_costs_per_object_are_those_of_all_objects_together(make_result: MakeResult) -> None:
+def test_costs_per_object_are_weighted_over_all_objects(make_result: MakeResult) -> None:
     def server(**values: Any) -> ServerUsage:
         return replace(ServerUsage(None, None, None, None, None, None, None), **values)
 
@@ -436,7 +436,7 @@ def test_costs_per_object_are_those_of_all_objects_together(make_result: MakeRes
 
 
 @pytest.mark.parametrize(("interface", "is_noted"), [("lo", True), ("eth0", False)])
-def test_network_bytes_on_loopback_are_said_to_have_other_traffic(
+def test_loopback_network_bytes_have_note_about_other_traffic(
     make_result: MakeResult, interface: str, is_noted: bool
 ) -> None:
     link = LinkUsage(interface, 0.0, 5.0, None)
@@ -481,7 +481,7 @@ def server_resources(make_run: MakeRun, make_result: MakeResult) -> Table:
         ("2", "minio", "requests", "GetObject", "per second", 250),
     ],
 )
-def test_everything_that_every_source_said_is_there_phase_by_phase(
+def test_resource_table_has_every_source_and_quantity_per_phase(
     server_resources: Table, position: str, source: str, quantity: str, item: str, unit: str, mean: float
 ) -> None:
     (found,) = [
@@ -493,13 +493,13 @@ def test_everything_that_every_source_said_is_there_phase_by_phase(
     assert found[6].number == pytest.approx(mean)
 
 
-def test_only_the_busiest_thread_and_what_moved_is_there(server_resources: Table) -> None:
+def test_resource_table_has_only_busiest_thread_and_changed_counters(server_resources: Table) -> None:
     assert {cells[4].text for cells in server_resources.rows if cells[3].text.startswith("thread")} == {"7/7"}
     asked = {(cells[0].text, cells[4].text) for cells in server_resources.rows if cells[3].text == "requests"}
     assert asked == {("1", "PutObject"), ("2", "GetObject")}
 
 
-def test_mean_p95_and_maximum_are_told_apart(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_mean_p95_and_maximum_are_distinguished(make_run: MakeRun, make_result: MakeResult) -> None:
     (phase, _) = two_phases(make_result(), make_result())
     used = [0, 0, 10, 30, 60, 60]
     samples = [sample("local", second, disk_write_bytes={"vda": 1e6 * used[second]}) for second in range(6)]
@@ -507,7 +507,7 @@ def test_mean_p95_and_maximum_are_told_apart(make_run: MakeRun, make_result: Mak
     assert [round(cell.number or 0, 6) for cell in cells[6:]] == [20, 30, 30]
 
 
-def test_counts_of_both_sides_stand_side_by_side() -> None:
+def test_requests_table_shows_server_and_client_counts() -> None:
     table = requests_table(
         Watched(
             requests=(
@@ -524,7 +524,7 @@ def test_counts_of_both_sides_stand_side_by_side() -> None:
     assert [head[name].text for name in ("sent", "difference", "verdict", "server")] == ["–", "–", "–", "–"]
 
 
-def test_tables_of_the_server_follow_from_what_was_watched(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_server_tables_are_built_from_watched_samples(make_run: MakeRun, make_result: MakeResult) -> None:
     database = make_run(two_phases(make_result(), make_result("retrieve", position=2)), ten_seconds())
     names = [table.name for table in build_tables(database.results(), watched(database))]
     assert names[-5:] == ["resource-usage", "limits", "per-object", "server-resources", "requests"]

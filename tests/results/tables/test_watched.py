@@ -41,7 +41,7 @@ def written(found: Watched) -> Curve:
     return found.curves(found.timelines["local"], "disk_write_bytes")["vda"]
 
 
-def test_a_runs_database_says_what_was_watched(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_watched_data_is_read_from_run_database(make_run: MakeRun, make_result: MakeResult) -> None:
     phases = [*two_phases(make_result(), make_result("retrieve", position=2)), phase_record(
         3, make_result(position=3), 10, 11, drift_check=True
     )]  # fmt: skip
@@ -71,7 +71,7 @@ def test_counters_are_added_and_items_folded(watched_for: WatchedFor) -> None:
     assert points(found.curve(timeline, max, *quantities)) == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_samples_close_together_are_joined(watched_for: WatchedFor) -> None:
+def test_samples_close_in_time_are_joined(watched_for: WatchedFor) -> None:
     """10 bytes in a millisecond are not 10,000 a second that anybody saw."""
     found = watched_for(2, writing((0, 0), (0.999, 10), (1, 20), (2, 20)))
     assert points(written(found)) == [(0, 10.01), (0.999, 10.01), (2, 9.99)]
@@ -87,7 +87,7 @@ def test_three_seconds_are_no_silence(watched_for: WatchedFor) -> None:
     assert points(written(found)) == [(0, 10), (1, 10), (4, 10)]
 
 
-def test_an_item_that_comes_later_begins_there(watched_for: WatchedFor) -> None:
+def test_curve_of_late_item_begins_when_it_appears(watched_for: WatchedFor) -> None:
     samples = [
         sample("local", second, disk_write_bytes={"vda": 0, **({"vdb": 5 * second} if second > 1 else {})})
         for second in range(4)
@@ -98,7 +98,7 @@ def test_an_item_that_comes_later_begins_there(watched_for: WatchedFor) -> None:
     ]  # fmt: skip
 
 
-def test_what_was_not_watched_has_no_curves(watched_for: WatchedFor) -> None:
+def test_unwatched_quantity_has_no_curves(watched_for: WatchedFor) -> None:
     found = watched_for(3, [])
     assert found.timelines == {}
     assert found.curves(Timeline(), "disk_write_bytes") == {}

@@ -51,14 +51,14 @@ def changes(before: list[CheckRecord], now: list[CheckRecord], *expected: str) -
         (("FAIL", "S1"), ("NOT OFFERED", "S1"), False, False),
     ],
 )
-def test_only_a_more_serious_finding_is_new_and_a_less_serious_one_is_mended(
+def test_more_serious_finding_is_new_and_less_serious_is_mended(
     before: tuple[str, str], now: tuple[str, str], new: bool, mended: bool
 ) -> None:
     found = changes([check("DEL-01", *before)], [check("DEL-01", *now)])
     assert found == (["DEL-01"] * new, ["DEL-01"] * mended)
 
 
-def test_rounds_are_compared_with_the_same_round_and_checks_of_no_earlier_run_are_new() -> None:
+def test_checks_are_compared_per_round_and_unmatched_findings_are_new() -> None:
     before = [check("DEL-01", "FAIL")]
     now = [check("DEL-01", "FAIL"), check("DEL-01", "FAIL", round_="under load"), check("DEL-02", "DEVIATION")]
     assert changes(before, now) == (["DEL-01 under load", "DEL-02"], [])
@@ -105,7 +105,7 @@ def expecting(database: RunDatabase, *entries: dict[str, str]) -> Any:
     return replace(run, settings={**run.settings, "expected": list(entries)})
 
 
-def test_an_expected_failure_does_not_fail_a_run_and_one_that_passes_is_mended(kept: RunDatabase) -> None:
+def test_expected_failure_does_not_fail_run_and_passing_one_is_mended(kept: RunDatabase) -> None:
     checks = kept.checks()
     assert judge(kept.run(), checks, 1, None).fails
     judged = judge(expecting(kept, ENTRY, {**ENTRY, "check": "DEL-02"}, {**ENTRY, "check": "LH-01"}), checks, 1, None)

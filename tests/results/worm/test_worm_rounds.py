@@ -49,14 +49,14 @@ def kept(make_run: Callable[..., RunDatabase]) -> RunDatabase:
     return database
 
 
-def test_a_check_is_kept_once_in_each_round_with_evidence_of_its_own(kept: RunDatabase) -> None:
+def test_check_is_stored_once_per_round_with_separate_evidence(kept: RunDatabase) -> None:
     assert kept.checks() == CHECKS
     assert kept.rounds()[1] == LOAD
     for each in CHECKS:
         assert kept.exchanges(each) == [{"method": "DELETE", "round": each.round}]
 
 
-def test_findings_are_of_a_later_round_where_it_came_to_something_else() -> None:
+def test_findings_include_later_round_only_if_verdict_differs() -> None:
     assert texts(findings_table(CHECKS), 2) == ["DEL-02 under load", "DEL-01", "VER-08 after restart"]
 
 
@@ -70,7 +70,7 @@ def test_a_round_states_its_load() -> None:
     assert [cell.number for cell in table.rows[1][1:4]] == [0, 1, 1]  # passed, deviated, failed
 
 
-def test_platforms_stand_side_by_side_in_the_rounds_in_which_they_differ() -> None:
+def test_matrix_compares_platforms_in_rounds_that_differ() -> None:
     other = [dataclasses.replace(each, verdict="PASS") for each in CHECKS if each.id != "VER-08"]
     table = matrix_table({"one": CHECKS, "other": other})
     assert texts(table) == ["DEL-01", "DEL-02", "DEL-02 under load", "DEL-03", "VER-08 after restart"]
@@ -90,7 +90,7 @@ def test_a_finding_has_its_own_severity_in_every_document(make_run: Callable[...
     assert failure.get("type") == "S3"
 
 
-def test_reports_name_the_source_of_what_is_expected(make_run: Callable[..., RunDatabase], tmp_path: Path) -> None:
+def test_reports_name_source_of_expected_behaviour(make_run: Callable[..., RunDatabase], tmp_path: Path) -> None:
     sourced = dataclasses.replace(check("DEL-02", "DEVIATION"), source="403 AccessDenied: a page, https://a.example")
     database = make_run()
     for each in (sourced, check("CLK-10", "DEVIATION")):
