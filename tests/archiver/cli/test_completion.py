@@ -28,7 +28,7 @@ def test_commands_are_offered_and_their_commands() -> None:
     assert "--retain-for" in offered("run", "--retain")
 
 
-def test_scenarios_are_offered_and_files_where_none_has_that_name() -> None:
+def test_completion_offers_scenarios_and_files_if_no_scenario_matches() -> None:
     assert offered("run", "") == offered("scenarios", "show", "") == list(builtin_names())
     assert offered("run", "dr") == ["dr550"]
     assert offered("run", "./mine") == ["./mine (file)"]
@@ -50,7 +50,7 @@ def test_runs_are_offered_the_newest_first(home: Path, command: str) -> None:
     assert offered(*command.split(), "202601") == ["20260101t000000-aaaaaa"]
 
 
-def test_bash_gets_a_script_and_then_what_it_asks_for() -> None:
+def test_bash_completion_prints_matching_scenario() -> None:
     archiver = Path(sys.executable).with_name("archiver")
     asked = {**os.environ, "_ARCHIVER_COMPLETE": "bash_complete", "COMP_WORDS": "archiver run dr", "COMP_CWORD": "2"}
     done = subprocess.run([archiver], env=asked, capture_output=True, text=True, check=True)

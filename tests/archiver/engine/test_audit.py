@@ -210,11 +210,11 @@ def check_tampered(archive: Archive) -> None:
     assert record.objects == 12
 
 
-def test_what_a_privileged_caller_did_is_named(archive: Archive) -> None:
+def test_changes_by_privileged_caller_are_named(archive: Archive) -> None:
     check_tampered(archive)
 
 
-def test_what_was_done_on_moto_is_named(tmp_path: Path, workers: WorkerProcesses) -> None:
+def test_changes_on_moto_are_named(tmp_path: Path, workers: WorkerProcesses) -> None:
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
     try:
@@ -227,7 +227,7 @@ def test_what_was_done_on_moto_is_named(tmp_path: Path, workers: WorkerProcesses
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", real.NAMES)
-def test_what_was_done_on_other_platforms_is_named(name: str, tmp_path: Path, workers: WorkerProcesses) -> None:
+def test_changes_on_other_platforms_are_named(name: str, tmp_path: Path, workers: WorkerProcesses) -> None:
     with (
         real.real_server(name, tmp_path / "server") as server,
         archive_on(server.endpoint, (server.access.access_key, server.access.secret_key), tmp_path, workers) as archive,
@@ -235,7 +235,7 @@ def test_what_was_done_on_other_platforms_is_named(name: str, tmp_path: Path, wo
         check_tampered(archive)
 
 
-def test_what_was_done_behind_the_stores_back_is_named(tmp_path: Path, workers: WorkerProcesses) -> None:
+def test_changes_to_store_files_are_named(tmp_path: Path, workers: WorkerProcesses) -> None:
     data = tmp_path / "store"
     with (
         embedded.start(data) as store,
@@ -321,7 +321,7 @@ def test_an_object_that_went_after_its_lock_had_ended_breaks_no_promise(archive:
     assert found(archive.audit()) == {archive.name(1): Kind.MAY_HAVE_EXPIRED}
 
 
-def test_what_the_run_deleted_itself_is_no_broken_promise(archive: Archive) -> None:
+def test_objects_deleted_by_the_run_count_as_expired(archive: Archive) -> None:
     archive.archive(0, 4)
     archive.delete(1)
     archive.delete(2)
@@ -404,13 +404,13 @@ def check_changed(archive: Archive) -> None:
     assert [remark[:10] for remark in unrecorded.remarks] == ["2 replaced"]
 
 
-def test_what_the_run_replaced_or_hid_itself_is_no_finding(archive: Archive) -> None:
+def test_objects_replaced_or_hidden_by_the_run_are_no_finding(archive: Archive) -> None:
     check_changed(archive)
 
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", real.NAMES)
-def test_what_the_run_replaced_or_hid_on_other_platforms_is_no_finding(
+def test_objects_replaced_or_hidden_on_other_platforms_are_no_finding(
     name: str, tmp_path: Path, workers: WorkerProcesses
 ) -> None:
     with (
@@ -420,9 +420,7 @@ def test_what_the_run_replaced_or_hid_on_other_platforms_is_no_finding(
         check_changed(archive)
 
 
-def test_what_the_run_changed_is_looked_at_however_many_there_are(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_by_the_run_are_all_checked_despite_limit(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archiver.engine.audit.CLOSER_LOOKS_MAX", 1)
     archive.archive(0, 6)
     content = Content(RUN, SEED, 1024)
@@ -442,7 +440,7 @@ def test_the_first_of_very_many_versions_is_found(archive: Archive) -> None:
     assert archive.audit().is_good
 
 
-def test_holds_that_came_later_are_not_expected_of_every_object(archive: Archive) -> None:
+def test_legal_holds_placed_after_archiving_are_not_compared(archive: Archive) -> None:
     archive.archive(0, 4)
     archive.s3.put_object_legal_hold(Bucket=archive.bucket, Key=archive.key(1), LegalHold={"Status": "ON"})
     archive.ledger.strengthen(RUN, legal_hold=True)
@@ -453,7 +451,7 @@ def test_holds_that_came_later_are_not_expected_of_every_object(archive: Archive
     )
 
 
-def test_a_phase_that_never_ended_is_audited_by_what_the_platform_lists(archive: Archive) -> None:
+def test_unfinished_phase_is_audited_by_the_platform_listing(archive: Archive) -> None:
     archive.archive(0, 3)
     archive.archive(10, 6, ends=False, phase="archive 1KiB x 6, 1 client")
     archive.delete(12)
@@ -466,7 +464,7 @@ def test_a_phase_that_never_ended_is_audited_by_what_the_platform_lists(archive:
     assert (finding.name, finding.acknowledged) == (archive.name(13), False)
 
 
-def test_objects_without_numbers_or_without_an_answer_are_said_to_be_passed_over(archive: Archive) -> None:
+def test_objects_without_numbers_or_answer_are_reported_as_skipped(archive: Archive) -> None:
     archive.archive(0, 3)
     unsure = archive.ledger.open_placement(replace(archive.placement(50, 4, 1024), phase="unsure"))
     archive.ledger.close_placement(unsure, 2, 2048)
@@ -481,7 +479,7 @@ def test_objects_without_numbers_or_without_an_answer_are_said_to_be_passed_over
     ]  # fmt: skip
 
 
-def test_a_sample_states_what_it_proves(archive: Archive) -> None:
+def test_sample_states_upper_bound_of_bad_objects(archive: Archive) -> None:
     archive.archive(0, 30)
     archive.archive(100, 20, 300)
     record = archive.audit(AuditOptions(clients=4, sample=25))
@@ -495,7 +493,7 @@ def test_a_sample_states_what_it_proves(archive: Archive) -> None:
     assert bad.bounds[0].bad_objects_max == bad_objects_max(50, 25, len(bad.findings), 0.95)
 
 
-def test_a_sample_of_more_than_there_is_is_everything(archive: Archive) -> None:
+def test_sample_larger_than_population_reads_every_object(archive: Archive) -> None:
     archive.archive(0, 5)
     record = archive.audit(AuditOptions(clients=4, sample=50))
     assert (record.objects, record.sample_seed, record.bounds) == (5, None, ())
@@ -528,9 +526,7 @@ def test_ten_million_objects_are_ranges_until_they_are_read() -> None:
     assert population.range_of(int(numbers[0])).first == int(numbers[0]) // 100_000 * 100_000
 
 
-def test_a_platform_that_goes_away_is_no_reason_to_call_objects_missing(
-    tmp_path: Path, workers: WorkerProcesses
-) -> None:
+def test_platform_lost_during_audit_does_not_make_objects_missing(tmp_path: Path, workers: WorkerProcesses) -> None:
     with (
         embedded.start(tmp_path / "store") as store,
         archive_on(store.endpoint, (store.access_key, store.secret_key), tmp_path, workers) as archive,
@@ -566,7 +562,7 @@ class Leaving(S3Backend):
         return super().worker_setting()
 
 
-def test_another_platform_at_the_address_is_told(archive: Archive) -> None:
+def test_audit_of_missing_bucket_is_refused(archive: Archive) -> None:
     archive.archive(0, 1)
     elsewhere = replace(archive.placement(0, 1, 1024), bucket="another-bucket", run="other")
     archive.ledger.close_placement(archive.ledger.open_placement(elsewhere), 1, 1024, [NumberRange(1024, 0, 0)])
@@ -575,7 +571,7 @@ def test_another_platform_at_the_address_is_told(archive: Archive) -> None:
         archive.audit_through(backend, run="other")
 
 
-def test_runs_of_which_nothing_can_be_audited_are_refused(archive: Archive) -> None:
+def test_runs_without_auditable_objects_are_refused(archive: Archive) -> None:
     with pytest.raises(UsageError, match="has no such run"):
         subject(archive.ledger, "nosuch")
     with pytest.raises(UsageError, match="lacks the numbers that"):
@@ -603,7 +599,7 @@ def with_rights(server: Server, rights: Sequence[str]) -> Credentials:
 
 
 @pytest.mark.platforms
-def test_a_credential_that_sees_no_locks_is_told_from_objects_without_locks(
+def test_credential_without_lock_rights_is_not_reported_as_missing_locks(
     tmp_path: Path, workers: WorkerProcesses
 ) -> None:
     with (

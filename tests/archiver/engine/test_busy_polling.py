@@ -36,7 +36,7 @@ SHARED = Cores([9000], [])
         ("sleep", 1, FOUR, False, False, False),
     ],
 )
-def test_workers_poll_busily_where_they_take_time_from_nobody(
+def test_auto_polling_is_busy_only_with_spare_unshared_cores(
     poll: Poll, workers: int, cores: Cores, shares_host: bool, is_cluster: bool, expected: bool
 ) -> None:
     assert polls_busily(poll, workers, cores, shares_host=shares_host, is_cluster=is_cluster) is expected
@@ -89,7 +89,7 @@ async def test_polling_ends() -> None:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a core for the platform, and one for the worker")
-def test_a_run_says_that_its_workers_polled_busily_and_counts_no_idle_time(home: Path) -> None:
+def test_run_with_busy_polling_reports_it_and_excludes_idle_cpu_time(home: Path) -> None:
     done = archiver("run", "dr550", *TINY, "--poll", "busy", "--workers", "1", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

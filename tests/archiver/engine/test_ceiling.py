@@ -84,7 +84,7 @@ def measured_of(
     return measure_ceilings(phase, numbers, {}, setting or s3_setting(), workers, (), 0.0)
 
 
-def test_every_workload_gets_the_rate_against_the_null_responder_whatever_its_sizes(
+def test_every_workload_gets_ceiling_of_null_responder_for_all_sizes(
     workers: WorkerProcesses, measured_once: PhaseOutcome
 ) -> None:
     two_sizes = replace(WRITE, sizes=Sizes.of([(512, 0.5), (70_000, 0.5)]), bytes_max=1 << 20)
@@ -99,13 +99,13 @@ def test_every_workload_gets_the_rate_against_the_null_responder_whatever_its_si
         assert found.share == pytest.approx(result.objects_per_second / found.objects_per_second)
 
 
-def test_what_the_responder_cannot_answer_has_the_engines_ceiling(workers: WorkerProcesses) -> None:
+def test_operations_unknown_to_null_responder_get_the_engine_ceiling(workers: WorkerProcesses) -> None:
     replaced = replace(READ, transactions=(Transaction(("new-version",), 1.0),), bytes_max=1 << 20)
     ceilings = measured_of(phase_of(replaced), numbers_of(pages=100), workers)
     assert ceilings["workload 1"].platform == "null sessions"
 
 
-def test_what_was_given_a_new_version_before_is_not_asked_of_the_responder(workers: WorkerProcesses) -> None:
+def test_objects_with_new_versions_get_the_engine_ceiling(workers: WorkerProcesses) -> None:
     numbers = numbers_of(pages=100)
     numbers.change("new-version", 8192, 3, 3)
     ceilings = measured_of(phase_of(READ), numbers, workers)
@@ -118,7 +118,7 @@ def test_another_protocol_has_the_engines_ceiling(workers: WorkerProcesses) -> N
     assert ceilings["workload 1"].platform == "null sessions"
 
 
-def test_content_is_checked_and_a_ceiling_with_errors_is_none(
+def test_ceiling_run_checks_content_and_fails_on_errors(
     workers: WorkerProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ceiling, "_sizes", lambda shares: [(0, 4096)])  # as if it had been told the wrong thing
@@ -166,7 +166,7 @@ def test_a_ceiling_may_archive_more_than_any_client_can(write: Mix) -> None:
     assert objects == pytest.approx(OBJECTS_PER_SECOND_MAX * 2 * mix.seconds, rel=0.01)
 
 
-def test_writers_of_a_phase_share_what_may_be_archived() -> None:
+def test_writers_of_a_phase_share_the_archive_limit() -> None:
     phase = at_full_speed(phase_of(WRITE, WRITE, READ), workers=1)
     assert phase.archived_max()[0] == pytest.approx(OBJECTS_PER_SECOND_MAX * 0.6, rel=0.01)
 
@@ -185,7 +185,9 @@ LONG = replace(READ, warm_up_seconds=2.0, seconds=30.0)
         (phase_of(READ), [0.6]),
     ],
 )
-def test_less_time_is_enough_where_it_leaves_the_phase_what_it_is(phase: Phase, seconds: list[float | None]) -> None:
+def test_ceiling_time_is_shortened_only_if_the_phase_stays_equivalent(
+    phase: Phase, seconds: list[float | None]
+) -> None:
     assert [mix.seconds for mix in mixes_of(at_full_speed(phase, 1))] == seconds
 
 

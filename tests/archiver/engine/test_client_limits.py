@@ -31,7 +31,7 @@ def soft_limit() -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_the_soft_limit_is_raised_as_far_as_the_clients_need_and_no_further(soft_limit: int) -> None:
+def test_soft_limit_is_raised_only_as_far_as_clients_need(soft_limit: int) -> None:
     make_room(10, 1, 1, threads=False)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == soft_limit
     make_room(2 * soft_limit, 2, 1, threads=False)
@@ -54,7 +54,7 @@ def test_the_soft_limit_is_raised_as_far_as_the_clients_need_and_no_further(soft
          "or the service's TasksMax), or take fewer"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_with_the_number_that_does(
+def test_too_many_clients_are_refused_with_the_number_that_fits(
     clients: int, endpoints: int, threads: bool, limits: ClientLimits, words: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
@@ -108,7 +108,7 @@ FAR = ("http://192.0.2.1:9000",)
         (sweep(9000), (), ClientLimits(1 << 20, 1000, None), None),
     ],
 )  # fmt: skip
-def test_sessions_that_may_use_up_the_ports_are_said_beforehand(
+def test_sessions_that_may_exhaust_ports_give_a_warning(
     phase: Phase, endpoints: tuple[str, ...], limits: ClientLimits, sessions: str | None
 ) -> None:
     found = port_warning([sweep(1), phase], endpoints, limits)
@@ -118,7 +118,7 @@ def test_sessions_that_may_use_up_the_ports_are_said_beforehand(
         assert "this system has 1,000 ports" in found
 
 
-def test_what_this_machine_allows_is_read() -> None:
+def test_limits_of_this_machine_are_read() -> None:
     found = limits_here()
     assert found.descriptors_per_worker >= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     assert found.ports_per_endpoint is None or 0 <= found.ports_per_endpoint < 65536
@@ -128,7 +128,7 @@ def test_what_this_machine_allows_is_read() -> None:
     assert found.most(1, 1, threads=True) <= found.most(1, 1, threads=False) <= PLENTY.most(1, 1, threads=False)
 
 
-def test_ten_thousand_clients_have_less_memory_taken_for_rows_than_a_thousand_by_default() -> None:
+def test_recorder_memory_for_10000_clients_is_bounded() -> None:
     assert rows_each(1) == rows_each(400) == RECORDER_ROWS
     assert 10_000 * rows_each(10_000) < 2000 * RECORDER_ROWS
     assert all(rows_each(clients) >= rows_each(clients + 1) for clients in range(1, 20_000, 97))

@@ -174,7 +174,7 @@ def test_clients_are_spread_over_the_workers(workers: int, clients: int, spread:
 
 
 @pytest.mark.parametrize("clients", [1, 2, 4])
-def test_every_client_archives_numbers_of_its_own_within_the_promised_bound(clients: int) -> None:
+def test_every_client_archives_distinct_numbers_within_the_bound(clients: int) -> None:
     one = phase(clients=clients)
     _, _, assignments = carry_out(one, lambda *_: [])
     shares = [c.numbers for a in assignments for c in a.clients]
@@ -182,7 +182,7 @@ def test_every_client_archives_numbers_of_its_own_within_the_promised_bound(clie
     assert len(all_numbers) == len(set(all_numbers)) == one.archived_max()[0]
 
 
-def test_every_client_retrieves_archived_objects_of_its_own() -> None:
+def test_every_client_retrieves_distinct_archived_objects() -> None:
     numbers = ObjectNumbers(7)
     numbers.keep(Kept(1000, 100, 149))
     numbers.keep(Kept(2000, 0, 99))
@@ -217,7 +217,7 @@ def two_clients(start_ns: int, from_interval: float, to_interval: float, **more:
     return ends(start_ns, from_interval, to_interval, stages=(only,))
 
 
-def test_several_clients_rate_is_what_ended_in_their_measured_time_over_their_mean_seconds() -> None:
+def test_rate_of_several_clients_excludes_work_after_measured_time() -> None:
     """Fault F11: what a client does after its measured time is in neither numerator nor time."""
     outcome, _, _ = carry_out(phase(), several_clients)
     (result,) = outcome.results
@@ -301,7 +301,7 @@ def test_several_clients_are_settled_if_their_mean_session_time_is_precise(
     assert (result.session_half_width is not None and result.session_half_width <= 0.05) is settled
 
 
-def test_shares_used_up_within_the_warm_up_show_the_whole_and_say_so() -> None:
+def test_shares_exhausted_in_warm_up_give_result_over_the_whole_phase() -> None:
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
         tell(report_of({(0, "warm-up"): Tally(objects=10), (1, "warm-up"): Tally(objects=10)}))
         ended_ns = start_ns + int(1.75 * INTERVAL_NS)
@@ -407,7 +407,7 @@ def test_errors_of_one_kind_are_one_with_the_first_quoted() -> None:
     assert outcome.unknown_objects() == 1  # a refusal is an answer; after a timeout the object may be there
 
 
-def test_what_may_be_there_all_the_same_is_what_the_backend_says_whatever_the_reason_is_called() -> None:
+def test_unknown_objects_are_counted_from_backend_and_not_from_reason() -> None:
     def error(operation: str, reason: str, count: int, unknown: int) -> ErrorKind:
         return ErrorKind(operation, reason, count, "", "", "", unknown)
 
@@ -423,7 +423,7 @@ def test_what_may_be_there_all_the_same_is_what_the_backend_says_whatever_the_re
     ("operation", "limit", "objects_per_session", "together"),
     [("archive", None, 5, None), ("archive", 2, 5, 2), ("archive", 4096, 5, 5), ("retrieve", 4096, 5, None)],
 )
-def test_a_result_says_how_many_objects_were_committed_together(
+def test_result_has_number_of_objects_per_transaction(
     operation: OperationName, limit: int | None, objects_per_session: int, together: int | None
 ) -> None:
     setting = replace(SETTING, objects_per_transaction_max=limit)
@@ -450,7 +450,7 @@ def test_the_clients_own_processor_time_is_of_all_workers() -> None:
     assert client.cpu_microseconds_per_object == pytest.approx(10_000)
 
 
-def test_a_ceiling_is_set_in_the_result_of_its_workload_and_nowhere_else() -> None:
+def test_ceiling_is_set_only_in_result_of_its_workload() -> None:
     one = mixed_phase(mix_of("retrieve", seconds=2.0), mix_of("retrieve", "e", seconds=2.0), mix_of("archive"))
 
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
@@ -532,7 +532,7 @@ def test_each_workload_is_measured_in_its_own_time() -> None:
 
 
 @pytest.mark.usefixtures("packed")
-def test_what_an_open_loop_still_did_after_its_time_is_in_its_times_and_not_in_its_rates() -> None:
+def test_late_open_loop_work_counts_in_latency_but_not_in_rates() -> None:
     """A stall at the end would else be seen by nobody."""
     arrivals = Arrivals("constant", 10.0)
     one = mixed_phase(mix_of("retrieve", seconds=1.0, arrivals=arrivals), mix_of("retrieve", seconds=1.0))
@@ -571,7 +571,7 @@ def test_what_an_open_loop_still_did_after_its_time_is_in_its_times_and_not_in_i
     assert closed_loop.offered is None
 
 
-def test_what_workers_offered_is_added_up() -> None:
+def test_offered_counts_of_workers_are_summed() -> None:
     one = mixed_phase(mix_of("retrieve", seconds=1.0, arrivals=Arrivals("constant", 10.0)))
 
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:

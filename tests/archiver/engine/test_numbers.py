@@ -147,14 +147,14 @@ def test_another_phase_has_another_order() -> None:
     assert numbers.sample(512, ALL, 1).tolist() != sorted(numbers.sample(512, ALL, 1).tolist())
 
 
-def test_numbers_go_on_where_a_run_goes_on() -> None:
+def test_numbers_of_resumed_run_start_at_given_first_number() -> None:
     numbers = ObjectNumbers(1, first=500)
     assert numbers.next == 500
     assert numbers.fresh(10) == (500, 510)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_of_what_is_not_there_nothing_is_given(operation: str) -> None:
+def test_sample_of_missing_objects_is_empty(operation: str) -> None:
     assert ObjectNumbers(1).sample(512, 5, 1, operation, TIMES).tolist() == []
     numbers = ObjectNumbers(1)
     numbers.keep(Kept(8192, 0, 9, *DATES["locked"]), held=True)
@@ -168,7 +168,7 @@ def test_without_a_clock_everything_can_be_retrieved() -> None:
     assert numbers.sample(512, ALL, 1, "delete", ANY_TIME).tolist() == []
 
 
-def test_what_was_extended_has_not_expired_when_its_first_date_has_passed() -> None:
+def test_extended_objects_have_not_expired_after_their_first_date() -> None:
     numbers = ObjectNumbers(1)
     numbers.keep(Kept(512, 0, 9, *DATES["locked"]))
     numbers.change("extend", 512, 2, 4)
@@ -192,7 +192,7 @@ def test_a_fast_platforms_phase_of_single_changes_is_taken_in() -> None:
         assert len(numbers.sample(512, ALL, 1, operation, TIMES)) == left
 
 
-def test_a_data_set_knows_which_objects_an_event_hold_dates() -> None:
+def test_data_set_knows_objects_with_dates_set_by_event_hold() -> None:
     numbers = ObjectNumbers(seed=1)
     numbers.keep(Kept(8192, 0, 9, *DATES["locked"], data="mail"))
     numbers.change("event-hold", 8192, 2, 7)
@@ -205,7 +205,7 @@ def test_a_data_set_knows_which_objects_an_event_hold_dates() -> None:
     assert later.numbers[later.expired].tolist() == [0, 1, 8, 9]
 
 
-def test_what_was_replaced_does_not_expire_with_its_first_version() -> None:
+def test_replaced_objects_do_not_expire_with_their_first_version() -> None:
     numbers = ObjectNumbers(seed=1)
     numbers.keep(Kept(8192, 0, 9, earliest=100.0, latest=101.0, data="mail"))
     numbers.change("new-version", 8192, 3, 4)

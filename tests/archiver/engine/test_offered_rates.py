@@ -71,7 +71,7 @@ def test_a_million_a_second_is_refused_before_anything_is_touched(tmp_path: Path
     assert not (home / "runs").exists()
 
 
-def test_what_is_near_is_warned_of_and_what_is_below_is_not(measured: list[Workload]) -> None:
+def test_only_a_rate_near_the_limit_gives_a_warning(measured: list[Workload]) -> None:
     assert OfferedRates().warnings([phase_of(loop("web", 70))], workers=1) == []
     assert OfferedRates().warnings([phase_of(loop("web", 71))], workers=1) == [
         "night: workload 'web' (71 sessions/s of 100) requests 71% of the sessions that 1 worker of this client can "
@@ -81,7 +81,7 @@ def test_what_is_near_is_warned_of_and_what_is_below_is_not(measured: list[Workl
         OfferedRates().warnings([phase_of(loop("web", 101))], workers=1)
 
 
-def test_open_loops_of_one_time_count_together(measured: list[Workload]) -> None:
+def test_concurrent_open_loops_are_counted_together(measured: list[Workload]) -> None:
     web, mail = loop("web", 60), loop("mail", 60)
     with pytest.raises(UsageError, match=r"'web' \(60 .* and workload 'mail' \(60 .* request 1.2 times"):
         OfferedRates().warnings([phase_of(web, mail)], workers=1)

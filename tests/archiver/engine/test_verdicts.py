@@ -73,7 +73,7 @@ def measure(endpoint: str, pid: int, object_bytes: int, clients: int, link_speed
     ],
     ids=["waits", "computes", "slow link"],
 )
-def test_the_verdict_names_what_is_known_to_limit(
+def test_verdict_names_the_known_limit(
     weakness: dict[str, float], object_bytes: int, clients: int, link_speed: float | None, limit: str | None
 ) -> None:
     with stand_in_store(**weakness) as (endpoint, pid):

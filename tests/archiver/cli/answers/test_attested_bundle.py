@@ -90,7 +90,7 @@ def test_both_kinds_of_bundle_are_confirmed_by_signer_and_authority(made: Made, 
 
 
 @pytest.mark.parametrize("suffix", [".zip", ".json"])
-def test_without_what_the_reader_trusts_nothing_is_said_to_be_signed(made: Made, suffix: str) -> None:
+def test_bundle_verified_without_trusted_keys_is_not_reported_as_signed(made: Made, suffix: str) -> None:
     done = bundle("verify", made.file(suffix))
     assert done.exit_code == 0, done.output
     assert done.output.count("  not checked: its ") == 2
@@ -98,7 +98,7 @@ def test_without_what_the_reader_trusts_nothing_is_said_to_be_signed(made: Made,
     assert len(json.loads(bundle("verify", made.file(suffix), "--json").output)["not_checked"]) == 2
 
 
-def test_a_signed_bundle_still_says_what_nobody_can_confirm(made: Made) -> None:
+def test_signed_bundle_lists_measurement_honesty_as_not_confirmable(made: Made) -> None:
     words = "cannot be confirmed: that the measurement was honest: a signature proves who vouches for it"
     assert words in bundle("verify", made.bundle, *made.trusting).output
 
@@ -179,7 +179,7 @@ def test_attestations_of_evidence_that_are_no_text_are_refused(
     ],
 )
 @pytest.mark.parametrize("suffix", [".zip", ".json"])
-def test_what_cannot_be_attested_is_not_written(
+def test_failed_attestation_writes_no_bundle(
     made: Made, tmp_path: Path, suffix: str, words: tuple[str, ...], status: int, sentence: str
 ) -> None:
     (tmp_path / "no-key").write_text("no key")

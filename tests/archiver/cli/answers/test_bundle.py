@@ -135,7 +135,7 @@ def judged(folder: Path) -> Made:
     return Made(run, folder / "judged.zip")
 
 
-def test_a_bundle_is_confirmed_and_says_what_nobody_can_confirm(matrix: Made) -> None:
+def test_verified_bundle_reports_what_cannot_be_confirmed(matrix: Made) -> None:
     done = bundle("verify", matrix.bundle)
     assert done.exit_code == 0, done.output
     assert done.output.count("  confirmed: ") == 4
@@ -146,7 +146,7 @@ def test_a_bundle_is_confirmed_and_says_what_nobody_can_confirm(matrix: Made) ->
     assert (said["sha256"], said["wrong"], said["left_out"]) == (sha256, [], "")
 
 
-def test_it_has_what_the_report_command_prints_and_writes(matrix: Made, tmp_path: Path) -> None:
+def test_bundle_contains_the_results_and_tables_of_the_report_command(matrix: Made, tmp_path: Path) -> None:
     held = unpacked(matrix.bundle)
     printed = CliRunner().invoke(main, ["report", str(matrix.run), "--format", "json"]).output
     assert held["results.json"].decode() == printed
@@ -179,9 +179,7 @@ def test_one_bit_of_any_file_is_found(matrix: Made, tmp_path: Path) -> None:
         assert name in done.output or name == "manifest.json"  # of which a bit is another name, length or hash
 
 
-def test_a_file_that_was_dropped_or_added_is_found_with_a_manifest_that_says_so_too(
-    judged: Made, tmp_path: Path
-) -> None:
+def test_dropped_or_added_file_is_found_despite_matching_manifest(judged: Made, tmp_path: Path) -> None:
     held = unpacked(judged.bundle)
     for name in held:
         left = {other: content for other, content in held.items() if other != name}
@@ -262,9 +260,7 @@ FORGERIES: dict[str, tuple[Callable[[sqlite3.Connection], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_a_database_that_contradicts_itself_is_found_though_all_documents_follow_from_it(
-    judged: Made, tmp_path: Path, name: str
-) -> None:
+def test_inconsistent_database_is_found_despite_matching_documents(judged: Made, tmp_path: Path, name: str) -> None:
     change, words = FORGERIES[name]
     done = forged(judged, tmp_path, change, all_of_it=True)
     assert done.exit_code == 1, done.output
@@ -332,9 +328,7 @@ def test_the_last_digit_of_another_machine_is_no_difference(judged: Made, tmp_pa
 
 
 @pytest.mark.parametrize("version", ["database", "archiver"])
-def test_a_bundle_of_another_version_is_verified_by_its_hashes_and_says_so(
-    judged: Made, tmp_path: Path, version: str
-) -> None:
+def test_bundle_of_another_version_is_verified_only_by_hashes(judged: Made, tmp_path: Path, version: str) -> None:
     held = unpacked(judged.bundle)
     if version == "database":
         done = forged(judged, tmp_path, lambda db: db.execute(f"PRAGMA user_version = {VERSION + 1}"))
@@ -395,7 +389,7 @@ REPLAYED = {
 }  # fmt: skip
 
 
-def test_a_trace_that_was_replayed_goes_into_the_bundle_itself_where_it_is_given(judged: Made, tmp_path: Path) -> None:
+def test_replayed_trace_is_included_in_bundle_only_if_given(judged: Made, tmp_path: Path) -> None:
     trace, run = tmp_path / "reader of ours.parquet", tmp_path / "run.db"
     trace.write_bytes(b"what the reader did")
     sha256 = hashlib.sha256(trace.read_bytes()).hexdigest()
@@ -430,7 +424,7 @@ def test_a_trace_that_was_replayed_goes_into_the_bundle_itself_where_it_is_given
         assert words in done.output
 
 
-def test_a_replay_that_was_too_late_is_void_and_says_so(judged: Made, tmp_path: Path) -> None:
+def test_bundle_of_late_replay_not_marked_void_is_rejected(judged: Made, tmp_path: Path) -> None:
     histogram = Histogram()
     histogram.add(part_of(np.array([11_000_000])))
     latency, part = histogram.latency(), histogram.part()
@@ -467,9 +461,7 @@ def conformance_run(path: Path, platform: str, version: str | None) -> Path:
     return path
 
 
-def test_evidence_goes_into_the_bundle_of_a_run_on_the_same_platform_and_of_no_other(
-    judged: Made, tmp_path: Path
-) -> None:
+def test_bundle_accepts_evidence_only_of_the_platform_of_its_run(judged: Made, tmp_path: Path) -> None:
     same = conformance_run(tmp_path / "same", "null", None)
     assert bundle("make", same, tmp_path / "evidence.json").exit_code == 0
     for number, source in enumerate((same, tmp_path / "evidence.json")):
@@ -497,7 +489,7 @@ def test_evidence_goes_into_the_bundle_of_a_run_on_the_same_platform_and_of_no_o
     assert "is of minio 2025-01, but the run measured null" in done.output
 
 
-def test_evidence_by_itself_is_verified_by_the_same_command(tmp_path: Path) -> None:
+def test_standalone_evidence_is_verified_by_bundle_verify(tmp_path: Path) -> None:
     path = tmp_path / "evidence.json"
     made = bundle("make", conformance_run(tmp_path / "run", "minio", "1"), path)
     assert made.exit_code == 0, made.output
@@ -528,7 +520,7 @@ def test_evidence_by_itself_is_verified_by_the_same_command(tmp_path: Path) -> N
         (("verify", "CUT"), 1, "the ZIP file is damaged"),
     ],
 )
-def test_what_cannot_be_done_is_one_message(
+def test_bad_bundle_command_is_refused_with_one_message(
     judged: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], status: int, says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -21,7 +21,7 @@ def run_id(*arguments: str) -> str:
     return str(json.loads(done.stdout)["run"])
 
 
-def test_two_protocols_on_one_store_stand_side_by_side(home: Path, tmp_path: Path) -> None:
+def test_tsm_and_s3_runs_on_one_store_are_compared(home: Path, tmp_path: Path) -> None:
     through_tsm, through_s3 = run_id("--backend", "tsm"), run_id()
     done = archiver("compare", through_tsm, "latest", "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
@@ -88,7 +88,7 @@ def copy_as(home: Path, run: str, copy: str, **changed: dict[str, str]) -> None:
         database.execute("UPDATE run SET id = ?", (copy,))
 
 
-def test_what_cannot_be_compared_is_refused_with_its_exit_status(home: Path) -> None:
+def test_invalid_comparison_is_refused_with_its_exit_status(home: Path) -> None:
     run = run_id("--backend", "null")
     copy_as(home, run, "unchecked", platform={"name": "other"}, settings={"verify": "none"})
     (home / "runs" / "half" / "run.db").parent.mkdir()
@@ -109,7 +109,7 @@ def test_what_cannot_be_compared_is_refused_with_its_exit_status(home: Path) -> 
         assert "Traceback" not in done.stderr
 
 
-def test_a_condition_decides_the_exit_status_and_force_marks_what_it_compares(home: Path) -> None:
+def test_fail_if_sets_exit_status_and_force_marks_comparison(home: Path) -> None:
     run = run_id("--backend", "null")
     copy_as(home, run, "unchecked", platform={"name": "other"}, settings={"verify": "none"})
     copy_as(home, run, "other", platform={"name": "other"})
@@ -174,7 +174,7 @@ arrivals = { kind = "constant", per_second = 40 }
 """
 
 
-def test_workloads_that_ran_side_by_side_are_compared_one_by_one_and_all_together(home: Path, tmp_path: Path) -> None:
+def test_concurrent_workloads_are_compared_individually_and_in_total(home: Path, tmp_path: Path) -> None:
     scenario = tmp_path / "two.toml"
     scenario.write_text(MIX)
     ran = archiver("run", str(scenario), "--backend", "null", "--json")

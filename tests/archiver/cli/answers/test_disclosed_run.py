@@ -29,9 +29,7 @@ def printed(*arguments: str) -> dict[str, Any]:
     return document
 
 
-def test_what_is_disclosed_is_in_reports_plans_comparisons_and_bundles(
-    home: Path, tmp_path: Path, system: Path
-) -> None:
+def test_disclosure_appears_in_reports_plans_comparisons_and_bundles(home: Path, tmp_path: Path, system: Path) -> None:
     disclosed = {"system": "Example <Archive> 4000", "usable_tb": 0.5, "nodes": 3}
     run = printed("run", "dr550", *TINY, "--disclose", str(system), "--json")
     assert run["disclosure"] == disclosed

@@ -55,7 +55,7 @@ def test_the_papers_examples(arguments: tuple[str, ...], key: str, low: float, h
     assert found["low"] < found["value"] < found["high"]
 
 
-def test_a_real_run_answers_with_what_it_measured(home: Path, tmp_path: Path) -> None:
+def test_plan_from_real_run_uses_its_measured_rates(home: Path, tmp_path: Path) -> None:
     done = archiver("run", "dr550", *TINY, "--backend", "null", "--json")
     assert done.returncode == 0, done.stderr
     measured = {
@@ -99,7 +99,7 @@ def test_every_command_of_the_page_runs(line: str) -> None:
         assert "TB-year" in done.output
 
 
-def test_every_option_that_the_page_names_exists() -> None:
+def test_every_option_named_on_the_page_exists() -> None:
     described = "".join(plan(name, "--help").output for name in ("mail", "video", "retrieve", "size", "backup"))
     named = set(re.findall(r"`(--[a-z-]+)", (ROOT / PAGE).read_text())) - {"--repeat", "--session-open", "--disclose"}
     assert len(named) > 5

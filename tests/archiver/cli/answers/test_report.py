@@ -32,7 +32,7 @@ def test_a_report_can_be_made_again_with_the_same_bytes(home: Path, tmp_path: Pa
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
 
 
-def test_what_the_server_counted_is_shown_beside_what_was_sent(home: Path) -> None:
+def test_requests_counted_by_server_are_shown_with_requests_sent(home: Path) -> None:
     ran = archiver("run", "dr550", *TINY, "--tables", "all")
     assert ran.returncode == 0, ran.stderr
     for title in ("Resource usage", "What limits", "Per object", "Requests: counted by the server, sent by the client"):
@@ -43,7 +43,7 @@ def test_what_the_server_counted_is_shown_beside_what_was_sent(home: Path) -> No
     assert {each["operation"]: each["counted"] for each in requests if each["sent"]} == sent
 
 
-def test_every_format_is_of_the_same_run_and_says_where_it_went(home: Path, tmp_path: Path) -> None:
+def test_every_report_format_shows_the_same_run_and_prints_its_path(home: Path, tmp_path: Path) -> None:
     ran = archiver("run", "dr550", *TINY, "--json")
     assert ran.returncode == 0, ran.stderr
     run = json.loads(ran.stdout)["run"]

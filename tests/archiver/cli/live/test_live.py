@@ -123,9 +123,7 @@ ROW = r"(archive|retrieve) 8KiB x 2 +2 +[\d,.]+ +[\d.]+ +[\d.]+ +[\d.]+ +0 +(\d+
 NARROW_ROW = r"\n(archive|retrieve) 8KiB x 2 +[\d,.]+ +[\d.]+ +[\d.]+\n"
 
 
-def test_a_terminal_shows_a_table_that_follows_its_width_and_ctrl_c_leaves_it_as_it_was(
-    home: Path, tmp_path: Path
-) -> None:
+def test_terminal_table_follows_width_and_is_removed_on_ctrl_c(home: Path, tmp_path: Path) -> None:
     steps: list[Step] = [
         (f"(?s)phase \\d+/132.*\n{ROW}.*objects/s, up to", lambda _, terminal: resize(terminal, 44)),
         (f"(?s)phase ([2-9]|\\d\\d+)/132.*{NARROW_ROW}", interrupt),
@@ -166,7 +164,7 @@ def test_a_log_gets_a_line_now_and_then_and_no_escapes(home: Path) -> None:
     assert "phase 1/132" not in stdout
 
 
-def test_prometheus_reads_a_quiet_run_while_it_goes(home: Path) -> None:
+def test_prometheus_scrapes_metrics_during_a_quiet_run(home: Path) -> None:
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "archiver", "run", "dr550", *ENDLESS, "--quiet", "--metrics-port", str(port)],

@@ -50,7 +50,7 @@ def test_a_rate_does_not_depend_on_who_has_reported_last() -> None:
     assert rates == {None, 1600}
 
 
-def test_percentiles_are_of_all_objects_together_and_no_mean_of_workers() -> None:
+def test_percentiles_are_computed_from_merged_objects_of_all_workers() -> None:
     run = Run()
     run.begin(1)
     for _ in range(8):
@@ -81,7 +81,7 @@ def test_a_stall_is_seen_while_it_lasts() -> None:
     assert max(moment.objects_by_second) == 400
 
 
-def test_nothing_is_said_of_a_phase_before_a_second_of_it_is_known() -> None:
+def test_no_rates_are_shown_before_one_second_of_a_phase() -> None:
     run = Run()
     assert run.meter.now().current is None
     run.begin(1)
@@ -94,7 +94,7 @@ def test_nothing_is_said_of_a_phase_before_a_second_of_it_is_known() -> None:
     assert plain_line(run.meter.now()) is None
 
 
-def test_the_time_left_follows_from_what_phases_took() -> None:
+def test_time_left_is_estimated_from_duration_of_past_phases() -> None:
     run = Run()
     count = len(run.scenario.phases)
     run.begin(1)
@@ -111,7 +111,7 @@ def test_the_time_left_follows_from_what_phases_took() -> None:
     assert run.meter.now().seconds_left == 0  # never less
 
 
-def test_a_run_that_goes_on_counts_as_the_whole_one() -> None:
+def test_resumed_run_counts_phases_of_the_whole_run() -> None:
     run = Run()
     rest = run.scenario.phases[4:]
     meter = Meter(Scenario("n", "t", rest, "paper", 1, 1, ""), 1, lambda: run.now_ns)
@@ -120,7 +120,7 @@ def test_a_run_that_goes_on_counts_as_the_whole_one() -> None:
     assert meter.now().seconds_left is None
 
 
-def test_a_line_says_which_phase_how_fast_and_what_failed() -> None:
+def test_log_line_shows_phase_rates_and_errors_of_the_run() -> None:
     run = Run()
     run.begin(1)
     for _ in range(8):
@@ -136,7 +136,7 @@ def test_a_line_says_which_phase_how_fast_and_what_failed() -> None:
     assert "4 errors" in (plain_line(run.meter.now()) or "")  # of the run: no log loses them when the phase ends
 
 
-def test_a_line_names_the_platform_where_there_are_several_and_the_host_where_no_process_is_known() -> None:
+def test_log_line_names_platform_if_several_and_host_cpu_without_process() -> None:
     host_only = ServerUsage(
         cpu_percent=None, host_cpu_percent=40.0, busiest_core_percent=None, disk_busy_percent=None,
         disk_read_bytes=None, disk_write_bytes=None, network_megabytes_per_second=None,
@@ -180,7 +180,7 @@ def test_the_table_fits_every_terminal(width: int, platforms: int) -> None:
         assert "objects/s, up to" in lines[-1]
 
 
-def test_at_80_columns_everything_is_there() -> None:
+def test_table_at_80_columns_shows_all_columns() -> None:
     run = Run()
     run.begin(1)
     for _ in range(8):
@@ -202,7 +202,7 @@ def test_at_80_columns_everything_is_there() -> None:
     assert shown(run, 80)[1] == f"4 errors so far, 0:10 gone, about {left // 60}:{left % 60:02} left"
 
 
-def test_a_sparkline_goes_from_nothing_to_the_greatest() -> None:
+def test_sparkline_scales_from_zero_to_maximum() -> None:
     assert sparkline([0, 50, 100]) == "▁▅█"
     assert sparkline([0, 0]) == "▁▁"
     assert sparkline([]) == ""

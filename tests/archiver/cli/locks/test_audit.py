@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
         yield running
 
 
-def test_an_audit_names_what_is_wrong_and_is_kept_with_the_run(home: Path, store: embedded.StoreProcess) -> None:
+def test_audit_names_findings_and_is_recorded_with_the_run(home: Path, store: embedded.StoreProcess) -> None:
     keys = keys_of(store)
     assert archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, **keys).returncode == 0
     good = archiver("audit", "latest", "--clients", "2", **keys)
@@ -69,7 +69,7 @@ def test_an_audit_names_what_is_wrong_and_is_kept_with_the_run(home: Path, store
     assert message.startswith(f"archiver: {store.endpoint}: could not be reached")
 
 
-def test_an_audit_waits_for_a_silent_platform_as_long_as_it_is_told_to(store: embedded.StoreProcess) -> None:
+def test_audit_waits_for_silent_platform_up_to_read_timeout(store: embedded.StoreProcess) -> None:
     keys = keys_of(store)
     with FaultProxy(int(store.endpoint.rpartition(":")[2])) as proxy:
         assert archiver("run", "dr550", *TINY, "--endpoint", proxy.url, **keys).returncode == 0
@@ -82,7 +82,7 @@ def test_an_audit_waits_for_a_silent_platform_as_long_as_it_is_told_to(store: em
     assert finding["words"] == "read timeout: nothing arrived for 0.7 s (--read-timeout)"
 
 
-def test_what_cannot_be_audited_is_one_message(home: Path) -> None:
+def test_audit_of_unknown_or_removed_run_is_refused_with_one_message(home: Path) -> None:
     unknown = archiver("audit", "nosuch")
     assert unknown.returncode == 2
     assert unknown.stderr == "archiver: nosuch: the ledger has no such run; its id is the name of its folder\n"
@@ -96,7 +96,7 @@ def test_what_cannot_be_audited_is_one_message(home: Path) -> None:
 
 
 @pytest.mark.skipif(not api.OWN_LIBRARY.exists(), reason="our TSM library was not built: no C compiler")
-def test_what_was_archived_through_tsm_is_audited_through_tsm(home: Path) -> None:
+def test_run_archived_through_tsm_is_audited_through_tsm(home: Path) -> None:
     assert archiver("run", "dr550", *TINY, "--backend", "tsm").returncode == 0
     archived = sum(row["objects"] for row in left_in(home))
     done = archiver("audit", "latest", "--json")

@@ -110,7 +110,7 @@ def left(home: Path) -> set[str]:
 # Which runs.
 
 
-def test_all_expired_removes_what_can_be_removed_and_only_that(home: Path, runs: Runs) -> None:
+def test_all_expired_removes_only_removable_runs(home: Path, runs: Runs) -> None:
     free, past = runs.leave("free"), runs.leave("past", ledger_seconds=-60)
     locked, held = runs.leave("locked", locked_seconds=HOUR), runs.leave("held", hold=True)
     done = cleanup("--all-expired")
@@ -132,7 +132,7 @@ def test_all_expired_removes_what_can_be_removed_and_only_that(home: Path, runs:
 
 
 @pytest.mark.parametrize("which", ["--all-expired", "latest"])
-def test_where_nothing_is_left_that_is_said(home: Path, which: str) -> None:
+def test_cleanup_with_empty_ledger_reports_nothing_left(home: Path, which: str) -> None:
     done = cleanup(which)
     assert (done.exit_code, done.stdout) == (0, "nothing is left on any platform\n")
 
@@ -154,7 +154,7 @@ def test_a_command_that_names_no_run_or_two_things_is_refused(
     assert words in done.stderr
 
 
-def test_a_run_under_way_is_left_alone(home: Path, runs: Runs) -> None:
+def test_cleanup_skips_a_run_in_progress(home: Path, runs: Runs) -> None:
     bucket = runs.leave("alive")  # every phase ended so far, but not the run
     lock = home / "runs" / "alive" / LOCK_NAME
     lock.parent.mkdir(parents=True)
@@ -190,7 +190,7 @@ def test_a_run_that_was_killed_long_ago_is_no_longer_under_way(home: Path, runs:
 # Each place on its own.
 
 
-def test_a_platform_that_cannot_be_reached_holds_up_no_other(home: Path, runs: Runs, tmp_path: Path) -> None:
+def test_unreachable_platform_does_not_block_cleanup_of_others(home: Path, runs: Runs, tmp_path: Path) -> None:
     with embedded.start(tmp_path / "other") as other:
         gone = other.endpoint
     runs.leave("first", endpoint=gone)
@@ -203,7 +203,7 @@ def test_a_platform_that_cannot_be_reached_holds_up_no_other(home: Path, runs: R
     assert cleanup("--all-expired").exit_code == 3  # it is the only one now
 
 
-def test_a_bucket_that_has_gone_holds_up_no_other_of_its_platform(home: Path, runs: Runs) -> None:
+def test_missing_bucket_does_not_block_cleanup_of_other_buckets(home: Path, runs: Runs) -> None:
     gone = runs.leave("run-1", ledger_seconds=HOUR)
     for row in runs.s3.list_object_versions(Bucket=gone)["Versions"]:
         runs.s3.delete_object(Bucket=gone, Key=row["Key"], VersionId=row["VersionId"])
@@ -230,7 +230,7 @@ def test_wrong_credentials_for_one_place_hold_up_no_other(home: Path, runs: Runs
     assert left(home) == {"theirs"}
 
 
-def test_without_credentials_nothing_is_asked_and_nothing_forgotten(
+def test_cleanup_without_credentials_removes_nothing_and_keeps_ledger(
     home: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = runs.leave("run-1")
@@ -244,7 +244,7 @@ def test_without_credentials_nothing_is_asked_and_nothing_forgotten(
 # What is not the run's, and what is not the platform.
 
 
-def test_what_somebody_else_put_into_the_runs_bucket_stays_with_the_bucket(home: Path, runs: Runs) -> None:
+def test_foreign_object_keeps_its_bucket_from_being_removed(home: Path, runs: Runs) -> None:
     bucket = runs.leave("run-1")
     runs.s3.put_object(Bucket=bucket, Key="theirs", Body=b"kept")
     done = cleanup("run-1")
@@ -298,7 +298,7 @@ def test_a_credential_without_the_bypass_right_removes_nothing_before_its_date(
     assert (left(home), runs.keys_in(bucket)) == ({"run-1"}, 3)
 
 
-def test_what_the_server_still_locks_is_not_removed_whatever_our_clock_says(home: Path, runs: Runs) -> None:
+def test_object_locked_by_server_is_kept_although_local_clock_is_ahead(home: Path, runs: Runs) -> None:
     bucket = runs.leave("run-1", locked_seconds=10 * 60, ledger_seconds=-10 * 60)  # our clock is ahead
     done = cleanup("--all-expired")
     assert done.exit_code == 1
@@ -307,7 +307,7 @@ def test_what_the_server_still_locks_is_not_removed_whatever_our_clock_says(home
     assert (left(home), runs.keys_in(bucket)) == ({"run-1"}, 3)
 
 
-def test_what_the_server_has_let_go_is_removed_whatever_our_clock_says(home: Path, runs: Runs) -> None:
+def test_object_unlocked_by_server_is_removed_although_local_clock_is_behind(home: Path, runs: Runs) -> None:
     bucket = runs.leave("run-1", ledger_seconds=10 * 60)  # our clock is behind
     assert "nothing can be removed now" in cleanup("--all-expired").stdout  # is not even tried
     assert "run-1: removed 3 objects (18 B), and its bucket" in cleanup("run-1").stdout
@@ -335,7 +335,7 @@ def test_a_bypass_is_suggested_only_where_governance_is_left(home: Path, runs: R
         (None, "was written by a newer Archiver (ledger version 99); upgrade"),
     ],
 )
-def test_a_ledger_that_cannot_be_read_is_one_message_and_stays_as_it_is(
+def test_unreadable_ledger_gives_one_message_and_stays_unchanged(
     home: Path, command: str, damage: bytes | None, words: str
 ) -> None:
     path = home / "ledger.db"

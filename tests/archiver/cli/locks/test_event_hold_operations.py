@@ -116,7 +116,7 @@ def audited(document: dict[str, Any], store: embedded.StoreProcess) -> tuple[int
     return done.returncode, json.loads(done.stdout)
 
 
-def test_placed_event_holds_refuse_deletion_and_are_left_for_the_clean_up(
+def test_placed_event_holds_block_deletion_until_cleanup_releases_them(
     home: Path, tmp_path: Path, store: embedded.StoreProcess
 ) -> None:
     scenario = sweeps(tmp_path, "event-hold")
@@ -143,7 +143,7 @@ def test_placed_event_holds_refuse_deletion_and_are_left_for_the_clean_up(
     assert left_in(home) == []
 
 
-def test_the_run_says_how_many_objects_it_leaves_under_event_holds(
+def test_run_reports_number_of_objects_left_under_event_holds(
     home: Path, tmp_path: Path, store: embedded.StoreProcess
 ) -> None:
     done = archiver("run", sweeps(tmp_path, "event-hold"), *AGREED, "--endpoint", store.endpoint, **keys_of(store))
@@ -170,7 +170,7 @@ def test_a_release_starts_the_agreed_period(home: Path, tmp_path: Path, store: e
     assert (status, record["findings"], record["remarks"]) == (0, [], [])
 
 
-def test_what_was_placed_and_released_is_under_no_hold_any_more(
+def test_event_holds_placed_and_released_leave_no_hold(
     home: Path, tmp_path: Path, store: embedded.StoreProcess
 ) -> None:
     scenario = sweeps(tmp_path, "event-hold", "event-release")
@@ -185,7 +185,7 @@ def test_what_was_placed_and_released_is_under_no_hold_any_more(
     assert (status, record["findings"], record["remarks"]) == (0, [], [])
 
 
-def test_a_mix_places_and_releases_and_the_ledger_knows_each_object(
+def test_ledger_matches_event_hold_of_each_object_after_a_mix(
     home: Path, tmp_path: Path, store: embedded.StoreProcess
 ) -> None:
     scenario = tmp_path / "mix.toml"
@@ -238,7 +238,7 @@ def test_an_audit_names_the_objects_whose_event_hold_was_lost(home: Path, tmp_pa
 
 
 @pytest.mark.parametrize("operation", ["event-hold", "event-release"])
-def test_a_run_killed_before_the_answer_leaves_its_event_holds_in_the_ledger(
+def test_killed_run_leaves_unanswered_event_holds_in_ledger(
     home: Path, tmp_path: Path, store: embedded.StoreProcess, operation: str
 ) -> None:
     """The store has carried out the request, and its answer never arrives."""
@@ -287,7 +287,9 @@ def test_a_run_killed_before_the_answer_leaves_its_event_holds_in_the_ledger(
         assert archiver("cleanup", run, "--bypass-governance", **keys_of(store)).returncode == 0
 
 
-def test_a_resumed_run_releases_what_it_placed_before(home: Path, tmp_path: Path, store: embedded.StoreProcess) -> None:
+def test_resumed_run_releases_event_holds_placed_before_interruption(
+    home: Path, tmp_path: Path, store: embedded.StoreProcess
+) -> None:
     scenario = tmp_path / "events.toml"
     long = 'stop = { seconds_min = "2s", seconds_max = "2s" }\n'
     late = SWEEP.format("archive").replace('name = "archive"', 'name = "late"')
@@ -311,7 +313,7 @@ def test_a_resumed_run_releases_what_it_placed_before(home: Path, tmp_path: Path
     assert (status, record["findings"], record["remarks"]) == (0, [], [])
 
 
-def test_the_server_counts_the_requests_for_event_holds_that_were_sent(home: Path, tmp_path: Path) -> None:
+def test_server_counts_as_many_event_hold_requests_as_were_sent(home: Path, tmp_path: Path) -> None:
     done = archiver("run", sweeps(tmp_path, "event-hold", "event-release"), *AGREED, "--platform", "embedded", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -321,7 +323,7 @@ def test_the_server_counts_the_requests_for_event_holds_that_were_sent(home: Pat
     assert counts["PutObjectRetention"]["difference"] == counts["HeadBucket"]["difference"] == 0
 
 
-def test_a_dry_run_says_that_event_holds_are_placed_and_released(tmp_path: Path) -> None:
+def test_dry_run_announces_placed_and_released_event_holds(tmp_path: Path) -> None:
     scenario = sweeps(tmp_path, "event-hold", "event-release")
     done = archiver("run", scenario, *AGREED, "--dry-run")
     assert done.returncode == 0, done.stderr
@@ -346,7 +348,7 @@ def test_a_dry_run_says_that_event_holds_are_placed_and_released(tmp_path: Path)
         ),
     ],
 )
-def test_event_holds_that_were_not_agreed_to_are_refused(
+def test_event_holds_without_consent_are_refused(
     home: Path, tmp_path: Path, options: tuple[str, ...], words: str, dry: tuple[str, ...]
 ) -> None:
     done = archiver("run", sweeps(tmp_path, "event-hold"), *options, *dry)
@@ -397,7 +399,7 @@ LACKING: dict[str, tuple[Lie, str, str]] = {
 
 
 @pytest.mark.parametrize("name", LACKING)
-def test_a_platform_without_event_holds_is_refused_on_the_first_object(
+def test_platform_without_event_holds_is_refused_at_first_object(
     home: Path, tmp_path: Path, store: embedded.StoreProcess, name: str
 ) -> None:
     lie, words, state = LACKING[name]
@@ -416,7 +418,7 @@ def test_a_platform_without_event_holds_is_refused_on_the_first_object(
     assert holding["state"] == state
 
 
-def test_the_null_backend_carries_out_operations_on_event_holds(tmp_path: Path) -> None:
+def test_null_backend_supports_event_hold_operations(tmp_path: Path) -> None:
     done = archiver("run", sweeps(tmp_path, "event-hold", "event-release"), *AGREED, "--backend", "null", "--json")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)["results"]

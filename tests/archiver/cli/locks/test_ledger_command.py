@@ -131,7 +131,7 @@ def test_costs_follow_the_rule_that_is_stated(filled: Filled) -> None:
     ) in text
 
 
-def test_without_a_price_nothing_is_said_of_costs(filled: Filled) -> None:
+def test_ledger_shows_no_costs_without_a_price(filled: Filled) -> None:
     assert "cost" not in ask().stdout
     found = document()
     assert found["price_per_gb_month"] is None
@@ -151,14 +151,14 @@ def test_every_number_of_the_document_names_its_unit(filled: Filled) -> None:
     assert (first["platform"], first["retention_modes"], first["legal_hold"]) == (None, ["GOVERNANCE"], False)
 
 
-def test_where_nothing_was_ever_left_nothing_is_made(home: Path) -> None:
+def test_ledger_without_any_run_creates_no_files(home: Path) -> None:
     done = ask("--price-per-gb-month", "1")
     assert (done.exit_code, done.stdout) == (0, "nothing is left on any platform\n")
     assert document()["holdings"] == []
     assert not home.exists()
 
 
-def test_what_was_removed_is_no_longer_there(home: Path, filled: Filled) -> None:
+def test_removed_run_is_not_listed_in_ledger(home: Path, filled: Filled) -> None:
     ledger = Ledger(home / "ledger.db")
     ledger.mark_removed("run-1", "archiver-run-1")
     ledger.close()
@@ -183,7 +183,7 @@ def test_bad_input_is_one_clear_message(filled: Filled, arguments: tuple[str, ..
     assert words in done.stderr
 
 
-def test_a_run_is_asked_for_before_there_is_a_ledger(home: Path) -> None:
+def test_run_lookup_without_a_ledger_is_refused(home: Path) -> None:
     done = ask("--run", "run-1")
     assert done.exit_code == 2
     assert "run-1: there is no ledger yet at " in done.stderr

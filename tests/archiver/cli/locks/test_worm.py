@@ -42,7 +42,7 @@ def test_both_doors_of_the_embedded_store_refuse_and_nothing_stays(home: Path) -
     assert known > 0
 
 
-def test_what_holds_alone_is_tried_under_load_and_after_the_store_was_killed(home: Path) -> None:
+def test_selected_checks_run_alone_under_load_and_after_store_kill(home: Path) -> None:
     status, document = checked("--check", "DEL-02", "--check", "TSM-04")
     assert status == 0
     assert verdicts(document) == {"DEL-02": "PASS", "TSM-04": "PASS"}
@@ -114,7 +114,7 @@ def _entries(document: Any) -> list[dict[str, Any]]:
     return [entry for value in document for entry in _entries(value)] if isinstance(document, list) else []
 
 
-def test_the_report_says_by_requirement_what_was_seen(home: Path) -> None:
+def test_worm_report_lists_results_by_requirement_with_disclaimer(home: Path) -> None:
     done = archiver("worm", "--check", "DEL-02", "--check", "CLK-09")
     assert done.returncode == 0, done.stderr
     assert "17a-4(f)(2)(i)(B)" in done.stdout
@@ -196,7 +196,7 @@ def test_real_platforms_are_seen_to_have_the_holes_that_they_have(home: Path) ->
         ((RemovalReport(objects_left=1, on_hold=True),), "archiver cleanup run-1 --release-holds"),
     ],
 )
-def test_buckets_that_remain_are_cleaned_up_with_what_their_locks_need(
+def test_suggested_cleanup_command_has_options_that_remaining_locks_need(
     left: tuple[RemovalReport, ...], command: str
 ) -> None:
     assert cleanup_command("run-1", left) == command

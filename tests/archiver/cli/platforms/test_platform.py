@@ -104,7 +104,7 @@ def test_one_that_died_can_be_started_again(home: Path) -> None:
         ("refuse", "minio did not start in .*: the drive is full"),
     ],
 )
-def test_what_cannot_start_is_one_clear_message(tmp_path: Path, home: Path, fault: str, words: str) -> None:
+def test_platform_that_cannot_start_gives_one_clear_message(tmp_path: Path, home: Path, fault: str, words: str) -> None:
     data = tmp_path / "data"
     data.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -122,7 +122,7 @@ def test_what_cannot_start_is_one_clear_message(tmp_path: Path, home: Path, faul
 
 
 @pytest.mark.usefixtures("installed")
-def test_nothing_is_started_where_it_is_not_known_what_is_up(home: Path) -> None:
+def test_unreadable_platform_record_prevents_start(home: Path) -> None:
     (home / "platforms" / f"{NAME}.json" / "in-the-way").mkdir(parents=True)
     done = archiver("platform", "start", NAME, "--data", str(home / "data"))
     assert done.returncode == 2
@@ -132,7 +132,7 @@ def test_nothing_is_started_where_it_is_not_known_what_is_up(home: Path) -> None
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("text", ["not JSON", "{}"])
-def test_a_damaged_file_is_said_and_the_other_platforms_are_listed(home: Path, text: str) -> None:
+def test_damaged_platform_file_is_reported_and_others_are_listed(home: Path, text: str) -> None:
     started = archiver("platform", "start", NAME)
     assert started.returncode == 0, started.stderr
     path = home / "platforms" / "versitygw.json"
@@ -151,7 +151,7 @@ def test_a_damaged_file_is_said_and_the_other_platforms_are_listed(home: Path, t
 
 
 @pytest.mark.parametrize("command", ["stop", "environment"])
-def test_what_was_not_started_is_said(home: Path, command: str) -> None:
+def test_stop_or_environment_of_unstarted_platform_is_refused(home: Path, command: str) -> None:
     done = archiver("platform", command, NAME)
     assert done.returncode == 2
     assert f"{NAME} was not started by `archiver platform start`" in done.stderr
@@ -160,7 +160,7 @@ def test_what_was_not_started_is_said(home: Path, command: str) -> None:
 @pytest.mark.parametrize(
     "arguments", [["platform", "start", NAME], ["run", "dr550", "--quick", "--quiet", "--platform", NAME]]
 )
-def test_a_missing_program_is_said_with_the_remedy(home: Path, tmp_path: Path, arguments: list[str]) -> None:
+def test_missing_program_is_reported_with_install_command(home: Path, tmp_path: Path, arguments: list[str]) -> None:
     done = archiver(*arguments, XDG_CACHE_HOME=str(tmp_path / "empty"))
     assert done.returncode == 3
     assert f"{NAME} {PROGRAMS[NAME].version} is not installed" in done.stderr
@@ -168,7 +168,7 @@ def test_a_missing_program_is_said_with_the_remedy(home: Path, tmp_path: Path, a
     assert not (home / "platforms" / NAME).exists()
 
 
-def test_installing_without_go_is_said(tmp_path: Path) -> None:
+def test_install_without_go_is_refused_with_remedy(tmp_path: Path) -> None:
     done = archiver("platform", "install", NAME, XDG_CACHE_HOME=str(tmp_path), PATH=str(tmp_path))
     assert done.returncode == 3
     assert "there is no `go`; install Go" in done.stderr
@@ -186,7 +186,7 @@ def test_installing_all_reports_each_that_cannot_be_installed(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("installed")
-def test_installing_what_is_there_only_says_where(tmp_path: Path) -> None:
+def test_install_of_installed_program_prints_its_path(tmp_path: Path) -> None:
     done = archiver("platform", "install", NAME, PATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().endswith(str(PROGRAMS[NAME].path))
@@ -194,7 +194,7 @@ def test_installing_what_is_there_only_says_where(tmp_path: Path) -> None:
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", real.STORES)
-def test_the_printed_environment_is_what_any_client_needs(
+def test_printed_environment_is_sufficient_for_an_s3_client(
     home: Path, name: str, stopped: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real.need(name)
@@ -305,7 +305,7 @@ def test_the_embedded_stores_tsm_door_is_reached_by_the_printed_environment(
 
 
 @pytest.mark.parametrize("fault", ["port", "folder", "in use", "damaged"])
-def test_an_embedded_store_that_cannot_start_says_why(home: Path, tmp_path: Path, fault: str) -> None:
+def test_embedded_store_that_cannot_start_reports_the_reason(home: Path, tmp_path: Path, fault: str) -> None:
     data = tmp_path / "data"
     data.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as taken:

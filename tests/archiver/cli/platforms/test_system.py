@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 
-def test_a_system_without_what_linux_has_is_refused_in_one_sentence() -> None:
+def test_non_linux_system_is_refused_with_one_sentence() -> None:
     elsewhere = """
 import os, select, sys, time
 sys.platform = "darwin"

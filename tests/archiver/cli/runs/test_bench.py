@@ -54,7 +54,7 @@ def test_a_saved_scenario_is_the_one_that_bench_carries_out(home: Path, tmp_path
     assert planned[0].partition(dated)[0] == planned[1].partition(dated)[0]
 
 
-def test_retrieves_alone_read_objects_of_a_load(home: Path) -> None:
+def test_retrieve_only_bench_archives_a_load_first(home: Path) -> None:
     done = archiver(*SMALL, "--operation", "retrieve", "--backend", "null", "--json")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)["results"]
@@ -78,7 +78,7 @@ def test_defaults_fit_the_kind_of_loop() -> None:
     assert 40 <= sum(phase.seconds_max for phase in closed.phases) <= 60
 
 
-def test_platforms_and_repetitions_share_what_may_be_locked() -> None:
+def test_platforms_and_repetitions_share_the_locked_bytes_limit() -> None:
     one = read_scenario("bench", text=shown("bench", "--duration", "1h"))
     six = read_scenario(
         "bench",
@@ -113,9 +113,7 @@ def test_platforms_and_repetitions_share_what_may_be_locked() -> None:
         (("--retain-for", "2h"), "--max-retain"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_before_anything_is_touched(
-    home: Path, arguments: tuple[str, ...], words: str
-) -> None:
+def test_invalid_bench_options_are_refused_before_start(home: Path, arguments: tuple[str, ...], words: str) -> None:
     done = CliRunner().invoke(main, ["bench", *arguments, "--dry-run"])
     assert done.exit_code == 2, done.output
     assert words in done.output.replace("\n", " ")

@@ -55,7 +55,7 @@ def planned(home: Path, *options: str) -> list[str]:
     return [" ".join(line.split()) for line in done.stdout.splitlines()]
 
 
-def test_a_plan_says_who_does_what_when_and_how_much(home: Path) -> None:
+def test_plan_shows_clients_times_and_amounts_of_each_workload(home: Path) -> None:
     lines = planned(home)
     assert lines[0] == "Mine: 4 phases, in this order"
     assert lines[2:9] == [
@@ -70,7 +70,7 @@ def test_a_plan_says_who_does_what_when_and_how_much(home: Path) -> None:
     assert lines[9] == ("web: retrieve, 3 clients, 1 to 5 sessions/s (ramp), from 0s for 60s or until check ends - -")
 
 
-def test_workloads_are_said_again_only_where_they_are_others(home: Path) -> None:
+def test_plan_repeats_workloads_only_if_they_differ(home: Path) -> None:
     lines = planned(home)
     assert lines[10] == "3 load, 3 tiles, 3 copies of each 3,500 28.7 MB"  # what was filled once stays
     assert lines[11] == "4 mix, 3 tiles, about 78s, 3 copies of each 1,464 12.0 MB"
@@ -80,7 +80,7 @@ def test_workloads_are_said_again_only_where_they_are_others(home: Path) -> None
     assert lines[16] == f"archives at most {total:,} objects, 57.0 MB"
 
 
-def test_a_plan_of_a_search_says_its_range_and_what_its_steps_archive(home: Path) -> None:
+def test_plan_of_search_shows_range_and_bytes_of_each_step(home: Path) -> None:
     lines = planned(home, "--search")
     assert (
         lines[0] == "Mine: a search of tiles from 2 to 8 by 2, with 5 trials at the edge; the first step has 2 phases"
@@ -107,7 +107,7 @@ def times(*command: str) -> list[str]:
     return lines[next(i for i, line in enumerate(lines) if line.startswith(("locks ", "places "))) + 1 :]
 
 
-def test_a_plan_says_how_long_it_takes_and_what_has_no_time(home: Path) -> None:
+def test_plan_shows_duration_and_work_without_time_limit(home: Path) -> None:
     assert times("run", str(home / "mine.toml")) == [
         # of each mix: small, four times 3 s from 2 s on; check, and what waits for it, has no time; four phases set up
         "takes about 30s with the set-up of its phases; the clients work at most 28s",
@@ -115,7 +115,7 @@ def test_a_plan_says_how_long_it_takes_and_what_has_no_time(home: Path) -> None:
     ]
 
 
-def test_a_search_says_how_long_its_first_step_takes(home: Path) -> None:
+def test_plan_of_search_shows_duration_of_first_step(home: Path) -> None:
     said = times("run", str(home / "mine.toml"), "--search")
     assert said[0].startswith(
         "a step at 2 tiles takes about 15s with the set-up of its phases; the clients work at most"
@@ -123,7 +123,7 @@ def test_a_search_says_how_long_its_first_step_takes(home: Path) -> None:
     assert said[-1] == "how many steps the search takes depends on the platform"
 
 
-def test_sweeps_say_how_long_they_take(home: Path) -> None:
+def test_plan_of_sweeps_shows_duration(home: Path) -> None:
     small = ("--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "stop.warm_up_seconds=1s",
              "--set", "stop.seconds_min=2s")  # fmt: skip
     one = (*small, "--set", "clients=1", "--set", "stop.seconds_max=6s")
@@ -140,14 +140,14 @@ def test_sweeps_say_how_long_they_take(home: Path) -> None:
     ]
 
 
-def test_every_platform_takes_its_time() -> None:
+def test_planned_duration_is_multiplied_by_number_of_platforms() -> None:
     scenario = read_scenario("dr550", overrides=["clients=2", "stop.seconds_min=2s"], quick=True)
     (one,), (two,) = (list(duration_lines(scenario, platforms)) for platforms in (1, 2))
     seconds = [[int(each) for each in re.findall(r"(\d+)s", line)] for line in (one, two)]
     assert seconds[1] == [2 * each for each in seconds[0]]
 
 
-def test_replays_say_how_long_they_take(home: Path) -> None:
+def test_plan_of_replays_shows_duration(home: Path) -> None:
     model = {"streams": 2, "per_second": 5, "operations": {"archive": 1}, "sizes": "8KiB"}
     (home / "traces.toml").write_text(toml({
         "name": "traces", "title": "Traces",
@@ -160,7 +160,7 @@ def test_replays_say_how_long_they_take(home: Path) -> None:
     assert "not in these times: work that ends when all is done, in replay preparation" in done.output
 
 
-def test_work_without_any_time_is_said_to_take_as_long_as_it_takes(home: Path) -> None:
+def test_plan_of_work_without_time_limit_shows_no_duration(home: Path) -> None:
     load = DOCUMENT["phase"][0]
     (home / "load.toml").write_text(toml({"name": "load", "title": "Load", "phase": [{**load, "copies": 1}]}))
     assert times("run", str(home / "load.toml")) == [

@@ -98,9 +98,7 @@ def store_is_untouched(store: StoreProcess) -> bool:
     return not client.list_buckets()["Buckets"]
 
 
-def test_results_that_cannot_be_written_end_the_run_and_the_ledger_knows_what_is_there(
-    home: Path, store: StoreProcess
-) -> None:
+def test_unwritable_results_end_run_and_ledger_covers_stored_objects(home: Path, store: StoreProcess) -> None:
     done = small_run(store, 400_000)
     there = objects_of(store)
     with closing(Ledger(home / "ledger.db")) as ledger:
@@ -127,7 +125,7 @@ def test_a_home_without_room_is_no_damaged_ledger(home: Path) -> None:
     )
 
 
-def test_output_that_nobody_has_room_for_is_one_message() -> None:
+def test_output_to_full_device_gives_one_message() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "archiver", "scenarios", "list"],

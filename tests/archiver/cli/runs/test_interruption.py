@@ -101,9 +101,7 @@ def workers_of(pid: int, command_line: bytes = b"") -> list[int]:
 
 
 @pytest.mark.parametrize(("number", "status"), SIGNALS)
-def test_a_signal_to_all_processes_of_a_run_saves_what_finished(
-    home: Path, number: signal.Signals, status: int
-) -> None:
+def test_signal_to_process_group_saves_finished_results(home: Path, number: signal.Signals, status: int) -> None:
     with started("run", *TWO_CLIENTS, "--workers", "2", "--json") as process:
         wait_until(process, lambda: results(home))
         os.killpg(process.pid, number)
@@ -127,7 +125,7 @@ def test_a_signal_that_comes_twice_at_once_is_one(home: Path) -> None:
     assert value_of(home, "SELECT verdict FROM run") == "interrupted"
 
 
-def test_workers_that_are_only_starting_are_told_too(home: Path) -> None:
+def test_starting_workers_end_on_sigterm(home: Path) -> None:
     with executed("run", *ENDLESS, "--quiet") as process:
         wait_until(process, lambda: workers_of(process.pid, b"spawn_main"))
         os.killpg(process.pid, signal.SIGTERM)
@@ -214,7 +212,7 @@ with interruption.heard():
     assert process.returncode == -signal.SIGTERM
 
 
-def test_a_run_under_nohup_goes_on_when_its_terminal_closes(home: Path) -> None:
+def test_run_under_nohup_continues_after_sighup(home: Path) -> None:
     def nohup() -> None:
         as_from_a_shell()
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -51,7 +51,7 @@ def is_allowed() -> bool:
 
 
 @pytest.mark.skipif(not is_allowed(), reason="this user may make no network namespace")
-def test_a_run_without_local_ports_is_void_and_says_that_the_client_was_the_limit(tmp_path: Path) -> None:
+def test_run_without_local_ports_is_void_and_limited_by_client(tmp_path: Path) -> None:
     scenario = tmp_path / "hasty.toml"
     scenario.write_text(SCENARIO)
     done = subprocess.run(

@@ -90,7 +90,7 @@ def test_every_operation_succeeds_and_nothing_is_left(home: Path, store: embedde
         ((*A_DAY, "--bucket", "production"), 2, ["--bucket production", "only on a bucket that the run made"]),
     ],
 )  # fmt: skip
-def test_what_would_lock_too_long_is_refused_before_anything_is_touched(
+def test_lock_beyond_agreed_limits_is_refused_before_start(
     home: Path, store: embedded.StoreProcess, options: tuple[str, ...], status: int, words: list[str]
 ) -> None:
     done = archiver("run", "lock-cost", *TINY_LOCK_COST, *options, "--endpoint", store.endpoint, **keys_of(store))
@@ -103,14 +103,14 @@ def test_what_would_lock_too_long_is_refused_before_anything_is_touched(
 
 
 @pytest.mark.parametrize("options", [(), (*A_DAY, "--retention-mode", "none")])
-def test_a_dry_run_refuses_what_a_run_would(options: tuple[str, ...]) -> None:
+def test_dry_run_of_lock_cost_refuses_options_that_a_run_refuses(options: tuple[str, ...]) -> None:
     done = archiver("run", "lock-cost", *TINY_LOCK_COST, *options, "--dry-run")
     assert done.returncode == 2
     assert "lock-cost" in done.stderr
     assert done.stdout == ""
 
 
-def test_a_dry_run_says_what_stays_for_a_day_and_what_is_held() -> None:
+def test_dry_run_announces_locks_of_a_day_and_legal_holds() -> None:
     done = archiver("run", "lock-cost", *TINY_LOCK_COST, *A_DAY, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "archive 8KiB x 2, 1 client, lock bucket-default" in done.stdout
@@ -122,9 +122,7 @@ def test_a_dry_run_says_what_stays_for_a_day_and_what_is_held() -> None:
     assert "\nlocks them in mode GOVERNANCE" in without.stdout
 
 
-def test_a_bucket_with_a_rule_of_its_own_gets_no_object_that_comes_without_a_lock(
-    home: Path, store: embedded.StoreProcess
-) -> None:
+def test_bucket_with_default_retention_gets_no_object_without_lock(home: Path, store: embedded.StoreProcess) -> None:
     """Its rule would lock them, for as long as it likes."""
     client = s3(store)
     client.create_bucket(Bucket="production", ObjectLockEnabledForBucket=True)
@@ -150,7 +148,7 @@ def test_the_null_backend_carries_out_every_operation() -> None:
     assert all(result["objects"] > 0 and result["errors"] == 0 for result in results)
 
 
-def test_tsm_says_what_it_lacks(home: Path) -> None:
+def test_tsm_backend_refuses_lock_cost(home: Path) -> None:
     done = archiver("run", "lock-cost", *TINY_LOCK_COST, *A_DAY, "--backend", "tsm")
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
@@ -176,7 +174,7 @@ def locks_for_two_days(asked: Asked, store: Any) -> Answer:
 
 
 @pytest.mark.parametrize("lie", [answers_no_put, locks_for_two_days])
-def test_dates_that_a_platform_made_and_nobody_knows_are_as_late_as_was_promised(
+def test_unknown_retain_until_date_is_recorded_as_latest_possible(
     home: Path, store: embedded.StoreProcess, lie: Lie
 ) -> None:
     honest = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
@@ -208,7 +206,7 @@ def loses_holds(asked: Asked, store: Any) -> Answer:
     ("lie", "variant"),
     [(loses_header_locks, "header"), (ignores_lock_requests, "separate"), (loses_holds, "header-and-hold")],
 )
-def test_a_platform_that_loses_the_lock_of_one_variant_ends_the_run_there(
+def test_platform_that_loses_lock_of_one_variant_ends_run_there(
     home: Path, store: embedded.StoreProcess, lie: Lie, variant: str
 ) -> None:
     """Also where the locks of the variants before it, of the same mode and length, were kept."""
@@ -220,9 +218,7 @@ def test_a_platform_that_loses_the_lock_of_one_variant_ends_the_run_there(
     assert f"archive 8KiB x 2, 1 client, lock {variant}: the platform did not keep the lock: " in done.stderr
 
 
-def test_the_ledger_knows_later_dates_and_holds_before_the_platform_does(
-    home: Path, store: embedded.StoreProcess
-) -> None:
+def test_ledger_records_later_dates_and_legal_holds_before_platform(home: Path, store: embedded.StoreProcess) -> None:
     honest = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
     seen: dict[str, list[tuple[float, bool]]] = {}
 

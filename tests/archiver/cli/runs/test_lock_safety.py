@@ -224,7 +224,7 @@ REFUSED_ALIKE = {
 
 
 @pytest.mark.parametrize("name", REFUSED_ALIKE)
-def test_a_dry_run_refuses_what_the_run_refuses_with_the_same_words(home: Path, name: str) -> None:
+def test_dry_run_refuses_with_same_message_as_run(home: Path, name: str) -> None:
     options, status = REFUSED_ALIKE[name]
     run, dry = (archiver("run", "dr550", *TINY, *options, *each, **KEYS) for each in ((), ("--dry-run",)))
     assert (run.returncode, dry.returncode) == (status, status), (run.stderr, dry.stderr)
@@ -232,12 +232,12 @@ def test_a_dry_run_refuses_what_the_run_refuses_with_the_same_words(home: Path, 
     assert "locks nothing beyond" not in run.stderr, "it was announced before it was checked"
 
 
-def test_durations_are_told_as_people_say_them(home: Path) -> None:
+def test_durations_are_printed_in_years_and_days(home: Path) -> None:
     done = archiver("run", "dr550", *TINY, "--retain-for", "5y", "--max-retain", "30d", "--dry-run")
     assert "objects would be locked for 5y, longer than --max-retain 30d" in done.stderr
 
 
-def test_the_ledger_keeps_the_strongest_lock_seen_beside_the_agreed_one(tmp_path: Path) -> None:
+def test_ledger_keeps_strongest_lock_seen_in_addition_to_agreed_lock(tmp_path: Path) -> None:
     with closing(Ledger(tmp_path / "ledger.db")) as ledger:
         place = Placement(
             "r", "p", "s3", None, "http://h", "us-east-1", "b", True, "r/", "none", None, False, 1, 8

@@ -32,9 +32,7 @@ def earlier(home: Path, store: embedded.StoreProcess) -> str:
     return str(json.loads(done.stdout)["run"])
 
 
-def test_objects_of_a_run_whose_folder_is_lost_are_read_and_nothing_else_is_done(
-    home: Path, store: embedded.StoreProcess, earlier: str
-) -> None:
+def test_objects_of_run_with_lost_folder_are_only_read(home: Path, store: embedded.StoreProcess, earlier: str) -> None:
     shutil.rmtree(home / "runs" / earlier)
     ledger = [tuple(row) for row in left_in(home)]
     buckets = [each["Name"] for each in s3(store).list_buckets()["Buckets"]]
@@ -59,9 +57,7 @@ def test_objects_of_a_run_whose_folder_is_lost_are_read_and_nothing_else_is_done
     assert earlier in (home / "runs" / document["run"] / "report" / "report.html").read_text()
 
 
-def test_what_is_not_there_or_makes_no_sense_is_refused_before_anything_is_touched(
-    home: Path, store: embedded.StoreProcess, earlier: str
-) -> None:
+def test_invalid_objects_from_is_refused_before_start(home: Path, store: embedded.StoreProcess, earlier: str) -> None:
     for more, status, message in (
         (("--set", "object_sizes=64KiB"), 2, "no objects of 64KiB; it has objects of 8KiB: --set object_sizes=8KiB"),
         ((*SMALL, "--retain-for", "10s"), 2, "--retain-for: with --objects-from nothing is archived"),
@@ -81,9 +77,7 @@ def test_what_is_not_there_or_makes_no_sense_is_refused_before_anything_is_touch
     assert (refused.returncode, "its objects were removed" in refused.stderr) == (2, True)
 
 
-def test_objects_that_are_not_what_was_archived_are_refused(
-    home: Path, store: embedded.StoreProcess, earlier: str
-) -> None:
+def test_objects_replaced_since_archiving_are_refused(home: Path, store: embedded.StoreProcess, earlier: str) -> None:
     client = s3(store)
     (bucket,) = [each["Name"] for each in client.list_buckets()["Buckets"]]
     for each in client.list_object_versions(Bucket=bucket)["Versions"]:

@@ -80,7 +80,7 @@ def test_profile_without_an_endpoint_is_refused(home: Path, profiles: dict[str, 
         ((), {"AWS_ENDPOINT_URL_S3": "http://store:2"}, "endpoint http://store:2 from AWS_ENDPOINT_URL_S3"),
     ],
 )
-def test_first_line_names_the_platform_and_what_named_it(
+def test_first_line_names_platform_and_its_origin(
     profiles: dict[str, str], given: tuple[str, ...], environment: dict[str, str], first: str
 ) -> None:
     shown = archiver("run", "dr550", "--quick", "--dry-run", *given, **environment, **profiles)
@@ -88,7 +88,7 @@ def test_first_line_names_the_platform_and_what_named_it(
     assert shown.returncode == (0 if first.startswith("platform") else 2), "at an endpoint credentials are needed"
 
 
-def test_broken_endpoint_of_a_profile_is_refused_by_its_origin_without_its_secret(tmp_path: Path) -> None:
+def test_broken_endpoint_of_profile_is_refused_without_showing_secret(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("[profile lab]\nendpoint_url = http://me:hidden@store\n")
     refused = archiver("run", "dr550", "--dry-run", "--profile", "lab", AWS_CONFIG_FILE=str(tmp_path / "config"))
     assert refused.returncode == 2
@@ -112,7 +112,7 @@ def test_a_running_platform_has_the_name_that_the_user_gives(home: Path, store: 
 @pytest.mark.parametrize("command", [("run", "dr550", *TINY), ("worm",)])
 @pytest.mark.parametrize("option", ["--platform-name", "--platform-version"])
 @pytest.mark.parametrize("platform", [(), ("--platform", "embedded")])
-def test_a_platform_that_archiver_starts_takes_no_other_name(
+def test_platform_started_by_archiver_accepts_no_other_name(
     home: Path, command: tuple[str, ...], option: str, platform: tuple[str, ...]
 ) -> None:
     refused = archiver(*command, *platform, option, "other")

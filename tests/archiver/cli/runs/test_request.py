@@ -104,6 +104,6 @@ def test_a_value_of_another_type_is_refused_by_its_place(part: str, name: str) -
         RunRequest.from_json(json.dumps(document))
 
 
-def test_a_pair_that_is_none_is_refused() -> None:
+def test_disk_role_without_value_is_refused() -> None:
     with pytest.raises(UsageError, match="--disk-role vda: write DEVICE=VALUE"):
         asked("dr550", "--disk-role", "vda")

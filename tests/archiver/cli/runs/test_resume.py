@@ -74,7 +74,7 @@ def keys(folder: Path, position: int) -> set[int]:
     return {int(key) for table in tables for key in table["key"].to_pylist() if key}
 
 
-def test_a_run_whose_client_was_killed_goes_on_and_nothing_is_written_twice(home: Path, tmp_path: Path) -> None:
+def test_run_with_killed_client_is_resumed_without_reusing_object_names(home: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with in_fourth_phase(home, "--op-log", str(log)) as process:
         busy = archiver("resume", "latest")
@@ -121,7 +121,7 @@ def test_a_run_whose_client_was_killed_goes_on_and_nothing_is_written_twice(home
     assert "nothing is left to do" in again.stderr
 
 
-def test_a_run_whose_store_was_killed_goes_on_with_the_phase_in_which_it_was(home: Path) -> None:
+def test_run_with_killed_store_is_resumed_at_the_interrupted_phase(home: Path) -> None:
     # The fourth phase ends when it has tried to archive so much.
     with in_fourth_phase(home, "--set", "archive-parallel.stop.bytes_max=24MB") as process:
         os.kill(int((home / "store" / "lock").read_text()), signal.SIGKILL)
@@ -149,7 +149,7 @@ def test_a_run_whose_store_was_killed_goes_on_with_the_phase_in_which_it_was(hom
     )
 
 
-def test_an_interrupted_run_says_how_to_go_on_and_goes_on_nowhere_else(home: Path, tmp_path: Path) -> None:
+def test_interrupted_run_prints_resume_command_and_refuses_another_store(home: Path, tmp_path: Path) -> None:
     with in_fourth_phase(home, "--out", str(tmp_path / "out"), runs=tmp_path / "out") as process:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=SECONDS_MAX)
@@ -191,7 +191,7 @@ REFUSED = {
 }
 
 
-def test_what_cannot_go_on_is_refused_in_one_message_and_stays_as_it_is(home: Path) -> None:
+def test_run_that_cannot_resume_is_refused_and_stays_unchanged(home: Path) -> None:
     done = archiver("run", "dr550", "--backend", "null", *SIX_PHASES[2:], "--quiet", "--set", "stop.bytes_max=1MB")
     assert done.returncode == 0, done.stderr
     path = database_in(home)
@@ -209,7 +209,7 @@ def test_what_cannot_go_on_is_refused_in_one_message_and_stays_as_it_is(home: Pa
         assert path.read_bytes() == before, broken
 
 
-def test_what_was_asked_for_is_read_from_the_record_and_not_from_the_command_line(home: Path, tmp_path: Path) -> None:
+def test_resume_reads_options_from_record_and_not_from_command_line(home: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     done = archiver("run", "dr550", "--backend", "null", *SIX_PHASES[2:], "--op-log", str(log), "--quiet")
     assert done.returncode == 0, done.stderr
@@ -224,7 +224,7 @@ def test_what_was_asked_for_is_read_from_the_record_and_not_from_the_command_lin
     assert keys(log, 6)
 
 
-def test_a_run_that_is_not_there_is_refused(home: Path) -> None:
+def test_resume_of_missing_run_is_refused(home: Path) -> None:
     refused = archiver("resume", "20200101t000000-abcdef")
     assert (refused.returncode, "no such run" in refused.stderr) == (1, True)
 
@@ -260,7 +260,7 @@ stop = { bytes_max = "80KiB" }
 """
 
 
-def test_objects_that_a_broken_phase_may_have_deleted_are_left_alone(home: Path, tmp_path: Path) -> None:
+def test_resume_avoids_objects_an_interrupted_phase_may_have_deleted(home: Path, tmp_path: Path) -> None:
     scenario, log = tmp_path / "lifecycle.toml", tmp_path / "log"
     scenario.write_text(LIFECYCLE)
     done = archiver("run", str(scenario), "--backend", "null", "--op-log", str(log), "--quiet")

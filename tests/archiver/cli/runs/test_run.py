@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
         yield running
 
 
-def test_the_document_says_everything_the_contract_promises(home: Path) -> None:
+def test_json_document_has_every_field_of_the_contract(home: Path) -> None:
     done = archiver("run", "dr550", *TINY, "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)  # pure JSON on stdout
@@ -55,9 +55,7 @@ def test_the_document_says_everything_the_contract_promises(home: Path) -> None:
     assert all(r["verified"] == "all" for r in document["results"] if r["operation"] == "retrieve")
 
 
-def test_objects_reported_are_objects_the_store_holds_and_cleanup_removes_them(
-    home: Path, store: embedded.StoreProcess
-) -> None:
+def test_reported_objects_are_in_the_store_and_cleanup_removes_them(home: Path, store: embedded.StoreProcess) -> None:
     done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--json", **keys_of(store))
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -85,7 +83,7 @@ def test_objects_reported_are_objects_the_store_holds_and_cleanup_removes_them(
     assert (again.returncode, "removed already" in again.stdout) == (0, True)
 
 
-def test_cleanup_leaves_what_the_run_did_not_make(home: Path, store: embedded.StoreProcess) -> None:
+def test_cleanup_leaves_objects_that_the_run_did_not_make(home: Path, store: embedded.StoreProcess) -> None:
     client = s3(store)
     client.create_bucket(Bucket="production", ObjectLockEnabledForBucket=True)
     client.put_object(Bucket="production", Key="records/1", Body=b"kept")
@@ -98,7 +96,7 @@ def test_cleanup_leaves_what_the_run_did_not_make(home: Path, store: embedded.St
     assert [o["Key"] for o in client.list_objects_v2(Bucket="production")["Contents"]] == ["records/1"]
 
 
-def test_a_lock_stays_in_the_ledger_when_another_platform_answers_at_its_address(
+def test_lock_stays_in_ledger_if_another_platform_answers_at_its_address(
     home: Path, tmp_path: Path, store: embedded.StoreProcess
 ) -> None:
     done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--json", **keys_of(store))
@@ -128,7 +126,7 @@ def test_a_bucket_without_object_lock_is_refused_before_anything_is_recorded(
 @pytest.mark.parametrize(
     ("retain_for", "seconds_min", "seconds_max"), [("2s", "2500ms", "3s"), ("1m", "100ms", "200ms")]
 )
-def test_the_lock_that_is_read_back_is_compared_with_what_was_asked_for(
+def test_lock_read_back_matches_requested_lock(
     home: Path, store: embedded.StoreProcess, retain_for: str, seconds_min: str, seconds_max: str
 ) -> None:
     slow = ("--set", f"archive.stop.seconds_min={seconds_min}", "--set", f"archive.stop.seconds_max={seconds_max}")
@@ -151,9 +149,7 @@ def test_legal_holds_stay_until_they_are_released(home: Path, store: embedded.St
     assert archiver("cleanup", run, "--bypass-governance", "--release-holds", **keys_of(store)).returncode == 0
 
 
-def test_event_holds_stay_until_they_are_released_and_then_for_their_period(
-    home: Path, store: embedded.StoreProcess
-) -> None:
+def test_event_holds_stay_until_release_and_then_for_their_period(home: Path, store: embedded.StoreProcess) -> None:
     run_it = ("run", "dr550", *TINY, "--endpoint", store.endpoint, "--event-hold", "1d", "--json")
     refused = archiver(*run_it, **keys_of(store))
     assert refused.returncode == 2
@@ -255,7 +251,7 @@ class _Liar(_Html):
         self.wfile.write(body)
 
 
-def test_a_platform_that_accepts_locks_and_keeps_none_is_found_out(home: Path) -> None:
+def test_platform_that_accepts_but_does_not_keep_locks_is_detected(home: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Liar) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.server_port}"
@@ -339,9 +335,7 @@ def test_a_platform_that_cannot_be_used_is_exit_status_3(
     assert keys_of(store)["AWS_SECRET_ACCESS_KEY"] not in done.stderr
 
 
-def test_a_bucket_without_object_lock_is_refused_unless_nothing_is_to_be_locked(
-    home: Path, store: embedded.StoreProcess
-) -> None:
+def test_bucket_without_object_lock_is_refused_unless_mode_is_none(home: Path, store: embedded.StoreProcess) -> None:
     s3(store).create_bucket(Bucket="plain")
     to_plain = ("run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "plain")
     refused = archiver(*to_plain, **keys_of(store))
@@ -350,9 +344,7 @@ def test_a_bucket_without_object_lock_is_refused_unless_nothing_is_to_be_locked(
     assert archiver(*to_plain, "--retention-mode", "none", "--quiet", **keys_of(store)).returncode == 0
 
 
-def test_a_bucket_that_locks_by_itself_is_refused_where_nothing_is_to_be_locked(
-    home: Path, store: embedded.StoreProcess
-) -> None:
+def test_bucket_with_default_retention_is_refused_if_mode_is_none(home: Path, store: embedded.StoreProcess) -> None:
     client = s3(store)
     client.create_bucket(Bucket="locking", ObjectLockEnabledForBucket=True)
     client.put_object_lock_configuration(
@@ -393,7 +385,7 @@ def test_a_dry_run_touches_nothing(home: Path) -> None:
     assert not home.exists()
 
 
-def test_ctrl_c_saves_what_finished_and_exits_130(home: Path) -> None:
+def test_ctrl_c_saves_finished_results_and_exits_130(home: Path) -> None:
     with started(*ENDLESS, "--json") as process:
         result_of(home)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
@@ -415,7 +407,7 @@ def test_no_more_workers_are_started_than_a_phase_has_clients(home: Path, client
         assert db.execute("SELECT count(DISTINCT worker) FROM worker").fetchall() == [(workers,)]
 
 
-def test_a_killed_run_keeps_every_finished_phase_and_the_ledger_knows_the_rest(home: Path) -> None:
+def test_killed_run_keeps_finished_phases_and_its_ledger_rows(home: Path) -> None:
     with started(*ENDLESS, "--quiet") as process:
         database = result_of(home)
         process.kill()
@@ -450,7 +442,7 @@ def titles(output: str) -> set[str]:
     return named & set(output.splitlines())
 
 
-def test_only_the_tables_asked_for_are_printed(home: Path) -> None:
+def test_only_requested_tables_are_printed(home: Path) -> None:
     """By default one table has rates, latency and limits; names choose others, and a name that is none is named."""
     assert titles(archiver("run", "dr550", *TINY).stdout) == {"Rates, latency and limits"}
     none = archiver("run", "dr550", *TINY, "--tables", "none")

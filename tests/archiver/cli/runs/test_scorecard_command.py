@@ -19,7 +19,7 @@ def points_measured(document: dict[str, Any]) -> list[tuple[str, int]]:
     return [(point["operation"], point["clients"]) for point in card["points"]]
 
 
-def test_it_says_beforehand_what_it_locks_and_how_long_it_takes(home: Path) -> None:
+def test_scorecard_dry_run_announces_locks_and_duration(home: Path) -> None:
     done = archiver("scorecard", "--platform", "embedded", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "conformance checks of embedded: about 4m" in done.stdout
@@ -30,7 +30,7 @@ def test_it_says_beforehand_what_it_locks_and_how_long_it_takes(home: Path) -> N
     assert left_in(home) == []
 
 
-def test_without_a_run_and_a_platform_it_says_what_to_name(home: Path) -> None:
+def test_scorecard_without_run_and_platform_is_refused_with_remedy(home: Path) -> None:
     done = archiver("scorecard")
     assert done.returncode == 2
     assert "name one, or a platform to measure with --platform" in done.stderr
@@ -58,7 +58,7 @@ def test_runs_of_one_platform_are_one_card(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_it_measures_only_what_the_named_runs_lack(home: Path) -> None:
+def test_scorecard_measures_only_points_missing_from_named_runs(home: Path) -> None:
     checked = archiver("worm", "--check", "DEL-02")
     assert checked.returncode == 0, checked.stderr
     lacking = ("scorecard", "latest", "--platform", "embedded", "--quick", "--repeat", "1", "--json")

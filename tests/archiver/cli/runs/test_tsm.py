@@ -103,7 +103,7 @@ def test_transactions_are_in_the_report(home: Path, tmp_path: Path) -> None:
     assert "objects commit together" in report
 
 
-def test_cleanup_keeps_what_its_class_keeps_and_says_until_when(home: Path) -> None:
+def test_cleanup_keeps_objects_locked_by_class_and_prints_date(home: Path) -> None:
     run = document_of(*TSM)["run"]
     done = archiver("cleanup", run, "--bypass-governance")
     assert done.returncode == 1
@@ -123,7 +123,7 @@ def test_the_ledger_has_the_date_at_which_the_class_ends(home: Path) -> None:
     assert latest <= ended + 300 + DATE_TOLERANCE_SECONDS + CLOCK_SECONDS
 
 
-def test_cleanup_removes_what_has_expired_and_the_file_space(home: Path) -> None:
+def test_cleanup_removes_expired_objects_and_file_space(home: Path) -> None:
     run = document_of(*TSM, "--management-class", "NONE")["run"]
     removed = sum(row["objects"] for row in left_in(home))
     done = archiver("cleanup", run)
@@ -180,7 +180,7 @@ def test_a_stanza_of_the_users_own_option_files_is_used(
     assert archiver("cleanup", "latest", "--tsm-password-file", str(password_file), **files).returncode == 0
 
 
-def test_a_stanza_with_stored_passwords_is_told_no_node_by_cleanup(
+def test_cleanup_of_stanza_with_stored_password_succeeds(
     home: Path, store: embedded.StoreProcess, tmp_path: Path
 ) -> None:
     (tmp_path / "dsm.opt").write_text("SErvername OTHER\n")
@@ -266,7 +266,7 @@ def test_bad_input_is_one_clear_message(home: Path, arguments: list[str], status
         (["--objects-per-transaction", "5000"], "the server takes at most 4096"),
     ],
 )
-def test_what_the_servers_policy_does_not_allow_is_refused_before_anything_is_archived(
+def test_options_against_tsm_server_policy_are_refused_before_archiving(
     home: Path, arguments: list[str], words: str
 ) -> None:
     done = archiver(*TSM, *arguments)
@@ -276,7 +276,7 @@ def test_what_the_servers_policy_does_not_allow_is_refused_before_anything_is_ar
     assert not left_in(home)
 
 
-def test_a_dry_run_says_who_decides_and_touches_nothing(home: Path) -> None:
+def test_tsm_dry_run_names_management_class_and_creates_no_files(home: Path) -> None:
     done = archiver(*TSM, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "locks them by management class STANDARD; a phase that starts now locks nothing beyond" in done.stdout
@@ -286,7 +286,7 @@ def test_a_dry_run_says_who_decides_and_touches_nothing(home: Path) -> None:
 # The library.
 
 
-def test_the_library_is_where_the_command_says() -> None:
+def test_tsm_library_command_prints_existing_path() -> None:
     done = archiver("tsm-library")
     assert (done.returncode, Path(done.stdout.strip()).name) == (0, "libApiTSM64.so")
     assert Path(done.stdout.strip()).exists()

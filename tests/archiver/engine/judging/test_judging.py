@@ -100,7 +100,7 @@ def measured(text: str, of: Result = RECORDED, operation: str | None = None) -> 
     return measure(read_criterion(text, operation=operation), of)
 
 
-def test_every_metric_that_a_scenario_may_name_can_be_measured() -> None:
+def test_every_scenario_metric_can_be_measured() -> None:
     assert set(METRICS) == MEASURED_METRICS
     for name, metric in METRICS.items():
         left = f"{name}.mean" if metric.has_statistics else name
@@ -118,7 +118,7 @@ def test_every_metric_that_a_scenario_may_name_can_be_measured() -> None:
         ("infrastructure_ratio", 7 / 6),
     ],
 )  # fmt: skip
-def test_what_each_metric_is(left: str, value: float) -> None:
+def test_each_metric_has_its_expected_value(left: str, value: float) -> None:
     assert measured(f"{left} >= 0") == pytest.approx(value)
 
 
@@ -127,11 +127,11 @@ def test_statistics_are_those_of_the_latency() -> None:
     assert values == pytest.approx([2, 1.8, 2.2, 4, 10, 16, 20])
 
 
-def test_in_a_closed_loop_lateness_is_that_of_the_client() -> None:
+def test_closed_loop_lateness_is_lateness_of_the_client() -> None:
     assert measured("lateness_ms.p99 <= 2", result("e-mail")) == 0.7
 
 
-def test_a_part_has_its_own_values_and_a_workload_that_does_one_thing_is_that_part() -> None:
+def test_part_has_separate_values_and_single_part_equals_workload() -> None:
     mail = result("e-mail", parts=(part("archive"), part("log", objects=100, errors=4)))
     assert measured("object_ms.mean <= 5", mail, "log") == 7
     assert measured("errors == 0", mail, "log") == 4
@@ -149,7 +149,7 @@ NOTHING = result(
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_what_was_not_measured_is_no_number_and_does_not_hold(name: str) -> None:
+def test_unmeasured_metric_has_no_value_and_fails_its_criterion(name: str) -> None:
     left = f"{name}.mean" if METRICS[name].has_statistics else name
     camera = workload("camera", CAMERA)
     if METRICS[name].needs == "replay":
@@ -168,7 +168,7 @@ def test_failures_count_although_nothing_was_done() -> None:
     assert measured("waited_share <= 0.1", replace(NOTHING, offered=replace(OFFERED, lateness_ms=None))) == 1
 
 
-def test_every_workload_that_a_criterion_speaks_of_is_judged_by_itself() -> None:
+def test_every_workload_matched_by_a_criterion_is_judged_separately() -> None:
     phase = phase_of(workload("e-mail", MAIL, 1), workload("e-mail", MAIL, 2), workload("camera", CAMERA))
     results = [
         result("tile 1 e-mail", object_response_ms=times(20)),
@@ -193,7 +193,7 @@ def test_every_workload_that_a_criterion_speaks_of_is_judged_by_itself() -> None
     assert judge(criteria, replace(phase, is_load=True), results) == []
 
 
-def test_the_criterion_that_ended_a_phase_stands_as_it_was_found() -> None:
+def test_criterion_that_aborted_a_phase_keeps_its_result() -> None:
     phase = phase_of(workload("camera", CAMERA))
     broken = CriterionResult("object_ms.mean <= 1", "camera", 7, 1, 44.0, False, 2, aborted=True)
     criteria = [read_criterion("object_ms.mean <= 1", abort=True), read_criterion("errors == 0")]
@@ -236,7 +236,7 @@ def broken_at(watching: Watch, each: Tally, intervals: range) -> tuple[int, Crit
     return None
 
 
-def test_an_error_breaks_at_once_even_in_the_warm_up_and_after_the_end() -> None:
+def test_error_breaks_criterion_at_once_in_warm_up_and_after_end() -> None:
     for interval, warm_up in ((5, True), (8, False), (170, False)):
         watching = watch("errors == 0")
         watching.take(report({interval: tally(3, 1.0)}, warm_up))
@@ -245,7 +245,7 @@ def test_an_error_breaks_at_once_even_in_the_warm_up_and_after_the_end() -> None
         assert watching.broken() == CriterionResult("errors == 0", "e-mail", 7, 0, 2, False, 2, aborted=True)
 
 
-def test_what_broke_first_stays_whatever_breaks_while_the_phase_ends() -> None:
+def test_first_broken_criterion_is_kept_while_the_phase_ends() -> None:
     criteria = [read_criterion(text, abort=True) for text in ("object_ms.max <= 20", "errors == 0")]
     watching = Watch(criteria, phase_of(workload("e-mail", MAIL)))
     watching.take(report({8: tally(3, 1.0, errors=1)}))
@@ -266,7 +266,7 @@ def test_no_load_is_ended() -> None:
     assert watching.broken() is None
 
 
-def test_missed_deadlines_and_the_longest_time_break_at_once_but_not_in_the_warm_up() -> None:
+def test_missed_deadlines_and_maximum_break_at_once_except_in_warm_up() -> None:
     for text in ("missed_deadlines <= 1", "object_ms.max < 500"):
         watching = watch(text, workload("camera", CAMERA))
         late = tally(2, 500.0, missed_deadlines=2)
@@ -276,7 +276,7 @@ def test_missed_deadlines_and_the_longest_time_break_at_once_but_not_in_the_warm
         assert watching.broken() is not None
 
 
-def test_what_ends_after_the_measured_time_counts_in_an_open_loop_only() -> None:
+def test_late_objects_after_measured_time_count_only_in_open_loop() -> None:
     late = tally(1, 900.0)
     closed, open_loop = watch("object_ms.max <= 500"), watch("object_ms.max <= 500", workload("camera", CAMERA))
     for watching in (closed, open_loop):
@@ -298,7 +298,7 @@ def test_parts_are_watched_by_themselves() -> None:
     assert (broken.name, broken.measured) == ("object_ms.max <= 5 (log)", 6.0)
 
 
-def test_of_several_workloads_the_one_that_breaks_is_named() -> None:
+def test_broken_criterion_names_its_workload() -> None:
     watching = watch("errors == 0", workload("e-mail", MAIL, 1), workload("e-mail", MAIL, 2))
     watching.take(report({8: tally(3, 1.0, errors=1)}, index=1))
     broken = watching.broken()
@@ -322,7 +322,7 @@ def test_of_several_workloads_the_one_that_breaks_is_named() -> None:
         ("session_ms.mean <= 20", 200.0, None),  # nothing of the kind was reported
     ],
 )
-def test_a_mean_or_percentile_breaks_when_all_to_come_in_no_time_would_not_mend_it(
+def test_mean_or_percentile_breaks_once_it_can_no_longer_recover(
     text: str, milliseconds: float, seconds: float | None
 ) -> None:
     found = broken_at(watch(text), tally(20, milliseconds), range(8, 168))
@@ -342,7 +342,7 @@ def test_a_handful_of_objects_breaks_no_mean() -> None:
     assert found[0] == 107
 
 
-def test_without_a_known_end_only_what_grows_can_break() -> None:
+def test_without_known_end_only_growing_metrics_can_break() -> None:
     night = workload("mail", NIGHT)
     assert broken_at(watch("object_ms.mean <= 20", night), tally(20, 5000.0), range(400)) is None
     assert broken_at(watch("object_ms.max <= 20", night), tally(20, 5000.0), range(400)) is not None
@@ -354,7 +354,7 @@ def test_without_a_known_end_only_what_grows_can_break() -> None:
     assert broken_at(watch("seconds <= 30"), tally(20, 1.0), range(8, 168)) is None  # its time is given
 
 
-def test_a_workload_that_begins_after_one_of_unknown_length_is_watched_for_errors_alone() -> None:
+def test_workload_after_one_of_unknown_length_is_watched_only_for_errors() -> None:
     later = workload("check", replace(MAIL, after="mail"))
     assert broken_at(watch("object_ms.max <= 20", workload("mail", NIGHT), later), tally(1, 9.0), range(400)) is None
     for text, breaks in (("object_ms.max <= 20", False), ("errors == 0", True)):
@@ -369,7 +369,7 @@ def test_a_workload_that_begins_after_one_of_unknown_length_is_watched_for_error
     st.sampled_from(STATISTICS),
     st.floats(min_value=0.05, max_value=100),
 )
-def test_what_is_broken_while_objects_come_evenly_is_missed_at_the_end(
+def test_criterion_broken_under_even_load_is_missed_at_the_end(
     milliseconds: list[float], statistic: str, limit: float
 ) -> None:
     criterion = read_criterion(f"object_ms.{statistic} <= {limit}", abort=True)

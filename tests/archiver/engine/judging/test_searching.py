@@ -63,7 +63,7 @@ ranges = st.tuples(
 repeats = st.integers(min_value=1, max_value=5)
 
 
-def test_it_doubles_then_halves_then_repeats_both_sides_of_the_edge() -> None:
+def test_search_doubles_then_halves_then_repeats_both_sides_of_the_edge() -> None:
     search = Search("tiles", 1, 16, 3)
     assert tried(search, lambda scale: scale <= 5) == [1, 2, 4, 8, 6, 5, 5, 5, 6, 6]
     outcome = search.outcome()
@@ -78,7 +78,7 @@ def test_it_doubles_then_halves_then_repeats_both_sides_of_the_edge() -> None:
     ]  # fmt: skip
 
 
-def test_a_scale_that_fails_when_repeated_lowers_the_edge_and_what_lies_below_is_searched() -> None:
+def test_scale_that_fails_on_repeat_moves_the_search_below_it() -> None:
     search = Search("tiles", 1, 64, 3)
     trials = {7: iter((True, True, False))}
     scales = tried(search, lambda scale: next(trials[scale]) if scale in trials else scale < 7)
@@ -89,7 +89,7 @@ def test_a_scale_that_fails_when_repeated_lowers_the_edge_and_what_lies_below_is
     assert "passed at first but failed when repeated: 7" in outcome.confidence
 
 
-def test_scales_skipped_on_the_way_up_are_tried_once_the_edge_comes_down_to_them() -> None:
+def test_skipped_scales_are_tried_once_the_edge_drops_to_them() -> None:
     search = Search("tiles", 1, 5, 2)
     trials = {5: iter((True, False)), 4: iter((True, False))}
     scales = tried(search, lambda scale: next(trials[scale]) if scale in trials else True)
@@ -105,7 +105,7 @@ def test_one_failure_among_many_trials_is_enough() -> None:
     assert "tiles 2 failed in 1 of 3 trials" in search.outcome().confidence
 
 
-def test_a_search_that_never_fails_says_so_and_repeats_its_end() -> None:
+def test_search_without_failure_reports_range_end_and_repeats_last_scale() -> None:
     search = Search("cameras", 10, 70, 2)
     assert tried(search, lambda scale: True) == [10, 20, 40, 70, 70]
     outcome = search.outcome()
@@ -123,7 +123,7 @@ def test_a_search_that_fails_at_once_ends_at_once() -> None:
     assert outcome.confidence == "users 1000 failed in 1 of 1 trial"
 
 
-def test_a_search_that_is_stopped_says_what_it_knows_by_then() -> None:
+def test_stopped_search_reports_results_so_far() -> None:
     search = Search("tiles", 1, 64, 3)
     for scale in (1, 2, 4):
         search.judged(scale, True, (scale,))
@@ -169,7 +169,7 @@ def test_a_void_repetition_leaves_a_scale_that_held_before() -> None:
         ("server cpu", 1, "the edge was found between users 1 and 2"),
     ],
 )
-def test_a_step_of_a_run_is_void_where_the_client_was_the_limit(
+def test_search_step_limited_by_client_is_void(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limited_by: str, largest: int, ended: str
 ) -> None:
     """Two users miss their criterion; what limited them decides whether they failed."""
@@ -196,7 +196,7 @@ def test_a_step_of_a_run_is_void_where_the_client_was_the_limit(
     assert [bool(step.void) for step in outcome.steps] == [False, limited_by == "client"]
 
 
-def test_a_search_stopped_before_its_first_trial_knows_nothing() -> None:
+def test_search_stopped_before_first_trial_has_no_result() -> None:
     search = Search("tiles", 1, 64, 3)
     search.stopped("interrupted")
     assert (search.outcome().largest, search.outcome().steps) == (None, ())
@@ -225,7 +225,7 @@ def test_on_a_steady_platform_the_edge_is_found_in_few_trials(
 
 
 @given(ranges, repeats, st.floats(min_value=0, max_value=1), st.randoms(use_true_random=False))
-def test_on_a_noisy_platform_it_ends_with_an_edge_that_all_trials_bear_out(
+def test_search_on_noisy_platform_ends_at_edge_confirmed_by_all_trials(
     bounds: tuple[int, int, int], repeat: int, likely: float, random: Random
 ) -> None:
     first, last, step = bounds
@@ -250,7 +250,7 @@ def test_on_a_noisy_platform_it_ends_with_an_edge_that_all_trials_bear_out(
 
 
 @pytest.mark.parametrize("repeat", [1, 2, 3])
-def test_the_bound_on_trials_is_met_by_a_platform_that_fails_every_last_repeat(repeat: int) -> None:
+def test_trial_bound_is_reached_if_every_last_repeat_fails(repeat: int) -> None:
     search = Search("tiles", 1, 13, repeat)
     seen: dict[int, int] = {}
 
@@ -279,7 +279,7 @@ def test_the_bound_on_the_share_is_the_exact_one() -> None:
         (1, 8, 0, 1, "repeat is 0"),
     ],
 )
-def test_a_range_that_is_none_is_refused(first: int, last: int, repeat: int, step: int, said: str) -> None:
+def test_invalid_range_is_refused(first: int, last: int, repeat: int, step: int, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         Search("tiles", first, last, repeat, step)
     assert said in str(caught.value)

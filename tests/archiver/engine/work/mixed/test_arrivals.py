@@ -53,7 +53,7 @@ def test_constant_arrivals_are_evenly_spaced_from_the_begin(rate: float, seconds
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_poisson_arrivals_are_as_many_as_asked_for_with_exponential_gaps_that_know_nothing_of_each_other(
+def test_poisson_arrivals_have_requested_count_and_independent_gaps(
     seed: int,
 ) -> None:
     due = due_times(Arrivals("poisson", 500.0), 60.0, seed)
@@ -87,7 +87,7 @@ def test_within_a_ramp_the_moments_follow_its_line(first: float, last: float) ->
     assert found < KOLMOGOROV_SMIRNOV_FACTOR / math.sqrt(len(due))
 
 
-def test_a_ramp_that_goes_nowhere_is_poisson() -> None:
+def test_ramp_of_constant_rate_equals_poisson_arrivals() -> None:
     ramp, poisson = Arrivals("ramp", 300.0, 300.0), Arrivals("poisson", 300.0)
     assert np.array_equal(due_times(ramp, 20.0, seed=5), due_times(poisson, 20.0, seed=5))
 
@@ -106,7 +106,7 @@ def test_bursts_come_at_one_moment_each_on_a_poisson_background() -> None:
 
 @given(some_arrivals, st.floats(0.0, 20.0), st.integers(0, 2**62), st.integers(1, 7))
 @example(Arrivals("bursts", 0.0, burst_sessions=7, every_seconds=2.0), 5e-324, 0, 1)
-def test_all_parts_together_are_one_schedule_within_its_bounds(
+def test_parts_of_a_schedule_add_up_to_the_whole_within_bounds(
     arrivals: Arrivals, seconds: float, seed: int, parts: int
 ) -> None:
     whole = due_times(arrivals, seconds, seed)

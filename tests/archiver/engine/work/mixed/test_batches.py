@@ -118,7 +118,7 @@ def test_transactions_are_shuffled_and_their_steps_stay_together() -> None:
     assert len({tuple(round_items) for round_items in rounds}) == 5
 
 
-def test_sizes_come_in_their_shares_exactly_and_those_of_one_size_are_neighbours() -> None:
+def test_sizes_have_exact_shares_and_adjacent_numbers() -> None:
     table = Table(workload(only("archive")), new=400)
     batches = table.sessions()
     assert Counter(batch.size_bytes[0] for batch in batches) == {1000: 100, 2000: 200, 5000: 100}
@@ -131,7 +131,7 @@ def test_sizes_come_in_their_shares_exactly_and_those_of_one_size_are_neighbours
 
 
 @pytest.mark.parametrize(("per_operation", "beside"), [(0.227, 454), (1.0, 2000), (2.5, 5000), (0.001, 2)])
-def test_objects_beside_are_so_many_for_each_operation(per_operation: float, beside: int) -> None:
+def test_side_objects_have_the_given_number_per_operation(per_operation: float, beside: int) -> None:
     aside = Aside("log", "log", Sizes.constant(5667), per_operation)
     table = Table(workload(only("retrieve"), aside=aside), beside=10**4)
     done = operations(table.sessions(2000))
@@ -139,7 +139,7 @@ def test_objects_beside_are_so_many_for_each_operation(per_operation: float, bes
     assert abs(done["archive"] - beside) <= 1
 
 
-def test_what_is_beside_is_never_read_as_the_workloads_own() -> None:
+def test_side_objects_are_never_read_by_the_workload() -> None:
     aside = Aside("log", "log", Sizes.constant(5667), 1.0)
     table = Table(workload(Transaction(("archive", "retrieve"), 1), aside=aside), new=300, beside=600)
     batches = table.sessions()
@@ -160,7 +160,7 @@ def test_a_batch_is_never_longer_than_its_record_was_made_for() -> None:
 
 
 @pytest.mark.parametrize("new", [0, 1, 9, 100])
-def test_it_ends_when_nothing_is_left_that_may_be_archived(new: int) -> None:
+def test_batches_end_when_archive_limit_is_used_up(new: int) -> None:
     table = Table(workload(only("archive"), objects_per_session=4), new=new)
     batches = table.sessions()
     assert operations(batches) == ({"archive": new} if new else {})
@@ -175,7 +175,7 @@ def test_it_ends_when_nothing_is_left_that_may_be_archived(new: int) -> None:
     st.integers(1, 9),
 )
 @settings(max_examples=share_of(60))
-def test_no_more_is_written_than_was_promised_whatever_is_replaced(
+def test_written_objects_and_bytes_stay_within_the_limit_with_new_versions(
     new: int, there: list[int], beside_it: OperationName, objects_per_session: int
 ) -> None:
     """A new version is as large as its object, whatever the sizes of the mix."""
@@ -191,7 +191,7 @@ def test_no_more_is_written_than_was_promised_whatever_is_replaced(
     assert sum(written) <= PAGES.bytes_max(new)
 
 
-def test_new_versions_of_the_mixs_own_size_use_up_exactly_what_was_promised() -> None:
+def test_new_versions_of_constant_size_use_up_the_limit_exactly() -> None:
     data = DataSet(members(50, sizes=(8192,)), is_changed=True)
     table = Table(workload(only("new-version"), only("archive"), sizes=Sizes.constant(8192)), new=60, data=data)
     assert operations(table.sessions()) == {"new-version": 30, "archive": 30}
@@ -200,7 +200,7 @@ def test_new_versions_of_the_mixs_own_size_use_up_exactly_what_was_promised() ->
 # ---- what it may ask for
 
 
-def test_a_failed_archive_is_never_read_and_a_version_whose_outcome_is_unknown_is_left_alone() -> None:
+def test_failed_archive_is_never_read_and_unknown_versions_are_skipped() -> None:
     table = Table(workload(Transaction(("new-version", "archive", "retrieve"), 1)), new=400)
     unknown, known = set[int](), Counter[int]()
     for turn in range(60):
@@ -222,7 +222,7 @@ def test_a_failed_archive_is_never_read_and_a_version_whose_outcome_is_unknown_i
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=3), min_size=1, max_size=40), st.integers(1, 5), st.integers(0, 5))
-def test_sessions_at_once_never_meet_at_an_object_that_one_of_them_changes(
+def test_concurrent_sessions_never_share_an_object_that_one_changes(
     failures: list[list[int]], at_once: int, seed: int
 ) -> None:
     events = Transaction(("event-hold",), 10), Transaction(("event-release",), 10)
@@ -275,7 +275,7 @@ def test_expired_objects_are_deleted_first_and_then_others_are_hidden() -> None:
     assert len({batch.number[0] for batch in batches}) == 12
 
 
-def test_where_there_are_no_markers_a_deletion_without_an_expired_object_is_left_out() -> None:
+def test_without_delete_markers_deletion_needs_an_expired_object() -> None:
     data = DataSet(members(20, expired=3), is_changed=True)
     table = Table(workload(only("delete"), only("retrieve")), data=data, has_markers=False)
     batches = table.sessions(50)
@@ -285,13 +285,13 @@ def test_where_there_are_no_markers_a_deletion_without_an_expired_object_is_left
     assert table.batch_source.steps_left_out in (43, 44, 45)  # rounds of one of each
 
 
-def test_a_workload_that_can_only_delete_ends_with_what_has_expired() -> None:
+def test_delete_only_workload_ends_after_expired_objects() -> None:
     table = Table(workload(only("delete")), data=DataSet(members(20, expired=3), is_changed=True), has_markers=False)
     assert operations(table.sessions(50)) == {"delete": 3}
     assert table.batch() is None
 
 
-def test_a_refused_delete_is_tried_only_on_what_stays_locked() -> None:
+def test_refused_delete_is_tried_only_on_locked_objects() -> None:
     data = DataSet(members(40, expired=10, locked=10), is_changed=True)
     table = Table(workload(only("refused-delete"), only("retrieve")), data=data)
     batches = table.sessions(400)
@@ -330,13 +330,13 @@ def test_a_failed_event_hold_is_not_released() -> None:
 
 
 @pytest.mark.parametrize("operation", ["hold", "release", "event-hold", "event-release", "refused-delete", "extend"])
-def test_what_makes_sense_on_no_object_is_left_out_and_counted(operation: OperationName) -> None:
+def test_operation_without_suitable_object_is_skipped_and_counted(operation: OperationName) -> None:
     table = Table(workload(only(operation), only("retrieve")))
     assert operations(table.sessions(20)) == {"retrieve": 20}
     assert table.batch_source.steps_left_out > 0
 
 
-def test_a_copy_is_of_an_object_of_its_size_that_nobody_changes() -> None:
+def test_copy_source_has_the_same_size_and_no_pending_change() -> None:
     table = Table(workload(only("copy"), only("new-version")), new=200)
     sizes = dict(zip(table.data.numbers, table.data.sizes, strict=True))
     batch, copies = table.batch(), 0
@@ -356,7 +356,7 @@ def test_a_copy_is_of_an_object_of_its_size_that_nobody_changes() -> None:
     assert not set(table.data.numbers) - set(sizes)  # what was copied is not read by its name
 
 
-def test_ranges_lie_within_their_objects_and_cover_them() -> None:
+def test_ranges_are_within_their_objects_and_cover_them() -> None:
     data = DataSet(members(3, sizes=(1000, 4096, 10_000)), is_changed=False)
     table = Table(workload(only("range-retrieve"), range_bytes=4096), data=data)
     seen: dict[int, set[tuple[int, int]]] = {}
@@ -369,7 +369,7 @@ def test_ranges_lie_within_their_objects_and_cover_them() -> None:
 # ---- keys
 
 
-def test_clients_read_in_sequence_each_from_a_place_of_its_own() -> None:
+def test_sequential_clients_start_at_different_places() -> None:
     table = Table(
         workload(only("retrieve"), keys="sequential", clients=4), data=DataSet(members(100), is_changed=False)
     )
@@ -408,7 +408,7 @@ def test_the_same_seed_gives_the_same_batches() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_what_the_workload_says_of_its_objects_goes_with_every_batch() -> None:
+def test_batch_carries_retention_part_size_and_due_time_of_its_workload() -> None:
     one = workload(only("archive"))
     one = replace(one, retain_for_seconds=2.0, work=replace(mix_of(one), part_bytes=5 << 20))
     batch = Table(one, new=1).batch_source.batch(5, 77)

@@ -168,9 +168,7 @@ TestTraffic = Traffic.TestCase
 
 
 @given(st.integers(0, 40), st.lists(st.integers(0, 39), max_size=20, unique=True), st.integers(0, 9))
-def test_each_once_gives_all_that_is_there_once_and_nothing_that_was_taken_away(
-    count: int, taken: list[int], after: int
-) -> None:
+def test_each_once_reads_every_object_once_except_removed_ones(count: int, taken: list[int], after: int) -> None:
     data = DataSet(members(count), is_changed=True)
     choice, seen = EachOnce(data, generator()), list[int]()
     gone = [100 + place for place in taken if place < count]
@@ -214,7 +212,7 @@ def drawn(choice: Uniform | Zipf, count: int) -> Counter[int]:
     return Counter(place for _ in range(count) if (place := choice.place()) is not None)
 
 
-def test_uniform_asks_for_every_object_as_often() -> None:
+def test_uniform_keys_select_every_object_equally_often() -> None:
     data = DataSet(members(50), is_changed=False)
     counts = drawn(Uniform(data, generator()), 50_000)
     assert sorted(counts) == list(range(50))
@@ -223,7 +221,7 @@ def test_uniform_asks_for_every_object_as_often() -> None:
 
 
 @pytest.mark.parametrize("exponent", [0.5, 0.99, 2.0])
-def test_zipf_asks_for_rank_r_in_proportion_to_its_power(exponent: float) -> None:
+def test_zipf_keys_select_rank_r_in_proportion_to_its_power(exponent: float) -> None:
     data = DataSet(members(40), is_changed=False)
     counts = [count for _, count in drawn(Zipf(data, generator(), exponent), 100_000).most_common()]
     weights = np.arange(1, 41, dtype=float) ** -exponent
@@ -241,7 +239,7 @@ def test_zipfs_favourites_are_not_the_first_objects_and_follow_the_seed() -> Non
     assert favourites[0] == drawn(Zipf(data, generator(1), 1.2), 5000).most_common(1)[0][0]
 
 
-def test_sequential_goes_round_from_a_place_of_its_own() -> None:
+def test_sequential_keys_wrap_around_from_their_start_place() -> None:
     data = DataSet(members(10), is_changed=False)
     choices = [Sequential(data, 0.0), Sequential(data, 0.5)]
     assert [[choice.place() for _ in range(12)] for choice in choices] == [
@@ -250,7 +248,7 @@ def test_sequential_goes_round_from_a_place_of_its_own() -> None:
     ]
 
 
-def test_of_nothing_nothing_is_chosen() -> None:
+def test_key_choice_from_empty_data_set_returns_none() -> None:
     data = DataSet(members(0), is_changed=True)
     choices: tuple[Choice, ...] = (
         Uniform(data, generator()), Zipf(data, generator(), 1.0), Sequential(data, 0.5), EachOnce(data, generator()),
