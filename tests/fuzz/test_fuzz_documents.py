@@ -88,7 +88,7 @@ class Page(MetricsAddress):
 
 @tries(60)
 @given(damaged(PAGE) | st.binary(max_size=60))
-def test_any_page_gives_series_or_says_why_not(data: bytes) -> None:
+def test_damaged_page_gives_series_or_short_error_with_url(data: bytes) -> None:
     page = Page("http://127.0.0.1:9/metrics")
     page.content = data
     found, words = tried(ScrapeError, page.scrape, ["reads", "wait_bucket", "writes"])

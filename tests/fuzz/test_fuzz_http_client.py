@@ -107,7 +107,7 @@ cuts = st.lists(st.integers(0, 5000), max_size=5)
 
 @tries(120)
 @given(answers(CONTENT.whole(1, SIZE)), cuts, st.booleans())
-def test_what_is_read_as_a_good_answer_is_one(data: bytes, cuts: list[int], is_head: bool) -> None:
+def test_accepted_reply_is_also_valid_for_python_http_client(data: bytes, cuts: list[int], is_head: bool) -> None:
     reader, check = ReplyReader(), ContentCheck(CONTENT, 1, SIZE)
     reader.expect(is_head=is_head, check=None if is_head else check)
     is_whole = False
@@ -182,7 +182,7 @@ async def one_session(liar: Liar) -> Recorder:
     return record
 
 
-def test_of_a_session_that_is_lied_to_only_what_is_right_counts() -> None:
+def test_only_correct_replies_of_faulty_server_count_as_success() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
 
         @tries(15)

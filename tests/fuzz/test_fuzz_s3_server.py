@@ -97,12 +97,12 @@ PLAIN = (
 @given(
     st.lists(st.sampled_from(PLAIN), min_size=1, max_size=3).map(b"".join).flatmap(damaged) | st.binary(max_size=300)
 )
-def test_bytes_of_strangers_come_to_nothing(witness: Witness, data: bytes) -> None:
+def test_unsigned_bytes_never_get_success_or_internal_error(witness: Witness, data: bytes) -> None:
     statuses = witness.check_answers(witness.exchange(data))
     assert all(400 <= each < 500 or each in (100, 501, 505) for each in statuses), statuses
 
 
-def test_after_all_of_it_the_store_is_what_it_was(witness: Witness) -> None:
+def test_store_is_unchanged_after_unsigned_requests(witness: Witness) -> None:
     witness.check_untouched()
 
 
@@ -170,7 +170,7 @@ def signed(store: StoreProcess, method: str, path: str, query: str, headers: dic
     st.sampled_from(["GET", "PUT", "HEAD", "POST", "DELETE"]), paths, queries,
     st.dictionaries(HEADERS, WORDS, max_size=4), bodies,
 )  # fmt: skip
-def test_whatever_is_asked_in_a_known_name_is_answered_and_never_the_servers_fault(
+def test_signed_request_is_answered_and_never_with_internal_error(
     witness: Witness, method: str, path: str, said: list[tuple[str, str]], headers: dict[str, str], body: str
 ) -> None:
     if method == "DELETE" and path in ("/locked", "/plain"):
@@ -194,7 +194,7 @@ def test_any_document_is_read_or_malformed(read: Callable[[bytes], object], text
         read(text.encode("utf-16" if is_utf_16 else "utf-8", "surrogatepass"))
 
 
-def test_what_was_there_can_still_be_read(witness: Witness) -> None:
+def test_locked_objects_are_readable_after_fuzzing(witness: Witness) -> None:
     assert witness.store.is_running()
     for key, body in HELD.items():
         assert witness.client.get_object(Bucket="locked", Key=key)["Body"].read() == body

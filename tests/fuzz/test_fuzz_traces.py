@@ -54,7 +54,7 @@ def test_a_forged_key_is_refused_where_it_is_no_text(tmp_path_factory: pytest.Te
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_a_damaged_log_no_line_is_lost_unseen(kind: str, tmp_path: Path) -> None:
+def test_damaged_log_is_refused_or_every_line_is_counted(kind: str, tmp_path: Path) -> None:
     text = (HERE / "logs" / f"{kind}.log").read_text()
     log, out = tmp_path / "damaged.log", tmp_path / "out.parquet"
 

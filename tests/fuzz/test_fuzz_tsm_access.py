@@ -99,7 +99,7 @@ conversations = st.builds(
 
 @tries(80)
 @given(conversations | conversations.flatmap(damaged))
-def test_no_frame_opens_what_its_owner_did_not(guarded: Guarded, data: bytes) -> None:
+def test_no_frame_reads_object_without_access_rule(guarded: Guarded, data: bytes) -> None:
     received = guarded.talk(data)
     assert {each.kind for each in received} <= ANSWERS
     assert wire.REFUSED not in [each.kind for each in received[:-1]]
@@ -108,7 +108,7 @@ def test_no_frame_opens_what_its_owner_did_not(guarded: Guarded, data: bytes) ->
         assert b"/secret" not in each.body
 
 
-def test_what_is_shared_can_be_read_that_way(guarded: Guarded) -> None:
+def test_shared_object_is_readable_through_access_rule(guarded: Guarded) -> None:
     beginning = wire.frame(wire.READ_FROM, wire.text(b"ARCHIVER") + wire.text(b""))
     found = guarded.talk(beginning + wire.frame(wire.GET, wire.get_body([(row.id, 0, 0) for row in guarded.rows])))
     content = b"".join(each.body for each in found if each.kind in (wire.OBJECT_HEAD, wire.OBJECT_DATA))

@@ -175,7 +175,7 @@ REFUSED: dict[str, tuple[Change, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_was_forged_swapped_cut_or_removed_is_refused(attested: Attested, tmp_path: Path, name: str) -> None:
+def test_forged_swapped_cut_or_removed_attestation_is_refused(attested: Attested, tmp_path: Path, name: str) -> None:
     change, sentences = REFUSED[name]
     bundle = packed(tmp_path / "forged.zip", change(unpacked(attested.bundle), unpacked(attested.other)))
     found = findings(bundle, attested.trusted, tmp_path)
@@ -253,7 +253,7 @@ def test_a_timestamp_by_another_authority_is_refused(attested: Attested, tmp_pat
     assert len(findings(attested.bundle, Trusted(authority=both), tmp_path).confirmed) == 1
 
 
-def test_ssh_keygen_asks_for_the_passphrase_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ssh_keygen_asks_for_passphrase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key, asks = new_key(tmp_path / "key", passphrase="planted"), tmp_path / "asks"
     monkeypatch.setenv("SSH_ASKPASS", str(asks))
     monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
@@ -267,7 +267,7 @@ def test_ssh_keygen_asks_for_the_passphrase_itself(tmp_path: Path, monkeypatch: 
     assert check_attestations(MANIFEST, made, Trusted(public_key(key))).confirmed
 
 
-def test_without_ssh_keygen_one_sentence_says_so(
+def test_missing_ssh_keygen_is_reported_on_signing_and_checking(
     attested: Attested, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -292,7 +292,7 @@ def test_trust_that_is_unreadable_is_the_readers_mistake(
         findings(attested.bundle, trusted(tmp_path / "file"), tmp_path)
 
 
-def test_the_authority_sees_the_hash_alone(authority: TimeStampingAuthority) -> None:
+def test_timestamp_request_contains_only_manifest_hash(authority: TimeStampingAuthority) -> None:
     attest(MANIFEST, authority_url=authority.url)
     request = (authority.folder / "request").read_bytes()
     assert hashlib.sha256(MANIFEST).digest() in request
@@ -338,6 +338,6 @@ def test_a_refusal_of_the_authority_gives_its_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "ftp://127.0.0.1/", "no address"])
-def test_an_authority_that_is_not_there_is_one_sentence(url: str) -> None:
+def test_unreachable_timestamp_authority_is_reported(url: str) -> None:
     with pytest.raises(ArchiverError, match=r"^--timestamp .*: sent no timestamp: "):
         attest(MANIFEST, authority_url=url)

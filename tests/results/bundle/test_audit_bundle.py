@@ -36,7 +36,7 @@ def wrong(path: Path, folder: Path) -> str:
     return "; ".join(read(path, folder).wrong)
 
 
-def test_what_is_written_is_read(bundle: Path, tmp_path: Path) -> None:
+def test_written_bundle_reads_back_complete(bundle: Path, tmp_path: Path) -> None:
     found = read(bundle, tmp_path / "into")
     assert found.wrong == ()
     assert found.run == "run-1"
@@ -46,7 +46,7 @@ def test_what_is_written_is_read(bundle: Path, tmp_path: Path) -> None:
     assert found.files == 3
 
 
-def test_the_same_contents_give_the_same_bytes_in_any_order_from_memory_or_file(bundle: Path, tmp_path: Path) -> None:
+def test_bundle_bytes_do_not_depend_on_order_or_source_of_contents(bundle: Path, tmp_path: Path) -> None:
     other, database = tmp_path / "other.zip", tmp_path / "database"
     database.write_bytes(HELD["run.db"])
     contents: dict[str, bytes | Path] = {**dict(reversed(HELD.items())), "run.db": database}
@@ -55,7 +55,7 @@ def test_the_same_contents_give_the_same_bytes_in_any_order_from_memory_or_file(
     assert sha256 == read(bundle, tmp_path).sha256
 
 
-def test_the_published_hash_is_that_of_the_manifest_as_any_program_takes_it(bundle: Path, tmp_path: Path) -> None:
+def test_bundle_hash_is_plain_sha256_of_canonical_manifest(bundle: Path, tmp_path: Path) -> None:
     with ZipFile(bundle) as plain:
         assert plain.testzip() is None
         manifest = plain.read("manifest.json")
@@ -85,7 +85,7 @@ def test_one_bit_of_the_manifest_is_found_or_is_another_hash(bundle: Path, tmp_p
         assert found.wrong or found.sha256 != published, manifest
 
 
-def test_no_bit_of_the_file_changes_what_is_read_unseen(bundle: Path, tmp_path: Path) -> None:
+def test_flipped_bit_or_truncation_never_changes_contents_unnoticed(bundle: Path, tmp_path: Path) -> None:
     content, whole = bundle.read_bytes(), read(bundle, tmp_path)
     changed = tmp_path / "changed.zip"
     for place in range(len(content)):
@@ -121,12 +121,12 @@ Change = Callable[[dict[str, bytes]], Mapping[str, bytes]]
         (lambda held: with_manifest({n: c for n, c in held.items() if n != "run.db"}), "run.db is missing"),
     ],
 )  # fmt: skip
-def test_whatever_was_done_is_named(bundle: Path, tmp_path: Path, change: Change, words: str) -> None:
+def test_changed_bundle_is_reported_with_its_fault(bundle: Path, tmp_path: Path, change: Change, words: str) -> None:
     assert words in wrong(packed(tmp_path / "changed.zip", change(unpacked(bundle))), tmp_path / "into")
     assert not (tmp_path.parent / "escaped").exists()
 
 
-def test_a_name_that_is_there_twice_is_found(bundle: Path, tmp_path: Path) -> None:
+def test_duplicate_file_name_is_reported(bundle: Path, tmp_path: Path) -> None:
     contents = [*unpacked(bundle).items(), ("results.json", b'{"a": 2}')]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # zipfile's own, of the one who writes it
@@ -134,7 +134,7 @@ def test_a_name_that_is_there_twice_is_found(bundle: Path, tmp_path: Path) -> No
     assert wrong(twice, tmp_path) == "'results.json' occurs 2 times"
 
 
-def test_a_manifest_that_lists_a_name_twice_or_itself_is_no_manifest(bundle: Path, tmp_path: Path) -> None:
+def test_manifest_listing_duplicate_name_or_itself_is_refused(bundle: Path, tmp_path: Path) -> None:
     contents = unpacked(bundle)
     manifest = json.loads(contents["manifest.json"])
     itself = {"bytes": 1, "name": "manifest.json", "sha256": "0" * 64}
@@ -143,7 +143,7 @@ def test_a_manifest_that_lists_a_name_twice_or_itself_is_no_manifest(bundle: Pat
         assert wrong(packed(tmp_path / "changed.zip", contents | {"manifest.json": text}), tmp_path)
 
 
-def test_what_unpacks_to_too_much_is_not_unpacked(
+def test_bundle_beyond_size_or_file_limits_is_not_unpacked(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bomb = tmp_path / "bomb.zip"

@@ -63,7 +63,7 @@ def run(make_run: MakeRun, make_result: MakeResult) -> RunDatabase:
     return make_run(phases, scenario_json=json.dumps(SCENARIO), command_line=["archiver", "run", "sets.toml"])
 
 
-def test_every_trace_is_named_once_with_the_model_that_makes_it_again(run: RunDatabase) -> None:
+def test_each_trace_is_listed_once_with_its_generating_model(run: RunDatabase) -> None:
     mail, web = sorted(traces_document(run, {"traces/bb.parquet": "bb"})["traces"], key=lambda each: each["trace"])
     assert web["model"] == {
         "parameters": MODEL, "seed": 7, "seconds": "60s", "capacity": "1GB", "capacity_scale": 0.5,
@@ -86,7 +86,7 @@ def evidence(name: str, version: str | None) -> dict[str, Any]:
     return {"parts": {"summary": {"platform": {"name": name, "version": version}}}}
 
 
-def test_evidence_of_another_platform_or_version_is_refused_and_both_are_said() -> None:
+def test_evidence_of_another_platform_is_refused_naming_both() -> None:
     measured = replace(PLATFORM, version="2025-01")
     check_same_platform(measured, evidence("minio", "2025-01"))
     for other, words in (
@@ -99,7 +99,7 @@ def test_evidence_of_another_platform_or_version_is_refused_and_both_are_said() 
             check_same_platform(measured, other)
 
 
-def test_prices_come_to_a_total_line_by_line(tmp_path: Path) -> None:
+def test_prices_document_has_lines_and_total(tmp_path: Path) -> None:
     path = tmp_path / "array.toml"
     path.write_text(
         'currency = "EUR"\n[[part]]\nitem = "node"\nquantity = 2\nlist_price = 1000\nsupport_years = 1\n'

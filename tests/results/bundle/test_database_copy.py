@@ -40,7 +40,7 @@ def written(copy: Path) -> Iterator[sqlite3.Connection]:
         yield database
 
 
-def test_a_copy_is_whole_and_alone_and_the_same_every_time(run: RunDatabase, copy: Path, tmp_path: Path) -> None:
+def test_database_copy_is_complete_single_file_and_reproducible(run: RunDatabase, copy: Path, tmp_path: Path) -> None:
     assert unsound(copy) is None
     assert database_version(copy) == VERSION
     with closing(RunDatabase.open(copy)) as copied:
@@ -50,7 +50,7 @@ def test_a_copy_is_whole_and_alone_and_the_same_every_time(run: RunDatabase, cop
     assert (tmp_path / "again.db").read_bytes() == copy.read_bytes()
 
 
-def test_a_copy_has_what_was_committed_and_is_only_in_the_log_beside_the_file(run: RunDatabase, tmp_path: Path) -> None:
+def test_database_copy_includes_committed_rows_from_write_ahead_log(run: RunDatabase, tmp_path: Path) -> None:
     with closing(sqlite3.connect(run.path)) as writing:
         writing.execute("INSERT INTO audit VALUES (1.0, '{}')")
         writing.commit()
@@ -99,7 +99,7 @@ def test_a_damaged_page_is_seen(copy: Path) -> None:
     assert "integrity_check" in (unsound(copy) or "") or "cannot be read" in (unsound(copy) or "")
 
 
-def test_what_is_no_database_has_no_version(tmp_path: Path) -> None:
+def test_invalid_database_has_version_zero_and_is_unsound(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database" * 100)
     assert database_version(tmp_path / "text") == 0
     assert "cannot be read" in (unsound(tmp_path / "text") or "")

@@ -51,7 +51,7 @@ def only_ratio(comparison: Comparison) -> Ratio:
     return ratio
 
 
-def test_repetitions_are_compared_pair_by_pair_so_that_drift_is_in_no_difference(make_run: MakeRun) -> None:
+def test_paired_repetitions_remove_drift_from_ratio(make_run: MakeRun) -> None:
     drift = (1.0, 1.6, 0.7, 2.2)
     ours = [500 * each for each in drift]
     theirs = [550 * each * noise for each, noise in zip(drift, (1.01, 1.0, 0.99, 1.0), strict=True)]
@@ -69,7 +69,7 @@ def test_the_ratio_is_other_to_first(make_run: MakeRun) -> None:
     assert only_ratio(compare_runs([fast, slow])).ratio == pytest.approx(0.5, rel=0.02)
 
 
-def test_no_difference_is_shown_where_the_noise_is_larger_and_the_repetitions_needed_are_said(
+def test_noisy_ratio_shows_no_difference_and_needed_repetitions(
     make_run: MakeRun,
 ) -> None:
     found = only_ratio(compare_runs([make_run("a", (100, 100, 100)), make_run("b", (112, 93, 104))]))
@@ -94,7 +94,7 @@ def test_repetitions_needed_allow_for_the_number_of_cells(make_run: MakeRun) -> 
     assert needed(1) < needed(10) < needed(100)
 
 
-def test_measures_that_contradict_each_other_say_so(make_run: MakeRun) -> None:
+def test_contradicting_measures_are_noted(make_run: MakeRun) -> None:
     """The rate rises, and so does the 99th percentile."""
 
     def run(platform: str, rate: float, p99_ms: float) -> MeasuredRun:
@@ -117,7 +117,7 @@ def test_measures_that_contradict_each_other_say_so(make_run: MakeRun) -> None:
     assert only_ratio(compare_runs([run("a", 100.0, 20.0), run("b", 120.0, 10.0)])).notes == ()
 
 
-def test_a_client_that_takes_much_of_an_objects_time_is_noted_with_the_bound_of_the_ratio(make_run: MakeRun) -> None:
+def test_large_client_share_of_object_time_is_noted_with_ratio_bound(make_run: MakeRun) -> None:
     def run(platform: str, rate: float, share: float) -> MeasuredRun:
         return make_run(platform, [rate] * 3, client=ClientUsage(20.0, 20.0, 100.0, 0.1, object_time_share=share))
 
@@ -149,7 +149,7 @@ def test_fewer_than_three_pairs_give_no_verdict_however_clear_they_look(
     ],
 )
 @pytest.mark.parametrize("side", [0, 1])
-def test_what_says_nothing_of_the_platform_gets_no_verdict_and_is_in_no_mean(
+def test_invalid_cell_gets_no_verdict_and_is_excluded_from_mean(
     make_run: MakeRun, overrides: dict[str, Any], because: str, side: int
 ) -> None:
     rates = {CELL: (100, 101, 102), ("archive", 65536, 25): (100, 101, 102)}
@@ -178,7 +178,7 @@ def test_unsettled_cells_are_judged_and_marked(make_run: MakeRun) -> None:
     assert not row[4].notes
 
 
-def test_the_verdicts_of_a_matrix_are_adjusted_together(make_run: MakeRun) -> None:
+def test_verdicts_are_adjusted_for_number_of_cells(make_run: MakeRun) -> None:
     """What would be a difference in one cell alone is none among twenty."""
     clear = ((100, 100, 100), (105.0, 106.0, 104.0))
     same = ((100, 100, 100), (99.0, 101.5, 100.2))
@@ -199,7 +199,7 @@ def test_the_verdicts_of_a_matrix_are_adjusted_together(make_run: MakeRun) -> No
     assert (alone.verdict, among.verdict) == ("better", "no difference shown")
 
 
-def test_twenty_percent_are_found_in_every_cell_with_five_pairs_of_three_percent_noise(make_run: MakeRun) -> None:
+def test_five_pairs_detect_twenty_percent_under_three_percent_noise(make_run: MakeRun) -> None:
     generator = random.Random(5)
     keys = [(operation, 1024 * size, count) for operation in ("archive", "retrieve") for size in range(1, 9)
             for count in (1, 2, 10, 25, 100, 250, 500)]  # fmt: skip
@@ -243,7 +243,7 @@ def test_the_whole_is_over_the_pairs_that_every_cell_has(make_run: MakeRun) -> N
     assert whole.ratio == pytest.approx(2.0)
 
 
-def test_runs_of_one_platform_count_together_in_the_order_in_which_they_started(make_run: MakeRun) -> None:
+def test_runs_of_one_platform_are_pooled_in_start_order(make_run: MakeRun) -> None:
     named_in_any_order = [
         make_run("minio", (103.0,), id="b", started_at=5.0),
         make_run("versitygw", (206.0,), id="y", started_at=6.0),
@@ -260,7 +260,7 @@ def test_runs_of_one_platform_count_together_in_the_order_in_which_they_started(
     assert found.low == pytest.approx(2.0)  # every pair says 2: none was made of other repetitions
 
 
-def test_what_a_run_that_broke_off_lacks_moves_no_others_pair(make_run: MakeRun) -> None:
+def test_missing_repetitions_of_aborted_run_do_not_shift_pairs(make_run: MakeRun) -> None:
     first = make_run("minio", (100.0,), id="a1")
     comparison = compare_runs(
         [
@@ -274,7 +274,7 @@ def test_what_a_run_that_broke_off_lacks_moves_no_others_pair(make_run: MakeRun)
     assert only_ratio(comparison).ratio == pytest.approx(2.0)
 
 
-def test_runs_of_one_platform_alone_are_compared_with_each_other(make_run: MakeRun) -> None:
+def test_runs_of_single_platform_are_compared_with_each_other(make_run: MakeRun) -> None:
     runs = [
         make_run("embedded", (100, 101, 102), id="one", settings={"objects_per_transaction_max": 1}),
         make_run("embedded", (900, 905, 901), id="many", settings={"objects_per_transaction_max": 4096}),
@@ -284,7 +284,7 @@ def test_runs_of_one_platform_alone_are_compared_with_each_other(make_run: MakeR
     assert comparison.overall[0].marks == ("limit of objects per transaction differs (one: 1; many: 4096)",)
 
 
-def test_sides_are_labelled_by_what_tells_them_apart(make_run: MakeRun) -> None:
+def test_sides_are_labelled_by_what_distinguishes_them(make_run: MakeRun) -> None:
     tsm, s3 = make_run("embedded", protocol="tsm"), make_run("embedded", protocol="s3")
     assert [side.label for side in compare_runs([tsm, s3]).sides] == ["tsm", "s3"]
     three = compare_runs([make_run("minio"), tsm, s3])
@@ -356,13 +356,15 @@ def test_unlike_runs_are_refused(make_run: MakeRun) -> None:
         ([{"platform": "a"}, {"platform": "b", "rates": {}}], "run run-b-s3 has no results"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_compared_is_refused_by_name(make_run: MakeRun, runs: list[dict[str, Any]], words: str) -> None:
+def test_runs_without_common_cells_or_results_are_refused(
+    make_run: MakeRun, runs: list[dict[str, Any]], words: str
+) -> None:
     with pytest.raises(ResultsError, match=words):
         compare_runs([make_run(**each) for each in runs])
 
 
 @pytest.mark.parametrize(("names", "words"), [(["a"], "two runs or more"), (["a", "a"], "run run-a-s3 is named twice")])
-def test_one_run_compares_with_nothing_and_not_with_itself(make_run: MakeRun, names: list[str], words: str) -> None:
+def test_comparison_of_single_or_repeated_run_is_refused(make_run: MakeRun, names: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         compare_runs([make_run(name) for name in names])
 
@@ -380,7 +382,7 @@ def three(make_run: MakeRun) -> Comparison:
     )
 
 
-def test_platforms_stand_side_by_side_with_ratios_to_the_first(three: Comparison) -> None:
+def test_rates_table_shows_platforms_with_ratios_to_first(three: Comparison) -> None:
     table = rates_table(three, "cell")
     assert [f"{column.name} {column.unit}".strip() for column in table.columns[4:]] == [
         "minio objects/s", "minio MB/s", "versitygw objects/s", "versitygw MB/s", "embedded objects/s", "embedded MB/s",
@@ -395,7 +397,7 @@ def test_platforms_stand_side_by_side_with_ratios_to_the_first(three: Comparison
     assert table.rows[0][11].notes == ("no difference shown",)
 
 
-def test_what_the_verdicts_rest_on_is_a_table_per_platform(three: Comparison) -> None:
+def test_differences_and_latencies_have_table_per_platform(three: Comparison) -> None:
     assert [table.name for table in comparison_tables(three)] == [
         "platforms", "comparison", "differences-1", "differences-2", "latencies-1", "latencies-2", "disclosure",
     ]  # fmt: skip
@@ -462,7 +464,7 @@ def test_more_repetitions_than_a_thousand_are_not_counted(make_run: MakeRun) -> 
     assert "more than 1000" in render_text(differences_table(comparison, "cell", 0))
 
 
-def test_csv_has_a_line_per_cell_and_platform_under_the_names_of_the_json(three: Comparison) -> None:
+def test_csv_has_line_per_cell_and_platform(three: Comparison) -> None:
     lines = list(csv.DictReader(io.StringIO(comparison_csv(three))))
     assert [(line["operation"], line["object_bytes"], line["platform"]) for line in lines] == [
         ("archive", "8192", "versitygw"), ("archive", "8192", "embedded"), ("archive", "65536", "versitygw"),
@@ -524,7 +526,7 @@ def test_cells_of_a_machine_that_was_full_get_no_verdict(make_run: MakeRun) -> N
     assert (found.verdict, found.because) == ("no verdict", "limited by the machine")
 
 
-def test_cells_that_one_of_them_alone_measured_are_told(make_run: MakeRun) -> None:
+def test_cells_measured_on_one_platform_only_are_marked(make_run: MakeRun) -> None:
     more = {CELL: (100.0,), ("archive", 1 << 20, 25): (10.0,), ("archive", 1 << 20, 100): (10.0,)}
     (overall,) = compare_runs([make_run("minio", more), make_run("versitygw", (200.0,))]).overall
     assert "2 cells measured on minio only" in overall.marks
@@ -543,7 +545,7 @@ def test_two_servers_of_one_kind_are_two_platforms_unless_archiver_started_them(
     assert [side.label for side in compare_runs([*ours, other]).sides] == ["minio", "versitygw"]
 
 
-def test_the_smallest_difference_that_would_have_been_shown_is_stated_for_each_cell_and_the_whole(
+def test_detectable_difference_is_given_per_cell_and_overall(
     make_run: MakeRun,
 ) -> None:
     """Two cells, one of them different: to be called so, too, the other must reach 5%, and the first reached 2.5%."""
@@ -567,7 +569,7 @@ def test_the_smallest_difference_that_would_have_been_shown_is_stated_for_each_c
     assert [row[-2].text for row in differences_table(comparison, "cell", 0).rows] == ["3.3", "2.7"]
 
 
-def test_a_difference_that_was_detectable_is_found_as_often_as_was_said(make_run: MakeRun) -> None:
+def test_detectable_difference_is_found_with_stated_power(make_run: MakeRun) -> None:
     """The other way round: many comparisons of one cell with a true difference of what one of them could detect."""
     generator = random.Random(11)
     spread, pairs = 0.05, 4
@@ -710,7 +712,7 @@ def test_every_reason_is_named_where_runs_are_refused(make_run: MakeRun) -> None
         compare_runs(unlike)
 
 
-def test_by_force_there_are_ratios_and_no_verdicts_and_the_others_keep_theirs(make_run: MakeRun) -> None:
+def test_forced_comparison_has_ratios_without_verdicts_for_unlike_runs(make_run: MakeRun) -> None:
     comparison = compare_runs(
         [
             make_run("a", (100, 101, 102), settings={"verify": "all"}),
@@ -741,7 +743,7 @@ def test_by_force_there_are_ratios_and_no_verdicts_and_the_others_keep_theirs(ma
     assert "FORCED" in svg_bytes(comparison_figure(comparison)).decode()
 
 
-def test_many_operations_are_drawn_two_beside_each_other(make_run: MakeRun) -> None:
+def test_many_operations_are_drawn_in_two_columns(make_run: MakeRun) -> None:
     operations = [f"archive, lock {name}" for name in ("none", "header", "separate")]
     rates = {(operation, 8192, 25): (100.0, 101.0, 102.0) for operation in operations}
     figure = comparison_figure(compare_runs([make_run("a", rates), make_run("b", rates)]))

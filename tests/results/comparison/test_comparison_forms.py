@@ -52,7 +52,7 @@ def test_the_percent_form_prints_the_published_path_comparison(make_run: MakeRun
     assert set(column(table, "verdict")) == {"no verdict"}  # one pair each
 
 
-def test_the_times_form_says_what_was_published_of_tiering(make_run: MakeRun) -> None:
+def test_times_form_reproduces_published_tiering_comparison(make_run: MakeRun) -> None:
     """ESG's report on the V7000: 3.21 times the mixed I/O, 33% faster e-mail and 43% faster database response."""
     study = published()["storwize_v7000"]["tiering_comparison"]
     email, database = ("retrieve", 8192, 1), ("retrieve", 8192, 2)
@@ -68,7 +68,7 @@ def test_the_times_form_says_what_was_published_of_tiering(make_run: MakeRun) ->
     assert column(table, "response")[1:-1] == ["33% faster", "43% faster"]
 
 
-def test_what_takes_longer_is_slower_and_the_interval_has_its_sign(make_run: MakeRun) -> None:
+def test_longer_response_is_slower_with_negative_interval(make_run: MakeRun) -> None:
     table = times_table(compare_runs([make_run("a", (100, 101, 102)), make_run("b", (80, 82, 81))]), "cell", 0)
     row = [cell.text for cell in table.rows[0][4:]]
     assert row == ["0.80 times", "0.78 to 0.82", "worse", "25% slower", "-28 to -21", "worse"]
@@ -101,7 +101,7 @@ def forced(make_run: MakeRun) -> Comparison:
     )
 
 
-def test_what_was_compared_by_force_is_marked_in_every_table(forced: Comparison) -> None:
+def test_forced_comparison_is_marked_in_every_table(forced: Comparison) -> None:
     *tables, disclosed = comparison_tables(forced, FORMS)
     assert disclosed.name == "disclosure"
     assert [table.name for table in tables] == [

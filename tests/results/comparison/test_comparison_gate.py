@@ -55,18 +55,18 @@ def failing(comparison: Comparison, *conditions: str) -> list[str]:
         ("archive.8KiB.500.errors >= 0", True),
     ],
 )
-def test_a_condition_holds_of_the_candidate_over_the_first(slower: Comparison, condition: str, fails: bool) -> None:
+def test_condition_applies_to_ratio_of_candidate_to_first(slower: Comparison, condition: str, fails: bool) -> None:
     assert bool(failing(slower, condition)) == fails
 
 
-def test_what_fails_is_said_with_its_cell_and_interval_and_what_passes_with_the_nearest(slower: Comparison) -> None:
+def test_failure_shows_cell_and_interval_and_pass_shows_nearest_cell(slower: Comparison) -> None:
     conditions = [parse_condition("*.*.*.objects_per_second < 0.9"), parse_condition("*.*.*.objects_per_second < 0.7")]
     first, second = gate_sentences(judge(slower, conditions))
     assert first == "fails: *.*.*.objects_per_second < 0.9: b, archive.8KiB.500: 0.797 [95% 0.767 to 0.828]"
     assert second.startswith("passes: *.*.*.objects_per_second < 0.7: b, 3 cells, the nearest archive.8KiB.500: 0.797")
 
 
-def test_the_estimate_is_judged_and_it_is_said_where_chance_may_have_decided(make_run: MakeRun) -> None:
+def test_condition_judges_estimate_and_notes_uncertain_result(make_run: MakeRun) -> None:
     """One pair fails as well as thirty do: else who repeats least would pass most surely."""
     once = compare_runs([make_run("a", {SMALL: (100,)}), make_run("b", {SMALL: (80,)})])
     (sentence,) = failing(once, "archive.8KiB.500.objects_per_second < 0.9")
@@ -106,7 +106,7 @@ def test_a_cell_without_a_verdict_does_not_pass_in_silence(
     assert sentence.endswith(words)
 
 
-def test_unlike_runs_say_so_in_their_judgement(make_run: MakeRun) -> None:
+def test_judgement_of_unlike_runs_notes_no_verdict(make_run: MakeRun) -> None:
     runs = [make_run("a", settings={"verify": "all"}), make_run("b", settings={"verify": "none"})]
     (judgement,) = judge(compare_runs(runs, force=True), [parse_condition("*.*.*.objects_per_second < 0.9")])
     assert not judgement.fails
@@ -160,12 +160,12 @@ def test_variants_and_numbers_of_clients_are_named_as_in_the_table(make_result: 
         ("archive.8KiB.500.objects_per_second < 0.01", "10 times worse would pass"),
     ],
 )
-def test_what_is_no_condition_is_refused_with_what_is_one(condition: str, words: str) -> None:
+def test_invalid_condition_is_refused_with_valid_form(condition: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_condition(condition)
 
 
 @pytest.mark.parametrize("cell", ["archive.16KiB.500", "hold.*.*", "archive.8KiB.500.4", "archive.8KiB.7"])
-def test_an_unknown_cell_is_refused_with_those_there_are(slower: Comparison, cell: str) -> None:
+def test_unknown_cell_is_refused_with_known_cells(slower: Comparison, cell: str) -> None:
     with pytest.raises(UsageError, match=r"a has no such cell; it has archive\.8KiB\.500, archive\.1MiB\.25, retrieve"):
         judge(slower, [parse_condition(f"{cell}.objects_per_second < 0.9")])

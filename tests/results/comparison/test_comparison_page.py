@@ -149,7 +149,7 @@ def test_runs_of_one_platform_are_named_by_their_ids(make_run: Callable[..., Run
     assert list(compare_checks(runs).by_label) == ["one", "two"]
 
 
-def test_what_is_no_conformance_run_is_refused(make_run: Callable[..., RunDatabase]) -> None:
+def test_invalid_set_of_conformance_runs_is_refused(make_run: Callable[..., RunDatabase]) -> None:
     run = conformance_run(make_run, "keeps", GOOD)
     with pytest.raises(UsageError, match="named twice"):
         compare_checks([run, run])

@@ -12,21 +12,21 @@ from results.statistics import t_quantile
 
 
 @pytest.mark.parametrize(("effect", "pairs"), [(0.5, 34), (0.8, 15), (0.2, 199)])
-def test_as_many_pairs_as_the_textbooks_say_reach_four_cases_of_five(effect: float, pairs: int) -> None:
+def test_textbook_number_of_pairs_reaches_80_percent_power(effect: float, pairs: int) -> None:
     """Cohen, Statistical Power Analysis: a medium effect (half the spread) takes 34 pairs, a large 15, a small 199."""
     assert power(effect * math.sqrt(pairs), pairs, 0.05) >= POWER
     assert power(effect * math.sqrt(pairs - 1), pairs - 1, 0.05) < POWER
 
 
 @pytest.mark.parametrize(("pairs", "level"), [(3, 0.05), (3, 0.001), (5, 0.01), (12, 0.05)])
-def test_what_is_detectable_is_found_in_four_cases_of_five(pairs: int, level: float) -> None:
+def test_simulation_finds_detectable_effect_with_80_percent_power(pairs: int, level: float) -> None:
     generator = np.random.default_rng(7)
     logs = generator.normal(detectable(pairs, level) / math.sqrt(pairs), 1.0, (100_000, pairs))
     t = logs.mean(axis=1) / (logs.std(axis=1, ddof=1) / math.sqrt(pairs))
     assert (t > t_quantile(1 - level / 2, pairs - 1)).mean() == pytest.approx(POWER, abs=0.006)
 
 
-def test_no_difference_is_called_one_as_often_as_the_level_says() -> None:
+def test_power_without_effect_is_half_of_two_sided_level() -> None:
     assert power(0.0, 8, 0.05) == pytest.approx(0.025, abs=1e-5)  # in one direction
 
 
@@ -44,7 +44,7 @@ def test_the_pairs_needed_give_a_verdict_in_four_cases_of_five(pairs: int, cells
     assert np.mean(found) == pytest.approx(POWER, abs=0.06)
 
 
-def test_a_spread_that_many_pairs_showed_needs_what_makes_the_difference_detectable() -> None:
+def test_pairs_needed_is_smallest_count_that_detects_difference() -> None:
     needed = pairs_needed(0.1, 100_000, math.log(1.05), 0.001)
     assert needed is not None
     assert detectable(needed, 0.001) * 0.1 / math.sqrt(needed) <= math.log(1.05)

@@ -73,7 +73,7 @@ def rows_of(table: Table) -> dict[str, list[str]]:
 # ---- units and pairs
 
 
-def test_each_workload_is_compared_with_itself_and_pairs_are_repetitions(tiles: TileRun) -> None:
+def test_workloads_are_compared_by_name_with_repetitions_as_pairs(tiles: TileRun) -> None:
     def phase(factor: float) -> list[Result]:
         return [tiles.email(1, 1000 * factor), tiles.web(1, 800.0)]
 
@@ -112,7 +112,7 @@ def test_tiles_add_up_and_are_no_pairs(tiles: TileRun) -> None:
     assert "tiles of one run ran at the same time" in rates_table(comparison, "workload").caption.replace("\n", " ")
 
 
-def test_of_copies_the_mean_is_over_all_objects_and_the_p99_the_worst(tiles: TileRun) -> None:
+def test_copies_pool_mean_over_objects_and_take_worst_p99(tiles: TileRun) -> None:
     def run(platform: str, times: Sequence[tuple[float, int]]) -> MeasuredRun:
         return mixed_run(
             [tiles.web(tile, object_response_ms=latency(*time)) for tile, time in enumerate(times, 1)], platform
@@ -123,7 +123,7 @@ def test_of_copies_the_mean_is_over_all_objects_and_the_p99_the_worst(tiles: Til
     assert ratio_of(web, "object_response_ms_p99").ratio == pytest.approx(66 / 20)
 
 
-def test_of_several_numbers_of_clients_the_best_is_told_and_each_is_in_the_json(tiles: TileRun) -> None:
+def test_best_client_count_is_in_table_and_each_in_json(tiles: TileRun) -> None:
     base = mixed_run(tiles.database(1, {1: (180, 5.4), 25: (880, 28)}, {1: 40, 9: 100}))
     other = mixed_run(tiles.database(1, {1: (200, 2.7), 25: (440, 60)}, {1: 150, 9: 120}), "b")
     comparison = compare_runs([base, other])
@@ -170,7 +170,7 @@ def test_achieved_sessions_of_an_open_loop_are_compared(tiles: TileRun) -> None:
     assert "sessions_per_second" not in found(closed, "web").ratios
 
 
-def test_what_was_not_done_in_a_repetition_has_a_rate_of_zero_there(tiles: TileRun) -> None:
+def test_missing_part_in_repetition_counts_as_zero_rate(tiles: TileRun) -> None:
     """A part of which nothing was done is no part of that result: its pairs must not become fewer for that."""
 
     def run(platform: str, *rates: float) -> MeasuredRun:
@@ -195,7 +195,7 @@ def test_one_bad_copy_makes_a_workload_unfit(tiles: TileRun, change: dict[str, A
     assert ratio_of(found(compare_runs([good, bad]), "web")).because == because
 
 
-def test_a_search_tries_a_scale_again_and_its_trials_are_pairs_in_their_order(tiles: TileRun) -> None:
+def test_repeated_search_trials_of_a_scale_are_paired_in_order(tiles: TileRun) -> None:
     """Each of them is a first repetition. A scale that only one of them tried is named."""
 
     def run(platform: str, *rates: float) -> MeasuredRun:
@@ -209,7 +209,7 @@ def test_a_search_tries_a_scale_again_and_its_trials_are_pairs_in_their_order(ti
     assert "1 workload measured on a only" in comparison.overall[0].marks
 
 
-def test_runs_of_one_platform_count_together(tiles: TileRun) -> None:
+def test_runs_of_one_platform_are_pooled(tiles: TileRun) -> None:
     runs = [
         mixed_run([tiles.web(1, rate)], platform, id=f"{platform}-{number}", started_at=number)
         for platform, rates in (("a", (100, 110, 120)), ("b", (200, 221, 241)))
@@ -233,7 +233,7 @@ def test_cells_and_workloads_of_one_run_are_both_compared(tiles: TileRun, make_r
     ]  # fmt: skip
 
 
-def test_nothing_in_common_is_said(tiles: TileRun) -> None:
+def test_runs_without_common_workload_are_refused(tiles: TileRun) -> None:
     with pytest.raises(ResultsError, match=r"a and b have no workload in common \(phase, scale and name\)"):
         compare_runs([mixed_run([tiles.web(scale=1.0)], "a"), mixed_run([tiles.web(scale=2.0)], "b")])
 
@@ -241,7 +241,7 @@ def test_nothing_in_common_is_said(tiles: TileRun) -> None:
 # ---- all together
 
 
-def test_all_together_is_the_course_while_all_were_under_way(tiles: TileRun) -> None:
+def test_combined_rate_covers_only_time_when_all_workloads_ran(tiles: TileRun) -> None:
     """Web alone before and after counts in neither; the check comes after e-mail, and is under way in its stead."""
     comparison = compare_runs([together(tiles, "a", 1000, 500, 550), together(tiles, "b", 800, 500, 550)])
     steady, peak = found(comparison, ALL_WORKLOADS, "steady"), found(comparison, ALL_WORKLOADS, "peak")
@@ -257,7 +257,7 @@ def test_all_together_is_the_course_while_all_were_under_way(tiles: TileRun) -> 
     )
 
 
-def test_workloads_that_never_all_ran_at_once_have_no_rate_together(tiles: TileRun) -> None:
+def test_workloads_never_concurrent_have_no_combined_rate(tiles: TileRun) -> None:
     """Were the check no successor of e-mail, it never ran beside it."""
     apart = [{**TILES, "workload": [{**each, "after": None} for each in TILES["workload"]]}]
     for phase in apart:
@@ -307,7 +307,7 @@ def test_both_scores_have_the_weights_of_the_first(tiles: TileRun) -> None:
 # ---- the forms of published studies
 
 
-def test_the_percent_form_prints_the_published_path_comparison_beside_the_published(tiles: TileRun) -> None:
+def test_percent_form_reproduces_published_path_comparison(tiles: TileRun) -> None:
     """ESG's Table 5: throughput, operations, random reads, the whole; its own rows are marked as ESG's."""
 
     def run(platform: str, scan: float, small: float, web: float, whole: float) -> MeasuredRun:
@@ -353,7 +353,7 @@ def test_the_percent_form_prints_the_published_path_comparison_beside_the_publis
     )
 
 
-def test_the_times_form_prints_the_published_gain_of_a_faster_tier_beside_the_published(tiles: TileRun) -> None:
+def test_times_form_reproduces_published_gain_of_faster_tier(tiles: TileRun) -> None:
     """Easy Tier: 3.21 times the mixed I/O, e-mail 33% and database 43% faster."""
 
     def run(platform: str, factor: float, email_ms: float, database_ms: float) -> MeasuredRun:
@@ -427,7 +427,7 @@ def test_the_json_and_the_csv_have_every_measure_of_every_workload(tiles: TileRu
 # ---- likeness
 
 
-def test_other_work_beside_is_refused_on_one_platform_too(tiles: TileRun) -> None:
+def test_different_concurrent_workloads_are_refused_on_same_platform(tiles: TileRun) -> None:
     changed = {**TILES, "workload": [{"name": "e-mail", "clients": 16}, *TILES["workload"][1:]]}
     runs = [mixed_run([tiles.web()], id="one"), mixed_run([tiles.web()], id="other", phases=[changed])]
     with pytest.raises(
@@ -438,14 +438,14 @@ def test_other_work_beside_is_refused_on_one_platform_too(tiles: TileRun) -> Non
     assert ratio_of(found(forced, "web")).because == "unlike runs"
 
 
-def test_what_the_readable_subset_replaces_is_compared_as_it_was_run(tiles: TileRun) -> None:
+def test_unused_quick_settings_do_not_mark_comparison(tiles: TileRun) -> None:
     """A run with --quick has it in its keys; that the file had such a subset means nothing."""
     quick = {**TILES, "quick": {}, "workload": [{**each, "quick": {"clients": 1}} for each in TILES["workload"]]}
     comparison = compare_runs([mixed_run([tiles.web()]), mixed_run([tiles.web()], "b", phases=[quick])])
     assert comparison.overall[0].marks == ()
 
 
-def test_what_came_from_memory_is_marked(tiles: TileRun) -> None:
+def test_different_or_unknown_cache_state_is_marked(tiles: TileRun) -> None:
     runs = [mixed_run([tiles.web(temperature=each), tiles.scan()], each) for each in ("cold", "unknown")]
     mark = "cache state differs or is unknown in 1 of 2 workloads that retrieve"
     assert compare_runs(runs).overall[0].marks == (mark,)
@@ -463,7 +463,7 @@ def test_other_scales_and_criteria_are_marked(tiles: TileRun) -> None:
     assert "1 workload measured on a only" in marks
 
 
-def test_the_number_of_paths_tells_one_server_from_itself(tiles: TileRun) -> None:
+def test_sides_of_one_server_are_labelled_by_number_of_paths(tiles: TileRun) -> None:
     def by(*paths: str) -> MeasuredRun:
         made = mixed_run([tiles.web()], id="-".join(paths))
         return replace(made, row=replace(made.row, platform=replace(made.row.platform, endpoints=paths)))
@@ -520,7 +520,7 @@ def test_conditions_name_workloads_operations_and_scales(
     assert [f"{judgement.key}" for judgement in judgements if judgement.fails] == failing
 
 
-def test_what_fails_and_what_passes_is_said_with_the_workload(slower: Comparison) -> None:
+def test_gate_result_names_workload(slower: Comparison) -> None:
     conditions = [parse_condition(f"*@1.objects_per_second < {number}") for number in (0.9, 0.7)]
     fails, passes = gate_sentences(judge(slower, conditions))
     assert fails == (
@@ -554,6 +554,8 @@ def test_a_workload_that_cannot_be_judged_fails(tiles: TileRun) -> None:
         ("archive.8KiB.500.objects_per_second < 0.9", "a has no such cell; it has e-mail@1"),
     ],
 )
-def test_conditions_on_what_is_not_there_are_refused(slower: Comparison, condition: str, words: str) -> None:
+def test_conditions_on_unknown_workload_quantity_or_cell_are_refused(
+    slower: Comparison, condition: str, words: str
+) -> None:
     with pytest.raises(UsageError, match=words):
         judge(slower, [parse_condition(condition)])

@@ -58,7 +58,7 @@ def row(**given: Any) -> StoredRun:
 OTHER = {"platform__name": "versitygw"}
 
 
-def test_runs_that_differ_in_their_platform_alone_are_alike() -> None:
+def test_runs_differing_only_in_platform_are_alike() -> None:
     assert likeness(row(), row(**OTHER, platform__version="2"), LABELS) == Likeness(())
 
 
@@ -109,7 +109,7 @@ def test_other_surroundings_are_marked(change: dict[str, Any], mark: str) -> Non
     assert likeness(row(), row(**OTHER, **change), LABELS) == Likeness((mark,))
 
 
-def test_what_nobody_knows_of_either_is_marked() -> None:
+def test_setting_unknown_on_both_sides_is_marked() -> None:
     assert likeness(row(platform__tls=None), row(**OTHER, platform__tls=None), LABELS) == Likeness(("TLS unknown",))
 
 
@@ -126,12 +126,12 @@ def test_protocols_have_words_of_their_own_and_are_marked() -> None:
 
 
 @pytest.mark.parametrize("change", [{"settings__verify": "none"}, {"settings__legal_hold": True}])
-def test_what_every_protocol_can_be_asked_for_is_refused_between_protocols_too(change: dict[str, Any]) -> None:
+def test_differing_setting_common_to_all_protocols_is_refused(change: dict[str, Any]) -> None:
     found = likeness(row(platform__protocol="tsm"), row(**change), ("tsm", "s3"))
     assert len(found.refusals) == len(found.options) == 1
 
 
-def test_on_one_platform_the_setting_is_what_is_compared() -> None:
+def test_differing_settings_on_one_platform_are_marked_and_allowed() -> None:
     locked, unlocked = row(), row(settings__retention_mode="none", platform__version="2")
     found = likeness(locked, unlocked, ("run-1", "run-2"))
     assert found == Likeness(
@@ -142,18 +142,18 @@ def test_on_one_platform_the_setting_is_what_is_compared() -> None:
     )
 
 
-def test_runs_that_stand_for_one_platform_together_may_differ_in_no_setting() -> None:
+def test_pooled_runs_with_different_settings_are_refused() -> None:
     found = likeness(row(), row(settings__checksum="none"), ("run-1", "run-2"), pooled=True)
     assert found.refusals[0].startswith("checksum differs (run-1: crc32c; run-2: none)")
     assert found.options == ("--checksum",)
 
 
-def test_what_nobody_knows_is_not_taken_as_equal() -> None:
+def test_unknown_durability_is_marked_and_not_taken_as_equal() -> None:
     unknown = {"platform__durability": "unknown"}
     assert likeness(row(**unknown), row(**OTHER, **unknown), LABELS) == Likeness(("durability unknown",))
 
 
-def test_all_reasons_are_named_with_their_options_and_all_that_differs_is_marked() -> None:
+def test_all_refusals_options_and_differences_are_listed() -> None:
     found = likeness(row(), row(**OTHER, platform__version="2", **UNLIKE), LABELS)
     assert found.refusals == (
         "checksum differs (minio: crc32c; versitygw: none), and a checksum is work for client and platform",
@@ -166,11 +166,11 @@ def test_all_reasons_are_named_with_their_options_and_all_that_differs_is_marked
     ]  # fmt: skip
 
 
-def test_between_protocols_only_that_is_refused_which_both_can_be_asked_for() -> None:
+def test_only_settings_of_both_protocols_are_refused_across_protocols() -> None:
     found = likeness(row(), row(**OTHER, platform__protocol="tsm", **UNLIKE), LABELS)
     assert found.options == ("--verify",)
 
 
-def test_every_refusal_says_how_to_mend_it() -> None:
+def test_every_refusal_rule_has_option_and_reason() -> None:
     assert all(rule.option.startswith("--") for rule in RULES if rule.action.startswith("refuse"))
     assert all(rule.why for rule in RULES)

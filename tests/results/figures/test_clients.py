@@ -45,7 +45,7 @@ def test_one_client_has_no_such_figure(make_result: MakeResult) -> None:
 
 
 @pytest.mark.parametrize(("size", "panels"), [(8192, 2), (8000, 1)])
-def test_without_published_rates_there_is_no_empty_panel(make_result: MakeResult, size: int, panels: int) -> None:
+def test_figure_without_published_rates_has_no_empty_panel(make_result: MakeResult, size: int, panels: int) -> None:
     figure = rate_figure([make_result("archive", size, 25, 500.0)], "archive", "objects_per_second", CAPTION)
     assert len(figure.axes) == panels
     assert all(axes.lines for axes in figure.axes)
@@ -61,5 +61,5 @@ def test_the_main_figure_has_one_client_and_the_most_clients(make_result: MakeRe
     assert overview_note(results) == "hollow: unsettled"
 
 
-def test_one_cell_has_no_main_figure_of_its_own(make_result: MakeResult) -> None:
+def test_single_cell_has_no_overview_figure(make_result: MakeResult) -> None:
     assert overview_figure([make_result()]) is None

@@ -50,7 +50,9 @@ def test_the_same_results_give_the_same_bytes(full_run: list[Result]) -> None:
         ("retrieve", "megabytes_per_second", ["Retrieve: MB/s", "10⁶ bytes (log scale)", "cold data"]),
     ],
 )
-def test_an_svg_says_what_it_shows(full_run: list[Result], operation: str, quantity: Any, expected: list[str]) -> None:
+def test_svg_contains_labels_and_caption_without_date(
+    full_run: list[Result], operation: str, quantity: Any, expected: list[str]
+) -> None:
     svg = svg_bytes(rate_figure(full_run, operation, quantity, CAPTION)).decode()
     for text in (
         *expected, "object size, KiB (log scale)", "published: IBM DR550, 2005", ">1024<",
@@ -125,7 +127,7 @@ def test_one_odd_cell_is_drawn_without_complaint(make_result: MakeResult, overri
     assert all(png_bytes(figure).startswith(b"\x89PNG") for figure in figures.values())
 
 
-def test_no_results_is_an_error_that_says_so() -> None:
+def test_figures_without_results_are_refused() -> None:
     with pytest.raises(ResultsError, match="no phase finished"):
         build_figures([], CAPTION)
 

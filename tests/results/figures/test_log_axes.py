@@ -52,6 +52,6 @@ def test_a_narrow_axis_has_fewer_labels() -> None:
     assert labels(0.9, 600, labels_max=4) == ["1", "10", "100"]
 
 
-def test_a_small_number_of_labels_never_leaves_one_alone() -> None:
+def test_label_limit_of_four_leaves_at_least_three_labels() -> None:
     for low, high in ((400, 55_000), (0.3, 8), (0.8, 13), (1, 1.1), (90, 150)):
         assert len(labels(low, high, labels_max=4)) >= 3

@@ -66,14 +66,14 @@ def test_a_watched_run_has_the_papers_figures_and_the_network_after_them(watched
         assert png_bytes(figures[name]) == png_bytes(again)
 
 
-def test_what_nobody_watched_is_not_drawn(watched_run: WatchedRun) -> None:
+def test_unwatched_resources_are_not_drawn(watched_run: WatchedRun) -> None:
     assert build_resource_figures(NOTHING_WATCHED, CAPTION) == {}
     assert build_resource_figures(watched_run([]), CAPTION) == {}
     only_counts = [each for each in ten_seconds() if each.source == "minio"]
     assert build_resource_figures(watched_run(only_counts), CAPTION) == {}
 
 
-def test_the_processor_is_drawn_with_its_limit_its_busiest_thread_and_the_host(watched_run: WatchedRun) -> None:
+def test_processor_figure_shows_limit_busiest_thread_and_host(watched_run: WatchedRun) -> None:
     drawn = lines(processor_figure(watched_run(ten_seconds()), CAPTION))
     assert drawn["the store's processes"] == pytest.approx([80, 80, 80, 80, 0, 40, 40, 40, 40])
     assert drawn["their busiest thread, including waits for a core"] == pytest.approx(
@@ -92,7 +92,7 @@ def test_the_host_is_left_out_where_the_client_is_on_it(watched_run: WatchedRun)
     ]
 
 
-def test_of_two_sources_that_know_the_same_processes_the_first_is_drawn(watched_run: WatchedRun) -> None:
+def test_first_of_two_sources_for_same_processes_is_drawn(watched_run: WatchedRun) -> None:
     more = [sample("minio2", second, process_cpu_seconds=0.1 * second) for second in range(11)]
     drawn = lines(processor_figure(watched_run([*ten_seconds(), *more]), CAPTION))
     assert list(drawn).count("the store's processes") == 1
@@ -131,7 +131,7 @@ def test_disks_of_unknown_role_are_with_the_object_disks(watched_run: WatchedRun
     assert "name it with --disk-role" in said(object_disk_figure(run, CAPTION))
 
 
-def test_of_many_disks_those_with_a_role_and_the_busiest_are_drawn(watched_run: WatchedRun) -> None:
+def test_disks_with_role_and_busiest_disks_are_drawn(watched_run: WatchedRun) -> None:
     samples = [
         sample("local", second, disk_busy_seconds={**{f"sd{n}": 0.1 * n * second for n in range(9)}, "vda": 0})
         for second in range(11)
@@ -143,7 +143,7 @@ def test_of_many_disks_those_with_a_role_and_the_busiest_are_drawn(watched_run: 
     assert "7 of 10 disks: those with a role, then the busiest" in said(figure)
 
 
-def test_the_network_is_drawn_beside_its_rated_speed(watched_run: WatchedRun) -> None:
+def test_network_figure_shows_rated_speed(watched_run: WatchedRun) -> None:
     figure = network_figure(watched_run(ten_seconds()), CAPTION)
     drawn = lines(figure)
     assert drawn["eth0 sends"] == pytest.approx([0, 0, 0, 0, 0, 8, 8, 8, 8])
@@ -153,7 +153,7 @@ def test_the_network_is_drawn_beside_its_rated_speed(watched_run: WatchedRun) ->
     assert "in its text: Ethernet 52.92 of 100 MB/s = 53%" in said(figure)
 
 
-def test_a_speed_far_above_is_told_and_not_drawn(watched_run: WatchedRun, make_run: MakeRun) -> None:
+def test_rated_speed_far_above_traffic_is_noted_and_not_drawn(watched_run: WatchedRun, make_run: MakeRun) -> None:
     figure = network_figure(
         watched_run(ten_seconds(), settings={"link_speed_bytes_per_second": 1.25e9, "disk_roles": {}}), CAPTION
     )
@@ -178,7 +178,7 @@ def test_a_shared_machine_has_loopback_in_one_direction(watched_run: WatchedRun)
     assert drawn["lo sends"][0] == 3
 
 
-def test_several_hosts_are_told_apart(watched_run: WatchedRun) -> None:
+def test_disks_of_several_hosts_are_labelled_by_host(watched_run: WatchedRun) -> None:
     samples = [
         sample(f"prometheus:http://node{node}", second, disk_busy_seconds={"vda": 0.1 * node * second})
         for second in range(11)

@@ -92,7 +92,7 @@ def test_a_bin_of_several_workloads_has_the_highest_percentiles(course: Callable
     assert [y for _, y in drawn["p99 response"]] == [None, 9, 9, None, 8, 8]
 
 
-def test_errors_and_the_servers_processor_have_panels_if_there_are_any(course: Callable[..., Figure]) -> None:
+def test_errors_and_server_cpu_have_panels_when_present(course: Callable[..., Figure]) -> None:
     figure = course(rows(5, 5, errors=3), rows(5, 5), ten_seconds())
     assert [axes.get_ylabel() for axes in figure.axes[2:]] == ["errors per second", "server CPU, %"]
     assert lines(figure, 2)["errors/s"][1:3] == [(0, 6), (1, 6)]
@@ -126,7 +126,7 @@ def test_a_run_without_phases_has_no_course() -> None:
     assert build_course_figures(NOTHING_WATCHED, CAPTION) == {}
 
 
-def test_each_phase_of_the_scenario_has_a_figure_of_its_own(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_each_scenario_phase_has_separate_figure(make_run: MakeRun, make_result: MakeResult) -> None:
     phases = [
         phase_record(place, make_result(phase=name, position=place), 2 * place, 2 * place + 1, intervals=rows(5, 5))
         for place, name in enumerate(("archive", "archive", "parallel"), 1)

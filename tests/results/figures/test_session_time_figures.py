@@ -68,7 +68,7 @@ def test_points_lines_and_intervals_are_those_of_the_fit(make_result: MakeResult
     assert high / low == pytest.approx(np.exp(2 * 0.1), rel=1e-3)
 
 
-def test_a_law_that_does_not_hold_is_said_and_its_line_is_dotted(make_result: MakeResult) -> None:
+def test_law_that_does_not_apply_is_noted_with_dotted_line(make_result: MakeResult) -> None:
     axes = one_size(make_result, {1: 77.0, 2: 40.0, 10: 50.0, 100: 200.0}).axes[0]
     assert text(axes).startswith("the law does not apply here: ")
     assert text(axes).endswith("% off at n = 1")

@@ -62,7 +62,7 @@ def test_copies_and_points_of_an_application_are_added_up(run: TileRun) -> None:
     assert found.rates(OBJECTS, "web") == [140.0, 140.0]
 
 
-def test_seconds_that_the_programme_does_not_fill_are_in_no_peak_and_no_median(run: TileRun) -> None:
+def test_partial_seconds_are_excluded_from_peak_and_median(run: TileRun) -> None:
     """It begins at 1.5 s, and ends at 4.5 s: whole are the seconds from 2 to 4."""
     found = course([at(run, "web", 1.5, 4.5)], steps("tile 1 web", [(1.5, 4.5, 100, 1.0)]), INTERVAL_NS)
     assert found.window == (2, 4)
@@ -120,7 +120,7 @@ def test_a_peak_shorter_than_ten_seconds_counts_with_its_surroundings(run: TileR
         ([7], []),
     ],
 )
-def test_what_stands_out_follows_the_rule(rates: Sequence[float], expected: Sequence[int]) -> None:
+def test_spike_seconds_follow_written_rule(rates: Sequence[float], expected: Sequence[int]) -> None:
     assert [place for place, out in enumerate(standing_out(rates)) if out] == expected
 
 
@@ -149,7 +149,7 @@ def test_a_spike_is_tied_to_the_workload_that_began(programme: Course) -> None:
     assert spike.rate / spike.steady == pytest.approx((700 * 16 + 3000 * 8) / (1000 * 16))
 
 
-def test_the_others_are_told_before_during_and_after(programme: Course) -> None:
+def test_other_workloads_are_shown_before_during_and_after_spike(programme: Course) -> None:
     ((beside,),) = [spike.others for spike in spikes(programme)]
     assert beside.application == "web"
     assert beside.objects_per_second == (1000.0, 700.0, 1000.0)
@@ -168,13 +168,13 @@ def test_a_workload_that_ends_may_let_another_do_more(run: TileRun) -> None:
     assert spike.others == ()
 
 
-def test_a_spike_that_no_change_explains_says_so(run: TileRun) -> None:
+def test_unexplained_spike_names_workload_that_rose_most(run: TileRun) -> None:
     rows = steps("tile 1 web", [(0, 30, 100, 1.0), (30, 35, 300, 1.0), (35, 60, 100, 1.0)])
     (spike,) = spikes(course([at(run, "web", 0, 60)], rows, INTERVAL_NS))
     assert spike.cause == "no workload began or ended; web rose most"
 
 
-def test_copies_that_begin_together_are_one_change(run: TileRun) -> None:
+def test_copies_starting_together_are_one_change(run: TileRun) -> None:
     results = [run.one("e-mail", tile, "mixed", begins_seconds=20.0 + tile / 10, seconds=10.0) for tile in (1, 2, 3)]
     found = course([at(run, "web", 0, 60), *results], steps("tile 1 web", [(0, 60, 10, 1.0)]), INTERVAL_NS)
     assert [change.words for change in found.changes] == [
@@ -195,7 +195,7 @@ def points(
     return results, rows
 
 
-def test_a_workload_that_began_gently_is_the_cause_and_before_is_before_it(run: TileRun) -> None:
+def test_gradual_start_is_spike_cause_and_baseline_precedes_it(run: TileRun) -> None:
     """With 1 outstanding it adds less than a quarter; the web server feels it from its first second on."""
     large, rows = points(run, 4.0, [1, 20, 30], 40.0)
     rows += steps("tile 1 web", [(0, 40, 1000, 4.0), (40, 52, 500, 8.0), (52, 100, 1000, 4.0)], 8 * KIB)
@@ -212,7 +212,7 @@ def test_a_workload_that_began_gently_is_the_cause_and_before_is_before_it(run: 
     )
 
 
-def test_a_workload_that_ended_as_another_began_is_named_and_is_no_baseline(run: TileRun) -> None:
+def test_workload_ending_at_spike_start_is_named_and_not_in_baseline(run: TileRun) -> None:
     """The web server has 700/s next to the small operations, 900/s next to the large ones, and 1,000/s alone."""
     small = at(run, "database small", 0, 40, clients=25)
     large, rows = points(run, 20.0, [30], 40.0)
@@ -228,7 +228,7 @@ def test_a_workload_that_ended_as_another_began_is_named_and_is_no_baseline(run:
     assert line[7].notes == ("during / after, because database small ran before",)
 
 
-def test_a_sweep_that_goes_on_has_not_ended(run: TileRun) -> None:
+def test_end_of_one_sweep_point_does_not_end_workload(run: TileRun) -> None:
     """Numbers of outstanding operations follow each other: the end of one is not the end of the database."""
     small, rows = points(run, 10.0, [1, 1, 1, 1, 1, 1], 0.0)
     results = [*small, at(run, "scan", 30, 40)]
@@ -237,7 +237,7 @@ def test_a_sweep_that_goes_on_has_not_ended(run: TileRun) -> None:
     assert (spike.cause, spike.relieved) == ("scan began", ())
 
 
-def test_a_gentle_beginning_names_what_ended_then(run: TileRun) -> None:
+def test_gradual_start_names_workload_that_ended_then(run: TileRun) -> None:
     small = at(run, "database small", 0, 40, clients=25)
     large, rows = points(run, 4.0, [1, 20, 30], 40.0)
     rows += steps("tile 1 database small", [(0, 40, 100, 5.0)], 8 * KIB)
@@ -246,7 +246,7 @@ def test_a_gentle_beginning_names_what_ended_then(run: TileRun) -> None:
     assert found[0].cause == "database large with 2 outstanding began; database small ended 4 s before"
 
 
-def test_others_that_changed_themselves_meanwhile_are_marked(run: TileRun) -> None:
+def test_other_workloads_with_changing_concurrency_are_marked(run: TileRun) -> None:
     small, rows = points(run, 5.0, [100, 100, 100, 100], 0.0)
     results = [*small, at(run, "scan", 8, 14)]
     rows += steps("tile 1 scan", [(8, 14, 2000, 1.0)], 256 * KIB)
@@ -254,7 +254,7 @@ def test_others_that_changed_themselves_meanwhile_are_marked(run: TileRun) -> No
     assert table.rows[0][3].notes == ("its own outstanding requests changed meanwhile",)
 
 
-def test_spikes_in_objects_alone_have_their_own_place(run: TileRun) -> None:
+def test_spikes_in_objects_only_are_listed(run: TileRun) -> None:
     """Small objects: many, and hardly any bytes beside a scan's."""
     results = [at(run, "scan", 0, 60), at(run, "e-mail", 20, 30)]
     rows = [*steps("tile 1 scan", [(0, 60, 400, 2.0)], 256 * KIB), *steps("tile 1 e-mail", [(20, 30, 900, 1.0)], KIB)]
@@ -279,7 +279,7 @@ def test_spikes_in_objects_alone_have_their_own_place(run: TileRun) -> None:
 # ---- tables
 
 
-def test_the_programme_tells_when_each_workload_ran_warm_up_included(run: TileRun) -> None:
+def test_programme_table_shows_workload_times_including_warm_up(run: TileRun) -> None:
     email = at(run, "e-mail", 10, 30, clients=32)
     large, rows = points(run, 4.0, [5, 6, 7], 30.0)
     found = course([email, *large], [*steps("tile 1 e-mail", [(4, 30, 100, 1.0)]), *rows], INTERVAL_NS)
@@ -290,14 +290,14 @@ def test_the_programme_tells_when_each_workload_ran_warm_up_included(run: TileRu
     ]  # fmt: skip
 
 
-def test_the_table_of_rates_counts_the_spikes_and_says_the_rule(programme: Course) -> None:
+def test_rates_table_counts_spikes_and_states_rule(programme: Course) -> None:
     table = rates_table([programme], "tiles")
     assert [cell.text for cell in table.rows[0]] == ["1", "1", "36.0", "16.4", "3,700", "1,000", "1"]
     for words in ("best 10 s", "by 25%", "median of all seconds outside spikes"):
         assert words in table.caption
 
 
-def test_published_peaks_follow_ours_and_say_what_is_not_known(programme: Course) -> None:
+def test_published_peaks_follow_measured_rows_with_unknowns_noted(programme: Course) -> None:
     table = rates_table([programme], "tiles", published_peaks())
     assert [[cell.text for cell in row] for row in table.rows[1:]] == [
         ["4", "ESG: DS5020", "1,210", "–", "19,046", "12,688", "–"],
@@ -308,7 +308,7 @@ def test_published_peaks_follow_ours_and_say_what_is_not_known(programme: Course
     assert rates_table([], "tiles", published_peaks()).rows == ()
 
 
-def test_a_phase_shorter_than_the_peak_says_so(run: TileRun) -> None:
+def test_phase_shorter_than_peak_window_is_noted(run: TileRun) -> None:
     found = course([at(run, "web", 0, 4)], steps("tile 1 web", [(0, 4, 100, 1.0)]), INTERVAL_NS)
     assert rates_table([found], "tiles").rows[0][2].notes == ("over 4 s, the whole time",)
 

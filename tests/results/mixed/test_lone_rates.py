@@ -33,7 +33,7 @@ def test_each_workload_has_its_rates_and_each_operation_its_own(run: TileRun) ->
     assert "repetition" not in rows[0]
 
 
-def test_repetitions_are_told_apart(run: TileRun) -> None:
+def test_repetitions_have_separate_rows(run: TileRun) -> None:
     rows = shown(lone_rates_table([run.web(position=1), run.web(position=2, repetition=2)]))
     assert [row["repetition"] for row in rows] == ["1", "2"]
 

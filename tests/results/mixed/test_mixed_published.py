@@ -16,7 +16,7 @@ from results.mixed.published import (
 from results.reference.esg_peaks import published_peaks
 
 
-def test_what_a_mailbox_asks_for_and_how_long_it_may_take() -> None:
+def test_published_mailbox_rates_and_latency_limits() -> None:
     assert mailbox_rates() == {8192: 0.5, 32768: 0.12}
     assert email_limits_ms() == (20, 5)
     assert small_latency_limit_ms() == 10
@@ -79,6 +79,6 @@ def test_a_class_is_reached_by_both_rates(small: float | None, large: float | No
 
 
 @pytest.mark.parametrize("study", [ds5020(), storwize_v7000()], ids=lambda study: study.name)
-def test_a_published_study_says_whose_it_is(study: object) -> None:
+def test_published_study_names_esg_as_source(study: object) -> None:
     assert str(getattr(study, "name", "")).startswith("ESG")
     assert "ESG Lab" in str(getattr(study, "source", ""))

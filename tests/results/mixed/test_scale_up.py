@@ -24,7 +24,7 @@ def texts(table: Table) -> list[list[str]]:
     return [[cell.text for cell in row] for row in table.rows]
 
 
-def test_the_worst_workload_of_a_kind_stands_for_all(run: TileRun) -> None:
+def test_criteria_table_shows_worst_workload_of_each_kind(run: TileRun) -> None:
     name = "object_ms.mean <= 20 (retrieve)"
     means = {1: 14.0, 2: 21.5, 3: 16.0}
     judged = [criterion(f"tile {n} e-mail", name, 20, mean, mean <= 20, scale=3.0) for n, mean in means.items()]
@@ -44,7 +44,9 @@ def test_the_worst_workload_of_a_kind_stands_for_all(run: TileRun) -> None:
         ("dropped <= 123456", 123456, (123450.0, 3.0, 9.0), "123,450"),
     ],
 )
-def test_worst_is_what_the_comparison_makes_it(name: str, limit: float, values: tuple[float, ...], worst: str) -> None:
+def test_worst_value_depends_on_comparison_operator(
+    name: str, limit: float, values: tuple[float, ...], worst: str
+) -> None:
     judged = [criterion(f"camera {n}", name, limit, value, True) for n, value in enumerate(values)]
     table = criteria_table(judged, [], "cameras")
     assert {cell.text for row in table.rows for cell in row[3:4]} >= {worst}
@@ -53,7 +55,7 @@ def test_worst_is_what_the_comparison_makes_it(name: str, limit: float, values: 
     assert row[5].text == "all 3"
 
 
-def test_what_was_missed_while_the_client_was_the_limit_is_void(run: TileRun) -> None:
+def test_criterion_missed_at_client_limit_is_void(run: TileRun) -> None:
     name = "object_ms.mean <= 20"
     results = [run.web(1, limited_by="client"), run.web(2, position=2)]
     judged = [
@@ -64,7 +66,7 @@ def test_what_was_missed_while_the_client_was_the_limit_is_void(run: TileRun) ->
     assert texts(criteria_table(judged[:1], results, "tiles"))[0][5] == "void"
 
 
-def test_a_missed_criterion_is_said_with_its_worst_value_and_its_count(run: TileRun) -> None:
+def test_missed_criterion_shows_worst_value_and_count(run: TileRun) -> None:
     results = [run.web(1), run.web(2, position=2)]
     judged = [
         criterion("tile 1 web", "object_ms.mean <= 20", 20, 35.2, False, position=1),
@@ -78,7 +80,7 @@ def test_a_missed_criterion_is_said_with_its_worst_value_and_its_count(run: Tile
     assert line == f"criterion missed: object_ms.mean <= 20: not measured (tile 1 web, {results[0].phase})"
 
 
-def test_a_void_criterion_is_said_apart_from_a_missed_one_with_the_reason(run: TileRun) -> None:
+def test_void_criterion_is_reported_separately_with_reason(run: TileRun) -> None:
     name = "object_ms.mean <= 20"
     results = [run.web(1, limited_by="client"), run.web(2, position=2)]
     judged = [
@@ -92,7 +94,7 @@ def test_a_void_criterion_is_said_apart_from_a_missed_one_with_the_reason(run: T
     assert void.endswith(f"in 1 of 2 measurements; {CLIENT_LIMIT}")
 
 
-def test_a_met_criterion_of_a_void_phase_is_said_to_be_void(run: TileRun) -> None:
+def test_met_criterion_of_void_phase_is_reported_void(run: TileRun) -> None:
     judged = [criterion("tile 1 web", "errors == 0", 0, 0, True, position=1)]
     (line,) = criteria_lines(judged, [run.web(1, client=ClientUsage(12.0, 1.0, 39.5, 0.2, sessions_without_port=3))])
     assert line.startswith("criterion void: errors == 0: measured 0")
@@ -106,7 +108,7 @@ def test_a_void_step_of_a_search_is_shown_as_such() -> None:
     assert search_sentence(search).startswith("No number of tiles could be judged.")
 
 
-def test_what_was_not_measured_is_worse_than_anything(run: TileRun) -> None:
+def test_unmeasured_criterion_ranks_as_worst(run: TileRun) -> None:
     judged = [
         criterion("tile 1 web", "object_ms.mean <= 20", 20, 900.0, False),
         criterion("tile 2 web", "object_ms.mean <= 20", 20, None, False),
@@ -140,7 +142,7 @@ OUTCOME = SearchOutcome(
 )
 
 
-def test_a_search_is_told_trial_by_trial() -> None:
+def test_search_table_lists_each_trial() -> None:
     table = search_table(OUTCOME)
     assert texts(table) == [["1", "1,000", "held", "1"], ["2", "2,000", "failed", "2, 3"], ["3", "1,500", "held", "4"]]
     assert table.title == "Search for the most users"
@@ -154,7 +156,7 @@ def test_a_search_is_told_trial_by_trial() -> None:
          "No number of users passed. Held in 1 of 1. The first failed."),
     ],
 )  # fmt: skip
-def test_what_a_search_came_to_is_said_in_words(change: dict[str, Any], told: str) -> None:
+def test_search_outcome_is_summarized_in_sentence_and_caption(change: dict[str, Any], told: str) -> None:
     outcome = replace(OUTCOME, **change)
     assert search_sentence(outcome) == told
     assert search_table(outcome).caption == told

@@ -120,7 +120,7 @@ def test_spikes_are_bands_with_numbers_and_the_others_are_beneath(courses: list[
     assert [text.get_text() for text in figure.axes[3].get_yticklabels()] == ["e-mail", "web", "scan"]
 
 
-def test_mailboxes_that_are_not_supported_are_crosses_and_no_part_of_the_line(run: TileRun) -> None:
+def test_unsupported_mailboxes_are_crosses_outside_the_line(run: TileRun) -> None:
     one, two = [run.email(1)], [run.email(n, 1100.0, scale=2.0, position=2) for n in (1, 2)]
     failed = [criterion("tile 2 e-mail", "object_ms.p99 <= 9", 9, 12, False, position=2, scale=2.0)]
     figure = drawn(mailboxes_figure(tile_scales([*one, *two]), failed, CAPTION))
@@ -149,9 +149,7 @@ def test_response_times_have_their_limits_dotted(run: TileRun) -> None:
     assert "its limit: 30 ms" in lines(drawn(email_response_figure(tile_scales(results), looser, CAPTION)))
 
 
-def test_all_figures_of_a_run_are_drawn_alike_twice_and_can_stand_in_a_page(
-    run: TileRun, courses: list[Course]
-) -> None:
+def test_tile_figures_are_reproducible_and_can_be_inlined(run: TileRun, courses: list[Course]) -> None:
     results = [*tiles(run, 1, 1), *tiles(run, 2, 2)]
 
     def draw() -> dict[str, Figure]:

@@ -65,7 +65,7 @@ def test_a_tile_scores_the_geometric_mean_and_tiles_add_up(run: TileRun) -> None
     assert str(score) == "3.00@2 tiles"
 
 
-def test_a_void_trial_has_no_score_and_says_why(run: TileRun) -> None:
+def test_void_trial_has_no_score_and_gives_reason(run: TileRun) -> None:
     """The web server ran at the client's limit while e-mail was too slow."""
     results = [replace(r, limited_by="client") if r.application == "web" else r for r in run.tile()]
     missed = [replace(each, passed=each.workload != "tile 1 e-mail") for each in held(results)]
@@ -76,7 +76,7 @@ def test_a_void_trial_has_no_score_and_says_why(run: TileRun) -> None:
     )
 
 
-def test_a_score_of_short_measurements_says_so(run: TileRun) -> None:
+def test_score_of_short_measurement_shows_its_duration(run: TileRun) -> None:
     short = [replace(r, seconds=1.5) if r.application == "scan" else r for r in run.tile()]
     assert str(scored(short)) == "1.00@1 tile (measured for 1.50 s)"
     assert str(scored(short, weights={"web": 1})) == "1.00@1 tile"
@@ -123,7 +123,7 @@ def test_an_application_without_weight_may_be_missing(run: TileRun) -> None:
         ({"mail": 1.0}, "mail: a tile has no such application; it has e-mail, database small"),
     ],
 )
-def test_weights_that_say_nothing_are_refused(weights: dict[str, float], said: str) -> None:
+def test_invalid_weights_are_refused(weights: dict[str, float], said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         score_weights(weights)
 
@@ -135,7 +135,7 @@ def test_only_the_proportions_of_weights_matter(weights: dict[str, float], facto
     assert sum(scaled.values()) == pytest.approx(1.0)
 
 
-def test_one_failed_criterion_of_whatever_workload_takes_the_score(run: TileRun) -> None:
+def test_one_failed_criterion_removes_score(run: TileRun) -> None:
     results = run.tile()
     failed = [*held(results), criterion("tile 1 web", "object_ms.p99 <= 100", 100, 140.0, False)]
     score = scored(results, failed)
@@ -145,7 +145,7 @@ def test_one_failed_criterion_of_whatever_workload_takes_the_score(run: TileRun)
     assert scored(results, [*held(results), elsewhere]).value == pytest.approx(1.0)
 
 
-def test_without_a_criterion_nothing_says_that_the_tiles_hold(run: TileRun) -> None:
+def test_score_requires_judged_pass_criterion(run: TileRun) -> None:
     assert "no pass criterion was judged" in scored(run.tile(), []).reason
 
 
@@ -161,7 +161,7 @@ def test_a_tile_that_was_not_measured_makes_no_score(run: TileRun) -> None:
     assert scored([replace(result, scale=2.0) for result in run.tile()]).reason == "1 of 2 tiles were measured"
 
 
-def test_the_score_of_a_run_is_that_of_the_most_tiles_that_held() -> None:
+def test_run_score_is_that_of_most_passing_tiles() -> None:
     scores = [Score(1, 1.0), Score(2, 1.9), Score(3, 1.8), Score(4, None, "failed: x")]
     assert str(best_score(scores)) == "1.80@3 tiles"
     assert str(best_score(scores[3:])) == "no score at 4 tiles: failed: x"
@@ -183,7 +183,7 @@ def test_the_table_has_the_ratios_the_rule_and_the_reference(run: TileRun) -> No
     assert "weighted web 0.75, scan 0.25" in weighted.caption
 
 
-def test_a_table_without_a_score_says_why(run: TileRun) -> None:
+def test_table_without_score_gives_reason(run: TileRun) -> None:
     table = score_table(tile_scales(run.tile()), [criterion("", "seconds <= 9", 9, 10, False)], REFERENCE)
     assert table.rows[-1][-1].text == "no score"
     assert table.rows[-1][-1].notes == ("failed: seconds <= 9",)
@@ -193,7 +193,7 @@ def test_a_table_without_a_score_says_why(run: TileRun) -> None:
 # ---- the reference
 
 
-def test_a_reference_made_of_a_run_can_be_read_and_is_that_runs_measure(run: TileRun, tmp_path: Path) -> None:
+def test_reference_made_from_run_reads_back_with_its_throughputs(run: TileRun, tmp_path: Path) -> None:
     results = [*run.tile(), *(replace(result, scale=2.0, position=2) for n in (1, 2) for result in run.tile(n, 500.0))]
     document = reference_document(tile_scales(results), held(results), **WORDS)
     path = tmp_path / "tile.json"
@@ -204,7 +204,7 @@ def test_a_reference_made_of_a_run_can_be_read_and_is_that_runs_measure(run: Til
     assert read.described == "one tile on a small machine: MinIO on 2 cores, 2026-11-22, Archiver 0.1.0"
 
 
-def test_what_did_not_hold_or_is_not_whole_is_no_reference(run: TileRun) -> None:
+def test_failed_or_incomplete_run_is_refused_as_reference(run: TileRun) -> None:
     two = [replace(result, scale=2.0) for tile in (1, 2) for result in run.tile(tile)]
     with pytest.raises(ResultsError, match="no tile alone"):
         reference_document(tile_scales(two), held(two), **WORDS)
@@ -242,7 +242,7 @@ def test_a_damaged_reference_is_refused_by_file_and_key(
     assert str(path) in str(error.value)
 
 
-def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_missing_or_invalid_reference_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         read_reference(tmp_path / "none.json")
     (tmp_path / "text.json").write_text("a tile")
@@ -256,7 +256,7 @@ def test_the_stored_reference_is_whole() -> None:
     assert stored_reference() == read_reference(STORED)
 
 
-def test_a_missing_stored_reference_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_stored_reference_error_names_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference_tile, "_STORED", ("reference", "none.json"))
     with pytest.raises(UsageError, match="name one with --reference"):
         stored_reference()

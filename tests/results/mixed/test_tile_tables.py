@@ -117,7 +117,7 @@ def test_a_page_size_that_no_mailbox_has_gives_no_mailboxes(run: TileRun) -> Non
         (14.0, None, "mean log archive: not measured"),
     ],
 )
-def test_a_tile_that_is_too_slow_supports_none_and_says_why(
+def test_too_slow_tile_supports_no_mailboxes_and_gives_reason(
     run: TileRun, retrieve_ms: float | None, log_ms: float | None, reason: str | None
 ) -> None:
     found = tile_mailboxes(only([run.email(1, 1233.0, retrieve_ms, log_ms)]), 1, [])
@@ -157,7 +157,7 @@ def test_a_scenario_may_set_other_limits_than_jetstress(run: TileRun) -> None:
     assert tile_mailboxes(scale, 1, stricter).reasons == ("failed: object_ms.mean <= 30 (retrieve): it was 35",)
 
 
-def test_other_limits_of_a_part_do_not_stand_in_for_its_mean(run: TileRun) -> None:
+def test_other_criteria_do_not_replace_limit_on_mean_retrieve(run: TileRun) -> None:
     """A criterion on a percentile, on another part, or on the whole workload leaves the means to Jetstress' limits."""
     scale = only([run.email(1, 1233.0, retrieve_ms=35.0)])
     for name in ("object_ms.p70 <= 40 (retrieve)", "object_ms.mean <= 40 (archive)", "object_ms.mean <= 40"):
@@ -175,13 +175,13 @@ def test_any_criterion_of_a_tiles_own_email_counts(run: TileRun, workload: str, 
     assert (found.supported is None) == counts
 
 
-def test_data_that_reads_back_damaged_supports_none(run: TileRun) -> None:
+def test_errors_in_data_check_leave_no_supported_mailboxes(run: TileRun) -> None:
     check = run.one("e-mail check", 1, "retrieve", errors=2)
     found = tile_mailboxes(only([run.email(), check]), 1, [])
     assert found.reasons == ("reading its data again found 2 errors",)
 
 
-def test_one_tile_that_supports_none_takes_the_total_with_it(run: TileRun) -> None:
+def test_one_unsupported_tile_removes_total_of_mailboxes(run: TileRun) -> None:
     scale = only([run.email(1, scale=2.0), run.email(2, retrieve_ms=21.0, scale=2.0)])
     found = all_mailboxes(scale, [])
     assert found.supported is None
@@ -213,13 +213,13 @@ def test_table_3_of_four_tiles(four: list[Result]) -> None:
     assert rows[-1] == ["4", "all", "3,539", "28.30", "–", "5.43", "–", "2,360", "433.0", "–", "low"]
 
 
-def test_a_rate_stands_beside_its_own_latency_and_not_the_least(four: list[Result]) -> None:
+def test_rate_is_shown_with_latency_of_same_point(four: list[Result]) -> None:
     """By Little's law 25 outstanding at 882/s take 28.3 ms: the 5.42 ms printed beside it are another point's."""
     row = measured(database_table(tile_scales(four)))[0]
     assert float(row[2]) * float(row[3]) / 1000 == pytest.approx(float(row[4]), rel=0.01)
 
 
-def test_where_no_point_is_within_the_limit_the_cell_says_so(run: TileRun) -> None:
+def test_cell_without_point_within_limit_is_noted(run: TileRun) -> None:
     table = database_table(tile_scales(run.database(1, {1: (50.0, 11.0), 2: (90.0, 22.0)}, {1: 40.0})))
     assert table.rows[0][8].text == NOT_MEASURED
     assert table.rows[0][8].notes == ("no point had a mean within the limit",)
@@ -237,13 +237,13 @@ def test_all_tiles_in_one_row(four: list[Result]) -> None:
     assert [cell.text for cell in row] == ["4", "8,680", "4,340", "3,539", "5.43", "433.0", "3,317", "392.2"]
 
 
-def test_a_total_of_which_a_tile_is_missing_is_none(four: list[Result]) -> None:
+def test_total_with_missing_tile_is_not_measured(four: list[Result]) -> None:
     without = [result for result in four if result.workload != "tile 3 web"]
     rows = measured(web_scan_table(tile_scales(without)))
     assert [row[2] for row in rows] == ["846", "838", NOT_MEASURED, "833", NOT_MEASURED]
 
 
-def test_published_rows_say_whose_they_are_and_are_never_ours(four: list[Result]) -> None:
+def test_published_rows_name_source_and_leave_measured_rows_unchanged(four: list[Result]) -> None:
     scales, studies = tile_scales(four), [ds5020(), storwize_v7000()]
     for table, ours in (
         (email_table(scales, [], studies), email_table(scales, [])),
@@ -273,7 +273,7 @@ def test_databases_have_the_class_of_the_sizing_guideline(four: list[Result]) ->
     assert whole[-1] == "low"
 
 
-def test_deletes_markers_versions_and_what_was_left_out_are_counted_apart(run: TileRun) -> None:
+def test_deletes_markers_versions_and_skipped_steps_count_separately(run: TileRun) -> None:
     email = replace(run.email(1, 100.0), steps_left_out=7, errors=2)
     table = email_operations_table(tile_scales([email]))
     row = dict(zip((column.name for column in table.columns), (cell.text for cell in table.rows[0]), strict=True))
@@ -291,7 +291,7 @@ def test_other_workloads_make_no_tiles(make_result: Callable[..., Result]) -> No
     assert tile_scales([make_result(), make_result("retrieve", application="camera", scale=3.0)]) == []
 
 
-def test_medians_over_trials_are_of_what_was_measured_together(run: TileRun) -> None:
+def test_medians_over_trials_use_values_measured_together(run: TileRun) -> None:
     results = [
         result
         for position, (rate, mean, count) in enumerate([(900.0, 28.0, 25), (700.0, 20.0, 14), (800.0, 27.0, 22)], 1)
@@ -344,7 +344,7 @@ def test_rates_per_drive_are_esgs(four: list[Result]) -> None:
     assert "share" not in table.caption
 
 
-def test_shared_drives_are_said_to_be(four: list[Result]) -> None:
+def test_shared_drives_are_noted_in_caption(four: list[Result]) -> None:
     table = drives_table(tile_scales(four), Drives.for_all(12))
     assert {row[4].text for row in table.rows} == {"12"}
     assert "All applications share the drives" in table.caption

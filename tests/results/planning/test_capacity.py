@@ -107,7 +107,7 @@ def notes(table: Table, what: str, column: int) -> Sequence[str]:
     return next(row[column].notes for row in table.rows if row[0].text.startswith(what))
 
 
-def test_a_night_beside_the_plan_of_one_client_and_of_as_many_as_it_had(exercise: Exercise) -> None:
+def test_night_is_compared_with_plans_of_one_and_of_all_clients(exercise: Exercise) -> None:
     exercise.mail_rates()
     exercise.night(360, 30.0)
     exercise.mail_rates()
@@ -125,7 +125,7 @@ def test_a_night_beside_the_plan_of_one_client_and_of_as_many_as_it_had(exercise
     assert table.name == "mail-measured-against-planned"
 
 
-def test_the_caption_says_what_the_plan_takes_to_be_alike(exercise: Exercise) -> None:
+def test_caption_states_assumptions_of_plan(exercise: Exercise) -> None:
     exercise.mail_rates()
     exercise.night(360, 30.0)
     caption = exercise.table().caption
@@ -164,7 +164,7 @@ def test_retrievals_of_several_trials_count_each_as_often_as_it_was_measured(exe
     assert row[2].number == pytest.approx((15 * 60 + 45 * 20) / 80)
 
 
-def test_where_even_the_fewest_failed_there_is_no_number_of_users(exercise: Exercise) -> None:
+def test_failure_at_fewest_users_leaves_number_of_users_unmeasured(exercise: Exercise) -> None:
     exercise.mail_rates()
     exercise.night(100, 33.0, aborted=True)
     table = exercise.table()
@@ -188,7 +188,7 @@ def test_a_scale_at_which_the_client_was_the_limit_bounds_the_users(exercise: Ex
     assert notes(exercise.table(), "users in", 2) == ()
 
 
-def test_where_none_failed_it_is_at_least_so_many(exercise: Exercise) -> None:
+def test_most_users_tried_is_lower_bound_without_failure(exercise: Exercise) -> None:
     for users in (100, 200):
         exercise.mail_rates()
         exercise.night(users, users / 20)
@@ -199,7 +199,7 @@ def test_where_none_failed_it_is_at_least_so_many(exercise: Exercise) -> None:
     assert table.rows[2][5].text != NOT_MEASURED
 
 
-def test_it_is_the_largest_below_every_failure(exercise: Exercise) -> None:
+def test_number_of_users_is_largest_below_every_failure(exercise: Exercise) -> None:
     for users, seconds in ((100, 9.0), (200, 33.0), (300, 29.0)):
         exercise.mail_rates()
         exercise.night(users, seconds)
@@ -240,7 +240,7 @@ def test_the_published_example_with_published_rates(exercise: Exercise) -> None:
     assert night[1].text == "1 client"
 
 
-def test_what_the_plan_rests_on_is_doubted_beside_it(exercise: Exercise) -> None:
+def test_plan_values_show_warnings_of_their_rates(exercise: Exercise) -> None:
     exercise.rate("archive", 30, 100, size=8192)
     exercise.night(100, 29.0)
     table = exercise.table()
@@ -252,7 +252,7 @@ def test_what_the_plan_rests_on_is_doubted_beside_it(exercise: Exercise) -> None
     assert table.rows[-1][3].text == NOT_MEASURED
 
 
-def test_rates_too_far_from_the_load_refuse_to_plan_and_say_why(exercise: Exercise) -> None:
+def test_rates_too_far_from_load_give_no_plan_and_reason(exercise: Exercise) -> None:
     exercise.rate("archive", 30, 100, size=1024)
     exercise.night(100, 29.0)
     table = exercise.table()
@@ -260,7 +260,7 @@ def test_rates_too_far_from_the_load_refuse_to_plan_and_say_why(exercise: Exerci
     assert "more than 4 times beyond" in notes(table, "users", 3)[0]
 
 
-def test_rates_are_what_was_measured_alone_and_nothing_else(exercise: Exercise) -> None:
+def test_rates_come_only_from_lone_measurements(exercise: Exercise) -> None:
     exercise.mail_rates()
     exercise.night(100, 29.0)
     assert {key[:4] for key in rate_cells(exercise.results)} == {
@@ -270,7 +270,7 @@ def test_rates_are_what_was_measured_alone_and_nothing_else(exercise: Exercise) 
     assert not rate_cells([each for each in exercise.results if each.phase != "rates"])
 
 
-def test_a_run_of_an_exercise_can_be_planned_from_by_its_rates_alone(exercise: Exercise, make_run: MakeRun) -> None:
+def test_plan_from_exercise_run_uses_only_its_lone_rates(exercise: Exercise, make_run: MakeRun) -> None:
     exercise.mail_rates()
     exercise.night(100, 29.0)
     phases = [phase_record(at, result, 2 * at, 2 * at + 1) for at, result in enumerate(exercise.results, 1)]
@@ -282,7 +282,7 @@ def test_a_run_of_an_exercise_can_be_planned_from_by_its_rates_alone(exercise: E
     }
 
 
-def test_a_run_without_rates_measured_alone_has_those_of_its_workloads(exercise: Exercise, make_run: MakeRun) -> None:
+def test_run_without_lone_rates_uses_workload_rates_with_warning(exercise: Exercise, make_run: MakeRun) -> None:
     exercise.night(100, 29.0)
     surface = measured_surface(make_run([phase_record(1, exercise.results[0], 2, 3, results=exercise.results)]))
     (night,) = surface.cells["archive", 8].values()
@@ -300,7 +300,7 @@ def test_other_runs_have_no_such_table(exercise: Exercise, make_result: Make) ->
     assert capacity_tables(exercise.results, exercise.criteria) == []  # no rates to plan with
 
 
-def test_a_night_that_measured_nothing_leaves_the_plan_alone(exercise: Exercise) -> None:
+def test_night_without_measurements_gives_empty_table(exercise: Exercise) -> None:
     exercise.mail_rates()
     exercise.night(100, 33.0)
     exercise.results = [

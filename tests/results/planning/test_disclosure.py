@@ -67,7 +67,7 @@ def test_an_empty_platform_may_be_disclosed(tmp_path: Path) -> None:
     assert read(tmp_path, "used_tb = 0").used_tb == 0
 
 
-def test_what_is_missing_is_shown_as_not_disclosed_for_each_platform() -> None:
+def test_missing_values_are_shown_as_not_disclosed_per_platform() -> None:
     table = disclosure_table({"ours": Disclosure(system="A", raw_tb=2000.0), "theirs": None})
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
     assert rows["system"] == ["A", NOT_DISCLOSED]
@@ -76,12 +76,12 @@ def test_what_is_missing_is_shown_as_not_disclosed_for_each_platform() -> None:
     assert "notes" not in rows
 
 
-def test_where_nothing_is_disclosed_one_row_says_so() -> None:
+def test_no_disclosure_gives_single_row() -> None:
     (row,) = disclosure_table({"ours": None, "theirs": None}).rows
     assert [cell.text for cell in row] == ["all of it", NOT_DISCLOSED, NOT_DISCLOSED]
 
 
-def test_a_run_has_what_its_request_discloses(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_run_discloses_values_of_its_request(make_run: MakeRun, make_result: MakeResult) -> None:
     phases = [phase_record(1, make_result(), 1, 2)]
     given = make_run(phases, request=json.dumps({"disclosure": {"nodes": 2, "price_date": "2026-10-01"}}))
     found = disclosed(given.run())

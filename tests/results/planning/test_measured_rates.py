@@ -62,7 +62,7 @@ def test_an_offered_load_is_a_lower_bound(make_result: MakeResult, given: dict[s
     assert cell.has_session_time is not is_offered
 
 
-def test_a_mix_tells_no_time_of_a_session(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_mixed_workload_gives_no_session_time(make_result: MakeResult, make_run: MakeRun) -> None:
     """Eight clients that retrieve 70 objects a second among other things do not take 8 / 70 s for one."""
     parts = (part("archive", 30.0), part("retrieve", 70.0))
     mixed = workload(make_result, "users", operation="mixed", parts=parts, clients=8)
@@ -88,7 +88,7 @@ def test_void_and_incomplete_phases_have_no_rate(make_result: MakeResult) -> Non
     assert workload_cells([workload(make_result, "mail", is_load=True)], []) == []
 
 
-def test_what_was_measured_alone_comes_first(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_lone_measurements_take_precedence_over_mixed(make_result: MakeResult, make_run: MakeRun) -> None:
     alone = make_result("archive", 8192, 25, 500.0)
     mixed = [workload(make_result, "mail", 2), workload(make_result, "readers", 2, operation="retrieve")]
     surface = measured_surface(make_run([phase_record(1, alone, 1, 2), phase_record(2, mixed[0], 3, 4, results=mixed)]))
@@ -98,7 +98,7 @@ def test_what_was_measured_alone_comes_first(make_result: MakeResult, make_run: 
     }
 
 
-def test_a_plan_repeats_what_is_wrong_with_the_platform(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_plan_repeats_remarks_on_platform(make_result: MakeResult, make_run: MakeRun) -> None:
     phases = [phase_record(1, make_result("archive", 8192, 10, 100.0, settled=False), 1, 2)]
     weak = replace(PLATFORM, details={"retention_protected": False})
     remarks = measured_surface(make_run(phases, platform=weak)).remarks

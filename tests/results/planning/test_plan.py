@@ -105,7 +105,7 @@ def test_an_hour_of_a_camera_is_the_film_unless_another_is_named() -> None:
     assert (hour.objects, named.objects) == (math.ceil(1e9 / MIB), 5)
 
 
-def test_sessions_are_one_per_user_unless_their_objects_are_said() -> None:
+def test_sessions_are_one_per_user_unless_objects_per_session_is_given() -> None:
     per_user, longer = archiving(mail()), archiving(mail(objects_per_session=500))
     assert (per_user.load.sessions, longer.load.sessions) == (30_000, 1_800)
     assert longer.rates[0].column == 500
@@ -128,7 +128,7 @@ def test_growth_and_retention_make_the_years() -> None:
     assert years[2].archive_seconds.value == pytest.approx(years[0].archive_seconds.value * 1.21)
 
 
-def test_what_comes_in_during_a_year_is_kept_half_of_it() -> None:
+def test_data_archived_in_year_counts_half_of_it() -> None:
     found = archiving(mail(course=LoadCourse(2)))
     yearly = 900_000 * 20 * KIB * 365 / 1e12
     assert found.terabyte_years == pytest.approx(yearly * (0.5 + 1.5))
@@ -143,14 +143,14 @@ def test_platforms_keep_the_headroom_free(window: float, headroom: float, platfo
     assert found.last_year.platforms.value == platforms
 
 
-def test_the_platforms_of_a_load_that_fills_them_exactly_are_not_one_more() -> None:
+def test_load_that_fills_platforms_exactly_needs_no_extra_platform() -> None:
     found = archiving(mail(course=LoadCourse(1, 0, 0.0)))
     window = found.seconds.value / 3
     exact = archiving(mail(course=LoadCourse(1, 0, 0.0), window_seconds=window))
     assert exact.last_year.platforms.value == 3
 
 
-def test_what_if_names_the_point_where_it_no_longer_fits() -> None:
+def test_what_if_names_last_load_that_fits() -> None:
     found = archiving(mail())
     trials = {trial.units: trial for trial in found.trials}
     (last,) = (units for units, trial in trials.items() if trial.remark == "the last that fits")
@@ -163,7 +163,7 @@ def test_what_if_names_the_point_where_it_no_longer_fits() -> None:
     assert all(trial.fits == (units <= last) for units, trial in trials.items())
 
 
-def test_a_load_of_which_not_one_unit_fits_has_a_what_if_too() -> None:
+def test_what_if_covers_load_of_which_no_unit_fits() -> None:
     trials = archiving(mail(users=2, messages=500, mean_bytes=MIB, window_seconds=1.0)).trials
     assert trials[0].units == 1
     assert not any(trial.fits for trial in trials)
@@ -218,9 +218,7 @@ def test_repetitions_carry_their_interval_into_every_answer(make_result: MakeRes
     assert low < value < high
 
 
-def test_an_archive_of_a_run_without_retrieves_is_planned_and_the_rest_said(
-    make_result: MakeResult, make_run: MakeRun
-) -> None:
+def test_plan_without_retrieve_rates_answers_archiving_only(make_result: MakeResult, make_run: MakeRun) -> None:
     surface = surface_of(make_run, make_result("archive", 16 * KIB, 25, 300.0))
     for plan in (
         mail(surface, mean_bytes=16 * KIB),
@@ -267,7 +265,7 @@ def test_a_film_shows_its_first_byte_and_a_single_object_its_p99(make_result: Ma
     assert single.p99_ms == result.session_service_ms.p99
 
 
-def test_a_plan_tells_the_doubts_of_its_cells_and_of_no_others(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_plan_shows_only_warnings_of_used_cells(make_result: MakeResult, make_run: MakeRun) -> None:
     surface = surface_of(
         make_run,
         make_result("archive", 16 * KIB, 25, 300.0, limited_by="client"),
@@ -289,7 +287,7 @@ def test_a_plan_tells_the_doubts_of_its_cells_and_of_no_others(make_result: Make
         ({"course": LoadCourse(1, 0, 1.0)}, "a headroom of 100% leaves no room"),
     ],
 )
-def test_what_makes_no_load_is_refused(changed: dict[str, Any], words: str) -> None:
+def test_invalid_load_is_refused(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         mail(**changed)
 

@@ -47,7 +47,7 @@ def row_of(table: Table, begins: str) -> list[str]:
     return [cell.text for cell in row]
 
 
-def test_the_answers_stand_with_their_ranges_and_reasons() -> None:
+def test_answers_are_shown_with_ranges_and_reasons() -> None:
     answers, *_ = plan_tables(mail())
     assert row_of(answers, "to archive a day")[1:4] == ["51m 35s", "48m 33s", "54m 35s"]
     assert (
@@ -73,7 +73,7 @@ def test_an_answer_names_the_conditions_that_its_cells_fail(make_result: MakeRes
     assert failed not in render_text(plan_tables(mail())[0])
 
 
-def test_a_retrieval_among_several_clients_says_so(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_retrieval_among_several_clients_is_noted(make_result: MakeResult, make_run: MakeRun) -> None:
     cells = [make_result(operation, 20 << 10, 30, 300.0, clients=16) for operation in ("archive", "retrieve")]
     phases = [phase_record(n, cell, 2 * n, 2 * n + 1) for n, cell in enumerate(cells, 1)]
     answers, *_ = plan_tables(mail(measured_surface(make_run(phases))))
@@ -86,7 +86,7 @@ def test_the_neighbour_of_a_measured_size_is_not_spoken_of() -> None:
     assert not any(row[0].text.startswith("at the slower") for row in answers.rows)
 
 
-def test_what_if_is_a_table_only_where_it_is_asked_for() -> None:
+def test_what_if_table_appears_only_on_request() -> None:
     names = [table.name for table in plan_tables(mail())]
     assert names == ["plan", "plan-years", "plan-sensitivity", "plan-basis"]
     assert [table.name for table in plan_tables(mail(), what_if=True)] == [
@@ -117,7 +117,7 @@ def test_a_range_that_straddles_the_window_fits_at_one_end_only() -> None:
     assert plan_document(mail(window_seconds=3100))["fits"] == {"value": True, "low": True, "high": False}
 
 
-def test_what_no_repetition_tells_is_null(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_values_unknown_without_repetition_are_null(make_result: MakeResult, make_run: MakeRun) -> None:
     surface = measured_surface(make_run([phase_record(1, make_result("archive", 8192, 25, 300.0), 1, 2)]))
     document = plan_document(mail(surface))
     assert document["archive_seconds"]["value"] > 0
@@ -137,7 +137,7 @@ def test_a_retrieval_has_no_archive_answers() -> None:
     assert document["retrieval"]["overlap_measured"] is False
 
 
-def test_the_folder_holds_the_same_bytes_every_time(tmp_path: Path) -> None:
+def test_plan_folder_is_byte_identical_every_time(tmp_path: Path) -> None:
     prices = tmp_path / "prices.toml"
     prices.write_text('currency = "EUR"\n[[part]]\nitem = "box | of <disks>"\nquantity = 1\nlist_price = 10\n')
     found = mail(prices=read_prices(prices))

@@ -93,7 +93,7 @@ def test_capacity_has_headroom_and_redundancy(surface: MakeSurface) -> None:
     assert archiving(plan).stored_bytes(last(plan)) == pytest.approx(36.5e12 * 1.5 / 8)
 
 
-def test_the_last_year_decides_and_every_year_says_its_own(surface: MakeSurface) -> None:
+def test_each_year_gives_its_own_platforms_and_deciding_reason(surface: MakeSurface) -> None:
     """The load doubles: 36.5, 73 and 146 TB are archived."""
     limits = PlatformLimits(usable_bytes=100 * TB)
     years = archiving(mail(surface(), course=LoadCourse(3, 1.0, 0.0), limits=limits)).years
@@ -131,7 +131,7 @@ def test_a_restore_of_unmeasured_retrieves_is_refused(surface: MakeSurface, make
         mail(archive_only, limits=PlatformLimits(restore_seconds=DAY))
 
 
-def test_a_plan_without_usable_capacity_says_that_it_answers_no_capacity(surface: MakeSurface) -> None:
+def test_plan_without_usable_capacity_reports_capacity_unanswered(surface: MakeSurface) -> None:
     assert any("whether 36.5 TB fit" in reason for reason in mail(surface()).unanswered)
     given = mail(surface(), limits=PlatformLimits(usable_bytes=TB))
     assert not any("fit on the platforms" in reason for reason in given.unanswered)
@@ -157,7 +157,7 @@ def parallel(make: MakeResult, rates: dict[int, float], **given: Any) -> list[Re
     ]
 
 
-def test_a_run_with_sixteen_clients_alone_can_be_planned_from(surface: MakeSurface, make_result: MakeResult) -> None:
+def test_run_with_only_sixteen_clients_can_be_planned_from(surface: MakeSurface, make_result: MakeResult) -> None:
     found = surface(
         *parallel(make_result, {16: 800.0}),
         make_result("retrieve", 100 * KB, 10, 1600.0, clients=16, phase="parallel", position=17),
@@ -210,9 +210,7 @@ def test_measured_sizes_come_before_extrapolated_ones(surface: MakeSurface, make
     assert (archiving(plan).clients, plan.warnings) == (1, ())
 
 
-def test_a_plan_that_fills_platforms_beyond_the_measured_level_says_so(
-    surface: MakeSurface, make_result: MakeResult
-) -> None:
+def test_plan_beyond_measured_fill_level_shows_warning(surface: MakeSurface, make_result: MakeResult) -> None:
     def doubts(stored_bytes: int | None, disclosure: Disclosure | None = None) -> str:
         measured = make_result("archive", 100 * KB, 10, 100.0, store_bytes_before=stored_bytes)
         return " ".join(mail(replace(surface(measured), disclosure=disclosure)).doubts)
@@ -224,12 +222,12 @@ def test_a_plan_that_fills_platforms_beyond_the_measured_level_says_so(
     assert "it stored" not in doubts(None, Disclosure(used_tb=40.0))
 
 
-def test_a_published_study_says_nothing_of_a_fill_level() -> None:
+def test_published_study_gives_no_fill_level_warning() -> None:
     surface = published_surface("reference:dr550")
     assert not any("it stored" in doubt for doubt in mail(surface, mean_bytes=20 << 10).doubts)
 
 
-def test_a_backup_has_a_window_for_a_full_one_and_keeps_the_mean(surface: MakeSurface) -> None:
+def test_backup_plans_window_for_full_and_retention_for_mean(surface: MakeSurface) -> None:
     """500 GB in full every 5 days and 50 GB on the others: 140 GB a day; 5 million objects take 50,000 s."""
     plan = plan_backup(
         surface(),
@@ -250,9 +248,7 @@ def test_a_backup_has_a_window_for_a_full_one_and_keeps_the_mean(surface: MakeSu
     assert (found.last_year.platforms.value, found.last_year.decided_by.reason) == (3, "restore time")
 
 
-def test_a_backup_of_a_run_without_retrieves_is_planned_and_the_restore_said(
-    surface: MakeSurface, make_result: MakeResult
-) -> None:
+def test_backup_without_retrieve_rates_leaves_restore_unanswered(surface: MakeSurface, make_result: MakeResult) -> None:
     plan = plan_backup(
         surface(make_result("archive", 100 * KB, 10, 100.0)), full_bytes=TB, change_share=0.03, objects_per_session=10
     )

@@ -65,14 +65,14 @@ def test_support_is_paid_for_the_years_that_no_price_includes(tmp_path: Path) ->
     assert len(bill(prices_of(tmp_path, ARRAY), Demand(years=3)).lines) == 1
 
 
-def test_support_without_a_price_is_said_and_never_invented(tmp_path: Path) -> None:
+def test_unpriced_support_is_noted_and_not_billed(tmp_path: Path) -> None:
     prices = prices_of(tmp_path, ARRAY.replace("support_price_per_year = 900", ""))
     (line,) = bill(prices, Demand(years=7)).lines
     assert line.amount == 27_000
     assert line.note == "support after 3 years has no price in the file"
 
 
-def test_a_cloud_bills_months_requests_and_what_leaves_it(tmp_path: Path) -> None:
+def test_cloud_bill_covers_months_requests_and_egress(tmp_path: Path) -> None:
     demand = Demand(years=1, gb_months=1000, requests={"put": 2_000_000, "get": 500_000}, egress_gb=10)
     lines = bill(prices_of(tmp_path, CLOUD), demand).lines
     assert [line.amount for line in lines] == pytest.approx([20.0, 10.0, 0.2, 0.9])

@@ -71,9 +71,7 @@ def test_a_rate_follows_the_rule_for_its_place(
         (256 * KIB, 200, ("256KiB is 2.0 times", "200 objects per session are above the most measured, 50")),
     ],
 )
-def test_what_lies_beyond_the_measured_is_said_loudly(
-    small: RateSurface, size: int, objects: int, words: tuple[str, ...]
-) -> None:
+def test_extrapolated_rate_has_warning(small: RateSurface, size: int, objects: int, words: tuple[str, ...]) -> None:
     warnings = small.rate("archive", size, objects).warnings
     assert len(warnings) == len(words)
     for warning, expected in zip(warnings, words, strict=True):
@@ -82,7 +80,9 @@ def test_what_lies_beyond_the_measured_is_said_loudly(
 
 
 @pytest.mark.parametrize(("size", "objects"), [(513 * KIB, 5), (2 * KIB - 1, 5), (8 * KIB, 1), (8 * KIB, 201), (20, 5)])
-def test_beyond_four_times_is_refused_with_what_was_measured(small: RateSurface, size: int, objects: int) -> None:
+def test_extrapolation_beyond_four_times_is_refused_with_measured_range(
+    small: RateSurface, size: int, objects: int
+) -> None:
     with pytest.raises(ResultsError) as refused:
         small.rate("archive", size, objects)
     for words in (f"more than {BEYOND_MAX:g} times beyond", "8KiB to 128KiB; 5 to 50 per session", "check the units"):
@@ -99,7 +99,7 @@ def test_an_operation_that_was_not_measured_is_refused_by_name(small: RateSurfac
         small.rate("retrieve", 8 * KIB, 5)
 
 
-def test_a_column_that_holds_the_size_comes_before_a_longer_one_that_does_not(
+def test_column_with_measured_size_is_preferred_to_longer_column(
     make_result: MakeResult, surface_of: MakeSurface
 ) -> None:
     surface = surface_of(
@@ -114,7 +114,7 @@ def test_a_column_that_holds_the_size_comes_before_a_longer_one_that_does_not(
     assert surface.rate("archive", 8 * KIB, 50).column == 50
 
 
-def test_one_repetition_has_no_range_and_says_so(small: RateSurface) -> None:
+def test_single_repetition_has_no_range_and_is_noted(small: RateSurface) -> None:
     assert small.rate("archive", 16 * KIB, 5).objects_per_second.low is None
     assert "measured once; run again with --repeat" in small.spread
 
@@ -188,7 +188,7 @@ def test_parallel_rates_count_only_for_the_column_and_sizes_measured_so(
     assert together(8 * KIB, 25, 2) is None
 
 
-def test_a_run_says_what_is_to_be_doubted_of_all_of_it(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_run_wide_warnings_are_in_remarks(make_result: MakeResult, make_run: MakeRun) -> None:
     warm = make_result("retrieve", temperature="warm")
     database = make_run([phase_record(1, warm, 1, 2)], shared_host=True)
     remarks = " ".join(measured_surface(database).remarks)

@@ -39,14 +39,14 @@ def test_the_largest_effect_is_first_and_without_effect_is_not_listed() -> None:
     assert not {"window", "rate of a platform"} & set(named(found))
 
 
-def test_an_assumption_can_change_what_decides() -> None:
+def test_assumption_can_change_deciding_reason() -> None:
     limits = PlatformLimits(usable_bytes=57 * TB)  # 0.15 platforms; the archive rate takes 0.13
     rate = named(sensitivities(DR550, mail(limits=limits)))["rate of a platform"]
     reasons = [each.need.reason if each and each.need else None for each in (rate.lower, rate.base, rate.higher)]
     assert reasons == ["archive rate", "capacity", "capacity"]
 
 
-def test_an_end_beyond_what_was_measured_is_none() -> None:
+def test_sensitivity_end_beyond_measured_range_is_none() -> None:
     smallest = MailLoad(users=10, messages=30, mean_bytes=2 << 10)  # a quarter of the smallest measured size
     found = named(sensitivities(DR550, mail(load=smallest, limits=PlatformLimits(usable_bytes=1_000_000))))
     size = found["mean size of a message"]

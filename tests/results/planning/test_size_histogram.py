@@ -56,7 +56,7 @@ def test_rounded_shares_are_made_to_sum_to_one(tmp_path: Path) -> None:
         ("a.toml", '[[size]]\nsize = "8KiB"', "[[size]] 1: write size and share"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(name: str, text: str, words: str, tmp_path: Path) -> None:
+def test_invalid_histogram_is_refused_with_file_and_place(name: str, text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         histogram_of(tmp_path, text, name)
     assert str(tmp_path / name) in str(refused.value)

@@ -39,7 +39,7 @@ def drawn(figure: Figure | None) -> Figure:
     return figure
 
 
-def test_every_application_is_a_line_and_all_of_them_cross_the_limit_where_the_tables_say(sets: ReplayedSets) -> None:
+def test_share_figure_has_line_per_application_and_limit_crossing(sets: ReplayedSets) -> None:
     results = [
         sets.application("mail", 1, {"retrieve": [1.0] * 9, "archive": [40.0]}),
         sets.application("web", 1, {"archive": [5.0] * 5 + [30.0] * 5}),
@@ -58,7 +58,7 @@ def test_every_application_is_a_line_and_all_of_them_cross_the_limit_where_the_t
     assert figure.axes[0].get_xscale() == "log"
 
 
-def test_sets_of_an_application_are_one_line_and_the_limit_is_the_criterion_s(sets: ReplayedSets) -> None:
+def test_sets_share_line_per_application_and_limit_of_criterion(sets: ReplayedSets) -> None:
     fast = sets.application("mail", 1, {"archive": [1.0]}, scale=2.0)
     slow = sets.application("mail", 2, {"archive": [25.0]}, scale=2.0)
     asked = [criterion("object_ms.p70 <= 30 (all)", 30, 25.0, True)]
@@ -79,7 +79,7 @@ def test_nothing_is_drawn_where_nothing_was_done(sets: ReplayedSets) -> None:
     assert replay_figures(run, CAPTION) == {}
 
 
-def test_it_belongs_to_a_table_is_drawn_alike_twice_and_can_stand_in_a_page(sets: ReplayedSets) -> None:
+def test_share_figure_has_table_and_is_reproducible_and_inlined(sets: ReplayedSets) -> None:
     mixed = sets.mixed(sets.sets(2, {"archive": [3.0, 9.0, 27.0]}), ASKED)
     (first,), (second,) = (mixed_figures(mixed, CAPTION).values() for _ in range(2))
     assert FIGURE_TABLES[RESPONSE_SHARE] == "replay-applications"

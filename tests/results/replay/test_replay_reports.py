@@ -59,7 +59,7 @@ def test_markdown_has_the_layout_of_a_test_report_with_the_verdict_first(sets: R
     assert text.rindex("figure-15-response-share.png", 0, first) < first
 
 
-def test_of_very_many_sets_the_report_links_to_the_rows(sets: ReplayedSets) -> None:
+def test_report_of_many_sets_links_to_csv_rows(sets: ReplayedSets) -> None:
     folder = written(sets, count=13)
     assert made(folder).exit_code == 0
     assert "[104 rows as CSV](tables/replay-sets.csv)" in (folder / "out" / "report.md").read_text()
@@ -70,7 +70,7 @@ def test_of_very_many_sets_the_report_links_to_the_rows(sets: ReplayedSets) -> N
     assert 'id="table-replay-sets"' not in page
 
 
-def test_prices_stand_in_every_form_that_has_tables(sets: ReplayedSets, tmp_path: Path) -> None:
+def test_prices_appear_in_every_format_with_tables(sets: ReplayedSets, tmp_path: Path) -> None:
     folder, prices = written(sets), tmp_path / "prices.toml"
     prices.write_text(PRICES)
     assert made(folder, "--format", "csv", "--prices", str(prices)).exit_code == 0
@@ -97,7 +97,7 @@ def test_one_trace_has_no_price(sets: ReplayedSets, tmp_path: Path) -> None:
     assert made(database.path.parent).exit_code == 0
 
 
-def test_the_page_has_its_sections_and_says_the_same(sets: ReplayedSets) -> None:
+def test_html_page_has_sections_verdict_and_figure(sets: ReplayedSets) -> None:
     folder = written(sets)
     assert made(folder, "--format", "html").exit_code == 0
     page = (folder / "out" / "report.html").read_text()
@@ -109,7 +109,7 @@ def test_the_page_has_its_sections_and_says_the_same(sets: ReplayedSets) -> None
     assert page.count('id="table-replay-summary"') == 1
 
 
-def test_the_document_has_the_result_in_brief_and_what_must_stand_with_it(sets: ReplayedSets) -> None:
+def test_json_document_has_result_and_required_remarks(sets: ReplayedSets) -> None:
     folder = written(sets)
     text = CliRunner().invoke(report, [str(folder), "--format", "json"]).stdout
     found = json.loads(text)["replay"]
@@ -120,7 +120,7 @@ def test_the_document_has_the_result_in_brief_and_what_must_stand_with_it(sets: 
     assert found["infrastructure_per_hour"] == {"clone and deploy": 7.0, "storage migration": 5.0}
 
 
-def test_void_is_told_before_everything_else(sets: ReplayedSets, capsys: pytest.CaptureFixture[str]) -> None:
+def test_void_verdict_is_reported_first(sets: ReplayedSets, capsys: pytest.CaptureFixture[str]) -> None:
     results = sets.sets(1, TIMES, what={"void": "late by 40 ms"})
     database = sets.database(results, [criterion("object_ms.p70 <= 20 (all)", 20, 1.0, True)], "void")
     print_run(database)
@@ -139,9 +139,7 @@ def test_void_is_told_before_everything_else(sets: ReplayedSets, capsys: pytest.
     assert (told.state, told.verdict[:4]) == ("bad", "VOID")
 
 
-def test_a_terminal_has_what_is_short_and_none_of_the_rest(
-    sets: ReplayedSets, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_terminal_output_has_only_short_tables(sets: ReplayedSets, capsys: pytest.CaptureFixture[str]) -> None:
     results = sets.sets(2, TIMES, what={"capacity_scale": 0.02})
     print_run(sets.database(results))
     printed = capsys.readouterr().out

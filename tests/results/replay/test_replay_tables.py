@@ -64,7 +64,7 @@ def held(results: list[Result], **given: object) -> list[CriterionResult]:
 # Responses
 
 
-def test_the_summary_has_means_of_all_of_reads_and_of_writes_over_every_application(sets: ReplayedSets) -> None:
+def test_summary_means_of_reads_and_writes_cover_all_applications(sets: ReplayedSets) -> None:
     slow = {"range-retrieve": [9.0], "copy": [70.0], "new-version": [90.0], "query": [1.0], "hold": [18.0]}
     results = [sets.application("mail", 1, TIMES), sets.application("web", 1, slow)]
     table = summary_table(sets.run(results, held(results)))
@@ -77,7 +77,7 @@ def test_the_summary_has_means_of_all_of_reads_and_of_writes_over_every_applicat
     assert row(table, "applications", "")[0].text == "2"
 
 
-def test_the_share_is_of_the_limit_that_was_asked_of_all_together(sets: ReplayedSets) -> None:
+def test_response_share_uses_limit_of_overall_criterion(sets: ReplayedSets) -> None:
     results = sets.sets(1, TIMES)
     asked = [criterion("object_ms.p70 <= 30 (all)", 30, 30.0, True), criterion("object_ms.mean <= 40", 40, 1.0, True)]
     table = summary_table(sets.run(results, asked))
@@ -98,7 +98,7 @@ def test_sets_of_eight_are_counted_and_each_application_is_one_row(sets: Replaye
     assert len(sets_table(run).rows) == 24
 
 
-def test_an_application_has_what_the_client_the_stream_and_the_trace_did_to_it(sets: ReplayedSets) -> None:
+def test_application_row_shows_errors_waits_and_skipped_operations(sets: ReplayedSets) -> None:
     first = sets.application(
         "mail", 1, TIMES, what={"waited": 3, "left_out": (("deleted by nobody we know", 2),)}, errors=1
     )
@@ -113,7 +113,7 @@ def test_an_application_has_what_the_client_the_stream_and_the_trace_did_to_it(s
 # Verdicts
 
 
-def test_less_capacity_stands_with_every_verdict(sets: ReplayedSets) -> None:
+def test_reduced_capacity_is_noted_with_every_verdict(sets: ReplayedSets) -> None:
     results = sets.sets(1, TIMES, what={"capacity_scale": 0.02})
     passed = sets.run(results, held(results))
     assert row(summary_table(passed), "verdict", "")[0].text == f"pass; {MARK}"
@@ -134,7 +134,7 @@ def test_one_application_with_less_capacity_is_enough_for_the_mark(sets: Replaye
     assert run.result.verdict == "pass; capacity ratio not held (50% of the full capacity)"
 
 
-def test_a_void_replay_is_void_first_with_its_reasons_however_well_it_went(sets: ReplayedSets) -> None:
+def test_void_replay_shows_void_and_reasons_first_despite_met_criteria(sets: ReplayedSets) -> None:
     late = {"void": "the client was 40 ms late, beyond 10 ms", "capacity_scale": 0.02}
     results = [sets.application("mail", 1, TIMES, what=late), sets.application("web", 1, TIMES)]
     run = sets.run(results, held(results), verdict="void")
@@ -149,7 +149,7 @@ def test_a_void_replay_is_void_first_with_its_reasons_however_well_it_went(sets:
     assert [cell.text for cell in row(sets_table(run), "2", "1", "1", "mail")][-1] == late["void"]
 
 
-def test_of_many_void_replays_few_are_told_and_all_are_in_the_tables(sets: ReplayedSets) -> None:
+def test_many_void_replays_are_abbreviated_in_verdict(sets: ReplayedSets) -> None:
     results = [
         sets.application("mail", copy, TIMES, what={"void": f"late by {copy} s"}, scale=5.0) for copy in range(1, 6)
     ]
@@ -216,11 +216,11 @@ def test_the_result_is_the_slowest_phase_of_the_most_sets_that_held(sets: Replay
     assert column(table, "mean", "ms")[-1] == "21.00"
 
 
-def test_where_nothing_held_the_result_is_that_of_the_fewest_sets(sets: ReplayedSets) -> None:
+def test_result_without_passing_trial_is_that_of_fewest_sets(sets: ReplayedSets) -> None:
     assert sets.run(*steps(sets, {1: [25.0], 2: [30.0]})).result.sets == 1.0
 
 
-def test_a_search_says_itself_what_held(sets: ReplayedSets) -> None:
+def test_search_outcome_decides_number_of_sets(sets: ReplayedSets) -> None:
     results, judged = steps(sets, {1: [5.0], 2: [8.0], 3: [9.0]})
     outcome = SearchOutcome(
         "sets", (SearchStep(2, (3,), True),), largest=2, failed_at=3, held=1, confidence="sure", ended_because="edge"
@@ -233,7 +233,7 @@ def test_a_search_says_itself_what_held(sets: ReplayedSets) -> None:
     assert found.replay.result.sets == 2.0
 
 
-def test_one_phase_alone_has_no_table_of_phases(sets: ReplayedSets) -> None:
+def test_single_phase_has_empty_phases_table(sets: ReplayedSets) -> None:
     assert not phases_table(sets.run(sets.sets(2, TIMES))).rows
 
 
@@ -258,7 +258,7 @@ def test_counts_per_hour_ratios_and_the_score_that_is_inferred(sets: ReplayedSet
     assert ours.notes[0].startswith("formula inferred")
 
 
-def test_half_an_hour_counts_double_and_says_so(sets: ReplayedSets) -> None:
+def test_half_hour_is_extrapolated_to_one_hour_and_noted(sets: ReplayedSets) -> None:
     kinds = (
         beside("clone and deploy", 5, 6, seconds=1800.0, failed=1),
         beside("storage migration", 3, 3, seconds=1800.0),
@@ -272,7 +272,7 @@ def test_half_an_hour_counts_double_and_says_so(sets: ReplayedSets) -> None:
     assert column(infrastructure_table(run), "failed") == ["1", "0"]
 
 
-def test_several_instances_of_a_kind_are_counted_together(sets: ReplayedSets) -> None:
+def test_several_instances_of_one_kind_are_summed(sets: ReplayedSets) -> None:
     kinds = [beside("clone and deploy", 4, 6, mean_seconds=1.0), beside("clone and deploy", 2, 6, mean_seconds=4.0)]
     results = [
         *sets.sets(1, TIMES),
@@ -282,7 +282,7 @@ def test_several_instances_of_a_kind_are_counted_together(sets: ReplayedSets) ->
     assert (only.completed, only.per_hour, only.ratio, only.mean_seconds) == (6, 6.0, 1.0, 2.0)
 
 
-def test_a_score_of_less_than_an_hour_or_the_full_capacity_is_withheld(sets: ReplayedSets) -> None:
+def test_score_of_short_or_reduced_capacity_run_is_withheld(sets: ReplayedSets) -> None:
     """A quick run: 4 clones in 20 s would be 720 an hour, and a score of 714 next to the published 2.24."""
     quick = [beside("clone and deploy", 4, 6, seconds=20.0), beside("storage migration", 3, 3, seconds=20.0)]
     short = sets.run([*sets.sets(1, TIMES), *map(sets.infrastructure, quick)])
@@ -294,7 +294,7 @@ def test_a_score_of_less_than_an_hour_or_the_full_capacity_is_withheld(sets: Rep
 
 
 @pytest.mark.parametrize(("version", "count", "is_told"), [("3.8", 1, True), ("3.8", 21, False), ("3.2.12", 1, False)])
-def test_minima_asked_of_fewer_sets_than_the_rules_ask_are_told(
+def test_minima_applied_below_required_sets_are_noted(
     sets: ReplayedSets, version: str, count: int, is_told: bool
 ) -> None:
     scenario = json.dumps({"criteria": version, "scale": {"name": "sets"}})
@@ -302,14 +302,14 @@ def test_minima_asked_of_fewer_sets_than_the_rules_ask_are_told(
     assert ("from 21 sets on" in infrastructure_table(run).caption) is is_told
 
 
-def test_below_a_minimum_there_is_no_score(sets: ReplayedSets) -> None:
+def test_result_below_minimum_has_no_score(sets: ReplayedSets) -> None:
     run = sets.run([*sets.sets(1, TIMES), *infrastructure(sets, 0, 9)])
     cell = score_cell(run.result)
     assert (cell.text, cell.number) == ("none", None)
     assert score_cell(sets.run([*sets.sets(1, TIMES), infrastructure(sets)[0]]).result).text == "–"
 
 
-def test_operations_that_were_never_begun_have_no_rate_and_nothing_divides_by_zero(sets: ReplayedSets) -> None:
+def test_operations_never_begun_show_dashes_without_division_by_zero(sets: ReplayedSets) -> None:
     nothing = beside("clone and deploy", 0, 0, seconds=0.0, mean_seconds=None)
     table = infrastructure_table(sets.run([*sets.sets(1, TIMES), sets.infrastructure(nothing)]))
     assert [cell.text for cell in table.rows[0][3:10]] == ["0", "0", "0.0", "0.00", "0", "–", "–"]
@@ -327,7 +327,7 @@ def test_both_published_prices_per_application_come_out_of_their_price_tables() 
         assert round(total / report.applications, 2) == report.price_per_application
 
 
-def test_the_price_of_an_application_is_the_whole_over_all_that_were_replayed(sets: ReplayedSets) -> None:
+def test_price_per_application_is_total_over_replayed_applications(sets: ReplayedSets) -> None:
     seven = sets.run(sets.sets(7, {"archive": [1.0]}), [criterion(OF_ALL, 20, 1.0, True)])
     parts = tuple(
         PricedPart(item=item, quantity=quantity, list_price=amount / quantity)
@@ -381,7 +381,7 @@ def every_form(tables: list[Table]) -> str:
     return "".join(render_text(each) + render_markdown(each) + render_csv(each) for each in tables)
 
 
-def test_a_run_in_which_nothing_was_done_has_dashes_and_no_zero_is_divided_by(sets: ReplayedSets) -> None:
+def test_idle_run_shows_dashes_without_division_by_zero(sets: ReplayedSets) -> None:
     idle = {
         "trace_seconds": 0.0, "replay_seconds": 0.0, "allowed_seconds": 1.0, "lateness_ms": None, "operations": 0,
         "begun": 0,
@@ -404,13 +404,13 @@ def test_a_run_without_reads_has_no_read_time(sets: ReplayedSets) -> None:
     assert [row(table, f"mean {kind}", "ms")[0].text for kind in ("read", "write")] == ["–", "4.00"]
 
 
-def test_what_did_one_thing_alone_and_has_no_parts_is_that_thing(sets: ReplayedSets) -> None:
+def test_result_without_parts_counts_as_its_single_operation(sets: ReplayedSets) -> None:
     result = replace(sets.application("mail", 1, {"retrieve": [4.0]}), parts=(), operation="retrieve")
     table = summary_table(sets.run([result]))
     assert [row(table, f"mean {kind}", "ms")[0].text for kind in ("read", "write")] == ["4.00", "–"]
 
 
-def test_one_trace_alone_has_no_sets_nothing_published_and_no_score(sets: ReplayedSets) -> None:
+def test_single_trace_has_no_published_columns_and_no_score(sets: ReplayedSets) -> None:
     run = sets.run([sets.application("mail.parquet", None, TIMES)])
     table = summary_table(run)
     assert [each.name for each in table.columns] == ["", "unit", "this run"]
@@ -424,7 +424,7 @@ def test_one_trace_alone_has_no_sets_nothing_published_and_no_score(sets: Replay
     ]  # fmt: skip
 
 
-def test_what_only_prepared_is_no_part_of_the_result(sets: ReplayedSets) -> None:
+def test_preparation_phase_is_excluded_from_result(sets: ReplayedSets) -> None:
     prepared = sets.application("mail", 1, {"archive": [900.0]}, position=1, is_load=True)
     run = sets.run([prepared, sets.application("mail", 1, TIMES)])
     assert [trial.position for trial in run.trials] == [2]
@@ -439,7 +439,7 @@ def whole(sets: ReplayedSets) -> ReplayedRun:
     return priced(sets.run(results, held(results)), FILE, years=3)
 
 
-def test_the_method_says_what_is_our_model_and_what_makes_a_replay_void(sets: ReplayedSets) -> None:
+def test_method_table_names_models_and_void_tolerance(sets: ReplayedSets) -> None:
     told = {name.text: text.text for name, text in method_table(whole(sets)).rows}
     assert told["our models"].startswith("mail model: made by Archiver's documented models")
     assert "within 10 ms" in told["tolerance"]
@@ -449,7 +449,7 @@ def test_the_method_says_what_is_our_model_and_what_makes_a_replay_void(sets: Re
     assert "our models" not in captured
 
 
-def test_every_table_has_its_place_in_a_report_and_published_values_say_whose_they_are(sets: ReplayedSets) -> None:
+def test_every_table_has_report_section_and_published_source(sets: ReplayedSets) -> None:
     tables = replay_tables(whole(sets))
     placed = [name for _, _, names in SECTIONS for name in names]
     assert {each.name for each in tables} <= set(placed)
@@ -469,7 +469,7 @@ def test_csv_has_numbers_where_people_read_words(sets: ReplayedSets) -> None:
     assert any(line.startswith(f"verdict,,pass; {MARK}") for line in lines)
 
 
-def test_a_replay_is_shown_before_what_all_runs_side_by_side_have(sets: ReplayedSets) -> None:
+def test_replay_tables_precede_general_workload_tables(sets: ReplayedSets) -> None:
     results = sets.sets(2, TIMES)
     names = [each.name for each in mixed_tables(sets.mixed(results, held(results)))]
     assert names[:3] == ["replay-identifiers", "replay-traces", "replay-summary"]
