@@ -21,7 +21,7 @@ def names(watched: WatchedPlatform, *words: str) -> list[str]:
     return [source.name for source in watch_sources(WatchOptions(words), watched)]
 
 
-def test_what_runs_here_is_watched_without_asking() -> None:
+def test_sources_of_the_local_platform_are_watched_by_default() -> None:
     assert names(ELSEWHERE) == ["client"]  # whose name no source of the server has
     assert names(HERE) == ["local"]
     assert names(replace(HERE, pid=os.getpid())) == ["local", f"pid:{os.getpid()}"]
@@ -29,7 +29,7 @@ def test_what_runs_here_is_watched_without_asking() -> None:
     assert names(replace(ELSEWHERE, is_minio=True)) == ["client", "minio"]
 
 
-def test_what_is_named_comes_after_and_only_once() -> None:
+def test_named_sources_follow_the_default_ones_without_duplicates() -> None:
     assert names(HERE, "local", "name:minio", PAGE, PAGE) == ["local", "name:minio", PAGE]
     assert names(ELSEWHERE, "minio", PAGE) == ["client", "minio", PAGE]
 
@@ -63,7 +63,7 @@ def test_options_that_nothing_would_use_are_refused(tmp_path: Path) -> None:
         watch_sources(WatchOptions(("local",), metrics_token="secret"), HERE)
 
 
-def test_a_minios_token_goes_to_no_other_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_token_is_not_given_to_other_pages_if_minio_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[str | None] = []
 
     def note(self: PrometheusSource, url: str, names: Path | None, token: str | None, **_: object) -> None:

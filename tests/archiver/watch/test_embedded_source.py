@@ -52,7 +52,7 @@ def archive_objects(store: StoreProcess, count: int) -> None:
         assert client.vote() == 0
 
 
-def test_every_request_written_byte_and_sync_is_there_at_once(tmp_path: Path) -> None:
+def test_requests_written_bytes_and_syncs_are_counted_at_once(tmp_path: Path) -> None:
     with process.start(tmp_path / "store", catalogue_dir=tmp_path / "catalogue") as store:
         source = EmbeddedSource(store.endpoint)
         assert source.name == "embedded"

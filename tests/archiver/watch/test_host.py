@@ -40,7 +40,7 @@ def test_every_quantity_is_of_the_vocabulary_and_every_core_has_an_item() -> Non
     assert 0 < reading["memory_used_bytes"][""] < reading["memory_total_bytes"][""]
 
 
-def test_what_is_swapped_is_counted_in_whole_pages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_swapped_bytes_are_counted_in_whole_pages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     vmstat = tmp_path / "vmstat"
     monkeypatch.setattr("archiver.watch.host._VMSTAT", vmstat)
     vmstat.write_text("nr_free_pages 17\npswpin 3\npswpout 5\n")
@@ -79,14 +79,14 @@ def test_user_includes_nice_and_guests_once_and_system_the_interrupts(monkeypatc
     assert reading["cpu_idle_seconds"] == {"0": 100}
 
 
-def test_iowait_that_the_kernel_takes_back_does_not_fall(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iowait_never_decreases_even_if_the_kernel_corrects_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = iter([5.0, 4.9, 5.1])
     monkeypatch.setattr(psutil, "cpu_times", lambda **_: [CoreTimes(1, 0, 1, 1, next(seen), 0, 0, 0, 0, 0)])
     source = HostSource()
     assert [source.read()["cpu_iowait_seconds"]["0"] for _ in range(3)] == [5.0, 5.0, 5.1]
 
 
-def test_what_is_written_to_a_disk_shows_in_its_item(tmp_path: Path) -> None:
+def test_disk_writes_appear_in_the_item_of_their_disk(tmp_path: Path) -> None:
     source = HostSource()
     before = source.read()
     devices = disks_under(tmp_path)
@@ -101,7 +101,7 @@ def test_what_is_written_to_a_disk_shows_in_its_item(tmp_path: Path) -> None:
         assert sum(after[quantity][disk] - before[quantity][disk] for disk in devices) >= least
 
 
-def test_what_goes_over_loopback_shows_in_its_interface() -> None:
+def test_loopback_traffic_appears_in_its_interface() -> None:
     source = HostSource()
     before = source.read()
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as sender:
@@ -115,7 +115,7 @@ def test_what_goes_over_loopback_shows_in_its_interface() -> None:
         assert after[quantity]["lo"] - before[quantity]["lo"] >= 1 << 20
 
 
-def test_a_disk_is_told_in_seconds_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_times_are_in_seconds_and_amounts_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     show_disks(monkeypatch, {"sda": BUSY})
     reading = HostSource().read()
     found = {quantity: values["sda"] for quantity, values in reading.items() if quantity.startswith("disk_")}
@@ -138,13 +138,15 @@ def test_a_disk_is_told_in_seconds_and_bytes(monkeypatch: pytest.MonkeyPatch) ->
         ("nbd1 nbd10 nbd1p1", "nbd1 nbd10"),
     ],
 )
-def test_only_disks_of_their_own_are_told(monkeypatch: pytest.MonkeyPatch, listed: str, devices: str) -> None:
+def test_disks_are_reported_without_partitions_stacked_devices_and_paths(
+    monkeypatch: pytest.MonkeyPatch, listed: str, devices: str
+) -> None:
     for disk in (BUSY, IDLE):
         show_disks(monkeypatch, dict.fromkeys(listed.split(), disk))
         assert list(HostSource().read()["disk_read_bytes"]) == devices.split()
 
 
-def test_a_path_that_alone_counts_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_path_is_reported_if_only_the_path_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     show_disks(monkeypatch, {"nvme0n1": IDLE, "nvme0c0n1": BUSY})
     assert HostSource().read()["disk_read_bytes"]["nvme0c0n1"] == 512
 
@@ -178,7 +180,7 @@ def test_a_container_without_disks_is_read_all_the_same(monkeypatch: pytest.Monk
     assert reading["cpu_user_seconds"]
 
 
-def test_link_speeds_are_asked_for_now_and_then_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_link_speeds_are_read_only_at_every_nth_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def speeds() -> dict[str, Link]:
@@ -191,7 +193,7 @@ def test_link_speeds_are_asked_for_now_and_then_only(monkeypatch: pytest.MonkeyP
     assert told == [1e6] * READS_PER_SPEED + [2e6]
 
 
-def test_a_host_that_cannot_be_read_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_host_is_reported_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(**_: Any) -> None:
         raise PermissionError(13, "Permission denied", "/proc/stat")
 

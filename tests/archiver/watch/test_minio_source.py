@@ -147,7 +147,7 @@ def test_a_server_that_one_page_fails_of_is_not_read_in_part(node: Start) -> Non
 
 
 @pytest.mark.parametrize("missing", ["403 Forbidden", "404 Not Found"])
-def test_the_second_form_is_taken_where_there_is_no_third(node: Start, missing: str) -> None:
+def test_v2_metrics_are_read_if_v3_is_missing(node: Start, missing: str) -> None:
     page = (
         "minio_process_cpu_seconds_total 2.5\nminio_process_network_receive_bytes_total 1e12\n"
         'minio_s3_requests_incoming_total{server="a:9000"} 0\n'
@@ -171,7 +171,7 @@ def test_the_second_form_is_taken_where_there_is_no_third(node: Start, missing: 
     assert server.asked.count(PROCESS) == 1, "the form found at the first read is kept"
 
 
-def test_a_server_that_is_down_at_first_is_read_when_it_is_up(node: Start) -> None:
+def test_server_that_is_down_at_first_is_read_once_it_is_up(node: Start) -> None:
     server = node({}, missing="503 Service Unavailable")
     source = MinioSource(server.url)
     with pytest.raises(WatchError, match="status 503, not metrics"):
@@ -187,7 +187,7 @@ def test_another_server_with_metrics_is_not_taken_for_minio(node: Start) -> None
 
 
 @pytest.mark.parametrize("endpoint", ["http://me:secret@127.0.0.1:9000", "127.0.0.1:9000"])
-def test_what_is_no_endpoint_is_refused_at_once(endpoint: str) -> None:
+def test_invalid_endpoint_is_refused_without_showing_its_secret(endpoint: str) -> None:
     with pytest.raises(UsageError, match="--endpoint") as refused:
         MinioSource(endpoint)
     assert "secret" not in str(refused.value)

@@ -205,7 +205,7 @@ wait()
     assert only(after, "process_open_files") - only(before, "process_open_files") == 50
 
 
-def test_where_the_folder_of_descriptors_has_no_size_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_files_are_listed_if_the_descriptor_folder_has_no_size(monkeypatch: pytest.MonkeyPatch) -> None:
     with running("tell(); wait()") as child:
         child.told()
         counted = only(ProcessSource.of_pid(child.pid).read(), "process_open_files")
@@ -264,7 +264,7 @@ wait()
 
 
 @pytest.mark.parametrize("on_child_end", ["SIG_DFL", "SIG_IGN"])  # who ignores it is handed nothing by the kernel
-def test_a_tree_is_one_and_what_ended_in_it_stays_counted_once(tmp_path: Path, on_child_end: str) -> None:
+def test_ended_processes_stay_counted_once_in_their_tree(tmp_path: Path, on_child_end: str) -> None:
     with running(TREE.format(on_child_end=on_child_end), tmp_path / "file") as child:
         pids = {child.pid, *child.told(), *child.told()}
         source = ProcessSource.of_pid(child.pid)
@@ -312,7 +312,7 @@ wait()
     assert only(seen[-1], "process_write_bytes") == int(counts["write_bytes"])
 
 
-def test_descendants_are_found_at_the_next_search_and_kept_when_their_parent_ends() -> None:
+def test_descendant_is_found_at_next_search_and_kept_after_parent_ends() -> None:
     code = """
 wait()
 middle = os.fork()
@@ -340,7 +340,7 @@ wait()
         assert f"{orphan}/{orphan}" in searched(source)["thread_cpu_seconds"]
 
 
-def test_a_process_that_waits_to_be_asked_for_keeps_its_counts(tmp_path: Path) -> None:
+def test_zombie_process_keeps_its_counts_before_and_after_reaping(tmp_path: Path) -> None:
     code = """
 child = os.fork()
 if child == 0:
@@ -373,7 +373,7 @@ wait()
         assert values[-1] - values[0] < less_than
 
 
-def test_who_outlives_its_parent_is_not_taken_for_handed_up() -> None:
+def test_orphan_cpu_time_is_counted_once_after_its_parent_ends() -> None:
     code = """
 import ctypes
 PR_SET_CHILD_SUBREAPER = 36
@@ -426,7 +426,7 @@ def test_a_pid_that_does_not_run_is_refused_at_once() -> None:
             child.wait()
 
 
-def test_a_process_that_ends_is_reported_and_its_successor_is_not_taken_for_it() -> None:
+def test_ended_process_is_reported_and_reused_pid_is_not_followed() -> None:
     with running("tell(); wait()") as child, running("tell(); wait()") as other:
         child.told()
         other.told()
@@ -450,7 +450,7 @@ def test_a_process_that_ends_is_reported_and_its_successor_is_not_taken_for_it()
                 source.read()
 
 
-def test_a_process_whose_first_thread_has_ended_goes_on() -> None:
+def test_process_is_still_read_after_its_main_thread_ended() -> None:
     code = """
 import ctypes
 exit_thread = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
@@ -503,7 +503,7 @@ def test_every_process_of_a_name_and_again_after_a_restart() -> None:
         assert only(found[-1], "process_cpu_seconds") >= before + 0.1 - TICK
 
 
-def test_an_executable_is_known_by_its_name_whatever_its_command_says(tmp_path: Path) -> None:
+def test_process_is_found_by_executable_name_not_by_its_command(tmp_path: Path) -> None:
     sleep = shutil.copy(shutil.which("sleep") or "", tmp_path / f"sleeper-{os.getpid()}")
     with subprocess.Popen(["sleep", "60"], executable=sleep) as child:
         try:
@@ -517,7 +517,7 @@ def test_an_executable_is_known_by_its_name_whatever_its_command_says(tmp_path: 
             child.kill()
 
 
-def test_what_is_not_permitted_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_quantities_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(pid: int) -> None:
         return None
 
@@ -530,7 +530,7 @@ def test_what_is_not_permitted_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
     assert "process_cpu_seconds" in reading
 
 
-def test_a_child_that_stopped_showing_its_bytes_before_it_ended_is_counted_once(
+def test_ended_child_whose_byte_counts_became_unreadable_is_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running(TREE.format(on_child_end="SIG_DFL"), tmp_path / "file") as child:
@@ -582,7 +582,7 @@ tell(sorted(source.read()))
     assert not {"process_read_bytes", "process_write_bytes"} & set(quantities)
 
 
-def test_without_descriptors_to_look_with_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lack_of_file_descriptors_is_reported_as_unreadable_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(path: str) -> str:
         raise OSError(errno.EMFILE, "Too many open files", path)
 
@@ -596,7 +596,7 @@ def test_without_descriptors_to_look_with_it_says_so(monkeypatch: pytest.MonkeyP
         assert cpu(source) > 0
 
 
-def test_the_affinity_masks_of_a_tree_together_are_its_limit(tmp_path: Path) -> None:
+def test_cpu_limit_is_the_union_of_the_affinity_masks_of_the_tree(tmp_path: Path) -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("one core only")
@@ -619,7 +619,7 @@ wait()
         assert only(source.read(), "process_cpu_limit_cores") == 2
 
 
-def test_a_quota_is_its_limit_and_what_it_made_wait_is_counted(tmp_path: Path) -> None:
+def test_cgroup_quota_is_the_cpu_limit_and_throttled_time_is_counted(tmp_path: Path) -> None:
     with running("tell(); wait()") as child:
         child.told()
         group = cgroup.group_of(Path(f"/proc/{child.pid}/cgroup").read_text(), tmp_path)
@@ -639,7 +639,7 @@ def test_a_quota_is_its_limit_and_what_it_made_wait_is_counted(tmp_path: Path) -
         assert only(source.read(), "process_cpu_limit_cores") == 0.25
 
 
-def test_without_a_quota_nothing_is_told_of_waiting(tmp_path: Path) -> None:
+def test_throttled_time_is_absent_without_a_quota(tmp_path: Path) -> None:
     with running("tell(); wait()") as child:
         child.told()
         reading = ProcessSource.of_pid(child.pid, tmp_path).read()

@@ -88,7 +88,7 @@ def names(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_host_as_node_exporter_tells_of_it(endpoint: Endpoint) -> None:
+def test_node_exporter_page_is_read_as_host_quantities(endpoint: Endpoint) -> None:
     endpoint.page = NODE_EXPORTER
     source = PrometheusSource(endpoint.url)
     assert source.name == f"prometheus:{endpoint.url}"
@@ -132,21 +132,21 @@ def test_node_exporter_gives_every_quantity_of_the_host() -> None:
         ('metric = "a"\nitem = "x"', 'a{x="1"} NaN\na{x="2"} +Inf\na{x="3"} -1\na{x="4"} 0', {"4": 0.0}),
     ],
 )
-def test_what_a_rule_makes_of_a_page(
+def test_rule_selects_sums_and_scales_metrics_of_a_page(
     endpoint: Endpoint, tmp_path: Path, rule: str, page: str, items: dict[str, float]
 ) -> None:
     endpoint.page = page
     assert PrometheusSource(endpoint.url, names(tmp_path, f"[requests]\n{rule}")).read() == {"requests": items}
 
 
-def test_a_metric_that_is_missing_takes_only_its_quantity_away(endpoint: Endpoint) -> None:
+def test_missing_metric_drops_only_its_quantity(endpoint: Endpoint) -> None:
     endpoint.page = NODE_EXPORTER.replace("node_memory_MemAvailable_bytes", "node_memory_Other")
     reading = PrometheusSource(endpoint.url).read()
     assert "memory_used_bytes" not in reading
     assert reading["memory_total_bytes"] == {"": 16e9}
 
 
-def test_an_endpoint_whose_names_have_changed_is_told_by_what_was_looked_for(endpoint: Endpoint) -> None:
+def test_page_without_required_metrics_is_reported_with_their_names(endpoint: Endpoint) -> None:
     endpoint.page = NODE_EXPORTER.replace("node_", "host_")
     with pytest.raises(WatchError) as failed:
         PrometheusSource(endpoint.url).read()
@@ -157,7 +157,7 @@ def test_an_endpoint_whose_names_have_changed_is_told_by_what_was_looked_for(end
     )
 
 
-def test_labels_that_have_changed_are_told(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_series_without_the_expected_labels_are_reported(endpoint: Endpoint, tmp_path: Path) -> None:
     endpoint.page = 'a{operation="PutObject"} 3'
     with pytest.raises(WatchError, match=r"a exists, but no series of it gives requests \(labels api, type\)"):
         PrometheusSource(
@@ -179,7 +179,7 @@ def test_a_source_that_failed_comes_back(endpoint: Endpoint) -> None:
     assert endpoint.server.requests[-1].headers["authorization"] == "Bearer the-secret-token"
 
 
-def test_nobody_there_is_a_watch_error() -> None:
+def test_refused_connection_is_a_watch_error() -> None:
     with pytest.raises(WatchError, match="metrics: the connection was refused"):
         PrometheusSource("http://127.0.0.1:1/metrics").read()
 
@@ -216,7 +216,7 @@ def test_credentials_in_the_url_are_refused_and_not_repeated() -> None:
         ('[requests]\nmetric = "a"\nfactor = nan', "factor: nan is not possible; write a number above 0"),
     ],
 )
-def test_a_names_file_that_is_wrong_is_refused_by_file_key_and_remedy(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_names_file_is_refused_with_file_key_and_remedy(tmp_path: Path, text: str, said: str) -> None:
     path = names(tmp_path, text)
     with pytest.raises(UsageError) as refused:
         PrometheusSource("http://127.0.0.1:9100", path)

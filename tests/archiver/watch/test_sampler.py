@@ -41,7 +41,7 @@ def failing_first(asked: int) -> Reading:
     return counting(asked)
 
 
-def test_every_source_is_asked_at_once_then_each_second_and_last_at_the_end() -> None:
+def test_source_is_read_from_start_on_and_each_sample_is_returned_once() -> None:
     source = Scripted("one", counting)
     sampler = ResourceSampler([source], QUICKLY)
     sampler.start()
@@ -57,7 +57,7 @@ def test_every_source_is_asked_at_once_then_each_second_and_last_at_the_end() ->
     assert sampler.take_unstored() == []
 
 
-def test_what_is_stored_is_forgotten_but_for_the_last_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_samples_are_dropped_except_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler_module, "KEPT_SECONDS", 0.0)
     source = Scripted("one", counting)
     sampler = ResourceSampler([source], NEVER)
@@ -73,7 +73,7 @@ def test_what_is_stored_is_forgotten_but_for_the_last_of_it(monkeypatch: pytest.
     sampler.stop()
 
 
-def test_an_edge_is_sampled_when_it_is_asked_for() -> None:
+def test_phase_edge_is_sampled_at_once_on_request() -> None:
     source = Scripted("one", counting)
     sampler = ResourceSampler([source], NEVER)
     sampler.start()
@@ -85,7 +85,7 @@ def test_an_edge_is_sampled_when_it_is_asked_for() -> None:
     assert source.asked == 3
 
 
-def test_a_source_that_fails_is_told_of_once_left_out_at_edges_and_asked_again() -> None:
+def test_failing_source_is_reported_once_and_read_again() -> None:
     bad, good = Scripted("bad", failing_first), Scripted("good", counting)
     sampler = ResourceSampler([bad, good], QUICKLY)
     sampler.start()
@@ -131,7 +131,7 @@ def test_a_source_that_hangs_delays_no_other() -> None:
     sampler.stop()
 
 
-def test_what_nobody_foresaw_is_a_problem_of_that_source_alone() -> None:
+def test_unexpected_exception_is_a_problem_of_its_source_only() -> None:
     def broken(asked: int) -> Reading:
         return {"requests": {"PutObject": float("1.0s")}}
 

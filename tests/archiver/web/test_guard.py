@@ -62,7 +62,7 @@ async def test_this_machine_is_a_host_through_any_port_as_of_a_tunnel(host: str)
         assert (await status_and_text(served, f"/{TOKEN}/", Host=host))[0] == 200
 
 
-async def test_a_server_for_other_machines_knows_its_name_and_every_number_but_no_other_name() -> None:
+async def test_server_on_all_addresses_accepts_only_its_name_and_any_ip_as_host() -> None:
     async with client(host="0.0.0.0") as served:
         for host in (f"{socket.gethostname()}:8765", "192.0.2.7:8765", "localhost"):
             assert (await status_and_text(served, f"/{TOKEN}/", Host=host))[0] == 200, host
@@ -134,12 +134,12 @@ async def test_the_root_without_a_slash_leads_to_the_list() -> None:
         assert "<h1>Runs</h1>" in await text(served)
 
 
-def test_loopback_is_told_from_other_addresses() -> None:
+def test_is_loopback_distinguishes_loopback_from_other_addresses() -> None:
     assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "127.8.0.1")] == [True] * 4
     assert [is_loopback(host) for host in ("0.0.0.0", "::", "192.0.2.1", "example.com", "")] == [False] * 5
 
 
-def test_listening_for_other_machines_is_warned_of_and_the_address_has_this_machine_s_name() -> None:
+def test_web_on_all_addresses_prints_a_warning_and_its_host_name() -> None:
     with started_web("--host", "0.0.0.0", "--port", "0", stderr=subprocess.PIPE) as (process, address):
         assert address.startswith(f"http://{socket.gethostname()}:")
         process.terminate()

@@ -49,12 +49,12 @@ def changed_at(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in files}
 
 
-async def test_without_runs_the_list_says_how_to_make_one() -> None:
+async def test_empty_run_list_shows_the_command_to_make_a_run() -> None:
     async with client() as served:
         assert "archiver run dr550 --quick" in await text(served)
 
 
-async def test_the_list_tells_running_killed_ended_and_damaged_runs_apart(home: Path) -> None:
+async def test_list_distinguishes_running_killed_ended_and_damaged_runs(home: Path) -> None:
     running = begun_run(home, "run-1")
     begun_run(home, "run-2").close()
     ended_run(home, "run-3")
@@ -136,7 +136,7 @@ async def test_hostile_text_of_a_run_is_shown_as_text(home: Path) -> None:
         "compare?run=a&run=b",
     ],
 )
-async def test_what_does_not_exist_is_named_and_not_found(home: Path, path: str) -> None:
+async def test_unknown_run_plan_or_comparison_is_answered_with_404(home: Path, path: str) -> None:
     (home / "runs").mkdir(parents=True)
     (home / "run.db").write_text("outside of the folder of runs")
     async with client() as served:
@@ -150,7 +150,7 @@ async def test_a_comparison_needs_two_runs(home: Path) -> None:
         assert "two or more" in await text(served, "compare?run=run-1&run=run-1", status=400)
 
 
-async def test_report_comparison_and_ledger_are_what_the_commands_make(home: Path, tmp_path: Path) -> None:
+async def test_report_comparison_and_ledger_pages_match_the_commands(home: Path, tmp_path: Path) -> None:
     for _ in range(2):
         done = archiver("run", "dr550", *TINY, "--quiet")
         assert done.returncode == 0, done.stderr
@@ -171,7 +171,7 @@ async def test_report_comparison_and_ledger_are_what_the_commands_make(home: Pat
     assert changed_at(home) == before
 
 
-async def test_an_empty_ledger_says_that_nothing_is_left() -> None:
+async def test_empty_ledger_page_reports_that_nothing_is_left() -> None:
     async with client() as served:
         assert "nothing is left on any platform" in await text(served, "ledger")
 
@@ -198,7 +198,7 @@ def test_every_option_of_every_plan_is_a_field_but_those_of_output() -> None:
         assert fields["from"].choices[:2] == ("latest", "reference:dr550")
 
 
-async def test_a_plan_is_what_the_command_prints_and_its_inputs_are_in_the_address() -> None:
+async def test_plan_page_shows_the_command_output_and_takes_inputs_from_the_url() -> None:
     printed = archiver(*shlex.split("plan mail --users=30000 --messages=30 --mean-size=20KiB --from=reference:dr550"))
     assert printed.returncode == 0
     async with client() as served:
@@ -211,7 +211,7 @@ async def test_a_plan_is_what_the_command_prints_and_its_inputs_are_in_the_addre
     assert re.search(r'name="years" value="7"', form)
 
 
-async def test_the_page_of_a_plan_is_what_the_command_writes(tmp_path: Path) -> None:
+async def test_plan_document_equals_the_file_that_the_command_writes(tmp_path: Path) -> None:
     done = archiver(
         *shlex.split("plan mail --users=30000 --messages=30 --mean-size=20KiB --from=reference:dr550"),
         "--out", str(tmp_path),

@@ -16,7 +16,7 @@ from tests.archiver.web.served import ended_run
 
 
 @pytest.mark.parametrize(("seconds_ago", "words"), [(0.0, "failed"), (60.0, "finished")])
-def test_what_was_read_is_kept_only_of_files_that_have_settled(home: Path, seconds_ago: float, words: str) -> None:
+def test_run_state_is_cached_only_for_settled_files(home: Path, seconds_ago: float, words: str) -> None:
     ended_run(home, "run-1")
     database = home / "runs" / "run-1" / FILE_NAME
     changed_ns = time.time_ns() - int(seconds_ago * 1e9)

@@ -117,7 +117,7 @@ def test_live_figures_move_and_a_killed_run_is_shown_as_such(
     wait_for_text(listed, "[data-run]", "^killed$")
 
 
-def test_a_lost_server_is_said(home: Path, browser: Any) -> None:
+def test_lost_server_is_shown_on_the_page(home: Path, browser: Any) -> None:
     ended_run(home, "run-1")
     with started_web("--port", "0") as (process, address):
         page = browser.new_page()
@@ -167,7 +167,7 @@ def test_runs_are_ticked_and_compared_by_keyboard(home: Path, opened: Callable[.
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_a_plan_is_asked_by_keyboard_and_its_address_answers_again(opened: Callable[..., Any]) -> None:
+def test_plan_works_by_keyboard_and_its_url_repeats_the_answer(opened: Callable[..., Any]) -> None:
     page = opened("plan")
     page.get_by_role("link", name="Mail").press("Enter")
     for label, value in (("users", "30000"), ("messages", "30"), ("mean-size", "20KiB"), ("from", "reference:dr550")):

@@ -28,7 +28,7 @@ def texts() -> Iterator[tuple[str, str]]:
                 yield path.name, node.value
 
 
-def test_only_the_catalogue_speaks_of_amazon() -> None:
+def test_only_the_catalogue_mentions_amazon() -> None:
     assert [found for found in texts() if "Amazon" in found[1]] == [("catalogue.py", "Amazon answers")]
 
 

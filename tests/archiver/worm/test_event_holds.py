@@ -191,7 +191,7 @@ LIES: list[tuple[Lie, str]] = [
 
 
 @pytest.mark.parametrize(("lie", "caught"), LIES, ids=[lie.__name__ for lie, _ in LIES])
-def test_a_platform_that_does_not_keep_event_holds_fails(lie: Lie, caught: str, platform: Platform) -> None:
+def test_platform_with_faulty_event_holds_fails_the_expected_checks(lie: Lie, caught: str, platform: Platform) -> None:
     results = platform.results(lie)
     assert of(CheckVerdict.FAIL, results) == set(caught.split()), reasons(results)
     assert "broke off" not in reasons(results)
@@ -203,6 +203,6 @@ def test_a_platform_that_shows_no_event_hold_does_not_offer_them(lie: Lie, platf
     assert of(CheckVerdict.NOT_OFFERED, results) == set(IDS), reasons(results)
 
 
-def test_a_platform_that_keeps_event_holds_passes(platform: Platform) -> None:
+def test_platform_with_correct_event_holds_passes_all_checks(platform: Platform) -> None:
     results = platform.results(lambda asked, _: asked.pass_on())
     assert of(CheckVerdict.PASS, results) == set(IDS), reasons(results)

@@ -107,7 +107,7 @@ def test_an_answer_in_time_is_whole_however_it_comes() -> None:
     ],
     ids=["an old protocol", "closes", "ends with the connection"],
 )
-def test_an_answer_is_whole_from_a_server_that_ends_the_connection_with_it(head: bytes) -> None:
+def test_answer_is_complete_if_the_server_closes_the_connection_after_it(head: bytes) -> None:
     body = bytes(range(256)) * 1000
     server = running(read, send(head), send(body), close)
     assert client_of(server).send("GET", "bucket", "key").body == body
@@ -115,14 +115,16 @@ def test_an_answer_is_whole_from_a_server_that_ends_the_connection_with_it(head:
 
 
 @pytest.mark.parametrize("head", [b"Content-Length: 10", b"Transfer-Encoding: chunked"])
-def test_an_answer_that_is_cut_is_none(head: bytes) -> None:
+def test_truncated_answer_is_inconclusive(head: bytes) -> None:
     server = running(read, send(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n5\r\nhe"), close)
     with pytest.raises(Inconclusive, match="no answer: IncompleteRead"):
         client_of(server).send("GET", "bucket", "key")
     server.stop()
 
 
-def test_an_answer_that_is_said_to_be_endless_is_none(ended: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_with_huge_content_length_is_inconclusive(
+    ended: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(exchange, "ANSWER_BYTES_MAX", 200_000)
     head = b"HTTP/1.1 200 OK\r\nContent-Length: " + str(1 << 60).encode() + b"\r\n\r\n"
     server = running(read, send(head), drip(bytes(1 << 16), ended))
@@ -219,7 +221,7 @@ def test_the_evidence_of_a_form_has_its_other_fields(recording_client: S3Client)
     }  # fmt: skip
 
 
-def test_what_was_cut_is_searched_before_it_is_cut(recording_client: S3Client) -> None:
+def test_secrets_are_removed_from_an_answer_before_it_is_truncated(recording_client: S3Client) -> None:
     recording_client.send("PUT", "bucket", "key", headers=(("x-amz-meta-a", "a" * exchange.KEPT_BYTES),), body=b"x")
     (seen,) = recording_client.record
     assert seen.response_bytes > exchange.KEPT_BYTES >= len(seen.response_body)

@@ -1394,14 +1394,18 @@ of_every_lie = pytest.mark.parametrize(("lie", "tried", "caught"), LIES, ids=[li
 
 
 @of_every_lie
-def test_a_lie_fails_the_checks_that_are_about_it(lie: Lie, tried: str, caught: str, platform: Platform) -> None:
+def test_faulty_platform_fails_exactly_the_expected_checks(
+    lie: Lie, tried: str, caught: str, platform: Platform
+) -> None:
     """Families are left out: each lie is tried with the checks that it fails and with others that are near to it."""
     exactly_fails(platform, lie, {each for each in f"{tried} {caught}".split() if each in CHECKS}, caught)
 
 
 @pytest.mark.long
 @of_every_lie
-def test_a_lie_fails_no_other_check_of_a_family(lie: Lie, tried: str, caught: str, platform: Platform) -> None:
+def test_faulty_platform_fails_no_other_check_of_the_family(
+    lie: Lie, tried: str, caught: str, platform: Platform
+) -> None:
     exactly_fails(platform, lie, set(tried.split()), caught)
 
 
@@ -1473,7 +1477,7 @@ def test_a_shortened_date_is_graded_by_how_much_it_was_shortened(
         (keeps_nothing_under_a_copy, "OVR-03", "S1"),
     ],
 )
-def test_a_finding_is_graded_by_what_became_of_the_record(
+def test_severity_depends_on_what_happened_to_the_record(
     lie: Lie, identifier: str, severity: str, platform: Platform
 ) -> None:
     [result] = platform.results(lie, identifier)
@@ -1498,7 +1502,7 @@ def test_a_finding_is_graded_by_what_became_of_the_record(
         ),
     ],
 )
-def test_a_key_without_versions_is_judged_by_what_is_under_the_key(
+def test_key_without_versions_is_graded_by_its_stored_bytes_and_lock(
     lie: Lie, severity: str, words: str, platform: Platform
 ) -> None:
     [result] = platform.results(lie, "ING-14")
@@ -1506,7 +1510,7 @@ def test_a_key_without_versions_is_judged_by_what_is_under_the_key(
     assert words in result.reason
 
 
-def test_a_locked_key_without_versions_fails_only_where_its_deletion_must_be_allowed(platform: Platform) -> None:
+def test_locked_key_without_versions_fails_only_where_delete_must_be_allowed(platform: Platform) -> None:
     [result] = platform.results(keeps_no_versions_of_folders, "BAT-06")
     assert result.severity == "S3"
     assert result.reason == "a key that ends in /: deleting a key without a version must be allowed: AccessDenied"
@@ -1519,7 +1523,7 @@ def test_bytes_that_were_never_kept_are_not_lost_by_a_deletion(platform: Platfor
     assert "other bytes than were stored" not in batch.reason
 
 
-def test_a_batch_is_not_tried_with_a_key_that_is_not_shown_as_locked(platform: Platform) -> None:
+def test_batch_check_skips_a_key_that_is_not_shown_as_locked(platform: Platform) -> None:
     [result] = platform.results(shows_no_lock_by_the_id_null, "BAT-06")
     assert "a key that ends in '/' is not shown with its bytes and its lock; see ING-14" in result.reason
     assert result.verdict is not CheckVerdict.FAIL, result.reason
@@ -1531,7 +1535,7 @@ def test_a_credential_that_may_lock_after_all_proves_nothing(platform: Platform)
     assert "PutObjectRetention by this credential was answered 200" in result.reason
 
 
-def test_a_copy_whose_id_is_not_told_is_found_in_the_list_of_versions(platform: Platform) -> None:
+def test_copy_without_version_id_is_found_in_the_version_list(platform: Platform) -> None:
     [result] = platform.results(names_no_copied_version, "OVR-07")
     assert result.verdict is CheckVerdict.DEVIATION, result.reason
 
@@ -1541,7 +1545,7 @@ def test_a_note_about_a_part_is_not_read_as_its_finding(platform: Platform) -> N
     assert "a policy that lets every client delete: NOTE: no other client can delete unlocked" in result.reason
 
 
-def test_a_platform_that_knows_no_checksum_header_does_not_fail_for_ignoring_one(platform: Platform) -> None:
+def test_ignored_checksum_header_is_no_failure_if_the_header_is_unknown(platform: Platform) -> None:
     [result] = platform.results(knows_no_checksum_headers, "ING-08")
     assert result.verdict is not CheckVerdict.FAIL, result.reason
     assert "x-amz-checksum-crc32c is not known" in result.reason
@@ -1553,7 +1557,7 @@ def refuses_in_other_words(asked: Asked, _: Store) -> Answer:
     return Answer(400, {}, b"<Error><Code>InvalidRequest</Code></Error>") if is_denied else answer
 
 
-def test_a_deviation_names_amazon_only_where_there_is_a_source(platform: Platform) -> None:
+def test_deviation_mentions_amazon_only_with_a_source(platform: Platform) -> None:
     results = {each.id: each for each in platform.results(refuses_in_other_words, "RET-08", "RET-10", "GOV-01")}
     assert of(CheckVerdict.DEVIATION, list(results.values())) == set(results)
     assert results["GOV-01"].reason.endswith("400 InvalidRequest; Amazon answers 403 AccessDenied")
@@ -1595,14 +1599,14 @@ def test_a_version_that_is_shown_late_is_not_called_gone(platform: Platform) -> 
 
 
 @pytest.mark.parametrize("tried", [LONG, pytest.param(set(CHECKS), marks=pytest.mark.long)], ids=["long", "all"])
-def test_the_same_checks_fail_nothing_on_the_same_store_without_a_lie(tried: set[str], platform: Platform) -> None:
+def test_same_checks_fail_nothing_on_a_correct_store(tried: set[str], platform: Platform) -> None:
     """The checks that wait have shorter waits here; test_suite tries the others on the same store."""
     catching = tried & set(" ".join(caught for _, _, caught in LIES).split())
     results = platform.results(lambda asked, _: asked.pass_on(), *catching)
     assert of(CheckVerdict.FAIL, results) == set(), reasons(results)
 
 
-def test_a_platform_that_ignores_event_holds_and_shows_none_does_not_offer_them(platform: Platform) -> None:
+def test_event_holds_neither_kept_nor_shown_are_not_offered(platform: Platform) -> None:
     [result] = platform.results(ignores_event_holds, "SID-10")
     assert result.verdict is CheckVerdict.NOT_OFFERED, result.reason
     assert "nothing shows that event holds are known" in result.reason

@@ -176,7 +176,7 @@ def test_a_script_makes_its_bucket_in_the_region_of_the_profile(platform: Platfo
     assert places == [b"", b"eu-central-1"]
 
 
-def test_a_finding_of_limited_credentials_takes_the_second_profile(platform: Platform, tmp_path: Path) -> None:
+def test_script_for_limited_credentials_needs_the_second_profile(platform: Platform, tmp_path: Path) -> None:
     text = script_text(platform.reproduction(deletes_under_governance, "GOV-02"), "a finding")
     assert "LIMITED_PROFILE names a profile without the right to bypass" in text
     own, limited = platform.client.credentials, platform.limited["bypass"]
@@ -221,7 +221,7 @@ def test_script_and_text_have_steps_and_no_secret(platform: Platform) -> None:
     assert not [secret for secret in secrets_ if secret in both]
 
 
-def test_what_a_script_cannot_show_is_refused(platform: Platform) -> None:
+def test_reproduction_is_refused_if_a_script_cannot_show_the_finding(platform: Platform) -> None:
     record, exchanges = platform.found(deletes_under_governance, "DEL-02")
 
     def refused(*records: CheckRecord) -> str:
@@ -267,7 +267,7 @@ def test_the_command_writes_script_and_text_of_a_run(
 
 
 @pytest.mark.usefixtures("own")
-def test_a_known_finding_fails_no_run_against_an_earlier_one_or_with_its_entry(
+def test_known_finding_does_not_fail_a_run_with_against_or_expected(
     platform: Platform, home: Path, tmp_path: Path
 ) -> None:
     expected, earlier = tmp_path / "expected.toml", tmp_path / "earlier.json"

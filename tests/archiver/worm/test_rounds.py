@@ -135,7 +135,7 @@ def reason(database: RunDatabase, identifier: str, round_: str) -> str:
 # ---- a platform that keeps its word
 
 
-def test_what_holds_alone_is_tried_again_under_a_load_that_is_stated_and_after_a_restart(platform: Platform) -> None:
+def test_passed_checks_are_repeated_under_load_and_after_restart(platform: Platform) -> None:
     database = platform.checked()
     assert passed(database) == EVERYWHERE
     assert [each.round for each in database.rounds()] == ["alone", "under load", "after restart"]
@@ -149,7 +149,7 @@ def test_what_holds_alone_is_tried_again_under_a_load_that_is_stated_and_after_a
     assert platform.ledger.placements() == []
 
 
-def test_every_byte_of_the_load_is_in_the_ledger_before_the_first_is_sent(platform: Platform) -> None:
+def test_ledger_lists_all_bytes_of_the_load_before_the_first_is_sent(platform: Platform) -> None:
     unknown: list[str] = []
 
     def lie(asked: Asked, _: Store) -> Answer:
@@ -174,7 +174,7 @@ def test_the_later_rounds_have_short_checks_whose_failure_is_a_violation() -> No
     assert all(catalogue()[each].severity in ("S1", "S2") for each in again)
 
 
-def test_what_fails_alone_needs_no_second_proof(platform: Platform) -> None:
+def test_check_that_fails_alone_is_not_repeated_in_later_rounds(platform: Platform) -> None:
     def lie(asked: Asked, store: Store) -> Answer:
         answer = asked.pass_on()
         if asked.is_delete and answer.status == 403:
@@ -187,7 +187,7 @@ def test_what_fails_alone_needs_no_second_proof(platform: Platform) -> None:
     assert passed(database) == {("DEL-05", each) for each in ("alone", "under load", "after restart")}
 
 
-def test_several_tries_come_to_the_worst_of_them() -> None:
+def test_several_tries_are_reduced_to_the_worst_result() -> None:
     tries = [
         CheckResult("DEL-02", verdict, f"reason {number}", 0.0, 0.0, (), Round.UNDER_LOAD)
         for number, verdict in enumerate(
@@ -201,7 +201,7 @@ def test_several_tries_come_to_the_worst_of_them() -> None:
 # ---- under load
 
 
-def test_a_platform_that_deletes_under_load_is_caught_there_alone(
+def test_deletion_of_locked_objects_under_load_is_found_only_in_that_round(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "TIMES", 4)  # the load may pause during one try
@@ -220,7 +220,7 @@ def test_a_platform_that_deletes_under_load_is_caught_there_alone(
     assert "is gone" in reason(database, "DEL-02", "under load")
 
 
-def test_a_platform_that_drops_some_locks_under_load_is_caught_there_alone(platform: Platform) -> None:
+def test_locks_dropped_under_load_are_found_only_in_that_round(platform: Platform) -> None:
     puts = itertools.count()
 
     def lie(asked: Asked, _: Store) -> Answer:
@@ -239,7 +239,7 @@ def test_a_platform_that_drops_some_locks_under_load_is_caught_there_alone(platf
     assert any(bad in each["target"] for each in exchanges), "the evidence shows the object"
 
 
-def test_a_platform_that_loses_and_spoils_objects_under_load_is_caught_there_alone(platform: Platform) -> None:
+def test_objects_lost_or_damaged_under_load_are_found_only_in_that_round(platform: Platform) -> None:
     puts = itertools.count(1)
 
     def lie(asked: Asked, store: Store) -> Answer:
@@ -262,7 +262,7 @@ def test_a_platform_that_loses_and_spoils_objects_under_load_is_caught_there_alo
     assert "has other bytes" in reason(database, "VER-01", "under load")
 
 
-def test_without_a_load_nothing_is_said_to_hold_under_load(platform: Platform) -> None:
+def test_checks_under_load_do_not_pass_if_the_load_did_not_run(platform: Platform) -> None:
     def lie(asked: Asked, _: Store) -> Answer:
         opens = asked.method == "HEAD" and not asked.key  # as a session of the load does, and no check of these
         return Answer(503, {}, b"") if opens else asked.pass_on()
@@ -294,7 +294,7 @@ def records_of_the_load(platform: Platform) -> list[Version]:
     return found
 
 
-def test_a_platform_that_forgets_locks_and_a_record_as_it_restarts_is_caught_after_it_alone(platform: Platform) -> None:
+def test_locks_and_records_lost_at_restart_are_found_only_after_it(platform: Platform) -> None:
     @contextmanager
     def restart() -> Iterator[None]:
         first, *_, last = sorted(records_of_the_load(platform))
@@ -311,7 +311,7 @@ def test_a_platform_that_forgets_locks_and_a_record_as_it_restarts_is_caught_aft
     assert "is gone" in said
 
 
-def test_a_platform_that_shows_locks_of_before_and_keeps_them_no_longer_is_caught(platform: Platform) -> None:
+def test_locks_shown_but_not_enforced_after_restart_are_found(platform: Platform) -> None:
     stored: set[str] = set()
     before: set[str] = set()
 
@@ -362,7 +362,7 @@ def test_a_platform_that_forgets_compliance_as_it_restarts_is_caught(platform: P
     assert "GOVERNANCE:" not in result.reason
 
 
-def test_a_server_that_does_not_come_back_fails_and_is_asked_no_more(platform: Platform) -> None:
+def test_server_that_does_not_restart_fails_and_gets_no_further_checks(platform: Platform) -> None:
     def restart() -> AbstractContextManager[None]:
         raise PlatformError("it did not start: its catalogue is damaged")
 
@@ -373,14 +373,14 @@ def test_a_server_that_does_not_come_back_fails_and_is_asked_no_more(platform: P
     assert "did not start again" in of_round(database, "after restart").note
 
 
-def test_somebody_elses_server_is_not_killed(platform: Platform) -> None:
+def test_server_not_started_by_archiver_is_not_killed(platform: Platform) -> None:
     database = platform.checked(None, ids=("DEL-02", "VER-08"))
     after = {(check.id, check.verdict) for check in database.checks() if check.round == "after restart"}
     assert after == {("VER-08", "NOT TRIED")}
     assert "--platform" in of_round(database, "after restart").note
 
 
-def test_checks_of_one_round_alone_bring_no_other(platform: Platform) -> None:
+def test_checks_of_the_first_round_only_run_no_other_round(platform: Platform) -> None:
     database = platform.checked(ids=("DEL-01",))
     assert [each.round for each in database.rounds()] == ["alone"]
 
@@ -388,14 +388,14 @@ def test_checks_of_one_round_alone_bring_no_other(platform: Platform) -> None:
 # ---- real restarts
 
 
-def test_the_embedded_store_is_killed_and_comes_back_with_what_it_had(tmp_path: Path) -> None:
+def test_embedded_store_keeps_acknowledged_objects_after_a_kill(tmp_path: Path) -> None:
     with process.start(tmp_path / "store") as store:
         restarted_keeps_what_it_acknowledged(EmbeddedStore(store), store.access_key, store.secret_key)
 
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", real.STORES)
-def test_real_servers_are_killed_and_come_back_with_what_they_had(name: str, tmp_path: Path) -> None:
+def test_real_servers_keep_acknowledged_objects_after_a_kill(name: str, tmp_path: Path) -> None:
     with real.real_server(name, tmp_path) as server:
         restarted_keeps_what_it_acknowledged(server, server.access.access_key, server.access.secret_key)
 
@@ -421,7 +421,7 @@ with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdi
 """
 
 
-def test_a_killed_server_takes_its_child_processes_with_it() -> None:
+def test_killing_a_server_kills_its_child_processes() -> None:
     command = [sys.executable, "-c", _PARENT_AND_CHILD]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
@@ -432,5 +432,5 @@ def test_a_killed_server_takes_its_child_processes_with_it() -> None:
         assert server.wait() == -signal.SIGKILL
 
 
-def test_a_server_of_somebody_else_has_no_restart() -> None:
+def test_server_not_started_by_archiver_has_no_restart() -> None:
     assert restart_of(None) is None

@@ -121,7 +121,7 @@ def longest_lock_seconds(result: CheckResult) -> float:
     return max((instant.timestamp() for instant in found), default=0.0) - result.started_at
 
 
-def test_nothing_is_locked_for_longer_than_the_ledger_is_told(results: dict[str, CheckResult]) -> None:
+def test_checks_lock_objects_no_longer_than_the_ledger_records(results: dict[str, CheckResult]) -> None:
     lengths = {each.id: longest_lock_seconds(each) for each in results.values()}
     assert lengths["DEL-02"] > 0
     assert {each for each, seconds in lengths.items() if seconds > locked_seconds_max([each])} == set()
@@ -133,7 +133,7 @@ def test_every_function_is_in_the_catalogue() -> None:
     assert set(TSM_CHECKS) <= set(catalogue()) - set(S3_IDS)
 
 
-def test_an_entry_without_a_function_is_not_tried_and_says_why(platform: Platform) -> None:
+def test_check_without_a_function_is_not_tried_and_gives_the_reason(platform: Platform) -> None:
     without = [each for each in S3_IDS if each not in CHECKS]
     assert without
     for result in platform.results(without).values():
@@ -184,7 +184,7 @@ def signatures_of(text: str) -> set[str]:
     return found
 
 
-def test_the_evidence_holds_no_secret_and_no_signature(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_contains_no_secret_and_no_signature(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     shorten_races(monkeypatch)
     client = Overheard(platform.client.endpoint, "us-east-1", platform.client.credentials, [])
     client.sent = []
@@ -241,9 +241,7 @@ def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platfor
 
 
 @pytest.mark.parametrize("headers", [{}, {"x-amz-version-id": "1"}], ids=["without versions", "with a version"])
-def test_a_platform_that_says_yes_to_everything_passes_nothing_that_must_be_refused(
-    platform: Platform, headers: dict[str, str]
-) -> None:
+def test_platform_that_accepts_everything_passes_no_refusal_check(platform: Platform, headers: dict[str, str]) -> None:
     ids = [each for each in CHECKS if each not in WAITS | LONG | LONG_RACES]
     results = platform.lied_about(lambda *_: Answer(200, headers, b""), ids)
     refusals = {each for each in ids if "refuse" in catalogue()[each].must}
@@ -253,7 +251,9 @@ def test_a_platform_that_says_yes_to_everything_passes_nothing_that_must_be_refu
     assert "broke off" not in reasons(results)
 
 
-def test_silence_ends_in_time_and_harms_one_check_alone(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_times_out_and_affects_only_one_check(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
 
         def lie(asked: Asked, _: Store) -> Answer:

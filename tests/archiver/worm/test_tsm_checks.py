@@ -161,7 +161,7 @@ def test_every_call_is_kept_with_its_codes_and_no_secret(platform: Platform) -> 
 # What a server lacks.
 
 
-def test_where_classes_last_for_days_what_needs_an_expiry_is_not_tried(platform: Platform) -> None:
+def test_checks_that_need_an_expiry_are_not_tried_with_classes_of_days(platform: Platform) -> None:
     platform.classes = [ArchiveClass("STANDARD", 86_400, slack_seconds=86_400)]
     results = platform.results()
     not_tried = {"TSM-05", "TSM-13", "TSM-14", "TSM-16", "TSM-22"}
@@ -180,7 +180,7 @@ def test_where_classes_last_for_days_what_needs_an_expiry_is_not_tried(platform:
         (None, 0, False, None),
     ],
 )
-def test_a_class_that_a_server_tells_is_known_to_the_day(
+def test_class_reported_by_a_server_is_converted_with_day_accuracy(
     retver_days: int | None, retmin_days: int, by_event: bool, told: ArchiveClass | None
 ) -> None:
     found = ReportedManagementClass(
@@ -204,7 +204,7 @@ def test_without_another_node_another_owner_is_tried(platform: Platform) -> None
     assert "another node was not tried" in result.reason
 
 
-def test_holds_without_a_licence_are_not_offered(platform: Platform) -> None:
+def test_hold_checks_are_not_offered_without_a_licence(platform: Platform) -> None:
     platform.library.functions = Functions(platform.library.functions, dsmRetentionEvent=lambda *_: 30)
     results = platform.results()
     assert of(CheckVerdict.FAIL, results) == set(), reasons(results)
@@ -489,7 +489,7 @@ Lie = Callable[[pytest.MonkeyPatch, Platform], None]
         (keeps_for_good, {"TSM-22"}),
     ],
 )
-def test_a_lie_fails_the_checks_that_are_about_it(
+def test_faulty_store_fails_exactly_the_expected_checks(
     lie: Lie, caught: set[str], platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lie(monkeypatch, platform)
@@ -506,7 +506,7 @@ def test_a_lie_fails_the_checks_that_are_about_it(
         (takes_any_number_of_objects, "TSM-17"),
     ],
 )
-def test_what_is_accepted_and_changes_nothing_is_a_deviation(
+def test_wrongly_accepted_calls_without_effect_are_deviations(
     lie: Lie, seen: str, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lie(monkeypatch, platform)

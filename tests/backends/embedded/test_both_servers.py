@@ -126,7 +126,7 @@ def test_both_servers_are_busy_at_once_and_a_restart_keeps_everything(
         assert check(store) == before
 
 
-def test_a_store_process_takes_nodes_and_classes_and_refuses_wrong_ones(data_dir: Path) -> None:
+def test_store_process_adds_nodes_and_classes_and_refuses_a_weaker_class(data_dir: Path) -> None:
     with process.start(data_dir, nodes=["second"], management_classes=["ten:retver=10d"]) as store:
         password = store.nodes["SECOND"].password
         assert password is not None

@@ -237,7 +237,7 @@ async def test_a_mostly_dead_active_segment_is_closed(core: Store, data_dir: Pat
     assert await content_of(core, "3") == bytes(900)
 
 
-async def test_a_bucket_of_the_same_name_is_not_taken_for_the_deleted_one(core: Store, data_dir: Path) -> None:
+async def test_bucket_recreated_under_the_same_name_survives_compaction(core: Store, data_dir: Path) -> None:
     contents = await fill(core, 8)
     for _ in range(2):
         await core.change(CreateBucket("again", object_lock=True))

@@ -39,7 +39,7 @@ def test_setting_the_hosts_clock_changes_nothing_in_either_direction() -> None:
         assert clock.now_ms() == 1_000_000_000
 
 
-def test_the_clock_never_goes_backwards_even_if_elapsed_time_does() -> None:
+def test_clock_never_goes_backwards_even_if_elapsed_time_does() -> None:
     host = Host(1_000_000.0)
     clock = host.clock()
     host.elapsed += 10

@@ -19,7 +19,7 @@ from backends.embedded.core.store import Store
 from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
 
 
-async def test_waiting_changes_are_committed_together(core: Store) -> None:
+async def test_waiting_changes_share_their_commits(core: Store) -> None:
     await core.put(put("first"))  # there is a segment from here on
     before = core.statistics()
     await asyncio.gather(*(core.put(put(f"{i}", b"%d" % i)) for i in range(200)))
@@ -31,7 +31,7 @@ async def test_waiting_changes_are_committed_together(core: Store) -> None:
     assert [await content_of(core, f"{i}") for i in range(200)] == [b"%d" % i for i in range(200)]
 
 
-async def test_of_a_delete_and_a_lock_that_race_only_one_wins(core: Store) -> None:
+async def test_only_one_of_a_racing_delete_and_legal_hold_succeeds(core: Store) -> None:
     for round_number in range(20):
         stored = await core.put(put("k"))
         delete = Delete("b", "k", stored.version_id, bypass=False)
@@ -43,7 +43,7 @@ async def test_of_a_delete_and_a_lock_that_race_only_one_wins(core: Store) -> No
         assert len([each for each in outcomes if isinstance(each, Refusal)]) == 1
 
 
-async def test_a_refusal_leaves_the_group_alone(core: Store) -> None:
+async def test_refused_change_does_not_affect_its_group(core: Store) -> None:
     outcomes = await asyncio.gather(
         core.put(put("good")),
         core.put(put("bad", lock=VersionLock(VersionRetention(Mode.GOVERNANCE, 1)))),

@@ -28,7 +28,7 @@ def test_later_uses_keep_the_keys(tmp_path: Path) -> None:
     assert again["limited"].may("delete")
 
 
-def test_a_request_for_a_known_name_changes_its_rights_and_not_its_keys(tmp_path: Path) -> None:
+def test_repeated_credential_request_changes_rights_but_keeps_keys(tmp_path: Path) -> None:
     before = credentials.ensure(tmp_path, ["auditor:without=delete"])["auditor"]
     after = credentials.ensure(tmp_path, ["auditor:without=delete,hold"])["auditor"]
     assert (after.access_key, after.secret_key) == (before.access_key, before.secret_key)

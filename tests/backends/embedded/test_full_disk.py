@@ -127,7 +127,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.long
-def test_a_store_on_a_full_disk_keeps_what_it_acknowledged_also_over_a_restart(small_disk: Path) -> None:
+def test_store_on_a_full_disk_keeps_acknowledged_objects_after_a_kill(small_disk: Path) -> None:
     def fill(path: Path) -> None:
         with path.open("wb", buffering=0) as file:
             for piece in (1 << 20, 4096):

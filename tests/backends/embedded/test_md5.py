@@ -103,7 +103,7 @@ def test_memory_is_released_after_the_call() -> None:
     buffer.append(0)  # a bytearray that is in use cannot change its length
 
 
-def test_a_missing_or_broken_library_is_none(tmp_path: Path) -> None:
+def test_missing_or_broken_library_loads_as_none(tmp_path: Path) -> None:
     (tmp_path / "broken.so").write_bytes(b"not a library")
     assert md5.load(tmp_path / "missing.so") is None
     assert md5.load(tmp_path / "broken.so") is None
@@ -135,7 +135,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
     threads.open.set()
 
 
-async def test_bodies_that_wait_are_hashed_together(threads: Threads) -> None:
+async def test_waiting_bodies_are_hashed_in_groups(threads: Threads) -> None:
     asyncio.get_running_loop().set_default_executor(threads)
     together, bodies = Hashing(), [random.Random(size).randbytes(100 * size) for size in range(2 * md5.LANES)]
     digests = [Digests(("sha256",), is_long=True) for _ in bodies]

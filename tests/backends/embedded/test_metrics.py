@@ -69,7 +69,7 @@ def counted(store: StoreProcess, work: Callable[[], object]) -> Counted:
     return difference(before, s3_counts(store))
 
 
-def test_the_page_is_complete_and_does_not_count_itself(store: StoreProcess, s3: Any, bucket: str) -> None:
+def test_metrics_page_is_complete_and_does_not_count_itself(store: StoreProcess, s3: Any, bucket: str) -> None:
     before = samples(store)
     s3.put_object(Bucket=bucket, Key="k", Body=bytes(100_000))
     after = samples(store)
@@ -276,7 +276,7 @@ def test_refused_objects_are_errors_each(tsm_server: RunningTsmServer, tsm: Clie
 
 
 @pytest.mark.parametrize("size", [10, 9 * MIB])
-def test_objects_are_counted_when_their_vote_is_there_and_not_before(
+def test_archived_objects_are_counted_only_after_their_vote(
     tsm_server: RunningTsmServer, tsm: Client, size: int
 ) -> None:
     space = tsm.space()
@@ -322,7 +322,7 @@ def test_unknown_nodes_and_malformed_frames_are_errors(tsm_server: RunningTsmSer
     assert tsm_counted(tsm_server, knock) == {"HELLO": (3, 1), "PROOF": (2, 1), "malformed": (1, 1)}
 
 
-def test_a_stream_that_its_client_stops_counts_what_was_served(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_stream_stopped_by_its_client_counts_only_the_objects_served(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     for name in (b"/a", b"/b", b"/c", b"/d"):
         tsm.send_object(space, name, bytes(3 * MIB))

@@ -88,7 +88,7 @@ def test_catalogue_and_segments_are_on_disks_of_their_own(
             assert connect(store).get_object(Bucket="b-1", Key="k")["Body"].read() == b"x"
 
 
-def test_a_store_that_has_its_catalogue_with_its_data_says_so(data_dir: Path) -> None:
+def test_store_with_its_catalogue_in_the_data_folder_reports_that_folder(data_dir: Path) -> None:
     with process.start(data_dir) as store:
         assert store.catalogue_dir == data_dir
     assert not (data_dir / "catalogue.json").exists()
@@ -102,7 +102,7 @@ def test_its_folders_and_files_are_for_their_owner_only(apart: Path, catalogue_d
         assert path.stat().st_mode & 0o077 == 0
 
 
-def test_it_is_found_by_any_name_of_its_folder(
+def test_catalogue_is_found_by_link_or_relative_path(
     apart: Path, catalogue_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "link").symlink_to(catalogue_dir)
@@ -184,7 +184,7 @@ def test_a_folder_of_another_store_is_refused_and_untouched(data_dir: Path, tmp_
     assert has_its_object(data_dir)
 
 
-def test_another_stores_catalogue_in_the_place_of_its_own_is_refused(
+def test_catalogue_of_another_store_is_refused_and_left_unchanged(
     apart: Path, catalogue_dir: Path, tmp_path: Path
 ) -> None:
     fill(tmp_path / "other", tmp_path / "other-catalogue")
@@ -197,7 +197,7 @@ def test_another_stores_catalogue_in_the_place_of_its_own_is_refused(
     assert has_its_object(apart)
 
 
-def test_an_older_copy_of_its_own_catalogue_is_found_out(apart: Path, catalogue_dir: Path) -> None:
+def test_outdated_copy_of_the_own_catalogue_is_refused(apart: Path, catalogue_dir: Path) -> None:
     older = (catalogue_dir / "catalogue.db").read_bytes()
 
     async def more() -> None:
@@ -217,7 +217,7 @@ def test_a_catalogue_with_its_data_cannot_be_given_another_place(data_dir: Path,
     assert has_its_object(data_dir)
 
 
-def test_a_catalogue_alone_is_no_store(apart: Path, catalogue_dir: Path) -> None:
+def test_catalogue_folder_is_refused_as_data_folder(apart: Path, catalogue_dir: Path) -> None:
     refused(UsageError, f"is only the catalogue of a store; its data folder was {apart}", catalogue_dir)
     assert has_its_object(apart)
 
@@ -268,7 +268,7 @@ def test_a_crash_while_a_store_is_made_loses_nothing(
     assert not (data_dir / "catalogue.db").exists()
 
 
-def test_what_is_remembered_is_durable_before_anything_is_acknowledged(
+def test_placement_files_are_synced_in_order_when_a_store_is_created(
     data_dir: Path, catalogue_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
@@ -318,7 +318,7 @@ async def test_a_catalogue_that_cannot_be_written_is_named(
     store.close()
 
 
-def test_a_process_says_why_in_the_stores_words(apart: Path, tmp_path: Path) -> None:
+def test_process_reports_the_catalogue_error_of_the_store(apart: Path, tmp_path: Path) -> None:
     with pytest.raises(PlatformError, match=r"did not start: --catalogue-dir .*cannot be moved"):
         process.start(apart, catalogue_dir=tmp_path / "wrong")
     (tmp_path / "file").touch()

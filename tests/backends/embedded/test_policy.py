@@ -34,7 +34,7 @@ def test_without_a_limit_nothing_ever_expires(archived: int, event: int | None) 
 
 
 @given(lengths, lengths, instants, st.integers(0, 1 << 40))
-def test_an_event_class_counts_from_the_event_but_never_less_than_its_minimum(
+def test_event_class_expires_at_the_later_of_event_period_and_minimum(
     retver: int, retmin: int, archived: int, later: int
 ) -> None:
     kept_by = ManagementClass("C", "event", retver, retmin)
@@ -120,7 +120,7 @@ def test_a_class_becomes_stricter_and_never_weaker(
     ("seconds", "days"),
     [(0, 0), (1, 1), (DAY - 1, 1), (DAY, 1), (DAY + 1, 2), (DAYS_MAX * DAY, DAYS_MAX), (None, 65_535)],
 )
-def test_clients_are_told_whole_days_and_never_too_few(seconds: int | None, days: int) -> None:
+def test_retention_days_for_clients_are_rounded_up(seconds: int | None, days: int) -> None:
     assert policy.days(seconds) == days
 
 
@@ -137,7 +137,7 @@ def test_clients_are_told_whole_days_and_never_too_few(seconds: int | None, days
         ("a" * 30 + ":retver=1s", ManagementClass("A" * 30, "creation", 1)),
     ],
 )
-def test_a_class_is_asked_for_in_one_line(text: str, made: ManagementClass) -> None:
+def test_class_request_is_parsed_from_one_line(text: str, made: ManagementClass) -> None:
     assert policy.parse_request(text) == made
 
 
@@ -191,7 +191,7 @@ def test_a_store_keeps_its_classes_and_their_order(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("weaker", ["standard:retver=299s", "event:retver=0,retinit=event,retmin=299s"])
-def test_a_store_does_not_open_with_a_weaker_class_and_changes_nothing_then(data_dir: Path, weaker: str) -> None:
+def test_store_does_not_open_with_a_weaker_class_and_stays_unchanged(data_dir: Path, weaker: str) -> None:
     before = opened(data_dir, "new:retver=1d")
     with pytest.raises(UsageError, match="can only grow"):
         opened(data_dir, "other:retver=1d", "new:retver=2d", weaker)

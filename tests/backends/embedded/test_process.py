@@ -56,20 +56,20 @@ def test_its_segments_can_be_dropped_from_memory(data_dir: Path, connect: Callab
 
 
 @pytest.mark.usefixtures("executed")
-def test_a_port_in_use_is_said(data_dir: Path) -> None:
+def test_port_in_use_is_reported(data_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(PlatformError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
             process.start(data_dir, port=port)
 
 
-def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
+def test_file_as_data_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(PlatformError, match="file cannot hold a store: File exists"):
         process.start(tmp_path / "file")
 
 
-def test_a_bad_credential_request_is_said(data_dir: Path) -> None:
+def test_bad_credential_request_is_reported(data_dir: Path) -> None:
     with pytest.raises(PlatformError, match="no right is called 'everything'"):
         process.start(data_dir, credentials=["x:without=everything"])
 
@@ -92,7 +92,7 @@ def test_a_store_ends_with_its_owner_even_if_that_is_killed(data_dir: Path) -> N
 
 
 @pytest.mark.usefixtures("executed")
-def test_stopping_finishes_what_is_under_way(data_dir: Path, connect: Callable[..., Any]) -> None:
+def test_stopped_store_closes_its_catalogue_and_keeps_its_bucket(data_dir: Path, connect: Callable[..., Any]) -> None:
     store = process.start(data_dir)
     connect(store).create_bucket(Bucket="b-1")
     store.stop()
@@ -136,7 +136,7 @@ def test_tls(data_dir: Path, certificate: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize("which", ["not a certificate", "missing"])
-def test_a_bad_certificate_is_said(data_dir: Path, tmp_path: Path, which: str) -> None:
+def test_bad_certificate_is_reported(data_dir: Path, tmp_path: Path, which: str) -> None:
     path = tmp_path / "certificate.pem"
     if which != "missing":
         path.write_text(which)
@@ -148,7 +148,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
-def test_serve_says_where_it_listens_and_never_the_secret(data_dir: Path) -> None:
+def test_serve_prints_its_endpoint_and_no_secret(data_dir: Path) -> None:
     program = "from archiver.cli.platforms.serve import serve; serve()"
     running = subprocess.Popen(
         [sys.executable, "-c", program, "--data", str(data_dir), "--port", "0", "--credential", "x:without=delete"],
@@ -175,7 +175,7 @@ def test_serve_help_has_an_example() -> None:
     assert "archiver serve --data /tmp/worm-store --port 0" in shown
 
 
-def test_serve_refuses_what_makes_no_sense(data_dir: Path) -> None:
+def test_serve_refuses_a_bad_credential_request(data_dir: Path) -> None:
     result = CliRunner().invoke(serve, ["--data", str(data_dir), "--port", "0", "--credential", "x:y"])
     assert isinstance(result.exception, ArchiverError)
     assert result.exception.exit_status == 2

@@ -35,7 +35,9 @@ def body(s3: Any, bucket: str, key: str, **wanted: Any) -> bytes:
 
 
 @pytest.mark.parametrize("size", [0, 1, MIB + 1, 9 * MIB])
-def test_a_copy_has_the_bytes_and_what_is_said_of_them(s3: Any, bucket: str, plain_bucket: str, size: int) -> None:
+def test_copy_has_the_bytes_checksum_and_metadata_of_its_source(
+    s3: Any, bucket: str, plain_bucket: str, size: int
+) -> None:
     data = os.urandom(size)
     put = s3.put_object(Bucket=bucket, Key="source", Body=data, ContentType="text/csv", Metadata={"case": "A-17"})
     answer = s3.copy_object(Bucket=plain_bucket, Key="copy", CopySource=source(bucket))
@@ -62,7 +64,7 @@ def test_an_older_version_is_copied_by_its_id(s3: Any, bucket: str) -> None:
     assert len(s3.list_object_versions(Bucket=bucket)["Versions"]) == 3
 
 
-def test_what_was_uploaded_in_parts_is_copied_whole(s3: Any, bucket: str) -> None:
+def test_copy_of_a_multipart_object_has_whole_object_checksums(s3: Any, bucket: str) -> None:
     uploaded(s3, bucket, [FIRST, LAST], "source", ChecksumAlgorithm="CRC32")
     answer = s3.copy_object(Bucket=bucket, Key="copy", CopySource=source(bucket))
     whole = base64.b64encode(zlib.crc32(FIRST + LAST).to_bytes(4, "big")).decode()
@@ -80,7 +82,7 @@ def test_no_lock_comes_along(s3: Any, bucket: str, until: datetime) -> None:
     s3.delete_object(Bucket=bucket, Key="copy", VersionId=copy["VersionId"])
 
 
-def test_a_copy_is_locked_as_it_is_asked(s3: Any, bucket: str, until: datetime) -> None:
+def test_copy_gets_the_requested_lock(s3: Any, bucket: str, until: datetime) -> None:
     s3.put_object(Bucket=bucket, Key="source", Body=b"x")
     locked = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until, "ObjectLockLegalHoldStatus": "ON"}
     copy = s3.copy_object(Bucket=bucket, Key="copy", CopySource=source(bucket), **locked)
@@ -152,7 +154,7 @@ def test_conditions_on_the_source(s3: Any, bucket: str) -> None:
         s3.copy_object(Bucket=bucket, Key="copy", CopySource=source(bucket), IfNoneMatch="*")
 
 
-def test_a_source_that_is_not_there(s3: Any, bucket: str) -> None:
+def test_copy_of_a_missing_or_invalid_source_is_refused(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="deleted", Body=b"x")
     marker = s3.delete_object(Bucket=bucket, Key="deleted")["VersionId"]
     for named, code in [

@@ -74,7 +74,7 @@ def test_expectation(
     assert outcome(deed, scene) == expected
 
 
-def test_no_expectation_is_there_twice() -> None:
+def test_names_of_expectations_are_unique_in_each_family() -> None:
     for family, rows in FAMILIES.items():
         names = [name for name, _, _ in rows]
         assert len(names) == len(set(names)), family

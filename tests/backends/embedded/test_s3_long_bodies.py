@@ -195,7 +195,7 @@ def test_a_body_that_ends_too_early_leaves_nothing(
 
 
 @pytest.mark.parametrize("size", [LONG, LARGE_BYTES + LONG])
-def test_a_body_that_is_refused_before_its_end_is_read_to_its_end(
+def test_body_refused_early_is_read_to_its_end_and_connection_continues(
     s3: Any, connection: Connection, bucket: str, size: int
 ) -> None:
     """Its second chunk is malformed. A client that sends first and reads then gets the answer, and may continue."""

@@ -136,7 +136,7 @@ def test_no_byte_of_a_signed_head_can_be_altered(make: Callable[[], bytes]) -> N
 
 
 @pytest.mark.parametrize("make", [signed_head, presigned_head])
-def test_no_signed_header_can_be_left_out_or_repeated_and_their_order_is_nothing(make: Callable[[], bytes]) -> None:
+def test_signed_headers_can_be_reordered_but_not_omitted_or_repeated(make: Callable[[], bytes]) -> None:
     head = make()
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     assert len(lines) >= 2
@@ -151,7 +151,7 @@ def test_no_signed_header_can_be_left_out_or_repeated_and_their_order_is_nothing
     assert with_lines(lines[::-1]) == meaning(head)
 
 
-def test_no_part_of_a_signed_query_can_be_left_out_repeated_or_added() -> None:
+def test_signed_query_parts_cannot_be_omitted_repeated_or_added() -> None:
     for make in (signed_head, presigned_head):
         head = make()
         target = head.split(b" ")[1]
@@ -316,7 +316,7 @@ VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20
     metadata=st.dictionaries(st.from_regex(r"[a-z0-9-]{1,8}", fullmatch=True), VALUES, max_size=3),
     is_presigned=st.booleans(),
 )
-def test_whatever_botocore_signs_is_accepted_and_nothing_beside_it(
+def test_botocore_signature_is_accepted_only_for_the_unchanged_request(
     method: str, key: str, query: dict[str, str], metadata: dict[str, str], is_presigned: bool
 ) -> None:
     headers = {"Host": "store:9000", **{f"x-amz-meta-{name}": value for name, value in metadata.items()}}
@@ -438,7 +438,7 @@ def test_a_slash_that_is_encoded_makes_no_other_bucket(store: StoreProcess, s3: 
     assert len(s3.list_object_versions(Bucket=bucket)["Versions"]) == 1
 
 
-def test_no_answer_tells_how_it_should_have_been_signed(store: StoreProcess, put: Any) -> None:
+def test_answer_does_not_reveal_the_correct_signature_or_secret(store: StoreProcess, put: Any) -> None:
     head = put("/bucket/key", {})
     signature = re.search(rb"Signature=([0-9a-f]{64})", head)
     assert signature is not None

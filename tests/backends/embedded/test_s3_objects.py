@@ -69,7 +69,7 @@ def test_a_range(s3: Any, large: tuple[str, bytes], header: str, start: int, end
 
 
 @pytest.mark.parametrize("header", ["bytes=0-1,5-6", "bytes=-", "lines=1-2", "bytes=9-2"])
-def test_what_is_not_one_range_gets_the_whole_object(s3: Any, bucket: str, header: str) -> None:
+def test_invalid_or_multiple_range_gets_the_whole_object(s3: Any, bucket: str, header: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"0123456789")
     answer = s3.get_object(Bucket=bucket, Key="k", Range=header)
     assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
@@ -101,7 +101,7 @@ def test_checksums_are_checked_kept_and_returned(s3: Any, bucket: str, algorithm
 @pytest.mark.parametrize("payload_signing", [True, False])
 @pytest.mark.parametrize("when", ["when_supported", "when_required"])
 @pytest.mark.parametrize("size", [0, 100, 9 * MIB])
-def test_every_way_that_boto3_sends_a_body(
+def test_boto3_body_reads_back_with_every_signing_and_checksum_setting(
     store: StoreProcess, connect: Callable[..., Any], bucket: str, payload_signing: bool, when: str, size: int
 ) -> None:
     s3 = connect(store, s3={"payload_signing_enabled": payload_signing}, request_checksum_calculation=when)
@@ -254,7 +254,7 @@ def test_list_object_versions_pages_like_the_definition(
     assert latest == [key for key in contents if not key.startswith("gone/")]
 
 
-def test_content_md5_alone_is_integrity_enough(
+def test_content_md5_alone_suffices_for_a_locked_put(
     s3: Any, store: StoreProcess, connect: Any, bucket: str, until: Any
 ) -> None:
     client = connect(store, request_checksum_calculation="when_required")
@@ -263,6 +263,6 @@ def test_content_md5_alone_is_integrity_enough(
     client.put_object(Bucket=bucket, Key="k", Body=b"x", ContentMD5=md5, **lock)
 
 
-def test_the_server_says_what_it_does_not_offer(s3: Any, bucket: str) -> None:
+def test_call_that_is_not_offered_is_refused_by_name(s3: Any, bucket: str) -> None:
     with pytest.raises(ClientError, match="does not offer POST key restore"):
         s3.restore_object(Bucket=bucket, Key="k", RestoreRequest={"Days": 1})

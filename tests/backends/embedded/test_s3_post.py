@@ -72,7 +72,7 @@ def test_fields_and_file_are_the_same_however_they_come(file: bytes, length: int
     )  # fmt: skip
 
 
-def test_what_comes_behind_the_file_counts_for_nothing() -> None:
+def test_fields_after_the_file_are_ignored() -> None:
     assert read(form_bytes([("key", "k")], after=[("key", "other"), ("acl", "x")]))[:2] == ({"key": "k"}, b"the file")
 
 
@@ -103,7 +103,7 @@ def test_a_form_that_is_cut_anywhere_is_incomplete(cut: int) -> None:
         (form_bytes([("key", "k")]).replace(f"{EDGE}--".encode(), f"{EDGE}x-".encode()), "MalformedPOSTRequest"),
     ],
 )  # fmt: skip
-def test_a_form_that_is_none_is_refused(body: bytes, code: str) -> None:
+def test_malformed_form_is_refused(body: bytes, code: str) -> None:
     assert refused(lambda: read(body, 4096)) == (400, code)
 
 
@@ -152,7 +152,9 @@ FIELDS = {"bucket": "b", "key": "in/k", "x-amz-meta-a": "1"}
         ({"x-amz-date": "20300101T000000Z"}, False),
     ],
 )
-def test_every_condition_holds_and_every_field_is_foreseen(change: dict[str, str | None], is_allowed: bool) -> None:
+def test_form_must_meet_all_conditions_and_have_no_unlisted_field(
+    change: dict[str, str | None], is_allowed: bool
+) -> None:
     fields = {name: value for name, value in {**FIELDS, **change}.items() if value is not None}
     if is_allowed:
         policy(*CONDITIONS).check(fields, END_MS - 1)
@@ -208,7 +210,7 @@ GOOD = {"expiration": "2030-01-01T00:00:00Z", "conditions": [{"bucket": "b"}]}
         base64.b64encode(b"[" * 100_000).decode(),
     ],
 )  # fmt: skip
-def test_a_policy_that_is_none_is_refused(text: str) -> None:
+def test_malformed_policy_is_refused(text: str) -> None:
     assert refused(lambda: Policy.of(text)) == (400, "InvalidPolicyDocument")
 
 
@@ -301,7 +303,7 @@ def test_tags_of_a_form_are_a_document(post: Any, form: Any, s3: Any, bucket: st
 
 
 @pytest.mark.parametrize(("acl", "status"), [("private", 204), ("public-read", 400)])
-def test_a_form_gives_nobody_rights(post: Any, form: Any, s3: Any, bucket: str, acl: str, status: int) -> None:
+def test_form_accepts_only_the_private_acl(post: Any, form: Any, s3: Any, bucket: str, acl: str, status: int) -> None:
     assert post(bucket, form(bucket, acl=acl)).status == status
     assert len(s3.list_objects_v2(Bucket=bucket).get("Contents", [])) == (status == 204)
 
@@ -339,7 +341,7 @@ def test_a_lock_of_a_form_is_set(post: Any, form: Any, s3: Any, bucket: str, unt
         {"x-amz-meta-more": "unforeseen"},
     ],
 )
-def test_every_part_that_was_changed_is_refused(
+def test_form_with_any_changed_part_is_refused(
     post: Any, form: Any, s3: Any, bucket: str, until: datetime, change: dict[str, str | None]
 ) -> None:
     fields = {**form(bucket, **lock_fields(until)), **change}
@@ -375,7 +377,7 @@ def test_a_form_that_is_signed_otherwise_is_refused(
     assert post(bucket, {**form(bucket), **fields}).code == code
 
 
-def test_nobody_stores_anything_anonymously(post: Any, bucket: str) -> None:
+def test_anonymous_form_is_refused(post: Any, bucket: str) -> None:
     assert (post(bucket, {"key": "k"}).status, post(bucket, {"key": "k"}).code) == (403, "AccessDenied")
 
 
@@ -386,7 +388,7 @@ def test_a_form_is_signed_once(post: Any, form: Any, bucket: str) -> None:
     assert post(f"{bucket}/k", form(bucket)).code == "AccessDenied"
 
 
-def test_what_is_no_form_is_refused(store: StoreProcess, s3: Any, connect: Any, bucket: str) -> None:
+def test_presigned_post_without_a_form_is_refused(store: StoreProcess, s3: Any, connect: Any, bucket: str) -> None:
     client = connect(store, signature_version="s3v4")
     url = client.generate_presigned_url("head_bucket", Params={"Bucket": bucket}, HttpMethod="POST")
     connection = http.client.HTTPConnection(urlsplit(store.endpoint).netloc)
@@ -419,7 +421,9 @@ def test_the_default_retention_is_stamped(post: Any, form: Any, s3: Any, bucket:
     assert s3.head_object(Bucket=bucket, Key="k")["ObjectLockMode"] == "GOVERNANCE"
 
 
-def test_a_plain_bucket_takes_no_lock(post: Any, form: Any, plain_bucket: str, until: datetime) -> None:
+def test_lock_fields_are_refused_for_a_bucket_without_object_lock(
+    post: Any, form: Any, plain_bucket: str, until: datetime
+) -> None:
     assert post(plain_bucket, form(plain_bucket, **lock_fields(until))).code == "InvalidRequest"
 
 
@@ -495,7 +499,7 @@ def signed_form(
         ({"redirect": "http://elsewhere/"}, (501, "NotImplemented")),
     ],
 )
-def test_the_answer_is_as_the_form_wants_it(
+def test_form_selects_the_success_status_and_redirects_are_not_offered(
     store: StoreProcess, post: Any, s3: Any, bucket: str, field: dict[str, str], answer: tuple[int, str]
 ) -> None:
     found = post(bucket, signed_form(store, [{"bucket": bucket}], timedelta(minutes=1), {"key": "k", **field}))
@@ -535,7 +539,7 @@ def test_a_form_is_signed_on_the_day_of_its_key(store: StoreProcess, post: Any, 
     assert (answer.status, answer.code) == (403, "AccessDenied")
 
 
-def test_no_answer_tells_a_signature_or_a_secret(store: StoreProcess, post: Any, form: Any, bucket: str) -> None:
+def test_answers_and_log_reveal_no_signature_or_secret(store: StoreProcess, post: Any, form: Any, bucket: str) -> None:
     fields = {**form(bucket), "x-amz-date": "20200101T000000Z"}
     for changed in (fields, {**form(bucket), "key": "other"}, {**form(bucket), "policy": encoded(GOOD)}):
         answer = post(bucket, changed)

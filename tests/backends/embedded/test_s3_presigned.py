@@ -60,7 +60,7 @@ def refused(url: str, **how: Any) -> S3Error:
 @pytest.mark.parametrize(
     "url", [URL, "http://store:9000/bucket", URL + "?versionId=a%2Bb%20c%2F", "http://store:9000/bucket/%C3%A9%2B%20x"]
 )
-def test_what_botocore_presigns_verifies(url: str) -> None:
+def test_url_presigned_by_botocore_verifies(url: str) -> None:
     signed = verify(presigned(url=url))
     assert (signed.credential.name, signed.payload_hash) == ("it", "UNSIGNED-PAYLOAD")
 
@@ -97,7 +97,7 @@ def replaced(name: str, value: str) -> Change:
         ),
     ],
 )
-def test_every_part_that_was_changed_is_refused(change: Change, code: str) -> None:
+def test_url_with_any_changed_part_is_refused(change: Change, code: str) -> None:
     url = presigned(url=URL + "?versionId=a%2Bb")
     verify(url)
     assert change(url) != url
@@ -260,7 +260,9 @@ def test_documents_come_by_urls_too(send: Any, url_for: Any, s3: Any, bucket: st
     assert s3.get_object_legal_hold(Bucket=bucket, Key="k")["LegalHold"]["Status"] == "ON"
 
 
-def test_no_answer_tells_a_signature_or_a_secret(send: Any, store: StoreProcess, url_for: Any, bucket: str) -> None:
+def test_answer_and_log_reveal_no_signature_or_secret(
+    send: Any, store: StoreProcess, url_for: Any, bucket: str
+) -> None:
     url = url_for("put_object", Bucket=bucket, Key="k")
     given = re.search("X-Amz-Signature=([0-9a-f]+)", url)
     assert given

@@ -46,7 +46,7 @@ def verify(method: str, url: str, headers: dict[str, str], now: float | None = N
     ],
 )
 @pytest.mark.parametrize("headers", [{}, {"x-amz-meta-case": "  two   spaces  ", "Content-MD5": "abc="}])
-def test_what_botocore_signs_verifies(url: str, headers: dict[str, str]) -> None:
+def test_request_signed_by_botocore_verifies(url: str, headers: dict[str, str]) -> None:
     assert verify("PUT", url, signed_by_botocore("PUT", url, headers)).name == "it"
 
 
@@ -76,7 +76,7 @@ URL = "http://store/bucket/key"
     ],
     ids=lambda value: value if isinstance(value, str) else "change",
 )
-def test_what_was_changed_is_refused(change: Callable[[dict[str, str]], Any], code: str) -> None:
+def test_request_changed_after_signing_is_refused(change: Callable[[dict[str, str]], Any], code: str) -> None:
     headers = signed_by_botocore("PUT", URL, {"x-amz-meta-case": "A"})
     change(headers)
     with pytest.raises(S3Error) as raised:
@@ -116,7 +116,7 @@ def test_a_session_token_is_nobodys() -> None:
     assert raised.value.code == "InvalidToken"
 
 
-def test_a_header_that_was_signed_as_empty_must_be_there() -> None:
+def test_header_signed_as_empty_must_be_present() -> None:
     headers = signed_by_botocore("PUT", URL, {"x-amz-meta-case": ""})
     verify("PUT", URL, headers)
     headers.pop("x-amz-meta-case")
@@ -125,7 +125,7 @@ def test_a_header_that_was_signed_as_empty_must_be_there() -> None:
     assert raised.value.code == "SignatureDoesNotMatch"
 
 
-def test_a_plus_sign_in_the_query_is_a_space_for_the_signature_too() -> None:
+def test_plus_sign_in_the_query_is_signed_as_a_space() -> None:
     headers = signed_by_botocore("GET", "http://store/bucket?prefix=a%2Bb", {})
     verify("GET", "http://store/bucket?prefix=a%2Bb", headers)
     with pytest.raises(S3Error, match="does not match"):
@@ -205,14 +205,14 @@ def test_a_document_about_locks_needs_an_integrity_header(
 
 
 @pytest.mark.parametrize("body", [b"", b"<Retention>", b"<LegalHold/>", b'<!DOCTYPE x [<!ENTITY y "z">]><Retention/>'])
-def test_a_document_that_is_none_is_malformed(send: Callable[..., Answer], bucket: str, body: bytes) -> None:
+def test_invalid_lock_document_is_malformed_xml(send: Callable[..., Answer], bucket: str, body: bytes) -> None:
     md5 = base64.b64encode(hashlib.md5(body).digest()).decode()
     answer = send("PUT", f"/{bucket}/k?retention", body, content_md5=md5)
     assert (answer.status, answer.code) == (400, "MalformedXML")
 
 
 @pytest.mark.parametrize("date", ["tomorrow", "2099-01-01", "2099-01-01T00:00:00", "2999-01-01T00:00:00Z"])
-def test_a_date_that_is_none_is_an_invalid_argument(send: Callable[..., Answer], bucket: str, date: str) -> None:
+def test_invalid_retain_until_date_is_an_invalid_argument(send: Callable[..., Answer], bucket: str, date: str) -> None:
     lock = {**LOCK, "x_amz_object_lock_retain_until_date": date}
     answer = send("PUT", f"/{bucket}/k", b"x", content_md5="ndTkYSaMgDT1yFZOFVxnpg==", **lock)
     assert (answer.status, answer.code) == (400, "InvalidArgument")
@@ -230,7 +230,7 @@ def test_a_header_changed_on_the_way_is_refused(send: Callable[..., Answer], buc
     assert (answer.status, answer.code) == (403, "SignatureDoesNotMatch")
 
 
-def test_every_answer_names_its_request_and_tells_the_stores_time(send: Callable[..., Answer], bucket: str) -> None:
+def test_every_answer_has_a_request_id_and_a_date(send: Callable[..., Answer], bucket: str) -> None:
     ids = set()
     for path in (f"/{bucket}", "/missing", f"/{bucket}/none", f"/{bucket}?policy"):
         answer = send("GET", path)
@@ -249,7 +249,7 @@ def test_a_name_that_is_not_utf8_is_refused() -> None:
     assert raised.value.code == "InvalidURI"
 
 
-def test_a_client_that_asks_first_is_told_to_go_on_or_not(store: StoreProcess, bucket: str) -> None:
+def test_expect_100_continue_is_answered_with_continue_or_the_error(store: StoreProcess, bucket: str) -> None:
     for name, expected in ((bucket, b"HTTP/1.1 100 Continue\r\n\r\n"), ("missing", b"HTTP/1.1 404 Not Found\r\n")):
         url = f"{store.endpoint}/{name}/k"
         headers = signed_by_botocore("PUT", url, {}, (store.access_key, store.secret_key))

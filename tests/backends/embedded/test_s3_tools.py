@@ -124,7 +124,7 @@ def listed(aws: Aws, where: str) -> list[str]:
 
 
 @needs_aws
-def test_the_cli_copies_a_file_there_and_back(
+def test_cli_uploads_and_downloads_a_file_unchanged(
     aws: Aws, bucket: str, file: Callable[[str, int], Path], tmp_path: Path
 ) -> None:
     sent, back = file("sent", 9 * MIB), tmp_path / "back"  # two parts

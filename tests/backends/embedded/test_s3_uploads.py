@@ -100,7 +100,7 @@ def test_nothing_is_seen_before_the_end(s3: Any, bucket: str) -> None:
     assert body(s3, bucket) == LAST
 
 
-def test_a_part_sent_again_takes_the_first_ones_place(s3: Any, bucket: str) -> None:
+def test_part_sent_again_replaces_the_first_one(s3: Any, bucket: str) -> None:
     upload = create(s3, bucket)
     (first,) = send(s3, upload, [b"one"])
     (second,) = send(s3, upload, [b"two"])
@@ -151,7 +151,7 @@ def test_a_small_part_may_only_be_the_last(s3: Any, bucket: str) -> None:
         complete(s3, upload, parts)
 
 
-def test_the_size_that_was_said_must_be_the_size(s3: Any, bucket: str) -> None:
+def test_completion_with_another_object_size_is_refused(s3: Any, bucket: str) -> None:
     upload = create(s3, bucket)
     parts = send(s3, upload, [LAST])
     with refused("InvalidRequest"):
@@ -205,7 +205,7 @@ def test_completing_only_if_absent(s3: Any, bucket: str) -> None:
 # Locks.
 
 
-def test_the_lock_is_said_at_the_start_and_there_from_the_beginning(s3: Any, bucket: str, until: datetime) -> None:
+def test_lock_set_at_upload_start_applies_to_the_completed_object(s3: Any, bucket: str, until: datetime) -> None:
     done = uploaded(
         s3, bucket, [LAST],
         ObjectLockMode="COMPLIANCE", ObjectLockRetainUntilDate=until, ObjectLockLegalHoldStatus="ON",
@@ -244,7 +244,7 @@ def test_lock_headers_are_refused_where_they_cannot_hold(
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
 
 
-def test_a_part_of_what_will_be_locked_needs_a_digest(
+def test_part_of_a_locked_upload_needs_a_digest(
     connect: Callable[..., Any], store: Any, s3: Any, bucket: str, until: datetime
 ) -> None:
     silent = connect(store, request_checksum_calculation="when_required")
@@ -393,7 +393,7 @@ def test_parts_can_be_copied_from_an_object(s3: Any, bucket: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["bytes=0-5", "bytes=3-2", "bytes=-2", "bytes=0-", "0-1"])
-def test_a_range_to_copy_must_lie_within_the_source(s3: Any, bucket: str, said: str) -> None:
+def test_part_copy_with_an_invalid_range_is_refused(s3: Any, bucket: str, said: str) -> None:
     s3.put_object(Bucket=bucket, Key="source", Body=b"12345")
     upload = create(s3, bucket)
     source = {"Bucket": bucket, "Key": "source"}

@@ -30,7 +30,7 @@ numbers = st.integers(0, (1 << 64) - 1)
     st.integers(0, (1 << 32) - 1),
     st.binary(max_size=30),
 )
-def test_a_header_reads_back_and_ignores_what_follows(
+def test_header_reads_back_and_ignores_trailing_bytes(
     bucket: bytes, key: bytes, sequence: int, commit: int, size: int, crc: int, trailing: bytes
 ) -> None:
     header = RecordHeader(bucket, key, sequence, commit, size, crc)
@@ -39,7 +39,7 @@ def test_a_header_reads_back_and_ignores_what_follows(
     assert RecordHeader.decode(encoded + trailing) == header
 
 
-def test_a_header_with_any_byte_changed_or_missing_is_none() -> None:
+def test_changed_or_truncated_header_decodes_to_none() -> None:
     encoded = RecordHeader(b"bucket", b"key", 1, 2, 3, 4).encode()
     for position in range(len(encoded)):
         assert RecordHeader.decode(encoded[:position]) is None
@@ -121,7 +121,7 @@ def test_writes_go_on_where_the_system_took_only_a_part(tmp_path: Path, monkeypa
     assert (tmp_path / "segment").read_bytes()[3:] == b"0123456789" + b"abcdefghij" * 3
 
 
-def test_one_write_takes_few_buffers_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_write_is_split_by_number_of_buffers_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system_write = os.pwritev
     calls: list[tuple[int, int]] = []
 

@@ -56,7 +56,7 @@ def seen(client: Client, held: Held) -> list[int]:
     return found
 
 
-def test_a_rule_opens_what_it_names_to_whom_it_names(tsm: Client, held: Held, reader: Client) -> None:
+def test_access_rule_shows_only_the_named_objects_to_the_named_node(tsm: Client, held: Held, reader: Client) -> None:
     assert seen(reader, held) == []
     code, number = tsm.set_access(held.space, b"other", hl=b"/open")
     assert code == 0
@@ -180,7 +180,7 @@ def test_an_owner_opens_only_its_own_objects(
         assert [row.number for row in tsm.rules()] == [number, number + 1]
 
 
-def test_owners_of_one_node_need_rules_and_whoever_acts_for_all_needs_none(
+def test_owners_need_rules_within_a_node_but_a_session_for_all_needs_none(
     tsm_server: RunningTsmServer, tsm: Client, held: Held
 ) -> None:
     with tsm_server.sign_on(owner=b"bert") as bert:

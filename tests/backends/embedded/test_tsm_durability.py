@@ -355,7 +355,7 @@ class _Observed:
         return getattr(self._connection, name)
 
 
-async def test_a_large_transaction_that_begins_during_a_commit_names_that_commit_or_an_earlier_one(
+async def test_large_transaction_begun_during_a_commit_names_that_commit(
     core: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If that commit were then lost with the power, its records would seem to prove that the catalogue lost two."""

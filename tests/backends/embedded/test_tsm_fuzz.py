@@ -136,7 +136,7 @@ def test_only_a_complete_body_is_parsed(name: str) -> None:
     U32, st.integers(0, 0xFFFF), st.sampled_from([1, 2]), st.sampled_from([0, 1]), U64,
     st.tuples(texts(1024), texts(256), texts(64), texts(255), texts(1500)), st.binary(max_size=20),
 )  # fmt: skip
-def test_the_head_of_an_object_is_told_from_its_data(
+def test_object_head_is_separated_from_its_data_and_refused_if_truncated(
     space: int, class_index: int, kind: int, attributes: int, estimate: int, said: tuple[bytes, ...], data: bytes
 ) -> None:
     hl, ll, owner, description, info = said

@@ -161,7 +161,7 @@ async def test_an_abandoned_large_transaction_leaves_no_file(
     assert rows(core, space) == []
 
 
-async def test_a_waiting_sender_goes_on_when_its_transaction_is_abandoned(core: Store, space: Space) -> None:
+async def test_waiting_sender_continues_when_its_transaction_is_abandoned(core: Store, space: Space) -> None:
     sender = Sender()
     incoming = Incoming(core, "N", b"", sender.flow())
     incoming.begin(new(core, space, b"/o"))

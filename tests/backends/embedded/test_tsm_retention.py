@@ -216,7 +216,7 @@ def test_setting_the_hosts_clock_back_does_not_shorten_retention(data_dir: Path)
         assert client.delete(kept.id) == REFUSED
 
 
-def test_deleting_a_space_takes_what_has_expired_and_leaves_the_rest(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_deleting_a_space_removes_only_expired_objects(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept, waiting, held = archive(tsm, "kept", "SHORT"), archive(tsm, "waiting", "EVENT"), archive(tsm, "held", "NONE")
     archive(tsm, "expired", "NONE")
     assert tsm.event(HOLD, held.id) == 0

@@ -136,7 +136,7 @@ def test_an_empty_transaction_commits(tsm: Client) -> None:
     assert tsm.vote(commit=False) == 3
 
 
-def test_statistics_count_what_is_archived(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_statistics_count_archived_and_deleted_objects(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space, expired = tsm.space(), tsm.class_index("NONE")
     start = tsm_server.store.statistics()
     for size in (0, 100, 9 * MIB):
@@ -173,7 +173,7 @@ def test_a_refused_delete_refuses_the_whole_transaction(tsm_server: RunningTsmSe
 
 
 @pytest.mark.parametrize("number", [999, 0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
-def test_an_object_that_is_not_there_refuses_the_transaction(tsm: Client, number: int) -> None:
+def test_missing_object_refuses_the_whole_transaction(tsm: Client, number: int) -> None:
     space = tsm.space()
     assert tsm.archive(space, b"/o", b"o", class_index=tsm.class_index("NONE")) == 0
     (row,) = tsm.query(space)
@@ -653,7 +653,7 @@ def test_a_closing_server_finishes_the_running_vote_and_begins_no_other(
 # Many sessions.
 
 
-async def test_transactions_that_wait_together_share_their_commit(core: Store) -> None:
+async def test_waiting_transactions_share_their_commits(core: Store) -> None:
     space, _ = await core.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
     standard = next(iter(core.management_classes))
 
@@ -673,7 +673,7 @@ async def test_transactions_that_wait_together_share_their_commit(core: Store) -
     assert len(list(core.queries.archives.of_space(space.id, (b"", b""), (b"\xff", b"")))) == 500
 
 
-async def test_of_transactions_that_wait_together_only_the_refused_one_fails(core: Store) -> None:
+async def test_refused_transaction_does_not_fail_others_waiting_with_it(core: Store) -> None:
     space, _ = await core.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
     standard = next(iter(core.management_classes))
 
@@ -693,7 +693,7 @@ async def test_of_transactions_that_wait_together_only_the_refused_one_fails(cor
     assert [row.ll for row in rows] == [b"/good", b"/kept", b"/too"]
 
 
-async def test_changes_of_one_group_see_what_was_archived_in_it(core: Store) -> None:
+async def test_changes_see_objects_archived_in_the_same_group(core: Store) -> None:
     """Several go at once while the first is written, and so share a group."""
     space, _ = await core.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
     standard = next(iter(core.management_classes))

@@ -77,7 +77,7 @@ async def test_every_byte_is_counted_once(quick_checkpoints: None, core: Store) 
     assert is_exact(found), found
 
 
-async def test_every_byte_is_counted_once_while_a_reader_keeps_the_log_from_beginning_anew(
+async def test_bytes_are_counted_once_while_a_reader_prevents_a_log_restart(
     quick_checkpoints: None, core: Store
 ) -> None:
     """A checkpoint then gets only so far, and the log grows beyond two blocks of its index."""
@@ -108,7 +108,7 @@ async def test_small_commits_sync_twice_each(core: Store) -> None:
     assert (found["commits"], found["segments_syncs"], found["catalogue_syncs"]) == (10, 10, 10)
 
 
-async def test_a_change_of_the_catalogue_alone_is_no_change_of_the_segments(core: Store) -> None:
+async def test_catalogue_change_does_not_count_for_the_segments(core: Store) -> None:
     counts = Counts(core)
     await core.change(CreateBucket("another", object_lock=False))
     found = counts.since()
@@ -116,7 +116,7 @@ async def test_a_change_of_the_catalogue_alone_is_no_change_of_the_segments(core
     assert found["catalogue_bytes"] >= 4096
 
 
-async def test_segments_count_what_is_in_them_and_each_sync(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_segment_counters_equal_file_sizes_and_sync_calls(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
     def noted(call: Callable[[int], None]) -> Any:

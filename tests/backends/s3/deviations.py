@@ -226,7 +226,7 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
 STATES: Mapping[str, Mapping[str, str]] = {
     "embedded": {},
     "moto": {
-        "test_a_batch_delete_refuses_each_locked_version_by_itself": "seen: its refusals do not name the version",
+        "test_batch_delete_refuses_each_locked_version_individually": "seen: its refusals do not name the version",
         "test_a_quiet_batch_delete_names_refusals_only": "seen: it has no quiet mode",
         "test_a_batch_delete_needs_the_right": "seen: it knows no rights",
         "test_default_retention_is_stamped_at_creation_and_stays": "seen: it takes a default for empty buckets only",

@@ -125,7 +125,7 @@ def test_profile_of_aws_decides_where_the_command_does_not(
         S3Backend(S3Options((url_of(server),), profile="lab"))
 
 
-def test_bucket_that_cannot_be_in_the_host_is_refused_before_anything_is_asked(server: ScriptedServer) -> None:
+def test_bucket_unsuitable_for_the_host_is_refused_before_any_request(server: ScriptedServer) -> None:
     given = S3Options((server.url,), credentials=KEYS, addressing="virtual")
     with pytest.raises(UsageError, match="--addressing virtual: bucket archiver cannot be named in the host"):
         S3Backend(given).profile()
@@ -165,7 +165,7 @@ def test_raw_requests_of_checks_name_the_bucket_in_the_host(server: ScriptedServ
     assert (recorded.target, recorded.request_headers[0]) == ("/a%20key?versionId=1", ("Host", host))
 
 
-def test_report_says_that_buckets_are_named_in_the_host(server: ScriptedServer, tmp_path: Path) -> None:
+def test_report_shows_that_buckets_are_named_in_the_host(server: ScriptedServer, tmp_path: Path) -> None:
     profile = backend_to(server, addressing="virtual").profile()
     settings = {
         "retention_mode": "none", "legal_hold": False, "session_kind": "opened", "session_open": "connect",

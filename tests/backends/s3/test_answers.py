@@ -422,7 +422,7 @@ def delete_batch(scene: Scene, *versions: dict[str, Any], quiet: bool) -> dict[s
     return answer
 
 
-def test_a_batch_delete_refuses_each_locked_version_by_itself(scene: Scene) -> None:
+def test_batch_delete_refuses_each_locked_version_individually(scene: Scene) -> None:
     free, held = scene.put(), scene.put("hold")
     answer = delete_batch(scene, free, held, quiet=False)
     assert [each["VersionId"] for each in answer["Deleted"]] == [free["VersionId"]]

@@ -51,7 +51,7 @@ def test_a_lock_that_comes_with_the_content_costs_no_further_request(scripted: S
     assert methods(server) == ["GET", "GET"]
 
 
-def test_a_lock_that_only_head_shows_is_asked_for(scripted: Scripted) -> None:
+def test_audit_sends_head_if_get_shows_no_lock(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda request: answer(request, on_head=LOCK))])
     rows, record = audited(server, 5, 6)
     assert [(row.number, row.status, row.bytes, row.attempts) for row in rows] == [
@@ -66,7 +66,7 @@ def test_a_lock_that_only_head_shows_is_asked_for(scripted: Scripted) -> None:
     ("on_head", "status"),
     [(b"", Status.UNLOCKED), (EARLIER, Status.WEAKER), (LATER, Status.LONGER)],
 )
-def test_what_head_shows_is_compared(scripted: Scripted, on_head: bytes, status: Status) -> None:
+def test_audit_compares_the_lock_shown_by_head(scripted: Scripted, on_head: bytes, status: Status) -> None:
     server = scripted(then=[serve(lambda request: answer(request, on_head=on_head))])
     rows, record = audited(server, 5)
     assert [(row.number, row.status, row.bytes) for row in rows] == [(5, status, 0)]
@@ -78,14 +78,14 @@ def test_what_head_shows_is_compared(scripted: Scripted, on_head: bytes, status:
     )
 
 
-def test_a_damaged_object_is_damaged_whatever_its_lock(scripted: Scripted) -> None:
+def test_damaged_content_is_reported_without_reading_the_lock(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda request: answer(request, on_head=LOCK, body=bytes(SIZE)))])
     rows, _ = audited(server, 5)
     assert [row.status for row in rows] == [Status.DAMAGED]
     assert methods(server) == ["GET"]
 
 
-def test_a_head_that_fails_is_the_objects_failure_and_the_session_goes_on(scripted: Scripted) -> None:
+def test_failed_head_counts_for_its_object_and_the_session_continues(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda request: FORBIDDEN if request.method == "HEAD" else answer(request))])
     rows, _ = audited(server, 5, 6)
     assert [(row.number, row.status) for row in rows] == [(5, 403), (6, 403)]

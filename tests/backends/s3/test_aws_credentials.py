@@ -172,7 +172,7 @@ def program(folder: Path, text: str) -> None:
         ("process", "no permission today"),
     ],
 )
-def test_what_cannot_be_had_is_one_message_with_status_3(
+def test_unavailable_credentials_give_one_message_and_exit_status_3(
     config: Path, token_service: Callable[[Answer], list[int]], profile: str, words: str
 ) -> None:
     token_service(lambda _: refused("AccessDenied", "not authorized to assume the role"))
@@ -251,7 +251,7 @@ def test_refresh_that_fails_is_a_platform_error(token_service: Callable[[Answer]
         found.current()
 
 
-def test_credentials_of_the_environment_end_when_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_credentials_end_at_their_stated_expiration(monkeypatch: pytest.MonkeyPatch) -> None:
     end = later(hours=1)
     for name, value in (("ACCESS_KEY_ID", "K"), ("SECRET_ACCESS_KEY", "S"), ("SESSION_TOKEN", "T")):
         monkeypatch.setenv(f"AWS_{name}", value)

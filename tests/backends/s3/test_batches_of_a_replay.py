@@ -91,7 +91,7 @@ def statuses_of(record: Recorder) -> list[tuple[int, int]]:
 # ---- one session, several batches
 
 
-def test_a_session_performs_one_batch_after_another_each_due_when_it_is_due(scripted: Scripted) -> None:
+def test_session_performs_batches_in_turn_with_their_due_times(scripted: Scripted) -> None:
     server = scripted([serve(lambda request: content_reply(int(request.target[-12:])))])
     plane = plane_for(server.url, RETRIEVE)
     record, was_open = in_one_session(plane, *(one(RETRIEVE, number, due_ns=1000 + number) for number in range(1, 6)))
@@ -102,9 +102,7 @@ def test_a_session_performs_one_batch_after_another_each_due_when_it_is_due(scri
 
 
 @pytest.mark.parametrize("says_so", [True, False])
-def test_a_connection_that_goes_between_two_batches_fails_the_next_with_a_row(
-    scripted: Scripted, says_so: bool
-) -> None:
+def test_connection_closed_between_batches_fails_the_next_with_a_row(scripted: Scripted, says_so: bool) -> None:
     headers = (b"Connection: close",) if says_so else ()
     server = scripted([read, send(content_reply(1, *headers)), close])
     plane = plane_for(server.url, RETRIEVE, on_close="stop")
@@ -116,7 +114,7 @@ def test_a_connection_that_goes_between_two_batches_fails_the_next_with_a_row(
     assert len(server.requests) == 1
 
 
-def test_a_connection_that_goes_under_way_fails_that_object_and_is_over(scripted: Scripted) -> None:
+def test_connection_lost_during_a_request_fails_object_and_ends_session(scripted: Scripted) -> None:
     server = scripted([*replies(content_reply(1)), read, close])
     record, was_open = in_one_session(plane_for(server.url, RETRIEVE), one(RETRIEVE, 1), one(RETRIEVE, 2))
     assert statuses_of(record) == [(1, 0), (2, Status.CONNECTION_LOST)]
@@ -134,7 +132,7 @@ def test_a_refusal_leaves_the_session_as_it_is(scripted: Scripted) -> None:
 
 
 @pytest.mark.parametrize("operation", [RETRIEVE, RANGE_RETRIEVE])
-def test_a_copy_is_compared_with_what_it_was_copied_from(scripted: Scripted, operation: Operation) -> None:
+def test_copy_is_compared_with_the_content_of_its_source(scripted: Scripted, operation: Operation) -> None:
     part = (SIZE - 100, 100)
     body = CONTENT.whole(7, SIZE, 3)
     answer = content_reply(7, body=body)
@@ -152,7 +150,7 @@ def test_a_copy_is_compared_with_what_it_was_copied_from(scripted: Scripted, ope
     assert [row.status for row in objects_of(record)] == [0, Status.DAMAGED, Status.DAMAGED]
 
 
-def test_an_audit_compares_every_byte_whatever_is_verified_otherwise(scripted: Scripted) -> None:
+def test_audit_compares_every_byte_even_with_verify_none(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda _: content_reply(7))])
     expected = [ExpectedLock(0, 100, Retention().locked_by(Lock.NONE), None, None)]
     plane = plane_for(server.url, AUDIT, verify="none", expected=expected)
@@ -167,7 +165,7 @@ VERSIONED = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-version-id: v/%d\r\n
 DELETED = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
-def test_a_deletion_names_the_version_that_the_answer_to_its_archive_named_the_newest_first(
+def test_deletions_name_the_versions_of_archive_answers_newest_first(
     scripted: Scripted,
 ) -> None:
     server = scripted(replies(*(VERSIONED % version for version in (1, 2, 3)), DELETED, DELETED, DELETED))
@@ -184,7 +182,7 @@ def test_a_deletion_names_the_version_that_the_answer_to_its_archive_named_the_n
     assert plane.versions_known(5) == 0
 
 
-def test_what_is_to_refuse_its_deletion_is_the_version_that_was_there_first(scripted: Scripted) -> None:
+def test_refused_delete_names_the_first_version(scripted: Scripted) -> None:
     denied = b"<Error><Code>AccessDenied</Code></Error>"
     refused = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n%b" % (len(denied), denied)
     server = scripted(replies(VERSIONED % 1, VERSIONED % 2, refused))
@@ -201,7 +199,7 @@ def test_a_deletion_that_fails_may_be_tried_again(scripted: Scripted) -> None:
     assert [row.status for row in objects_of(record)] == [0, 404, 0]
 
 
-def test_what_is_locked_and_never_deleted_is_not_remembered(scripted: Scripted) -> None:
+def test_locked_versions_are_remembered_only_for_refused_deletes(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda _: VERSIONED % 1)])
     for operations, known in (((ARCHIVE, DELETE), 0), ((ARCHIVE, REFUSED_DELETE), 1), ((ARCHIVE,), 0)):
         plane = plane_for(server.url, *operations)
@@ -297,13 +295,13 @@ def go_through_a_replay(client: Any, url: str, access_key: str, secret_key: str)
         assert listed.get("DeleteMarkers", []) == []
 
 
-def test_the_embedded_store_does_what_a_replay_asks(store: Any, s3: Any) -> None:
+def test_embedded_store_performs_the_operations_of_a_replay(store: Any, s3: Any) -> None:
     go_through_a_replay(s3, store.endpoint, store.access_key, store.secret_key)
 
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", real.NAMES)
-def test_a_real_platform_does_what_a_replay_asks(tmp_path: Path, name: str) -> None:
+def test_real_platform_performs_the_operations_of_a_replay(tmp_path: Path, name: str) -> None:
     with real.real_server(name, tmp_path) as server:
         access = server.access
         go_through_a_replay(real.client_of(server), server.endpoint, access.access_key, access.secret_key)

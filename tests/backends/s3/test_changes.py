@@ -248,7 +248,7 @@ def test_each_way_to_lock_has_its_headers_and_no_other(
 
 
 @pytest.mark.parametrize("checksum", list(Checksum))
-def test_a_workloads_checksum_goes_over_the_runs(scripted: Scripted, checksum: Checksum) -> None:
+def test_workload_checksum_overrides_the_checksum_of_the_run(scripted: Scripted, checksum: Checksum) -> None:
     server = scripted(then=[serve(lambda _: OK)])
     batch = archives(70)
     batch.checksum = checksum
@@ -275,7 +275,7 @@ def test_a_workloads_checksum_goes_over_the_runs(scripted: Scripted, checksum: C
         (NO_CONTENT, 204, "204", 1),  # no answer of this request
     ],
 )
-def test_whatever_is_not_200_is_a_failure_and_the_session_goes_on(
+def test_other_status_than_200_is_a_failure_and_the_session_continues(
     scripted: Scripted, operation: Operation, answer: bytes, status: int, reason: str, unknown: int
 ) -> None:
     server = scripted([*replies(answer), serve(lambda _: OK)])
@@ -303,7 +303,7 @@ def test_whatever_is_not_200_is_a_failure_and_the_session_goes_on(
         (OK, Status.DELETED_LOCKED, "deleted what was locked"),
     ],
 )
-def test_of_a_deletion_that_is_to_be_refused_only_a_locks_refusal_is_the_success(
+def test_refused_delete_succeeds_only_if_refused_because_of_a_lock(
     scripted: Scripted, answer: bytes, status: int, reason: str | None
 ) -> None:
     server = scripted(then=[serve(answering({4: "a"}, answer))])
@@ -326,7 +326,7 @@ def test_of_a_deletion_that_is_to_be_refused_only_a_locks_refusal_is_the_success
         (SLOW_DOWN, 503, "503 SlowDown"),
     ],
 )
-def test_a_deletion_of_what_has_expired_is_done_or_has_failed(
+def test_deletion_of_an_expired_object_succeeds_or_fails_by_its_status(
     scripted: Scripted, answer: bytes, status: int, reason: str | None
 ) -> None:
     server = scripted(then=[serve(answering({4: "a"}, answer))])
@@ -362,7 +362,7 @@ def archived_separately(server: ScriptedServer, *numbers: int, **changes: Any) -
     return performed(plane_for(server.url, lock=Lock.SEPARATE, **changes), separately(*numbers))
 
 
-def test_an_object_locked_by_a_request_of_its_own_is_one_row_over_both(scripted: Scripted) -> None:
+def test_archive_row_covers_the_upload_and_its_separate_lock_request(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda _: OK)])
     record = archived_separately(server, 1, 2)
     assert operations(rows_of(record)) == [
@@ -399,7 +399,7 @@ def test_an_object_locked_by_a_request_of_its_own_is_one_row_over_both(scripted:
     ],
     ids=["refused", "in trouble", "not found", "lost", "closed between the two"],
 )  # fmt: skip
-def test_an_object_that_could_not_be_locked_was_not_archived_and_may_be_there(
+def test_object_whose_lock_failed_is_a_failed_archive_of_unknown_outcome(
     scripted: Scripted, script: list[Step], rows: list[tuple[str, int]], reason: str, goes_on: bool
 ) -> None:
     """Without its lock it is no goodput, but the ledger must never claim less than what is out there."""
@@ -435,7 +435,7 @@ AGAIN = error_reply(503, "SlowDown").replace(b"\r\n\r\n", b"\r\nRetry-After: 0\r
         ([*replies(AGAIN, OK), read, close], {"LOCK": 1, "ARCHIVE": 2}, [Status.CONNECTION_LOST] * 2),
     ],
 )
-def test_each_of_the_two_requests_is_sent_again_by_itself(
+def test_upload_and_lock_request_are_retried_separately(
     scripted: Scripted, script: list[Step], attempts: dict[str, int], statuses: list[int]
 ) -> None:
     server = scripted(script)
@@ -448,7 +448,7 @@ def test_each_of_the_two_requests_is_sent_again_by_itself(
     assert len(puts) == attempts["ARCHIVE"]
 
 
-def test_a_lock_that_is_sent_again_counts_from_its_first_attempt_and_for_its_object(scripted: Scripted) -> None:
+def test_retried_lock_is_measured_from_its_first_attempt(scripted: Scripted) -> None:
     server = scripted(replies(AGAIN, OK, AGAIN, OK))
     record = archived_separately(server, 1, retries=1)
     lock, archive = objects_of(record)
@@ -492,7 +492,7 @@ def locked(number: int, mode: str | None = "GOVERNANCE", until: str | None = IN_
         (NOT_FOUND, RETENTION, 404, "404 NoSuchKey"),
     ],
 )
-def test_an_audit_finds_what_is_wrong_with_content_or_lock(
+def test_audit_finds_wrong_content_or_lock(
     scripted: Scripted, answer: bytes, retention: Retention, status: int, reason: str | None
 ) -> None:
     expected = [
@@ -563,7 +563,7 @@ def go_through_a_life(client: Any, bucket: str, url: str, access_key: str, secre
     assert not listed.get("DeleteMarkers")  # the version went, and was not hidden
 
 
-def test_on_the_embedded_store_each_operation_does_what_it_says(store: Any, s3: Any, bucket: str) -> None:
+def test_embedded_store_performs_each_operation(store: Any, s3: Any, bucket: str) -> None:
     go_through_a_life(s3, bucket, store.endpoint, store.access_key, store.secret_key)
 
 
@@ -587,7 +587,7 @@ def test_the_embedded_store_locks_by_the_buckets_own_rule(store: Any, s3: Any, b
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", real.NAMES)
-def test_on_a_real_platform_each_operation_does_what_it_says(tmp_path: Path, name: str) -> None:
+def test_real_platform_performs_each_operation(tmp_path: Path, name: str) -> None:
     with real.real_server(name, tmp_path) as server:
         client = real.client_of(server)
         for bucket in made_bucket(client):

@@ -55,7 +55,7 @@ def test_a_checksum_of_a_part_is_that_of_the_part(
 
 
 @pytest.mark.parametrize("algorithm", PLAIN)
-def test_what_is_large_is_looked_at_when_it_is_first_needed(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checksums_of_large_objects_are_computed_on_first_use(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backends.s3.wire.checksums.EAGER_BYTES_MAX", 199)
     checksums = WindowChecksums(algorithm, CONTENT, 200)
     for number in (3, 3 + WINDOWS, 3):
@@ -87,7 +87,7 @@ def test_the_published_check_values(algorithm: str, value: str) -> None:
     assert WindowChecksums(algorithm, CONTENT, 9).hex(1, b"123456789") == value.encode()
 
 
-def test_every_checksum_that_travels_has_the_header_s3_expects() -> None:
+def test_checksum_headers_have_the_names_s3_expects() -> None:
     assert HEADER == {
         "crc32c": "x-amz-checksum-crc32c",
         "crc64nvme": "x-amz-checksum-crc64nvme",

@@ -56,7 +56,7 @@ def url(platform: Platform, scripted: Scripted) -> str:
 
 
 @pytest.mark.parametrize("forward_seconds", [-7200.0, 7200.0])
-def test_a_platform_whose_clock_was_set_is_signed_for_by_its_new_clock(
+def test_requests_follow_the_new_time_after_the_platform_clock_is_set(
     platform: Platform, url: str, forward_seconds: float
 ) -> None:
     plane = data_plane(url, retention=_GOVERNANCE)
@@ -75,7 +75,7 @@ def test_a_platform_whose_clock_was_set_is_signed_for_by_its_new_clock(
     assert all(until <= latest + min(0.0, forward_seconds) for until in theirs)
 
 
-def test_no_date_that_a_platform_tells_locks_longer_than_the_ledger_knows(platform: Platform, url: str) -> None:
+def test_platform_date_never_extends_a_lock_beyond_the_ledger(platform: Platform, url: str) -> None:
     plane = data_plane(url, retention=_GOVERNANCE)
     latest = float(int(time.time()) + 310)
     plane.set_phase(PhaseSetting(CONTENT, {None: DateMaker(_GOVERNANCE, latest)}, "none", (SIZE,)))
@@ -111,7 +111,7 @@ assert abs(now_seconds() - time.time() - 3600.0) < 60
 """
 
 
-def test_a_process_goes_by_one_clock_whoever_sets_the_machines(tmp_path: Path) -> None:
+def test_process_clock_ignores_changes_of_the_machine_clock(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _SETS_THE_CLOCK],
         capture_output=True,

@@ -57,7 +57,7 @@ GOVERNANCE_HELD = Retention(RetentionMode.GOVERNANCE, 300.0, legal_hold=True)
         (GOVERNANCE_HELD, None, None, True, "the platform reports no mode, not GOVERNANCE"),
     ],
 )
-def test_what_is_wrong_with_a_lock(
+def test_lock_problem_describes_the_difference_from_the_requested_lock(
     asked: Retention, mode: str | None, until: float | None, on_hold: bool, problem: str | None
 ) -> None:
     found = lock_problem(ReportedLock(mode, until, on_hold), asked, NOW, NOW + 400)
@@ -76,7 +76,9 @@ def test_what_is_wrong_with_a_lock(
         (GOVERNANCE, ReportedLock("GOVERNANCE", NOW + 300, False, 1), Status.LONGER),
     ],
 )
-def test_what_is_wrong_with_an_event_hold(asked: Retention, found: ReportedLock, status: Status | None) -> None:
+def test_event_hold_problem_has_the_expected_status(
+    asked: Retention, found: ReportedLock, status: Status | None
+) -> None:
     problem = lock_problem(found, asked, NOW, NOW + 400)
     assert (None if problem is None else problem.status) == status
 
@@ -132,7 +134,7 @@ def test_a_refusal_is_explained_with_code_message_request_and_remedy(code: str, 
     assert text.endswith(remedy) or remedy in text.split("(request R-1); ")[1]
 
 
-def test_a_refusal_nobody_foresaw_is_quoted_as_it_is() -> None:
+def test_unknown_refusal_is_quoted_verbatim() -> None:
     text = control._explain("http://store", "create bucket b", client_error("Odd", "Very odd.", None))
     assert text == "http://store: create bucket b was refused: Odd Very odd. (request -)"
 
@@ -153,7 +155,7 @@ def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_no_credentials_are_a_usage_error_that_says_where_to_put_them(no_aws: Path) -> None:
+def test_missing_credentials_are_a_usage_error_with_the_remedy(no_aws: Path) -> None:
     with pytest.raises(UsageError, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile"):
         FoundCredentials(None)
 
@@ -228,7 +230,7 @@ def test_a_page_with_status_200_is_no_list_of_buckets(no_aws: Path, scripted: Sc
 
 
 @pytest.mark.parametrize("buckets", [b"<Buckets/>", b"<Buckets><Bucket><Name>b</Name></Bucket></Buckets>", b""])
-def test_a_list_of_buckets_tells_server_and_clock(no_aws: Path, scripted: Scripted, buckets: bytes) -> None:
+def test_bucket_list_answer_gives_server_name_and_clock(no_aws: Path, scripted: Scripted, buckets: bytes) -> None:
     page = b'<ListAllMyBucketsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">%b%b</ListAllMyBucketsResult>'
     data = html(
         b"200 OK", page % (b"<Owner><ID>me</ID></Owner>", buckets), b"Server: MinIO",
