@@ -62,7 +62,7 @@ def never_ended(placement: Placement) -> Placement:
         ((replace(PLACEMENT, latest_retain_until=NOW),), HoldingState.EXPIRED),  # a lock ends with its date
     ],
 )
-def test_the_state_follows_from_dates_holds_and_counts(rows: tuple[Placement, ...], state: HoldingState) -> None:
+def test_holding_state_follows_from_dates_holds_and_counts(rows: tuple[Placement, ...], state: HoldingState) -> None:
     assert Holding(rows).state(NOW) is state
     assert Holding(rows).may_be_locked(NOW) is (state is not HoldingState.EXPIRED)
 
@@ -81,7 +81,7 @@ def test_amounts_are_exact_where_every_phase_ended_and_bounds_elsewhere() -> Non
     assert (bound.objects, bound.bytes, bound.exact) == (1010, 8_273_920, False)
 
 
-def test_modes_and_date_are_those_of_what_is_there() -> None:
+def test_modes_and_locked_until_ignore_empty_placements() -> None:
     later = replace(EMPTY, latest_retain_until=NOW + 9999)
     holding = Holding((later, PLACEMENT, FREE))
     assert holding.modes == ("GOVERNANCE", "none")

@@ -88,7 +88,7 @@ def test_every_column_comes_back_as_it_was(path: Path, other: Placement) -> None
     assert placements(path) == [other]
 
 
-def test_what_was_removed_is_listed_no_more_but_still_known(path: Path) -> None:
+def test_removed_run_is_not_listed_but_still_known(path: Path) -> None:
     ledger = Ledger(path)
     for run in ("run-1", "run-2"):
         ledger.open_placement(replace(PLACEMENT, run=run))
@@ -100,7 +100,7 @@ def test_what_was_removed_is_listed_no_more_but_still_known(path: Path) -> None:
     ledger.close()
 
 
-def test_a_newer_ledger_is_refused_and_left_alone(path: Path) -> None:
+def test_newer_ledger_is_refused_and_not_changed(path: Path) -> None:
     ledger = Ledger(path)
     ledger.open_placement(PLACEMENT)
     ledger._db.execute("PRAGMA user_version = 6")
@@ -112,7 +112,7 @@ def test_a_newer_ledger_is_refused_and_left_alone(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_damaged_ledger_says_what_it_is_and_what_to_do(path: Path) -> None:
+def test_damaged_ledger_is_refused_with_remedy_and_not_changed(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"this is no database " * 100)
     with pytest.raises(ResultsError, match=r"the record of locked objects, cannot be read: .*; restore it") as refused:
@@ -121,7 +121,7 @@ def test_a_damaged_ledger_says_what_it_is_and_what_to_do(path: Path) -> None:
     assert path.read_bytes() == b"this is no database " * 100
 
 
-def test_what_is_written_while_something_is_removed_stays_known(path: Path) -> None:
+def test_placements_written_during_a_removal_stay_known(path: Path) -> None:
     ledger = Ledger(path)
     first = ledger.open_placement(PLACEMENT)
     under_way = ledger.open_placement(replace(PLACEMENT, phase="under way"))
@@ -161,7 +161,7 @@ def began(ledger: Ledger, **changes: Any) -> None:
     ledger.close_placement(ledger.open_placement(replace(PLACEMENT, phase="prepare", objects_max=0, **changes)), 0, 0)
 
 
-def test_event_holds_that_a_phase_may_place_are_on_record_before_its_requests(path: Path) -> None:
+def test_possible_event_holds_are_recorded_before_the_requests(path: Path) -> None:
     ledger = Ledger(path)
     began(ledger)
     archived(ledger, 0, 10)
@@ -193,7 +193,7 @@ def test_a_release_is_on_record_with_its_latest_date_before_its_request(path: Pa
     ledger.close()
 
 
-def test_event_holds_stay_on_record_where_an_answer_is_missing(path: Path) -> None:
+def test_event_holds_stay_recorded_when_an_answer_is_missing(path: Path) -> None:
     ledger = Ledger(path)
     began(ledger)
     archived(ledger, 0, 10)
@@ -212,7 +212,7 @@ def test_event_holds_stay_on_record_where_an_answer_is_missing(path: Path) -> No
     ledger.close()
 
 
-def test_a_phase_that_placed_no_event_hold_leaves_none_on_record(path: Path) -> None:
+def test_phase_without_event_holds_leaves_none_recorded(path: Path) -> None:
     ledger = Ledger(path)
     began(ledger)
     archived(ledger, 0, 10)
@@ -260,7 +260,7 @@ def write_version_1(path: Path) -> None:
     old.close()
 
 
-def test_a_ledger_of_version_1_is_brought_up_to_date_with_all_it_knows(path: Path) -> None:
+def test_version_1_ledger_is_upgraded_without_data_loss(path: Path) -> None:
     write_version_1(path)
     (row,) = placements(path)
     assert (row.run, row.objects, row.bytes, row.written_at) == ("run-1", 5, 40960, 1_700_000_000.0)
@@ -295,9 +295,7 @@ def test_a_ledger_that_cannot_be_written_is_read_and_refuses_removal(
     ledger.close()
 
 
-def test_an_old_ledger_that_cannot_be_written_says_why_it_cannot_be_read(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_only_old_ledger_is_refused_with_remedy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_version_1(path)
     read_only(monkeypatch)
     with pytest.raises(ResultsError, match=r"written by an older Archiver .*; make it writable"):
@@ -339,7 +337,7 @@ def test_a_ledger_whose_making_was_cut_short_is_made_whole(path: Path) -> None:
     assert placements(path) == [PLACEMENT]
 
 
-def test_what_is_extended_or_held_later_is_known_before_it_happens(path: Path) -> None:
+def test_strengthen_records_later_dates_and_holds_of_one_run(path: Path) -> None:
     ledger = Ledger(path)
     ledger.close_placement(ledger.open_placement(replace(PLACEMENT, phase="prepare", objects_max=0)), 0, 0)
     ledger.open_placement(PLACEMENT)
@@ -362,9 +360,7 @@ def test_what_is_extended_or_held_later_is_known_before_it_happens(path: Path) -
 
 
 @pytest.mark.parametrize(("known", "kept"), [(1_800_000_100.0, 1_800_000_100.0), (1_900_000_000.0, 1_800_000_300.0)])
-def test_a_phase_that_ended_may_know_its_latest_date_better_but_never_later(
-    path: Path, known: float, kept: float
-) -> None:
+def test_ended_phase_may_lower_its_latest_date_but_never_raise_it(path: Path, known: float, kept: float) -> None:
     ledger = Ledger(path)
     ledger.close_placement(ledger.open_placement(PLACEMENT), 10, 81920, latest_retain_until=known)
     assert [each.latest_retain_until for each in ledger.placements("run-1")] == [kept]

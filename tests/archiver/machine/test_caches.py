@@ -25,7 +25,7 @@ from archiver.machine import caches
         (0, 1000, "warm"),
     ],
 )
-def test_the_temperature_of_what_was_retrieved(
+def test_cache_temperature_follows_from_device_reads_and_served_bytes(
     device_read_bytes: int | None, served_bytes: int, temperature: str
 ) -> None:
     assert caches.temperature(device_read_bytes, served_bytes) == temperature
@@ -47,7 +47,7 @@ def test_dropping_writes_back_first_and_changes_nothing(tmp_path: Path, monkeypa
     assert path.read_bytes() == b"x" * 10_000
 
 
-def test_a_segment_that_was_removed_meanwhile_is_passed_over(tmp_path: Path) -> None:
+def test_removed_segment_is_skipped_when_caches_are_dropped(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.write_bytes(b"x")
     caches.drop([tmp_path / "gone", kept])

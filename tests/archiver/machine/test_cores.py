@@ -45,7 +45,7 @@ def test_client_and_server_on_one_host_get_whole_physical_cores(
     assert divide(list(usable), siblings, math.inf, shares_host=True) == Cores(workers, server)
 
 
-def test_a_client_by_itself_has_all_cores() -> None:
+def test_client_on_its_own_host_gets_all_cores() -> None:
     assert divide(range(4), ALONE, math.inf, shares_host=False) == Cores([0, 1, 2, 3], [])
     assert sorted(divide(range(8), HALVES, math.inf, shares_host=False).workers) == list(range(8))
 
@@ -54,7 +54,7 @@ def test_a_client_by_itself_has_all_cores() -> None:
     ("quota", "by_itself", "beside_a_server"),
     [(0.5, 1, 1), (1.0, 1, 1), (2.0, 2, 1), (2.9, 2, 1), (4.0, 4, 2), (7.99, 7, 3), (100.0, 8, 4)],
 )
-def test_there_are_no_more_workers_than_whole_cores_of_the_quota(
+def test_worker_count_is_limited_to_whole_cores_of_the_quota(
     quota: float, by_itself: int, beside_a_server: int
 ) -> None:
     assert len(divide(range(8), HALVES, quota, shares_host=False).workers) == by_itself

@@ -85,7 +85,7 @@ def test_the_client_comes_first_because_then_the_server_was_not_measured(
     assert verdict(busy, ClientUsage(10.0, busiest_worker, 10.0, 900.0, late_share)).limited_by == limit
 
 
-def test_a_client_without_local_ports_limits_by_that_whatever_else_is_full() -> None:
+def test_missing_local_port_makes_client_the_limit_despite_full_server() -> None:
     found = verdict(server(200.0), ClientUsage(10.0, 100.0, 10.0, 900.0, sessions_without_port=1))
     assert found.limited_by == "client"
     (client,) = [each for each in found.utilisations if each.resource == "client"]
@@ -141,17 +141,17 @@ def test_a_processor_is_full_by_whichever_measure_shows_it(usage: ServerUsage, s
     assert (cpu.by, cpu.decisive) == (by, True)
 
 
-def test_a_full_core_is_no_full_server_where_its_threads_are_seen_not_to_be() -> None:
+def test_full_core_is_no_limit_when_server_threads_are_not_busy() -> None:
     assert verdict(server(100.0, thread=30.0, core=99.0)).limited_by is None
 
 
-def test_a_full_host_that_client_and_server_share_is_not_a_full_server() -> None:
+def test_full_shared_host_is_reported_as_host_cpu() -> None:
     assert verdict(server(20.0, whole=100.0), shares_host=True).limited_by == "host cpu"
     assert verdict(server(195.0, whole=96.0), shares_host=True).limited_by == "server cpu"
     assert verdict(server(20.0, whole=100.0), shares_host=False).limited_by == "server cpu"
 
 
-def test_a_quota_that_holds_the_server_back_shows() -> None:
+def test_throttled_server_is_limited_by_its_cpu() -> None:
     held = replace(server(30.0, limit=400.0), throttled_percent=92.0)
     assert verdict(held).limited_by == "server cpu"
 
@@ -169,9 +169,7 @@ def test_a_quota_that_holds_the_server_back_shows() -> None:
         (disk(20, queue=0.1, speed_share=0.93), "server disk"),
     ],
 )
-def test_a_disk_is_full_by_its_queue_or_its_known_speed_never_by_busy_time_alone(
-    usage: DiskUsage, limit: str | None
-) -> None:
+def test_busy_time_alone_does_not_make_a_disk_full(usage: DiskUsage, limit: str | None) -> None:
     assert verdict(server(disks=(usage,))).limited_by == limit
 
 
@@ -205,7 +203,7 @@ def test_how_sure_the_verdict_is(usage: ServerUsage, shares_host: bool, confiden
     assert found.startswith(confidence)
 
 
-def test_a_client_that_was_late_for_a_share_of_the_time_is_full() -> None:
+def test_client_with_late_timers_is_the_limit() -> None:
     found = verdict(server(), ClientUsage(10.0, 52.0, 10.0, 41.0, late_share=0.3))
     assert found.limited_by == "client"
     assert (found.utilisations[0].resource, found.utilisations[0].by) == (

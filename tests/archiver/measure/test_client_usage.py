@@ -59,7 +59,7 @@ def worker_report(on_core: float, waiting: float, late_ms: list[float]) -> Phase
     return PhaseReport(TO_NS, samples, lateness, None)
 
 
-def test_the_clients_share_of_an_objects_time_is_what_its_workers_took_of_all_clients_time() -> None:
+def test_object_time_share_is_worker_time_over_closed_loop_client_time() -> None:
     reports = [worker_report(2.0, 1.0, []), worker_report(0.5, 0.5, [])]
     found = client_usage(reports, WINDOW, 1000, closed_loop_clients=4)
     assert found.object_time_share == pytest.approx(4.0 / (4 * SECONDS))
@@ -67,7 +67,7 @@ def test_the_clients_share_of_an_objects_time_is_what_its_workers_took_of_all_cl
     assert client_usage(reports, WINDOW, 0, closed_loop_clients=4).object_time_share is None
 
 
-def test_timers_are_late_for_a_share_of_the_time_if_there_are_enough() -> None:
+def test_late_share_needs_enough_timer_samples() -> None:
     assert client_usage([worker_report(1.0, 0.0, [25.0] * 99)], WINDOW, 1).late_share is None
     late = client_usage([worker_report(1.0, 0.0, [25.0] * 15 + [1.0] * 85)], WINDOW, 1)
     assert late.late_share == pytest.approx(0.15)
@@ -87,7 +87,7 @@ def test_a_full_link_of_the_clients_host_makes_the_client_the_limit() -> None:
     assert limit(half)[0] is None
 
 
-def test_a_client_that_swaps_is_the_limit_and_its_memory_is_told() -> None:
+def test_swapping_client_is_the_limit_and_its_memory_is_reported() -> None:
     found = usage(host(sent=0, swapped=SECONDS * 2e6, used=15.5 * GB))
     assert found.swap_in_megabytes_per_second == pytest.approx(2)
     assert found.swap_out_megabytes_per_second == 0
@@ -95,7 +95,7 @@ def test_a_client_that_swaps_is_the_limit_and_its_memory_is_told() -> None:
     assert limit(found) == ("client", "its memory: it swapped")
 
 
-def test_where_the_server_shares_the_host_its_links_are_not_the_clients() -> None:
+def test_links_of_a_shared_host_are_not_counted_for_the_client() -> None:
     found = usage(host(sent=SECONDS * 120e6, swapped=SECONDS * 2e6), shares_host=True)
     assert found.links == ()
     assert limit(found) == ("client", "its memory: it swapped")
@@ -128,7 +128,7 @@ def test_the_clients_host_is_never_taken_for_the_servers() -> None:
     assert len(sampler.client_timeline()) == 2
 
 
-def test_a_run_on_another_machines_platform_keeps_what_the_clients_host_was_like(home: Path, tmp_path: Path) -> None:
+def test_run_without_local_platform_stores_client_host_samples(home: Path, tmp_path: Path) -> None:
     """The null backend runs on no machine at all."""
     done = archiver(
         "run", "dr550", "--quick", "--backend", "null", "--set", "object_sizes=8KiB", "--set", "clients=1",

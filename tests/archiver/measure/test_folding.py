@@ -162,7 +162,7 @@ def test_a_failure_is_counted_once_where_it_happened(rows: list[tuple[Operation,
     assert whole(tallies).errors == errors
 
 
-def test_a_transactions_sending_and_its_commit_are_timed_apart_and_it_is_no_object() -> None:
+def test_transaction_send_and_commit_are_timed_separately_and_count_no_object() -> None:
     record = Recorder(8)
     for number in (1, 2):
         write(record, ARCHIVE, 50, number=number, took_ms=40, size_bytes=100)
@@ -204,7 +204,7 @@ def test_rows_that_ended_before_the_measured_time_are_warm_up() -> None:
     assert archived == [(1, 1), (5, 7)]  # archived all the same: they are there, and locked
 
 
-def test_each_client_has_a_measured_time_of_its_own() -> None:
+def test_each_client_has_a_separate_measured_time() -> None:
     records = [Recorder(8), Recorder(1), Recorder(8)]
     for record in (records[0], records[2]):
         for done_ms in (1, 2, 3, 4):
@@ -255,7 +255,7 @@ def test_ranges_are_of_the_objects_that_were_archived(
     assert folded(record)[1] == ranges
 
 
-def test_what_was_retrieved_is_no_new_object() -> None:
+def test_retrieved_objects_are_not_reported_as_archived() -> None:
     record = Recorder(2)
     write(record, RETRIEVE, 2, number=5)
     assert fold([record], plain(), ALL, {}) == []
@@ -373,7 +373,7 @@ def mixed(*, deadline_ms: int | None = None, is_open_loop: bool = False, in_part
     return Folding(0, population, START_NS, deadline_ns, is_open_loop)
 
 
-def test_each_kind_of_operation_is_counted_by_itself_and_what_lies_beside_under_its_own_name() -> None:
+def test_operations_are_counted_by_kind_and_log_objects_separately() -> None:
     record = Recorder(16)
     write(record, OPEN, 1)
     write(record, ARCHIVE, 2, number=10, size_bytes=900, took_ms=3)
@@ -443,7 +443,7 @@ def test_a_deadline_is_missed_by_the_time_since_an_object_was_due() -> None:
 
 
 @pytest.mark.parametrize("is_open_loop", [True, False])
-def test_how_late_sessions_begin_is_known_of_an_open_loop_and_of_failed_ones_too(is_open_loop: bool) -> None:
+def test_session_start_delay_is_recorded_in_open_loop_also_for_failures(is_open_loop: bool) -> None:
     record = Recorder(8)
     write(record, SESSION, 100, took_ms=2, late_ms=30)
     write(record, SESSION, 100, took_ms=2, late_ms=50, status=Status.CONNECT_FAILED)

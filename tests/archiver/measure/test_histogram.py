@@ -128,7 +128,7 @@ def test_an_empty_histogram_has_no_latency() -> None:
 
 
 @given(st.lists(samples, min_size=1, max_size=5).filter(any))
-def test_percentiles_are_those_that_the_library_takes_of_the_same_counts(lists: list[list[int]]) -> None:
+def test_percentiles_equal_those_of_hdrhistogram_for_the_same_counts(lists: list[list[int]]) -> None:
     parts = [part_of(array(values)) for values in lists]
     histogram = merged(parts)
     counted = histogram.part()
@@ -183,7 +183,7 @@ def test_a_histogram_travels_in_few_bytes_for_each_of_its_counts() -> None:
 
 @settings(max_examples=share_of(30))
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
-def test_many_parts_are_merged_whenever_somebody_looks(looks: int, seed: int) -> None:
+def test_added_parts_are_merged_whenever_the_count_is_read(looks: int, seed: int) -> None:
     """More than wait to be merged, seen after every few of them."""
     random = np.random.default_rng(seed)
     histogram, everything = Histogram(), array([])

@@ -79,5 +79,5 @@ def kept_bytes(open_intervals: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return size_bytes
 
 
-def test_what_workers_reported_of_earlier_intervals_is_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merging_reports_of_earlier_intervals_saves_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept_bytes(5, monkeypatch) < kept_bytes(10**6, monkeypatch) / 2

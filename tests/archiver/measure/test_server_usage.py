@@ -101,7 +101,7 @@ def test_disks_by_role_with_queue_await_and_share_of_their_speed() -> None:
     assert everything.disk_write_bytes == 24_203_200
 
 
-def test_cache_share_is_what_no_device_had_to_read() -> None:
+def test_cache_share_is_the_served_part_not_read_from_devices() -> None:
     disks = {
         "disk_busy_seconds": {"vda": 1.0},
         "disk_read_bytes": {"vda": 2e6},
@@ -115,7 +115,7 @@ def test_cache_share_is_what_no_device_had_to_read() -> None:
     assert usage(view, WorkDone(10, 8_000_000, 0), local=host((1.0,), **disks)).cache_share is None
 
 
-def test_loopback_counts_where_the_client_is_here_and_other_links_where_it_is_not() -> None:
+def test_loopback_counts_for_local_client_and_other_links_for_remote() -> None:
     local = host(
         (1.0,),
         network_send_bytes={"lo": 50e6, "eth0": 20e6},
@@ -136,7 +136,7 @@ def test_loopback_counts_where_the_client_is_here_and_other_links_where_it_is_no
     assert here.network_bytes_per_byte == pytest.approx(50e6 / 8_192_000)
 
 
-def test_several_hosts_are_told_apart() -> None:
+def test_usage_of_several_hosts_is_combined_and_devices_are_distinguished() -> None:
     disks = {"disk_busy_seconds": {"sda": 5.0}, "disk_read_bytes": {"sda": 0.0}, "disk_write_bytes": {"sda": 1e6}}
     found = usage(one=host((1.0, 1.0), **disks), two=host((9.0, 9.0), **disks))
     assert found.host_cpu_percent == pytest.approx(50)
@@ -145,7 +145,7 @@ def test_several_hosts_are_told_apart() -> None:
     assert found.disk_write_bytes == 2_000_000
 
 
-def test_a_source_that_does_not_reach_over_the_phase_says_nothing() -> None:
+def test_source_not_covering_the_phase_is_ignored() -> None:
     short = Timeline([SampleRow("late", 0.0, TO_NS // 2, {"process_cpu_seconds": {"": 1.0}})])
     assert server_usage({"late": short}, ServerView(), WORK, 0, TO_NS) is None
     assert usage(local=host((1.0,)), late=short).cpu_percent is None
@@ -163,7 +163,7 @@ def test_usage_throughout_is_of_the_time_that_all_sources_saw() -> None:
     assert usage_throughout({"once": once}, ServerView()) is None
 
 
-def test_what_a_store_counts_itself_is_kept_by_part() -> None:
+def test_store_counters_are_kept_by_part() -> None:
     counted = between(
         {"store_syncs": {"catalogue": 5.0, "segments": 5.0}, "store_written_bytes": {"segments": 0.0}},
         {"store_syncs": {"catalogue": 15.0, "segments": 25.0}, "store_written_bytes": {"segments": 9e6}},
@@ -173,7 +173,7 @@ def test_what_a_store_counts_itself_is_kept_by_part() -> None:
     assert found.store_written_bytes == {"segments": pytest.approx(9e6)}
 
 
-def test_temperature_is_judged_only_by_disks_that_are_known_to_hold_the_data() -> None:
+def test_device_reads_are_known_only_for_disks_with_a_known_role() -> None:
     disks = {"disk_busy_seconds": {"vda": 1.0}, "disk_read_bytes": {"vda": 2e6}, "disk_write_bytes": {"vda": 0.0}}
     lines = {"local": host((1.0,), **disks)}
     assert read_bytes(lines, ServerView(disk_roles={"vda": "object"}), 0, TO_NS) == 2_000_000

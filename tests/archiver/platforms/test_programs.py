@@ -76,7 +76,7 @@ def test_a_program_is_built_at_its_version_once_and_then_found(go: Path, cache: 
     assert calls(go) == [f"install {minio.module}@{minio.version}"]
 
 
-def test_without_go_the_message_says_so() -> None:
+def test_missing_go_is_reported_with_remedy() -> None:
     with pytest.raises(PlatformError, match=r"there is no `go`; install Go"):
         install("minio")
 

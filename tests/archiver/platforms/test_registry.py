@@ -34,7 +34,7 @@ def server(pid: int, tsm: TsmAccess | None = None) -> Server:
     return Server(name, "http://127.0.0.1:9000", pid, Path("/data"), Access("key", SECRET), tsm)
 
 
-def test_what_is_added_is_found_again_and_readable_by_its_owner_only(home: Path) -> None:
+def test_added_server_is_found_and_its_file_is_owner_only(home: Path) -> None:
     with process() as running:
         registry.add(server(running.pid))
         assert registry.entry("minio").server == server(running.pid)
@@ -76,7 +76,7 @@ def test_a_process_that_was_given_the_same_number_later_is_not_ended(home: Path)
     assert registry.find("minio") is None
 
 
-def test_a_server_that_ended_by_itself_is_not_up_and_can_be_stopped(home: Path) -> None:
+def test_server_that_ended_is_not_up_and_can_be_stopped(home: Path) -> None:
     with process() as running:
         entry = registry.add(server(running.pid))
         running.kill()
@@ -97,7 +97,7 @@ def test_one_that_ignores_the_polite_signal_is_killed(home: Path, monkeypatch: p
         stubborn.wait(30)
 
 
-def test_one_that_was_never_started_is_said(home: Path) -> None:
+def test_server_that_was_never_started_is_refused(home: Path) -> None:
     with pytest.raises(
         UsageError, match="minio was not started by `archiver platform start`; see: archiver platform l"
     ):
@@ -106,7 +106,7 @@ def test_one_that_was_never_started_is_said(home: Path) -> None:
 
 
 @pytest.mark.parametrize("password", ["chosen-for-it", None])
-def test_any_tsm_program_finds_a_server_by_its_option_files_while_it_is_up(home: Path, password: str | None) -> None:
+def test_tsm_option_files_exist_while_the_server_is_up(home: Path, password: str | None) -> None:
     with process() as running:
         entry = registry.add(server(running.pid, TsmAccess("127.0.0.1", 1500, "ARCHIVER", password)))
         folder = registry.tsm_options_folder("embedded")
@@ -136,7 +136,7 @@ def test_a_server_that_cannot_be_remembered_is_stopped(home: Path, in_the_way: s
         assert registry.find("embedded") is None
 
 
-def test_a_server_that_ended_before_it_was_remembered_is_said(home: Path) -> None:
+def test_server_that_ended_before_registration_is_reported(home: Path) -> None:
     with process() as running:
         running.kill()
     with pytest.raises(PlatformError, match="minio ended right after it had started; see /data/log"):

@@ -38,7 +38,7 @@ def ask(server: Server) -> str:
         return text
 
 
-def test_a_server_answers_while_the_block_lasts_with_credentials_of_its_own(tmp_path: Path) -> None:
+def test_server_answers_within_its_block_with_separate_credentials(tmp_path: Path) -> None:
     with running(NAME, tmp_path / "one") as one, running(NAME, tmp_path / "two") as two:
         assert one.endpoint.startswith("http://127.0.0.1:")
         assert one.endpoint != two.endpoint
@@ -51,7 +51,7 @@ def test_a_server_answers_while_the_block_lasts_with_credentials_of_its_own(tmp_
     assert not psutil.pid_exists(two.pid)
 
 
-def test_its_folders_are_for_their_owner_only_and_its_data_can_be_named(tmp_path: Path) -> None:
+def test_data_folder_is_private_and_its_files_are_listed(tmp_path: Path) -> None:
     with running(NAME, tmp_path / "one") as server:
         assert server.data_dir.stat().st_mode & 0o077 == 0
         assert server.data_files() == []
@@ -60,9 +60,7 @@ def test_its_folders_are_for_their_owner_only_and_its_data_can_be_named(tmp_path
         assert [path.name for path in server.data_files()] == ["object"]
 
 
-def test_a_folder_that_the_server_removes_while_its_files_are_listed_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_removed_during_listing_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(NAME, tmp_path / "one") as server:
         for name in ("bucket", "trash"):
             (server.data_dir / name).mkdir()
@@ -79,7 +77,7 @@ def test_a_folder_that_the_server_removes_while_its_files_are_listed_is_left_out
         assert server.data_files() == [server.data_dir / "bucket" / "object"]
 
 
-def test_a_proxy_of_the_environment_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_from_the_environment_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.setattr(servers, "READY_SECONDS_MAX", 20.0)
@@ -87,7 +85,7 @@ def test_a_proxy_of_the_environment_is_not_asked(tmp_path: Path, monkeypatch: py
         assert ask(server)
 
 
-def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_server_start_failure_is_reported_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "refuse").touch()
     with (
         pytest.raises(PlatformError, match=f"{NAME} did not start in {tmp_path}: the drive is full"),
@@ -114,7 +112,7 @@ def test_a_server_that_does_not_answer_is_stopped(tmp_path: Path, monkeypatch: p
     assert [process.returncode is not None for process in started] == [True]
 
 
-def test_a_port_in_use_is_said_before_anything_is_started(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_before_any_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with (
@@ -133,13 +131,13 @@ def test_a_folder_is_held_by_one_server_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["file", "file/below"])
-def test_a_folder_that_is_none_is_said(tmp_path: Path, path: str) -> None:
+def test_data_path_that_is_a_file_is_refused(tmp_path: Path, path: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PlatformError, match=f"cannot hold {NAME}'s data: "), running(NAME, tmp_path / path):
         pytest.fail("it started")
 
 
-def test_a_log_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_unwritable_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     with pytest.raises(PlatformError, match=r"cannot hold .*: Is a directory"), running(NAME, tmp_path):
         pytest.fail("it started")
@@ -154,7 +152,7 @@ def test_one_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monkeypatc
     assert not psutil.pid_exists(server.pid)
 
 
-def test_what_an_earlier_server_left_outside_its_folder_is_removed(tmp_path: Path) -> None:
+def test_leftovers_of_an_earlier_server_are_removed_at_start(tmp_path: Path) -> None:
     left = tmp_path / "elsewhere.sock"
     left.touch()
     with running(NAME, tmp_path / "one"):
@@ -199,7 +197,7 @@ def test_a_real_server_keeps_its_data_from_one_start_to_the_next(tmp_path: Path,
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", real.NAMES)
-def test_a_real_server_that_cannot_read_its_certificate_says_why(tmp_path: Path, name: str) -> None:
+def test_real_server_with_unreadable_certificate_reports_the_reason(tmp_path: Path, name: str) -> None:
     real.need(name)
     certificates = tmp_path / "certificates"
     certificates.mkdir()

@@ -106,7 +106,7 @@ def told(rows: list[TracedOperation], bucket: str) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_what_a_boto3_program_does_is_what_the_trace_has(store: Store, bucket: str, capture: Capture) -> None:
+def test_trace_has_the_operations_of_a_boto3_program(store: Store, bucket: str, capture: Capture) -> None:
     s3 = boto3_client(store, capture.endpoint)
     until = datetime.now(UTC) + timedelta(seconds=60)
     lock = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}
@@ -171,7 +171,7 @@ def test_what_a_boto3_program_does_is_what_the_trace_has(store: Store, bucket: s
     assert {row.client for row in rows} == {0}
 
 
-def test_an_upload_in_parts_is_one_archive_and_a_copy_in_parts_one_copy(
+def test_multipart_upload_is_one_archive_and_multipart_copy_is_one_copy(
     store: Store, bucket: str, capture: Capture
 ) -> None:
     s3 = boto3_client(store, capture.endpoint)
@@ -243,7 +243,7 @@ async def test_requests_of_aiohttp_with_our_own_signatures(store: Store, bucket:
     assert {(row.client, row.session) for row in rows} == {(0, 0)}
 
 
-def test_presigned_urls_keep_their_signatures_and_leave_none(store: Store, bucket: str, capture: Capture) -> None:
+def test_presigned_url_works_through_the_capture(store: Store, bucket: str, capture: Capture) -> None:
     s3 = boto3_client(store, capture.endpoint, signature_version="s3v4")
     s3.put_object(Bucket=bucket, Key="given", Body=b"to all")
     url = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "given"}, ExpiresIn=60)
@@ -257,9 +257,7 @@ def test_presigned_urls_keep_their_signatures_and_leave_none(store: Store, bucke
     assert [(row.client, row.session) for row in rows] == [(0, 0), (0, 1)]  # one credential, two connections
 
 
-def test_a_client_that_uses_the_proxy_as_one_gives_the_upstream_its_own_name_as_host(
-    store: Store, bucket: str, capture: Capture
-) -> None:
+def test_client_using_the_capture_as_http_proxy_is_recorded(store: Store, bucket: str, capture: Capture) -> None:
     proxies = {"http": capture.endpoint}
     s3 = boto3_client(store, store.endpoint.replace("127.0.0.1", "localhost"), proxies=proxies)
     s3.put_object(Bucket=bucket, Key="by proxy", Body=b"x" * 100)

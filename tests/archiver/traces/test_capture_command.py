@@ -54,7 +54,7 @@ def ask(capture: Capture, key: str) -> None:
         assert reply.read() == b"ab"
 
 
-def test_ctrl_c_leaves_a_whole_trace_and_says_what_is_in_it(tmp_path: Path, upstream: str) -> None:
+def test_ctrl_c_leaves_a_complete_trace_and_reports_its_counts(tmp_path: Path, upstream: str) -> None:
     out = tmp_path / "trace.parquet"
     with capturing(out, upstream) as capture:
         ask(capture, "one")
@@ -71,7 +71,7 @@ def test_ctrl_c_leaves_a_whole_trace_and_says_what_is_in_it(tmp_path: Path, upst
     assert sorted(path.name for path in tmp_path.iterdir()) == ["trace.parquet"]
 
 
-def test_a_killed_capture_leaves_what_it_had_seen(tmp_path: Path, upstream: str) -> None:
+def test_killed_capture_is_recovered_from_its_journal(tmp_path: Path, upstream: str) -> None:
     out = tmp_path / "trace.parquet"
     with capturing(out, upstream) as capture:
         for number in range(5):
@@ -159,7 +159,7 @@ def test_the_example_in_the_help_captures_until_ctrl_c(tmp_path: Path, upstream:
         (("--recover",), 2, "not a capture's journal"),
     ],
 )
-def test_what_is_refused_says_why_and_leaves_nothing(
+def test_refused_capture_options_are_explained_and_leave_no_files(
     tmp_path: Path, options: tuple[str, ...], status: int, words: str
 ) -> None:
     done = run(tmp_path / "trace.parquet", *options)
@@ -170,7 +170,7 @@ def test_what_is_refused_says_why_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_address_that_is_taken_and_a_file_that_is_there_are_refused(tmp_path: Path, upstream: str) -> None:
+def test_address_in_use_and_existing_file_are_refused(tmp_path: Path, upstream: str) -> None:
     taken = run("--upstream", upstream, "--listen", upstream.removeprefix("http://"), tmp_path / "trace.parquet")
     assert taken.returncode == 2
     assert "cannot listen there" in taken.stderr
@@ -202,9 +202,7 @@ def rows_of(count: int) -> Iterator[TracedOperation]:
         yield TracedOperation((number * 7919) % count, operation="archive", key=f"k{number}", client=number % 3)
 
 
-def test_a_journal_longer_than_a_run_in_memory_is_sorted_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_journal_larger_than_the_sort_memory_is_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archiver.traces.capture.journal._RUN_ROWS", 100)
     out = tmp_path / "trace.parquet"
     journal = Journal(journal_path(out), Beginning(1, 5, "http://h"))

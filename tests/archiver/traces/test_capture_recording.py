@@ -144,7 +144,7 @@ def told(rows: list[TracedOperation]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("step", [1 << 30, 1, 7], ids=["whole", "byte by byte", "in sevens"])
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_request_is_recorded_as(name: str, step: int) -> None:
+def test_each_request_is_recorded_as_the_expected_rows(name: str, step: int) -> None:
     sent, answered, expected = CASES[name]
     watched = Watched()
     for _ in range(2):  # the second proves that the first ended where it does
@@ -199,7 +199,7 @@ COMPLETE = (
 )
 
 
-def test_an_upload_in_parts_is_one_archive_of_the_parts_that_were_listed() -> None:
+def test_multipart_upload_is_one_archive_of_the_listed_parts() -> None:
     watched = Watched()
     upload(watched, b"12345", b"678", b"of no use")
     busy = answer(b"<Error><Code>SlowDown</Code></Error>")
@@ -211,7 +211,7 @@ def test_an_upload_in_parts_is_one_archive_of_the_parts_that_were_listed() -> No
     assert (row.due_ns, row.done_ns, row.attempts) == (1, watched.now_ns, 2)
 
 
-def test_an_upload_whose_beginning_was_not_seen_has_no_size_that_is_made_up() -> None:
+def test_upload_whose_start_was_not_seen_has_no_size() -> None:
     watched = Watched()
     watched.exchange(request("PUT /b/k?partNumber=2&uploadId=u", body=b"678"), EMPTY)
     watched.exchange(request("POST /b/k?uploadId=u", body=COMPLETE), answer(b"<x/>"))
@@ -228,7 +228,7 @@ def test_an_upload_of_copied_parts_is_a_copy() -> None:
     assert row.source == "b/from"
 
 
-def test_uploads_that_nobody_completed_are_told_at_the_end() -> None:
+def test_incomplete_uploads_are_recorded_at_the_end() -> None:
     watched = Watched()
     upload(watched, b"12345")
     watched.recording.end()
@@ -260,7 +260,7 @@ def test_a_body_of_chunks_that_are_aws_is_read_without_them() -> None:
         b"x" * (HEAD_BYTES_MAX + 1),
     ],
 )
-def test_what_cannot_be_understood_is_one_row_and_the_rest_is_let_pass(garbage: bytes) -> None:
+def test_unreadable_request_is_one_row_and_ends_recording_of_the_connection(garbage: bytes) -> None:
     watched = Watched()
     watched.exchange(garbage, EMPTY)
     watched.exchange(request("GET /b/k"), EMPTY)
@@ -268,7 +268,7 @@ def test_what_cannot_be_understood_is_one_row_and_the_rest_is_let_pass(garbage: 
     assert watched.recording.unreadable == 1
 
 
-def test_clients_are_told_apart_by_address_and_credential_and_sessions_by_connection() -> None:
+def test_clients_differ_by_address_and_credential_and_sessions_by_connection() -> None:
     watched = Watched()
     other = ConnectionRecording(watched.recording, "127.0.0.1")
     far = ConnectionRecording(watched.recording, "10.0.0.1")

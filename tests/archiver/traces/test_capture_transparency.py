@@ -214,7 +214,7 @@ def test_an_upstream_that_ends_in_mid_body_is_seen_to_do_so(ends: Ends) -> None:
     assert row.first_byte_ns is not None
 
 
-def test_a_reset_is_passed_on_as_one_so_that_no_body_without_a_length_looks_whole(ends: Ends) -> None:
+def test_upstream_reset_reaches_the_client_and_is_recorded_as_truncated(ends: Ends) -> None:
     client, store = ends.connect()
     pass_on(client, store, get("reset"))
     pass_on(store, client, b"HTTP/1.1 200 OK\r\n\r\nnot all of it")
@@ -235,7 +235,7 @@ def test_an_upstream_that_closes_without_an_answer(ends: Ends) -> None:
     assert (row.operation, row.status, row.first_byte_ns) == ("retrieve", Status.CONNECTION_LOST, None)
 
 
-def test_a_client_that_goes_away_in_mid_upload(ends: Ends) -> None:
+def test_client_reset_in_mid_upload_reaches_the_store_and_is_recorded(ends: Ends) -> None:
     client, store = ends.connect()
     pass_on(client, store, put("gone", 1000) + b"x" * 10)
     reset(client)
@@ -246,7 +246,7 @@ def test_a_client_that_goes_away_in_mid_upload(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("direction", ["upload", "download"])
-def test_a_side_that_takes_no_more_stops_the_other_and_nothing_is_held_in_memory(ends: Ends, direction: str) -> None:
+def test_blocked_receiver_stops_the_sender_without_buffering_in_memory(ends: Ends, direction: str) -> None:
     client, store = ends.connect()
     size = 256 * MIB
     source, sink = (client, store) if direction == "upload" else (store, client)
@@ -268,7 +268,7 @@ def test_a_side_that_takes_no_more_stops_the_other_and_nothing_is_held_in_memory
     assert taken.digest() == sent.digest()
 
 
-def test_what_is_no_http_passes_and_is_one_row(ends: Ends) -> None:
+def test_non_http_bytes_pass_and_are_one_row(ends: Ends) -> None:
     client, store = ends.connect()
     pass_on(client, store, b"\x16\x03\x01\x02\x00" + bytes(200) + b"\r\n\r\n")
     pass_on(store, client, b"whatever\r\n\r\n")
@@ -314,7 +314,7 @@ def test_no_secret_reaches_the_journal(ends: Ends) -> None:
     assert "feedface" not in text
 
 
-def test_an_operation_under_way_at_a_second_ctrl_c_is_cut_off_and_in_the_trace(tmp_path: Path) -> None:
+def test_second_ctrl_c_cuts_off_a_running_operation_and_records_it(tmp_path: Path) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         capturing(tmp_path / "cut.parquet", f"http://127.0.0.1:{listener.getsockname()[1]}") as capture,

@@ -59,7 +59,7 @@ def is_stock(row: TracedOperation) -> bool:
     return (row.key or "").startswith("mail-server/stock/")
 
 
-def test_a_trace_is_the_same_byte_by_byte_for_the_same_seed_and_another_for_another(tmp_path: Path) -> None:
+def test_same_seed_makes_the_same_bytes_and_another_seed_another_trace(tmp_path: Path) -> None:
     first = made(tmp_path).read_bytes()
     assert made(tmp_path).read_bytes() == first
     times = [row.due_ns for row in read(made(tmp_path))]
@@ -74,7 +74,7 @@ def test_a_longer_trace_begins_as_the_shorter_one(tmp_path: Path) -> None:
     assert longer[: len(short)] == short
 
 
-def test_it_says_what_made_it_and_measures_nothing(tmp_path: Path) -> None:
+def test_made_trace_names_its_model_and_has_no_measured_times(tmp_path: Path) -> None:
     path = made(tmp_path, seconds=20.0)
     info = Trace.open(path).info
     assert info.origins == (Origin("model", "mail server"),)
@@ -111,7 +111,7 @@ def test_bursts_keep_the_rate_and_leave_silence(tmp_path: Path) -> None:
     assert bursts.std() / bursts.mean() > 3 * steady.std() / steady.mean()
 
 
-def test_a_trace_begins_in_a_quiet_time_as_often_as_there_is_one(tmp_path: Path) -> None:
+def test_traces_begin_in_quiet_time_about_as_often_as_the_model(tmp_path: Path) -> None:
     model = replace(STEADY, busy_share=0.25, busy_seconds=1000.0)
     quiet = sum(len(read(made(tmp_path, model, seconds=1.0, seed=seed))) == 1 for seed in range(40))
     assert 20 <= quiet < 40
@@ -146,7 +146,7 @@ def test_a_quiet_time_ends_sessions(tmp_path: Path) -> None:
         latest[row.client] = row
 
 
-def test_it_asks_only_for_what_lies_there_or_what_it_archived_before(tmp_path: Path) -> None:
+def test_made_trace_requests_only_stock_or_earlier_archived_objects(tmp_path: Path) -> None:
     path = made(tmp_path, seconds=2000.0)
     archived_ns: dict[str, int] = {}
     recent = stock = 0
@@ -169,7 +169,7 @@ def test_it_asks_only_for_what_lies_there_or_what_it_archived_before(tmp_path: P
     assert all(key.startswith("mail-server/stock/") for key in needed)
 
 
-def test_until_there_is_something_to_replace_objects_are_archived(tmp_path: Path) -> None:
+def test_only_archives_occur_until_an_object_can_be_replaced(tmp_path: Path) -> None:
     model = replace(STEADY, operations=(("archive", 0.01), ("new-version", 0.99)), recent_share=0.0, range_bytes=None)
     rows = read(made(tmp_path, model, seconds=20.0))
     assert {row.operation for row in rows if row.due_ns < SETTLED_SECONDS * 1e9} == {"archive"}
@@ -177,7 +177,7 @@ def test_until_there_is_something_to_replace_objects_are_archived(tmp_path: Path
 
 
 @pytest.mark.parametrize("lies_there_bytes", [8192, 10_000, 80_000, 2_000_000, 30_000_001])
-def test_all_that_it_finds_there_has_room_and_sizes_in_their_shares(tmp_path: Path, lies_there_bytes: int) -> None:
+def test_stock_fits_the_capacity_and_follows_the_size_shares(tmp_path: Path, lies_there_bytes: int) -> None:
     model = replace(STEADY, zipf_exponent=0.0, recent_share=0.0)
     rows = read(made(tmp_path, model, seconds=600.0, lies_there_bytes=lies_there_bytes))
     sizes = {row.key: row.size_bytes or 0 for row in rows if is_stock(row)}
@@ -189,7 +189,7 @@ def test_all_that_it_finds_there_has_room_and_sizes_in_their_shares(tmp_path: Pa
             assert found[size] / len(sizes) == pytest.approx(share, abs=0.02)
 
 
-def test_an_object_has_one_size_and_a_range_lies_in_it(tmp_path: Path) -> None:
+def test_each_object_has_one_size_and_ranges_lie_within_it(tmp_path: Path) -> None:
     sizes: dict[str | None, int | None] = {}
     for row in read(made(tmp_path)):
         assert sizes.setdefault(row.key, row.size_bytes) == row.size_bytes
@@ -204,7 +204,7 @@ def test_an_object_has_one_size_and_a_range_lies_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.8, 1.0, 1.5])
-def test_some_objects_are_asked_for_more_often_than_others(tmp_path: Path, exponent: float) -> None:
+def test_object_popularity_follows_the_zipf_exponent(tmp_path: Path, exponent: float) -> None:
     model = replace(STEADY, zipf_exponent=exponent, recent_share=0.0, sizes=Sizes.constant(10_000))
     rows = read(made(tmp_path, model, seconds=1000.0, lies_there_bytes=1_000_000))
     counts = Counter(row.key for row in rows if is_stock(row))
@@ -217,7 +217,7 @@ def test_some_objects_are_asked_for_more_often_than_others(tmp_path: Path, expon
     assert found[0] == pytest.approx(expected[0], rel=0.15 if exponent else 0.4)
 
 
-def test_the_newest_is_read_the_most_often_of_what_was_archived(tmp_path: Path) -> None:
+def test_recently_archived_objects_are_read_most_often(tmp_path: Path) -> None:
     model = replace(STEADY, operations=(("archive", 0.5), ("retrieve", 0.5)), recent_share=1.0, range_bytes=None)
     archived: list[int] = []
     ages = []
@@ -250,7 +250,7 @@ def test_the_summary_of_traces_reads_it(tmp_path: Path) -> None:
     assert summary.read_share() == pytest.approx(0.7, abs=0.03)
 
 
-def test_what_cannot_be_made_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+def test_impossible_trace_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"8\.2 kB; give it more capacity"):
         made(tmp_path, lies_there_bytes=8191)
     for seconds in (0.0, -1.0, float("nan"), 1e9):
@@ -315,7 +315,7 @@ def test_the_command_makes_the_trace_of_an_application(tmp_path: Path) -> None:
         (["mail server", "--scenario", "nowhere"], "no scenario 'nowhere'"),
     ],
 )
-def test_the_command_says_what_it_cannot_make(tmp_path: Path, words: list[str], says: str) -> None:
+def test_command_refuses_invalid_input_with_a_reason(tmp_path: Path, words: list[str], says: str) -> None:
     done = ask(tmp_path, *words)
     assert done.exit_code == 2
     assert says in done.output

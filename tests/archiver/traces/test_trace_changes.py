@@ -114,7 +114,7 @@ def test_a_cut_begins_where_it_was_made(tmp_path: Path) -> None:
 
 @given(rows, st.sampled_from([0.001, 0.3, 0.5, 1.0, 2.0, 7.3]), st.sampled_from([0.1, 1.0, 3.0]))
 @SLOW
-def test_scaling_keeps_durations_ranges_within_objects_and_what_is_not_empty(
+def test_scaling_keeps_durations_ranges_within_objects_and_nonzero_sizes(
     tmp_path: Path, row: TracedOperation, sizes: float, speed: float
 ) -> None:
     row = row._replace(
@@ -145,7 +145,7 @@ def test_scaling_keeps_durations_ranges_within_objects_and_what_is_not_empty(
 
 
 @pytest.mark.parametrize("factor", [0, -1, float("nan"), float("inf"), 1e9])
-def test_a_factor_that_is_none_is_refused(tmp_path: Path, factor: float) -> None:
+def test_invalid_scaling_factor_is_refused(tmp_path: Path, factor: float) -> None:
     path = write(tmp_path / "trace.parquet", [TracedOperation(1)])
     with pytest.raises(UsageError, match="--speed"):
         scale(tmp_path / "out.parquet", path, speed=factor)
@@ -158,7 +158,7 @@ _keys = st.lists(st.text(alphabet="ab/é\0", max_size=12), max_size=4).map("/".j
 
 
 @given(_keys, _keys)
-def test_anonymised_keys_share_what_the_keys_shared(one: str, other: str) -> None:
+def test_anonymised_keys_share_the_same_folder_prefixes(one: str, other: str) -> None:
     name_of = anonymiser(SECRET)
     first, second = name_of(one).split("/"), name_of(other).split("/")
     assert len(first) == len(one.split("/"))
@@ -225,7 +225,7 @@ _uses = st.builds(
 @pytest.mark.usefixtures("little_memory")
 @given(st.lists(_uses, max_size=30))
 @SLOW
-def test_what_is_read_but_was_not_written_is_found(tmp_path: Path, uses: list[TracedOperation]) -> None:
+def test_objects_read_but_not_written_are_found(tmp_path: Path, uses: list[TracedOperation]) -> None:
     path = tmp_path / "trace.parquet"
     path.unlink(missing_ok=True)
     write(path, uses)
@@ -247,7 +247,7 @@ def test_what_is_read_but_was_not_written_is_found(tmp_path: Path, uses: list[Tr
     assert summarise(path).unwritten == len(missing)
 
 
-def test_an_object_known_by_a_range_is_as_large_as_the_range_needs(tmp_path: Path) -> None:
+def test_object_known_only_by_a_range_extends_to_its_end(tmp_path: Path) -> None:
     path = write(
         tmp_path / "trace.parquet",
         [TracedOperation(0, operation="range-retrieve", key="a", size_bytes=10, offset=100, length=10)],
@@ -255,7 +255,7 @@ def test_an_object_known_by_a_range_is_as_large_as_the_range_needs(tmp_path: Pat
     assert [each for batch in Trace.open(path).batches() for each in Unwritten().of(batch)] == [("a", 110)]
 
 
-def test_a_summary_counts_what_is_there(tmp_path: Path) -> None:
+def test_summary_counts_operations_streams_sessions_and_sizes(tmp_path: Path) -> None:
     path = write(
         tmp_path / "trace.parquet",
         [

@@ -73,7 +73,7 @@ def test_every_example_runs_as_written(tmp_path: Path, monkeypatch: pytest.Monke
         assert ask(*example(trace.commands[name]), "--overwrite").exit_code == 0
 
 
-def test_info_tells_the_same_to_people_and_programs(tmp_path: Path) -> None:
+def test_info_reports_the_same_facts_as_text_and_json(tmp_path: Path) -> None:
     path = write(
         tmp_path / "trace.parquet",
         [
@@ -106,7 +106,7 @@ def test_head_shows_odd_keys_so_that_no_terminal_obeys_them(tmp_path: Path) -> N
     assert [row["key"] for row in rows] == ["a\x1b[2J\nü\0"] * 2
 
 
-def test_import_counts_what_it_leaves_out(tmp_path: Path) -> None:
+def test_import_reports_left_out_lines_with_counts(tmp_path: Path) -> None:
     done = ask("import", "--kind", "nginx", HERE / "logs" / "nginx.log", tmp_path / "out.parquet")
     assert done.exit_code == 0
     assert "left out: 2 lines (nginx.log:9, nginx.log:12): is not a complete line of nginx's format" in done.stderr
@@ -149,7 +149,7 @@ def test_cut_keeps_streams_by_their_numbers(tmp_path: Path) -> None:
     assert [row.client for row in read(tmp_path / "out.parquet")] == [0, 3, 4, 5]
 
 
-def test_a_file_may_replace_itself(tmp_path: Path) -> None:
+def test_sort_may_overwrite_its_input_file(tmp_path: Path) -> None:
     path = write(tmp_path / "trace.parquet", [TracedOperation(due) for due in (3, 1, 2)])
     done = ask("sort", path, path, "--overwrite")
     assert done.exit_code == 0

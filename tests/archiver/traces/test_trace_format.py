@@ -23,7 +23,7 @@ SLOW = settings(max_examples=share_of(30), suppress_health_check=[HealthCheck.fu
 
 @given(st.lists(rows, max_size=40), st.integers(1, 7))
 @SLOW
-def test_what_is_written_is_read_again(
+def test_written_operations_and_info_are_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operations: list[TracedOperation], group_rows: int
 ) -> None:
     monkeypatch.setattr(trace_format, "ROW_GROUP_ROWS", group_rows)
@@ -78,7 +78,7 @@ def test_a_damaged_page_is_found_by_its_checksum(tmp_path: Path) -> None:
         read(path)
 
 
-def test_what_is_no_trace_is_told_from_what_is_of_another_version(tmp_path: Path) -> None:
+def test_non_trace_file_and_other_version_are_refused_differently(tmp_path: Path) -> None:
     path = tmp_path / "file.parquet"
     with pytest.raises(UsageError, match="there is no such file"):
         Trace.open(path)
@@ -145,7 +145,7 @@ def test_a_column_of_another_type_is_refused(tmp_path: Path) -> None:
         Trace.open(path)
 
 
-def test_a_row_that_is_due_too_early_is_found_where_the_order_matters(tmp_path: Path) -> None:
+def test_row_out_of_order_is_refused_only_when_order_is_required(tmp_path: Path) -> None:
     path = write(tmp_path / "trace.parquet", [TracedOperation(due) for due in (1, 5, 5, 4)])
     assert not Trace.open(path).info.rises
     assert len(read(path)) == 4
@@ -160,6 +160,6 @@ def test_only_some_columns_are_read_where_only_they_are_wanted(tmp_path: Path) -
     assert batch.to_pylist() == [{"client": 7, "due_ns": 1}]
 
 
-def test_an_operation_that_is_none_cannot_be_written() -> None:
+def test_unknown_operation_cannot_be_written() -> None:
     with pytest.raises(KeyError):
         batch_of([TracedOperation(0, operation="frobnicate")])

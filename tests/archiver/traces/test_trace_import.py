@@ -146,7 +146,7 @@ def test_a_log_of_haproxys(tmp_path: Path) -> None:
     assert notes(report.left_out) == {"is not a complete line of haproxy's format": ["haproxy.log:6"]}
 
 
-def test_the_pattern_of_the_documentation_tells_all_that_its_log_knows(tmp_path: Path) -> None:
+def test_documented_pattern_imports_every_field_of_its_log(tmp_path: Path) -> None:
     found = re.search(r"^```\n(\(\?P<address>.*)\n```", PAGE.read_text(), re.MULTILINE)
     assert found
     pattern = found[1]
@@ -197,7 +197,7 @@ def test_a_log_of_another_kind_is_refused_whole(tmp_path: Path) -> None:
         imported(tmp_path, "aws", tmp_path / "missing.log")
 
 
-def test_bytes_that_are_no_text_are_kept_visible_and_huge_lines_left_out(tmp_path: Path) -> None:
+def test_non_utf8_bytes_are_escaped_and_huge_lines_left_out(tmp_path: Path) -> None:
     log = tmp_path / "odd.log"
     good = NGINX.format(request="GET /b/a HTTP/1.1", status=200, size=1).encode()
     odd = NGINX.format(request="GET /b/@ HTTP/1.1", status=200, size=1).encode().replace(b"@", b"\xff")
@@ -259,7 +259,7 @@ def test_half_a_line_is_refused_or_an_entry_and_nothing_else(kind: str, data: st
     assert entry is None or isinstance(entry.status, int)
 
 
-def test_lines_in_any_order_come_out_in_time_and_what_is_equal_stays(tmp_path: Path) -> None:
+def test_imported_lines_are_sorted_by_time_and_ties_keep_their_order(tmp_path: Path) -> None:
     line = NGINX.replace("10:00:00", "10:{minute:02d}:00")
     lines = [
         line.format(minute=(i * 7) % 60, request=f"GET /b/{i:03d} HTTP/1.1", status=200, size=i) for i in range(200)
@@ -268,7 +268,7 @@ def test_lines_in_any_order_come_out_in_time_and_what_is_equal_stays(tmp_path: P
     assert [row.size_bytes for row in rows] == sorted(range(200), key=lambda i: (i * 7) % 60)
 
 
-def test_an_upload_that_nobody_completed_is_kept_as_other(tmp_path: Path) -> None:
+def test_incomplete_upload_is_imported_as_other(tmp_path: Path) -> None:
     def line(method: str, query: str, size: int) -> str:
         return f'[{1770336000 + size}] "{method} /b/k?{query} HTTP/1.1" 200 {size}'
 
@@ -306,12 +306,12 @@ def test_times_are_read_in_every_form(text: str, seconds: float, whole: bool) ->
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "31/Feb/2026:00:00:00 +0000", "06/Foo/2026:00:00:00", "1969-01-01T00:00:00Z"]
 )
-def test_a_time_that_is_none_is_refused(text: str) -> None:
+def test_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="time"):
         instant_ns(text)
 
 
-def test_what_overlaps_is_in_streams_of_its_own_and_silence_ends_a_session() -> None:
+def test_overlapping_operations_get_separate_streams_and_silence_ends_a_session() -> None:
     streams = Streams()
     assert streams.of(0, None, 0, 10) == (0, 0)
     assert streams.of(0, None, 5, 20) == (1, 0)
@@ -331,7 +331,7 @@ def test_a_connection_keeps_its_stream_until_it_has_been_silent() -> None:
     assert streams.of(0, 11, late + 1, late + 2) == (1, 1)
 
 
-def test_times_of_whole_seconds_make_no_streams_of_what_may_follow_each_other() -> None:
+def test_whole_second_times_make_no_extra_streams_for_sequential_operations() -> None:
     streams = Streams(SECOND)
     assert {streams.of(0, None, 0, SECOND // 2) for _ in range(50)} == {(0, 0)}
     assert streams.of(0, None, 0, 3 * SECOND) == (0, 0)
@@ -370,7 +370,9 @@ def audit_webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
 
 
 @pytest.mark.platforms
-def test_a_real_minios_audit_log_tells_what_was_asked_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_log_of_real_minio_is_imported_with_all_operations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = "a b/ü%20+\u2028x"
     with audit_webhook(monkeypatch) as documents, real.real_server("minio", tmp_path / "minio") as server:
         client = real.client_of(server)

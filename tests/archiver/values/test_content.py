@@ -76,7 +76,7 @@ def test_versions_end_before_the_last_block_would_grow() -> None:
 
 
 @given(numbers, st.integers(23, MAX_BYTES), versions, versions)
-def test_each_version_is_accepted_as_itself_only(number: int, size_bytes: int, one: int, other: int) -> None:
+def test_version_content_is_accepted_only_for_that_version(number: int, size_bytes: int, one: int, other: int) -> None:
     check = ContentCheck(CONTENT, number, size_bytes, other)
     check.feed(CONTENT.whole(number, size_bytes, one))
     assert check.finish() == (one == other)
@@ -94,7 +94,7 @@ def test_other_bytes_name_nothing(end: bytes) -> None:
     assert Content("run-2", 7, 100).named_in(CONTENT.last_block(5, 100)) is None
 
 
-def test_content_reaches_as_far_as_it_is_asked_to() -> None:
+def test_content_can_be_extended_to_a_larger_size() -> None:
     assert CONTENT.reaching(MAX_BYTES) is CONTENT
     farther = CONTENT.reaching(3 * MAX_BYTES)
     assert farther.whole(5, MAX_BYTES) == CONTENT.whole(5, MAX_BYTES)
@@ -125,7 +125,7 @@ def test_a_part_is_accepted_at_its_place_in_any_pieces(
 
 
 @given(numbers, any_sizes, st.text("abcdef0123456789t-", min_size=1, max_size=30), st.integers(0, 2**62), sizes)
-def test_content_follows_from_run_and_seed_alone(
+def test_content_depends_only_on_run_id_and_seed(
     number: int, size_bytes: int, run_id: str, seed: int, other_size_bytes: int
 ) -> None:
     first = Content(run_id, seed, MAX_BYTES)
@@ -218,7 +218,7 @@ def test_nothing_received_is_not_an_object() -> None:
 
 
 @pytest.mark.parametrize(("pieces", "good"), [([b"abc", b"de"], True), ([b"abcd"], False), ([b"abc", b"def"], False)])
-def test_without_verification_the_length_alone_counts(pieces: list[bytes], good: bool) -> None:
+def test_only_the_length_is_checked_without_verification(pieces: list[bytes], good: bool) -> None:
     check = LengthCheck(5)
     for piece in pieces:
         check.feed(piece)

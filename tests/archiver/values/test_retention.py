@@ -95,7 +95,7 @@ def test_the_guards(retention: Retention, guards: dict[str, Any], locked_bytes: 
         (RetentionWish(NONE, retain_until=NOW), Retention(NONE, None, None)),
     ],
 )
-def test_what_is_not_wished_for_is_the_default(wish: RetentionWish, retention: Retention) -> None:
+def test_unset_retention_wishes_take_the_defaults(wish: RetentionWish, retention: Retention) -> None:
     assert wish.resolved(G) == retention
 
 
@@ -111,7 +111,7 @@ def test_what_is_not_wished_for_is_the_default(wish: RetentionWish, retention: R
         (None, 10.0, None),  # the object is to expire during the run
     ],
 )
-def test_event_holds_are_placed_by_headers_on_objects_that_stay(
+def test_event_holds_are_placed_by_headers_only_on_objects_that_stay(
     lock: Lock | None, retain_for_seconds: float | None, days: int | None
 ) -> None:
     held = Retention(G, 300.0, event_hold_days=3)
@@ -148,7 +148,7 @@ instants = st.floats(1.6e9, 4e9, allow_nan=False)
 
 
 @given(instants, st.floats(1, 3600), st.floats(0, 10 * 86400), st.sampled_from([G, C]), st.floats(0, 7200))
-def test_no_date_is_ever_later_than_what_the_ledger_promised(
+def test_retain_until_date_is_never_later_than_the_latest_date(
     start: float, seconds: float, later: float, mode: RetentionMode, accepted_after: float
 ) -> None:
     retention, guards = retain(mode, seconds), Guards(accept_locked_until=start + accepted_after)
@@ -171,7 +171,7 @@ def test_a_date_is_the_period_after_the_servers_now(start: float, later: float, 
 
 
 @given(instants, instants)
-def test_a_fixed_date_stays_what_it_is_whatever_the_clock_says(now: float, until: float) -> None:
+def test_fixed_retain_until_date_does_not_depend_on_the_clock(now: float, until: float) -> None:
     retention = retain(C, until=until)
     latest = latest_date(retention, Guards(), now)
     assert latest == until

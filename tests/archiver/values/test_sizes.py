@@ -63,7 +63,7 @@ def test_a_size_is_read(text: str, size_bytes: int) -> None:
         ("0.0001KiB", "not a whole number of bytes"),
     ],
 )
-def test_what_is_no_size_is_refused_with_the_remedy(text: str, remedy: str) -> None:
+def test_invalid_size_is_refused_with_remedy(text: str, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy) as refused:
         parse_size(text)
     assert repr(text) in str(refused.value)
@@ -107,7 +107,7 @@ def test_a_duration_is_read(text: str, seconds: float) -> None:
         ("soon", "a duration such as 90s, 5m or 1h"),
     ],
 )
-def test_what_is_no_duration_is_refused_with_the_remedy(text: str, remedy: str) -> None:
+def test_invalid_duration_is_refused_with_remedy(text: str, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy) as refused:
         parse_duration(text)
     assert repr(text) in str(refused.value)
@@ -122,7 +122,7 @@ def test_a_duration_is_written_for_people(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [7198.6, -7198.6, 7200.0, 7201.4])
-def test_a_clocks_offset_is_told_in_minutes(seconds: float) -> None:
+def test_clock_offset_is_rounded_to_minutes(seconds: float) -> None:
     assert format_clock_offset(seconds) == "2h"
 
 
@@ -163,13 +163,13 @@ def test_rates_are_per_second(text: str, per_second: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "/s", "500/", "500/x", "s/500", "1/2", "0", "0/s", "-5/s", "nan", "inf"])
-def test_what_is_no_rate_is_refused(text: str) -> None:
+def test_invalid_rate_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="a rate"):
         parse_rate(text)
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "+1", "1.5", "1e3", "²", "one", "9" * 5000])
-def test_what_is_no_count_is_refused(text: str) -> None:
+def test_invalid_count_is_refused(text: str) -> None:
     assert parse_count(" 16 ") == 16
     with pytest.raises(ValueError, match="is not a whole number of at least 1"):
         parse_count(text)

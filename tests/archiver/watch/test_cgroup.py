@@ -54,11 +54,11 @@ def test_the_tightest_quota_on_the_way_up_counts(
     assert cores(one, *(VERSION_1.format(member) for member in members)) == limit
 
 
-def test_beside_version_1_version_2_is_in_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_cgroup_v2_in_hybrid_mode_is_in_the_unified_folder(tmp_path: Path) -> None:
     assert cgroup.group_of("4:memory:/m\n0::/a\n", tmp_path) == tmp_path / "unified" / "a"
 
 
-def test_without_cgroups_there_is_no_quota(tmp_path: Path) -> None:
+def test_quota_is_infinite_without_cgroups(tmp_path: Path) -> None:
     assert cores(tmp_path / "nowhere", "0::/a/b\n") == math.inf
     assert cores(tmp_path / "nowhere", "") == math.inf
 
@@ -77,5 +77,5 @@ def test_throttled_time_of_both_versions(tmp_path: Path, text: str, microseconds
     assert cgroup.throttled_microseconds(tmp_path) == microseconds
 
 
-def test_a_group_that_is_gone_tells_nothing(tmp_path: Path) -> None:
+def test_missing_group_has_no_throttled_time(tmp_path: Path) -> None:
     assert cgroup.throttled_microseconds(tmp_path / "gone") is None

@@ -35,14 +35,14 @@ class Core:
         return passes
 
 
-def test_a_core_that_others_take_is_yielded_in_every_pass_until_the_instant() -> None:
+def test_core_used_by_others_is_yielded_in_every_pass() -> None:
     core = Core(others_ns=TAKEN_NS + 1)
     passes = asyncio.run(core.share(20 * (TAKEN_NS + 1)))
     assert (core.yields, core.now_ns) == (20, 20 * (TAKEN_NS + 1))
     assert passes == 20
 
 
-def test_a_core_that_no_other_process_takes_is_not_yielded_for_long() -> None:
+def test_core_unused_by_others_is_yielded_for_a_bounded_time() -> None:
     core = Core(others_ns=ALONE_NS // 250)
     asyncio.run(core.share(1_000_000_000))
     assert (core.yields, core.now_ns) == (250, ALONE_NS)

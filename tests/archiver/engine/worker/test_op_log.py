@@ -36,7 +36,7 @@ def recorded() -> Recorder:
     return record
 
 
-def test_rows_become_operations_with_what_is_known_of_them(tmp_path: Path) -> None:
+def test_recorder_rows_become_operations_with_key_size_lock_and_times(tmp_path: Path) -> None:
     before_ns = time.time_ns()
     log = OpLog(tmp_path / "log" / "a.parquet", "run-1")
     record = recorded()
@@ -67,7 +67,7 @@ def test_rows_become_operations_with_what_is_known_of_them(tmp_path: Path) -> No
         assert 0 <= row.due_ns < 10**10
 
 
-def test_what_held_an_operation_up_is_there_for_those_that_were(tmp_path: Path) -> None:
+def test_retry_and_reconnect_times_are_logged_only_for_delayed_operations(tmp_path: Path) -> None:
     log, record = OpLog(tmp_path / "a.parquet"), recorded()
     record.delays |= {3: Delays(retry_ns=500_000), 4: Delays(reconnect_ns=2_000_000, reconnects=1)}
     record.sent_ns[3] -= 1_000_000
@@ -90,7 +90,7 @@ def test_a_date_becomes_a_time_from_each_operation_on(tmp_path: Path) -> None:
     assert archived.legal_hold is None
 
 
-def test_a_phase_that_is_logged_again_replaces_its_log_when_it_has_ended(tmp_path: Path) -> None:
+def test_repeated_phase_replaces_its_log_only_when_closed(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     first = OpLog(path)
     first.write([(0, recorded())], POPULATION)

@@ -106,7 +106,7 @@ def test_the_measured_time_starts_when_the_first_measured_session_opens() -> Non
     assert stop.measured_to_ns == START_NS + 3 * SECOND
 
 
-def test_a_client_that_runs_out_keeps_what_it_finished() -> None:
+def test_client_that_runs_out_is_measured_to_its_last_session_end() -> None:
     stop = SessionStop(RULE, SESSION_BYTES, 1 << 60)
     stop.session_ended(START_NS, START_NS + SECOND)
     stop.wants_session(START_NS + SECOND)
@@ -122,7 +122,7 @@ def test_a_client_that_runs_out_keeps_what_it_finished() -> None:
     st.integers(1, 20_000),
     st.sampled_from([0.0, 0.5, 30.0]),
 )
-def test_the_limits_hold_whatever_the_session_times(
+def test_session_byte_and_time_limits_apply_for_any_session_times(
     times: list[float], sessions_min: int, bytes_max: int, warm_up_seconds: float
 ) -> None:
     rule = replace(RULE, sessions_min=sessions_min, bytes_max=bytes_max, warm_up_seconds=warm_up_seconds)
@@ -157,7 +157,7 @@ def end_sessions(stop: WindowStop, *ends: float) -> None:
         stop.session_ended(at(seconds - 0.1), at(seconds))
 
 
-def test_each_client_is_measured_between_two_of_its_own_session_ends() -> None:
+def test_each_client_is_measured_between_its_own_session_ends() -> None:
     one, other = window(2)
     end_sessions(one, 0.4)
     assert one.measured == MeasuredSpan(NO_END_NS, NO_END_NS)  # its first session ended in the warm-up

@@ -167,7 +167,7 @@ def test_several_clients_use_up_their_shares_and_that_ends_the_window() -> None:
     assert stage.measured_to_ns < stage.measured_from_ns + 1e6 * 1e9
 
 
-def test_rows_beyond_what_a_recorder_holds_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_beyond_recorder_capacity_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "RECORDER_ROWS", 23)  # two sessions of 8 rows, and not all that a third might need
     channel = Channel()
     run_phase(assignment(rule=replace(RULE, sessions_min=200)), channel)
@@ -236,7 +236,7 @@ def test_everything_is_prepared_before_the_clock_starts(monkeypatch: pytest.Monk
     assert prepared[0].reads == ()
 
 
-def test_a_backend_knows_before_the_start_what_will_be_retrieved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backend_receives_the_objects_to_retrieve_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[PhaseSetting] = []
     monkeypatch.setattr(NullBackend, "set_phase", lambda self, setting: prepared.append(setting))
     run_phase(assignment(operation="retrieve", numbers=np.array([5, 3, 9], dtype=np.int64)), Channel())
@@ -260,7 +260,7 @@ def test_transactions_are_rows_of_their_own_and_no_objects(use: Callable[[type[N
     assert total.histograms["transaction_commit"].count == 55
 
 
-def test_a_session_with_fewer_objects_than_its_batch_is_cut_short_whatever_else_it_recorded(
+def test_session_missing_an_object_is_an_error_despite_its_transaction_row(
     use: Callable[[type[NullSession]], None],
 ) -> None:
     class OneLess(NullSession):
@@ -310,7 +310,7 @@ def test_a_client_whose_sessions_never_open_gives_up(use: Callable[[type[NullSes
     assert channel.archived() == []
 
 
-def test_a_client_that_once_got_through_goes_on_and_counts_the_failures(
+def test_client_with_one_successful_session_continues_and_counts_failures(
     use: Callable[[type[NullSession]], None],
 ) -> None:
     opened: list[int] = []
@@ -346,7 +346,7 @@ def test_every_archive_denied_is_no_throughput(use: Callable[[type[NullSession]]
     assert channel.errors() == {("archive", "403 AccessDenied"): 15}
 
 
-def test_a_session_cut_short_between_objects_is_an_error_and_its_objects_count(
+def test_session_cut_short_is_an_error_but_its_objects_count(
     use: Callable[[type[NullSession]], None],
 ) -> None:
     class CutShort(NullSession):
@@ -391,7 +391,7 @@ def test_a_session_that_outlasts_several_reports_is_counted_once(
     assert histograms["session_open"].count == histograms["session_close"].count == expected // 5
 
 
-def test_a_fault_of_a_backend_is_raised_after_what_was_measured_is_reported(
+def test_backend_exception_is_raised_after_measurements_are_reported(
     use: Callable[[type[NullSession]], None],
 ) -> None:
     performed: list[int] = []

@@ -28,7 +28,7 @@ def read_all(objects: int, clients: int) -> tuple[InProcessChannel, PhaseReport]
     return carry_out(Assignment("null", 1, "null", None, phase, (), dates, "none", mixes=share.mixes, data=share.data))
 
 
-def test_what_was_done_is_counted() -> None:
+def test_in_process_phase_counts_sessions_and_objects() -> None:
     counted, report = read_all(objects=10, clients=1)
     assert (counted.sessions, counted.objects, counted.problems) == (2, 10, [])
     assert report.gave_up is None

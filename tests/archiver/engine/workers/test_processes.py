@@ -67,7 +67,7 @@ def test_more_workers_have_more_time_until_the_start(workers: WorkerProcesses) -
     assert delays_ns[1] - delays_ns[0] == START_DELAY_NS_EACH
 
 
-def test_a_killed_worker_fails_the_run_by_name_and_what_it_had_reported_is_handed_on(workers: WorkerProcesses) -> None:
+def test_killed_worker_fails_the_run_by_name_and_reports_are_delivered(workers: WorkerProcesses) -> None:
     reports: list[IntervalReport] = []
 
     def take(report: IntervalReport) -> None:
@@ -137,7 +137,7 @@ def test_a_fault_in_a_worker_fails_the_run_with_its_own_words(workers: WorkerPro
     assert "Traceback" not in str(failed.value)  # it says what happened and what to do
 
 
-def test_a_fault_that_nobody_foresaw_comes_with_its_place(workers: WorkerProcesses) -> None:
+def test_unexpected_worker_fault_is_reported_with_traceback(workers: WorkerProcesses) -> None:
     broken = replace(assignments(LONG)[1], phase=None)  # type: ignore[arg-type]
     with pytest.raises(RunFailed, match=r"a worker failed:\nTraceback"):
         workers.run([assignments(LONG)[0], broken], at_once, lambda report: None)
@@ -152,7 +152,7 @@ def test_closing_ends_every_worker() -> None:
     assert worker_ids() == {}
 
 
-def test_an_interrupted_phase_hands_on_what_was_measured(workers: WorkerProcesses) -> None:
+def test_interrupted_phase_delivers_the_last_reports_of_all_workers(workers: WorkerProcesses) -> None:
     reports: list[IntervalReport] = []
 
     def take(report: IntervalReport) -> None:

@@ -173,7 +173,7 @@ def email(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
         yield Done(store, folder / "home", json.loads(done.stdout), before, after, rows, bucket, versions, markers)
 
 
-def test_a_mix_makes_no_error_of_its_own(email: Done) -> None:
+def test_mixed_run_passes_without_errors_and_parts_add_up(email: Done) -> None:
     assert [each["errors"] for each in email.document["results"]] == [0] * 6
     assert email.document["verdict"] == "pass"
     assert all(row["status"] == 0 and row["attempts"] == 1 for row in email.rows)
@@ -186,7 +186,7 @@ def test_a_mix_makes_no_error_of_its_own(email: Done) -> None:
     assert mix["web"]["offered"]["sessions"] == mix["web"]["offered"]["started"] > 50
 
 
-def test_its_check_reads_every_object_that_is_there_and_no_other(email: Done) -> None:
+def test_check_workload_reads_each_visible_object_of_its_set_exactly_once(email: Done) -> None:
     archived = ask(
         database_in(email.home), "SELECT first, last, data FROM object_range WHERE data IN ('mail', 'log', 'web', '')"
     )
@@ -215,7 +215,7 @@ def test_its_counts_are_the_stores_own(email: Done) -> None:
     assert changes == {each: email.count(each) for each in ("delete", "delete-marker", "new-version")}
 
 
-def test_the_ledger_has_what_the_store_has(email: Done) -> None:
+def test_ledger_counts_match_the_store(email: Done) -> None:
     assert len(email.markers) == email.count("delete-marker")
     with closing(sqlite3.connect(email.home / "ledger.db")) as ledger:
         objects, size_bytes, objects_max, bytes_max = ledger.execute(
@@ -279,9 +279,7 @@ keys = "each-once"
 """
 
 
-def test_a_stall_of_the_store_shows_in_the_open_loop_and_hides_in_the_closed_one(
-    tmp_path: Path, home: Path, store: embedded.StoreProcess
-) -> None:
+def test_store_stall_shows_in_p99_of_open_loop_only(tmp_path: Path, home: Path, store: embedded.StoreProcess) -> None:
     """For 2 s the store does not answer. 100 sessions of the open loop fall due meanwhile, and each of them waits. A
     client of a closed loop that waits for its answer requests nothing meanwhile, so one of its 600 sessions is slow.
     Both loops have the same store and the same objects."""
@@ -404,7 +402,7 @@ arrivals = { kind = "constant", per_second = "10 users" }
 """
 
 
-def test_a_search_finds_the_largest_scale_that_holds_and_keeps_every_trial(tmp_path: Path, home: Path) -> None:
+def test_search_finds_largest_passing_scale_and_keeps_every_trial(tmp_path: Path, home: Path) -> None:
     expected = [(1, True), (2, True), (4, True), (8, False), (6, False), (5, True), (5, True), (6, False)]
     for _ in range(TRIES):
         shutil.rmtree(home / "runs", ignore_errors=True)
@@ -488,7 +486,7 @@ transactions = [ { steps = ["STEP"], share = 1 }, { steps = ["retrieve"], share 
 """
 
 
-def test_a_run_killed_in_a_mixed_phase_goes_on_with_numbers_of_its_own(
+def test_run_killed_in_mixed_phase_resumes_with_unused_object_numbers(
     tmp_path: Path, home: Path, store: embedded.StoreProcess
 ) -> None:
     path = scenario(tmp_path, ADDING.replace("STEP", "archive"))

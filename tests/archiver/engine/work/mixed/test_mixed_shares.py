@@ -113,7 +113,7 @@ def test_workers_have_the_whole_schedule_between_them_and_no_arrival_twice(worke
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_what_is_changed_is_divided_and_what_is_read_is_shared(workers: int) -> None:
+def test_changed_data_sets_are_divided_and_read_only_ones_shared(workers: int) -> None:
     numbers = ObjectNumbers(7)
     numbers.keep(Kept(512, 0, 99, data="d"))
     numbers.keep(Kept(4096, 100, 120, data="d"))
@@ -141,7 +141,7 @@ def test_a_workload_with_fewer_clients_than_workers_leaves_nothing_to_those_with
     assert [len(share.data["d"].numbers) for share in shares if "d" in share.data] == [100]
 
 
-def test_a_data_set_is_filled_up_with_what_is_missing_and_no_more() -> None:
+def test_fill_archives_only_the_missing_objects_of_a_data_set() -> None:
     numbers = ObjectNumbers(7)
     one = phase(workload("a", "archive", fill=100))
     assert len(new_of(share_mixes(one, numbers, ANY_TIME, 2))) == 100
@@ -172,7 +172,7 @@ def test_no_number_is_used_by_two_phases(phases: list[tuple[int, int, bool]]) ->
     assert len(used) == len(set(used)) == numbers.next
 
 
-def test_what_a_phase_did_is_what_the_next_one_has() -> None:
+def test_data_set_members_reflect_the_changes_of_earlier_phases() -> None:
     times = LockedTimes(begins=1000.0, ends=1100.0, extended_to=1400.0)
     numbers = ObjectNumbers(7)
     numbers.keep(Kept(512, 0, 9, 900.0, 950.0, "d"))

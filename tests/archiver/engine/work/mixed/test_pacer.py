@@ -88,7 +88,7 @@ def test_every_due_time_arrives_once_in_order_and_never_early() -> None:
     with_pacer(steps)
 
 
-def test_thousands_of_schedules_share_one_timer_and_come_in_the_order_they_are_due() -> None:
+def test_thousands_of_schedules_share_one_timer_and_arrive_in_due_order() -> None:
     async def steps(pacer: Pacer) -> None:
         calls, schedules = Calls(), 3000
         descriptors = len(os.listdir("/proc/self/fd"))
@@ -131,7 +131,7 @@ def test_a_schedule_started_later_but_due_earlier_is_not_kept_waiting() -> None:
     with_pacer(steps)
 
 
-def test_a_pacer_that_has_run_dry_goes_on_with_the_next_schedule() -> None:
+def test_idle_pacer_continues_with_the_next_schedule() -> None:
     async def steps(pacer: Pacer) -> None:
         calls = Calls()
         for schedule in range(3):
@@ -166,7 +166,7 @@ def test_one_schedule_can_start_another(from_done: bool) -> None:
 
 
 @pytest.mark.parametrize("long_ago", [10**9, 1, 0])
-def test_what_was_due_before_the_start_arrives_in_the_next_turn_of_the_loop(long_ago: int) -> None:
+def test_overdue_arrivals_are_called_from_the_loop_and_not_from_start(long_ago: int) -> None:
     async def steps(pacer: Pacer) -> None:
         calls = Calls()
         calls.start(pacer, 0, array([long_ago, long_ago]))
@@ -188,7 +188,7 @@ def test_an_empty_schedule_is_done_from_the_loop_too() -> None:
     with_pacer(steps)
 
 
-def test_after_a_stall_one_wake_up_calls_all_that_is_due_by_then() -> None:
+def test_one_wake_up_calls_all_overdue_arrivals_after_a_stall() -> None:
     async def steps(pacer: Pacer) -> None:
         calls, turns = Calls(), 0
         due_ns = time.monotonic_ns() + np.arange(200) * 50_000
@@ -210,7 +210,7 @@ def test_after_a_stall_one_wake_up_calls_all_that_is_due_by_then() -> None:
     with_pacer(steps)
 
 
-def test_a_schedule_beyond_what_the_client_can_do_leaves_turns_to_others() -> None:
+def test_overloaded_schedule_yields_to_the_event_loop() -> None:
     async def steps(pacer: Pacer) -> None:
         loop, arrivals, began_ns = asyncio.get_running_loop(), 0, 0
         finished = loop.create_future()
@@ -240,7 +240,7 @@ def test_a_schedule_beyond_what_the_client_can_do_leaves_turns_to_others() -> No
     with_pacer(steps)
 
 
-def test_nothing_is_called_after_it_is_closed_and_the_timer_is_given_back() -> None:
+def test_closed_pacer_calls_nothing_and_releases_its_timer() -> None:
     async def steps(pacer: Pacer) -> None:
         descriptors = len(os.listdir("/proc/self/fd"))
         calls, other = Calls(), Pacer(asyncio.get_running_loop())
@@ -258,7 +258,7 @@ def test_nothing_is_called_after_it_is_closed_and_the_timer_is_given_back() -> N
     with_pacer(steps)
 
 
-def test_it_can_be_closed_by_what_it_calls() -> None:
+def test_pacer_can_be_closed_from_its_own_callback() -> None:
     async def steps(pacer: Pacer) -> None:
         calls, closing = Calls(), Pacer(asyncio.get_running_loop())
         arrived: list[int] = []
@@ -301,7 +301,7 @@ def test_while_nothing_is_due_the_loop_sleeps() -> None:
         runner.run(main())
 
 
-def test_without_a_timer_to_open_it_says_what_to_raise() -> None:
+def test_open_file_limit_is_named_when_no_timer_can_be_opened() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     async def steps(pacer: Pacer) -> None:

@@ -174,7 +174,7 @@ def test_nothing_is_done_outside_a_workloads_time(use: Callable[[type[NullSessio
 
 @pytest.mark.parametrize("clients", [1, 3, 8])
 @pytest.mark.parametrize(("end", "done"), [("objects", 25), ("fill", 225 - 200)])
-def test_a_workload_that_is_done_when_so_many_are_archived_archives_so_many(clients: int, end: str, done: int) -> None:
+def test_workload_with_object_goal_archives_exactly_that_many(clients: int, end: str, done: int) -> None:
     more: dict[str, Any] = {end: done if end == "objects" else 225}
     channel, report, (stage,) = carry_out(workload("load", "archive", clients=clients, objects_per_session=4, **more))
     assert channel.changed("archive") == list(range(200, 200 + done))
@@ -183,7 +183,7 @@ def test_a_workload_that_is_done_when_so_many_are_archived_archives_so_many(clie
     assert stage.measured_to_ns == stage.ended_ns
 
 
-def test_what_is_there_already_need_not_be_made() -> None:
+def test_fill_archives_nothing_when_the_data_set_is_large_enough() -> None:
     channel, report, (stage,) = carry_out(workload("load", "archive", clients=3, fill=150))
     assert channel.total().objects == 0
     assert report.gave_up is None
@@ -191,7 +191,7 @@ def test_what_is_there_already_need_not_be_made() -> None:
 
 
 @pytest.mark.parametrize("until", [None, "other"])
-def test_a_workload_that_used_up_what_it_may_archive_ended_early(
+def test_workload_that_used_up_its_byte_limit_ended_early(
     use: Callable[[type[NullSession]], None], until: str | None
 ) -> None:
     use(Calm)
@@ -242,7 +242,7 @@ def test_sessions_arrive_whether_or_not_earlier_ones_are_done(use: Callable[[typ
     assert response.total_ns >= service.total_ns + 5 * 300 * MS
 
 
-def test_an_open_loop_begins_what_was_due_in_its_time_after_its_time(use: Callable[[type[NullSession]], None]) -> None:
+def test_open_loop_starts_waiting_sessions_after_its_measured_time(use: Callable[[type[NullSession]], None]) -> None:
     use(holding(1200))
     channel, _, (stage,) = carry_out(
         workload("w", "retrieve", clients=2, seconds=0.1, arrivals=Arrivals("constant", 200.0))
@@ -252,7 +252,7 @@ def test_an_open_loop_begins_what_was_due_in_its_time_after_its_time(use: Callab
     assert stage.measured_to_ns < stage.ended_ns
 
 
-def test_a_backlog_that_no_client_comes_to_is_given_up_at_last(
+def test_backlog_is_dropped_after_the_drain_time(
     use: Callable[[type[NullSession]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archiver.engine.work.mixed.stage.DRAIN_NS", 50 * MS)
@@ -264,7 +264,7 @@ def test_a_backlog_that_no_client_comes_to_is_given_up_at_last(
     assert channel.total().sessions == 2
 
 
-def test_what_is_due_in_the_warm_up_is_done_and_not_counted(use: Callable[[type[NullSession]], None]) -> None:
+def test_sessions_due_in_warm_up_are_performed_but_not_counted(use: Callable[[type[NullSession]], None]) -> None:
     use(holding(150))  # what was due in the warm-up still waits when the measured time begins
     channel, _, (stage,) = carry_out(
         workload("w", "retrieve", clients=1, warm_up_seconds=0.1, seconds=0.3, arrivals=Arrivals("constant", 100.0))
@@ -288,7 +288,7 @@ def test_response_is_counted_from_the_due_time_and_service_from_the_sending() ->
 
 @pytest.mark.parametrize(("kind", "backlog_max"), [("constant", 3), ("poisson", 1000), ("bursts", 0)])
 @pytest.mark.parametrize("ending", ["its time", "used up", "told to finish", "another's end"])
-def test_what_was_due_was_begun_or_dropped(
+def test_every_due_session_is_either_started_or_dropped(
     use: Callable[[type[NullSession]], None], kind: Any, backlog_max: int, ending: str
 ) -> None:
     chance = random.Random(backlog_max)
@@ -324,7 +324,7 @@ def test_what_was_due_was_begun_or_dropped(
 # ---- ends
 
 
-def test_told_to_finish_it_ends_what_is_under_way_and_loses_nothing(use: Callable[[type[NullSession]], None]) -> None:
+def test_finish_request_completes_running_sessions_and_loses_nothing(use: Callable[[type[NullSession]], None]) -> None:
     performed = Counter[tuple[int, int]]()
 
     class Noting(Calm):
@@ -386,13 +386,13 @@ def test_a_stop_before_the_start_does_nothing() -> None:
     assert report.gave_up is None
 
 
-def test_a_workload_for_which_there_is_no_object_says_so() -> None:
+def test_workload_on_empty_data_set_gives_up_with_a_reason() -> None:
     channel, report, _ = carry_out(workload("w", "retrieve", data="d", seconds=LONG), objects=0)
     assert report.gave_up == "data set 'd' has no object for it"
     assert channel.total().sessions == 0
 
 
-def test_more_clients_than_there_is_for_them_to_do_is_no_failure() -> None:
+def test_more_clients_than_batches_is_no_failure() -> None:
     channel, report, (stage,) = carry_out(
         workload("check", "retrieve", clients=8, objects_per_session=50, keys="each-once"), objects=120
     )
@@ -475,7 +475,7 @@ class ModelStore:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_mix_asks_for_nothing_that_is_not_there_and_its_check_for_all_that_is(
+def test_mix_requests_only_existing_objects_and_its_check_reads_them_all(
     use: Callable[[type[NullSession]], None], seed: int
 ) -> None:
     store = ModelStore(300, seed)
@@ -516,7 +516,7 @@ def _own_numbers(channel: Channel) -> list[int]:
     ]
 
 
-def test_changes_of_what_another_workload_archived_have_its_size() -> None:
+def test_changes_to_objects_of_another_workload_are_reported_with_their_size() -> None:
     """What is hidden after it was archived in the same phase is of the size with which it was archived."""
     sizes = Sizes.of([(100, 0.5), (900, 0.5)])
     channel, _, _ = carry_out(

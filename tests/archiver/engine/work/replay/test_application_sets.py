@@ -109,7 +109,7 @@ def run(path: str, store: embedded.StoreProcess, *more: str, status: int = 0) ->
     return document
 
 
-def test_sets_and_infrastructure_operations_leave_what_the_ledger_says_and_cleanup_removes_it(
+def test_sets_with_infrastructure_operations_match_the_ledger_and_are_removed(
     tmp_path: Path, store: embedded.StoreProcess, home: Path
 ) -> None:
     document = run(scenario(tmp_path), store)
@@ -167,7 +167,7 @@ def test_platforms_without_copies_refuse_infrastructure_by_name(tmp_path: Path) 
     assert "leave [[phase.infrastructure]] out" in done.stderr
 
 
-def test_the_built_in_sets_are_those_of_table_10_and_a_captured_trace_takes_a_models_place(tmp_path: Path) -> None:
+def test_built_in_sets_match_table_10_and_traces_can_replace_models(tmp_path: Path) -> None:
     sets = read_scenario("application-sets")
     preparation, measured = sets.phases
     assert (preparation.is_load, measured.is_load) == (True, False)

@@ -59,7 +59,7 @@ OVERLAPPING = [
 ]
 
 
-def test_what_was_committed_together_follows_and_is_due_as_the_first(compiled: Compile) -> None:
+def test_operations_of_one_transaction_are_adjacent_and_due_with_the_first(compiled: Compile) -> None:
     trace = compiled(*OVERLAPPING)
     assert trace.due_ns.tolist() == [10, 12, 12, 12, 13, 13, 17, 18]
     assert trace.size_bytes.tolist() == [0, 12, 14, 16, 13, 15, 17, 18]
@@ -71,7 +71,7 @@ def test_what_was_committed_together_follows_and_is_due_as_the_first(compiled: C
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 3, 4])
-def test_a_transaction_may_lie_in_several_batches(
+def test_transaction_may_span_several_row_groups(
     compiled: Compile, monkeypatch: pytest.MonkeyPatch, batch_rows: int
 ) -> None:
     for module in (trace_format, compiling, transactions):
@@ -93,7 +93,7 @@ def test_operation_logs_tell_transactions_too(compiled: Compile) -> None:
     assert compiled(*OVERLAPPING, kind="operation-log").with_previous.sum() == 3
 
 
-def test_what_was_aborted_is_left_out(compiled: Compile) -> None:
+def test_aborted_transactions_are_left_out(compiled: Compile) -> None:
     aborted = [op(12, "archive", "a", 50, status=10_003), op(13, "archive", "b", 50, status=10_003)]
     trace = compiled(*aborted, op(60, "archive", "a", 90), op(61, "archive", "c", 90))
     assert trace.size_bytes.tolist() == [60, 61]
@@ -114,20 +114,20 @@ def test_what_was_aborted_is_left_out(compiled: Compile) -> None:
         ([op(11, "list", "p", 30)], [False, True]),
     ],
 )
-def test_only_what_follows_each_other_goes_together(
+def test_only_uninterrupted_operations_of_one_stream_are_grouped(
     compiled: Compile, between: list[TracedOperation], expected: list[bool]
 ) -> None:
     trace = compiled(op(10, "archive", "a", 30), *between, op(20, "archive", "b", 30))
     assert trace.with_previous.tolist() == expected
 
 
-def test_holds_of_one_transaction_go_together(compiled: Compile) -> None:
+def test_holds_and_releases_of_one_transaction_are_grouped_by_kind(compiled: Compile) -> None:
     rows = [op(due, kind, key, 30) for due, (kind, key) in enumerate(
         [("hold", "a"), ("hold", "b"), ("release", "a"), ("release", "b")], start=1)]  # fmt: skip
     assert compiled(*rows).with_previous.tolist() == [False, True, False, True]
 
 
-def test_nothing_passes_what_another_session_asked_of_its_object(compiled: Compile) -> None:
+def test_grouping_never_moves_an_archive_ahead_of_another_clients_read(compiled: Compile) -> None:
     trace = compiled(
         op(1, "archive", "b", 5),
         op(10, "archive", "a", 40),
@@ -198,7 +198,7 @@ _rows = st.fixed_dictionaries(
 
 @given(rows=st.lists(_rows, min_size=1, max_size=40), batch_rows=st.sampled_from((3, 1000)))
 @settings(max_examples=share_of(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_it_is_the_trace_in_another_order(
+def test_compiled_transactions_are_the_reordered_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[TracedOperation], batch_rows: int
 ) -> None:
     for module in (trace_format, compiling, transactions):

@@ -58,7 +58,7 @@ def labels(trace: CompiledTrace) -> list[str]:
 # Objects, versions, content
 
 
-def test_what_is_there_is_written_again_as_a_new_version(compiled: Compile) -> None:
+def test_archive_of_an_existing_object_becomes_a_new_version(compiled: Compile) -> None:
     trace = compiled(
         row("new-version", "a", 10), row("archive", "a", 20), row("retrieve", "a", 999), row("archive", "b", 5),
         row("retrieve", "p", 7), row("archive", "p", 8),
@@ -84,7 +84,7 @@ def test_versions_begin_again_without_two_alike_in_a_row(compiled: Compile) -> N
     assert (np.diff(trace.version) != 0).all()
 
 
-def test_a_copy_has_what_its_source_had_by_then(compiled: Compile) -> None:
+def test_copy_has_the_content_of_its_source_at_that_time(compiled: Compile) -> None:
     trace = compiled(
         row("archive", "a", 10), row("copy", "b", None, source="a"), row("archive", "a", 30),
         row("copy", "c", None, source="b"), row("copy", "b", 5, source="a"), row("retrieve", "c"),
@@ -102,13 +102,13 @@ def test_a_copy_has_what_its_source_had_by_then(compiled: Compile) -> None:
     assert trace.facts.replaced == ((7, 1), (30, 2))
 
 
-def test_a_copy_onto_itself_changes_nothing_that_is_read(compiled: Compile) -> None:
+def test_copy_onto_itself_keeps_the_version_that_is_read(compiled: Compile) -> None:
     trace = compiled(row("archive"), row("copy", "a", source="a"), row("retrieve"))
     assert trace.source.tolist() == [-1, 0, -1]
     assert trace.version.tolist() == [1, 1, 1]
 
 
-def test_a_copy_of_what_is_not_known_is_left_out_and_prepared_where_it_is_read(compiled: Compile) -> None:
+def test_copy_of_unknown_source_is_left_out_and_prepared_if_read(compiled: Compile) -> None:
     trace = compiled(row("copy", "b", 4096), row("retrieve", "b", 4096), row("copy", "c"))
     assert labels(trace) == ["retrieve"]
     assert trace.facts.left_out == (("copy: its source is not known", 2),)
@@ -152,7 +152,7 @@ def test_sizes_are_those_that_rows_tell(compiled: Compile, rows: list[TracedOper
         (110, ((10, 1), (25, 3), (40, 1))),
     ],
 )
-def test_fillers_lie_there_too(
+def test_fillers_are_prepared_up_to_the_requested_capacity(
     compiled: Compile, lies_there_bytes: int | None, prepared: tuple[tuple[int, int], ...]
 ) -> None:
     trace = compiled(row("retrieve", "p", 40), row("retrieve", "q", 10), row("archive", "a", 5),
@@ -202,7 +202,7 @@ def test_a_part_is_smaller_than_its_object(compiled: Compile) -> None:
 # Deletes and what is hidden
 
 
-def test_what_is_deleted_is_archived_without_a_lock(compiled: Compile) -> None:
+def test_objects_deleted_later_are_archived_without_a_lock(compiled: Compile) -> None:
     trace = compiled(
         row("archive", "a"), row("archive", "a"), row("head", "a"), row("delete", "a"), row("archive", "a"),
         row("archive", "b"), row("copy", "c", source="b"), row("delete", "c"),
@@ -213,7 +213,7 @@ def test_what_is_deleted_is_archived_without_a_lock(compiled: Compile) -> None:
 
 
 @pytest.mark.parametrize("later", ["retrieve", "extend", "delete-marker", "refused-delete"])
-def test_a_delete_of_what_is_used_later_was_of_an_older_version(compiled: Compile, later: str) -> None:
+def test_delete_of_an_object_used_later_is_left_out(compiled: Compile, later: str) -> None:
     trace = compiled(row("archive"), row("delete"), row(later))
     assert labels(trace) == ["archive", later]
     assert not trace.unlocked.any()
@@ -221,12 +221,12 @@ def test_a_delete_of_what_is_used_later_was_of_an_older_version(compiled: Compil
     assert trace.facts.left_out == (("delete: its object is used later, so the trace deleted an older version", 1),)
 
 
-def test_a_delete_of_what_is_copied_later_was_of_an_older_version(compiled: Compile) -> None:
+def test_delete_of_an_object_copied_later_is_left_out(compiled: Compile) -> None:
     assert labels(compiled(row("archive"), row("delete"), row("copy", "b", source="a"))) == ["archive", "copy"]
     assert labels(compiled(row("archive"), row("delete"), row("copy", "a", source="a"))) == ["archive", "copy"]
 
 
-def test_of_several_deletes_the_last_is_replayed(compiled: Compile) -> None:
+def test_only_the_last_of_several_deletes_is_replayed(compiled: Compile) -> None:
     trace = compiled(row("archive"), row("delete"), row("delete"))
     assert labels(trace) == ["archive", "delete"]
     assert trace.due_ns.tolist() == [0, 2]
@@ -243,13 +243,15 @@ def test_of_several_deletes_the_last_is_replayed(compiled: Compile) -> None:
         (["extend", "archive"], True),
     ],
 )
-def test_what_the_trace_locked_is_not_deleted(compiled: Compile, before: list[str], is_replayed: bool) -> None:
+def test_delete_is_not_replayed_while_the_trace_locks_the_object(
+    compiled: Compile, before: list[str], is_replayed: bool
+) -> None:
     trace = compiled(row("archive"), *(row(operation) for operation in before), row("delete"))
     assert ("delete" in labels(trace)) == is_replayed
     assert trace.unlocked.any() == is_replayed
 
 
-def test_what_is_prepared_and_deleted_is_prepared_without_a_lock(compiled: Compile) -> None:
+def test_prepared_objects_deleted_later_are_prepared_without_a_lock(compiled: Compile) -> None:
     trace = compiled(
         row("retrieve", "p", 30), row("retrieve", "q", 20), row("delete", "p", None), row("retrieve", "r", 10),
         row("archive", "r"), row("delete", "r"), row("delete", "s", 5), row("archive", "s"),
@@ -260,7 +262,7 @@ def test_what_is_prepared_and_deleted_is_prepared_without_a_lock(compiled: Compi
     assert trace.unlocked.tolist() == [False, False, False, False, True, False, False, False]
 
 
-def test_nothing_is_asked_of_what_is_hidden(compiled: Compile) -> None:
+def test_operations_on_hidden_objects_are_left_out(compiled: Compile) -> None:
     trace = compiled(
         row("archive", "a"), row("delete-marker", "a"), row("retrieve", "a"), row("delete-marker", "a"),
         row("delete", "a"), row("copy", "b", source="a"), row("retrieve", "b", 70), row("archive", "a", 50),
@@ -275,7 +277,7 @@ def test_nothing_is_asked_of_what_is_hidden(compiled: Compile) -> None:
 # Rows that are left out
 
 
-def test_what_is_left_out_is_counted_in_words(compiled: Compile) -> None:
+def test_left_out_operations_are_counted_by_reason(compiled: Compile) -> None:
     trace = compiled(
         row("archive"), row("list", "a/"), row("list", None), row("other"), row("retrieve", status=404),
         row("retrieve", None), row("lock"), row("close", None), row("session", None, status=5),
@@ -303,7 +305,7 @@ def test_a_trace_without_anything_to_replay_is_refused(compiled: Compile, tmp_pa
     assert not list((tmp_path / "compiled").glob("*.partial"))
 
 
-def test_what_cannot_be_compiled_leaves_nothing_of_what_was(compiled: Compile, tmp_path: Path) -> None:
+def test_failed_compilation_removes_the_earlier_compiled_trace(compiled: Compile, tmp_path: Path) -> None:
     compiled(row("archive"))
     with pytest.raises(UsageError):
         compiled(row("list"))
@@ -339,9 +341,7 @@ def test_a_folder_without_a_compiled_trace_is_named(tmp_path: Path) -> None:
         compile_trace(write(tmp_path / "t.parquet", [row("archive")]), tmp_path / "file")
 
 
-def test_a_disk_that_is_too_small_for_what_is_known_of_keys_is_named(
-    compiled: Compile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_for_the_key_tables_is_reported(compiled: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
     def is_full(file: int, first: int, size_bytes: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -350,7 +350,7 @@ def test_a_disk_that_is_too_small_for_what_is_known_of_keys_is_named(
         compiled(row("archive"))
 
 
-def test_what_is_known_of_keys_and_sessions_lies_in_files(tmp_path: Path) -> None:
+def test_key_and_session_tables_are_kept_in_files(tmp_path: Path) -> None:
     rows = (2 * trace_format.ROW_GROUP_ROWS, 6 * trace_format.ROW_GROUP_ROWS)
     peaks_bytes = []
     for count in rows:
@@ -436,13 +436,13 @@ def test_streams_that_meet_where_order_matters_are_in_one_group(compiled: Compil
     assert trace.groups.tolist() == [0, 0, 1, 0, 0, 2]
 
 
-def test_reading_alone_needs_no_order(compiled: Compile) -> None:
+def test_read_only_objects_need_no_ordering(compiled: Compile) -> None:
     trace = compiled(row("retrieve", client=0), row("query", client=1), row("copy", "b", source="a", client=2))
     assert not trace.ordered.any()
     assert trace.groups.tolist() == [0, 1, 2]
 
 
-def test_one_copy_onto_itself_needs_no_order(compiled: Compile) -> None:
+def test_single_copy_onto_itself_needs_no_ordering(compiled: Compile) -> None:
     assert not compiled(row("copy", "a", source="a")).ordered.any()
     assert compiled(row("copy", "a", source="a"), row("head", "a")).ordered.all()
 
@@ -498,7 +498,7 @@ _rows = st.fixed_dictionaries(
 
 @given(rows=st.lists(_rows, min_size=1, max_size=60), batch_rows=st.sampled_from((3, 1000)))
 @settings(max_examples=share_of(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_columns_are_what_a_store_would_have_done(
+def test_compiled_columns_match_a_model_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[TracedOperation], batch_rows: int
 ) -> None:
     monkeypatch.setattr(trace_format, "ROW_GROUP_ROWS", batch_rows)

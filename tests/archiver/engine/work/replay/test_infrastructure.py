@@ -234,7 +234,7 @@ def parts_of(worker: Worker) -> dict[str, tuple[int, int]]:
 
 
 @on_all
-def test_a_clone_is_made_read_upgraded_and_removed_and_nothing_of_it_stays(run: Run) -> None:
+def test_clone_is_copied_read_upgraded_and_completely_removed(run: Run) -> None:
     what = made(CLONE, upgrade_share=0.25)
     prepared = run.prepare(what)
     before = run.versions(run.location)
@@ -294,7 +294,7 @@ def test_a_clone_that_cannot_be_removed_is_named(run: Run, monkeypatch: pytest.M
 
 
 @on_all
-def test_a_migration_keeps_locks_and_holds_and_removes_what_is_not_locked(run: Run) -> None:
+def test_migration_keeps_locks_and_holds_and_removes_unlocked_sources(run: Run) -> None:
     what = made(MIGRATION, instances=2)
     prepared = run.prepare(what)
     before = run.versions(run.location)
@@ -345,7 +345,7 @@ def without(*names: str) -> Callable[..., Any]:
         ),
     ],
 )
-def test_a_lock_or_a_hold_that_is_lost_on_the_way_is_named_once(
+def test_lock_or_hold_lost_in_migration_is_reported_once(
     run: Run, monkeypatch: pytest.MonkeyPatch, dropped: str, found: list[str]
 ) -> None:
     what = made(MIGRATION, instances=2)
@@ -377,7 +377,7 @@ def test_a_lock_that_ends_earlier_is_named(run: Run, monkeypatch: pytest.MonkeyP
 
 
 @on_embedded
-def test_what_was_copied_wrongly_stays_where_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_of_wrong_copies_are_not_removed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     what = made(MIGRATION, instances=1)
     prepared = run.prepare(what)
     before = run.versions(run.location)
@@ -421,7 +421,7 @@ def test_the_instance_under_way_is_finished_and_no_other_begins(run: Run) -> Non
 
 
 @on_embedded
-def test_instances_begin_by_the_clock_and_the_time_after_the_last_one_counts(run: Run) -> None:
+def test_instances_start_on_schedule_and_rate_counts_the_whole_phase(run: Run) -> None:
     what = made(CLONE, capacity=10_000, instances=2, every=Seconds(0.75), seconds=1.5)
     outcome, _ = run.carry_out(what, run.prepare(what))
     assert (outcome.completed, outcome.failed) == (2, 0)
@@ -430,7 +430,7 @@ def test_instances_begin_by_the_clock_and_the_time_after_the_last_one_counts(run
     assert beside.per_hour <= 2 / 1.5 * 3600
 
 
-def test_where_nothing_answers_it_gives_up(tmp_path: Path) -> None:
+def test_infrastructure_gives_up_when_no_server_answers(tmp_path: Path) -> None:
     with process.start(tmp_path / "store") as store:
         credentials = Credentials(store.access_key, store.secret_key, None)
         run = Run(store.endpoint, credentials, client_for(store.endpoint, store.access_key, store.secret_key))
@@ -447,7 +447,7 @@ def test_where_nothing_answers_it_gives_up(tmp_path: Path) -> None:
 # ---- who can
 
 
-def test_a_backend_that_cannot_is_refused_with_what_to_do() -> None:
+def test_backend_without_copies_or_locks_is_refused_with_remedy() -> None:
     clone, migration = made(CLONE), made(MIGRATION)
 
     class WithoutCopies(NullBackend):
@@ -464,7 +464,7 @@ def test_a_backend_that_cannot_is_refused_with_what_to_do() -> None:
 
 
 @on_embedded
-def test_in_a_bucket_that_the_user_named_the_second_place_is_another_prefix(run: Run) -> None:
+def test_second_place_in_a_user_named_bucket_is_another_prefix(run: Run) -> None:
     options = replace(run.backend.options, bucket=run.location.bucket)
     backend = S3Backend(options)
     plan = RunPlan("other-run", run.retention, archives_unlocked=True)

@@ -76,7 +76,7 @@ def lengths(batches: list[Batch]) -> list[int]:
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 2, 3, 1024])
-def test_a_transaction_is_one_batch_whatever_else_is_due(
+def test_each_transaction_is_one_batch_when_others_are_due(
     play: Play, monkeypatch: pytest.MonkeyPatch, chunk_rows: int
 ) -> None:
     monkeypatch.setattr(player, "CHUNK_ROWS", chunk_rows)
@@ -92,7 +92,7 @@ def test_without_transactions_each_row_is_a_batch(play: Play) -> None:
     assert lengths(batches) == [1] * 5
 
 
-def test_transactions_that_meet_at_objects_do_not_wait_for_each_other_in_circles(play: Play) -> None:
+def test_transactions_on_the_same_objects_do_not_deadlock(play: Play) -> None:
     rows = [op(1, "archive", key, 50) for key in "abca"]
     rows += [op(2, "archive", key, 60, client=1) for key in "cbab"]
     rows += [op(70, "retrieve", key, 71, client=2) for key in "abc"]
@@ -104,7 +104,7 @@ def test_transactions_that_meet_at_objects_do_not_wait_for_each_other_in_circles
     assert batches[1].version == [2, 2, 3, 3]
 
 
-def test_of_a_transaction_only_what_failed_is_lost(play: Play) -> None:
+def test_only_later_steps_on_the_failed_object_are_left_out(play: Play) -> None:
     rows = [op(1, "archive", key, 50) for key in "abc"]
     rows += [op(60, "hold", key, 70, client=1) for key in "abc"]
     stage, batches = play(*rows, refused=[1])
@@ -113,7 +113,7 @@ def test_of_a_transaction_only_what_failed_is_lost(play: Play) -> None:
     assert (stage.started, stage.steps_left_out) == (5, 1)
 
 
-def test_a_transaction_may_be_larger_than_what_a_stream_writes_down_otherwise(play: Play) -> None:
+def test_transaction_of_1000_objects_is_played_as_one_batch(play: Play) -> None:
     rows = [op(1, "archive", f"{i}", 50) for i in range(1000)]
     rows += [op(60 + i, "archive", f"small {i}", 70 + i) for i in range(3)]
     _, batches = play(*rows)

@@ -55,7 +55,7 @@ def archive(seconds: float, key: str, **more: Any) -> TracedOperation:
     return TracedOperation(int(seconds * SECOND), operation="archive", key=key, size_bytes=100, **more)
 
 
-def test_what_is_due_while_its_stream_is_busy_waits_and_everything_is_begun(assignment: Assign) -> None:
+def test_operations_due_on_a_busy_stream_wait_and_are_all_started(assignment: Assign) -> None:
     stage = played(assignment(*(archive(0, f"{i}") for i in range(20))))
     assert (stage.due, stage.started, stage.waited, stage.dropped) == (20, 20, 19, 0)
     assert stage.lateness.count == 20
@@ -67,7 +67,7 @@ def test_a_phase_lasts_as_long_as_its_trace(assignment: Assign) -> None:
     assert stage.ended_ns - stage.measured_from_ns >= 0.1 * SECOND
 
 
-def test_what_a_stream_fails_at_ends_the_phase_and_is_told(assignment: Assign, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_failure_ends_the_phase_and_is_raised(assignment: Assign, monkeypatch: pytest.MonkeyPatch) -> None:
     async def perform(self: NullSession, batch: Batch, record: Recorder) -> None:
         raise RuntimeError("out of order")
 

@@ -90,9 +90,7 @@ def measured(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [result for result in document["results"] if not result["is_load"]]
 
 
-def test_every_operation_is_carried_out_and_what_each_builds_on_is_there(
-    tmp_path: Path, store: embedded.StoreProcess
-) -> None:
+def test_every_operation_is_replayed_and_its_objects_are_prepared(tmp_path: Path, store: embedded.StoreProcess) -> None:
     path = write(tmp_path / "everything.parquet", EVERYTHING)
     document = replayed(str(path), store=store)
     (result,) = measured(document)
@@ -135,7 +133,7 @@ def buckets(store: embedded.StoreProcess) -> list[str]:
     return [bucket["Name"] for bucket in s3(store).list_buckets()["Buckets"]]
 
 
-def test_each_set_has_objects_of_its_own_and_begins_later(tmp_path: Path, store: embedded.StoreProcess) -> None:
+def test_each_set_has_separate_objects_and_a_shifted_start(tmp_path: Path, store: embedded.StoreProcess) -> None:
     rows = [op(0, "retrieve", "there", 1000), op(1, "archive", "new", 500)]
     path = write(tmp_path / "small.parquet", rows)
     document = replayed(str(path), "--sets", "3", "--shift", "200ms", store=store)
@@ -146,7 +144,7 @@ def test_each_set_has_objects_of_its_own_and_begins_later(tmp_path: Path, store:
     assert sizes == Counter({1000: 3, 500: 3}) + Counter(probes_of(document))
 
 
-def test_a_stream_keeps_its_order_and_due_times_are_the_traces_at_the_speed_asked_for(tmp_path: Path) -> None:
+def test_streams_keep_their_order_and_due_times_scale_with_speed(tmp_path: Path) -> None:
     rows = [op(5 * i, "archive", f"{i}", 100 + i, client=i % 7, session=i // 70) for i in range(350)]
     path = write(tmp_path / "web.parquet", rows)
     logs = tmp_path / "log"
@@ -163,7 +161,7 @@ def test_a_stream_keeps_its_order_and_due_times_are_the_traces_at_the_speed_aske
     assert result["replayed"]["trace_seconds"] == pytest.approx(0.349)
 
 
-def test_streams_that_meet_at_an_object_stay_together_over_several_workers(tmp_path: Path) -> None:
+def test_streams_sharing_objects_are_replayed_completely_by_two_workers(tmp_path: Path) -> None:
     rows = sorted(
         op(i, operation, f"{client // 2}/{i // 20}", 1000, client=client)
         for client in range(8)
@@ -175,7 +173,7 @@ def test_streams_that_meet_at_an_object_stay_together_over_several_workers(tmp_p
     assert sum(part["objects"] for part in result["parts"]) == len(rows)
 
 
-def test_a_platform_that_stalls_makes_a_replay_too_long_and_the_client_is_not_blamed(
+def test_platform_stall_fails_the_replay_criterion_but_does_not_void_it(
     tmp_path: Path, store: embedded.StoreProcess
 ) -> None:
     rows = [op(10 * i, "archive", f"{i}", 1000, client=i % 4) for i in range(200)]
@@ -225,7 +223,7 @@ def test_a_replay_that_broke_off_is_not_gone_on_with(
     assert "a replay must be measured as a whole" in done.stderr
 
 
-def test_what_could_not_be_written_is_not_asked_for(tmp_path: Path) -> None:
+def test_operations_on_objects_that_failed_to_archive_are_left_out(tmp_path: Path) -> None:
     rows = [op(0, "archive", "a", 100), op(5, "retrieve", "a", 100), op(6, "copy", "b", source="a"),
             op(7, "retrieve", "b", 100)]  # fmt: skip
     path = write(tmp_path / "refused.parquet", rows)
@@ -237,7 +235,7 @@ def test_what_could_not_be_written_is_not_asked_for(tmp_path: Path) -> None:
     assert dict(result["replayed"]["left_out"])["their object could not be written before"] == 3
 
 
-def test_a_platform_that_takes_nothing_ends_a_replay_with_its_words(tmp_path: Path) -> None:
+def test_replay_fails_with_the_platforms_error_when_no_probe_is_archived(tmp_path: Path) -> None:
     path = write(tmp_path / "refused.parquet", [op(0, "archive", "a", 100)])
     with pretending(objects_max=0) as (endpoint, archived):
         found = archiver("replay", str(path), "--endpoint", endpoint, "--json", "--quiet", **KEYS)
@@ -250,7 +248,9 @@ def test_a_platform_that_takes_nothing_ends_a_replay_with_its_words(tmp_path: Pa
     assert reported.returncode == 0, reported.stderr
 
 
-def test_what_a_real_client_did_is_replayed_as_it_was(tmp_path: Path, store: embedded.StoreProcess) -> None:
+def test_captured_boto3_session_is_replayed_with_same_operations_and_gaps(
+    tmp_path: Path, store: embedded.StoreProcess
+) -> None:
     with capturing(tmp_path / "client.parquet", store.endpoint) as capture:
         client = client_through(capture.endpoint, store)
         client.create_bucket(Bucket="real", ObjectLockEnabledForBucket=True)

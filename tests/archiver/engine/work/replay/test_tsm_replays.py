@@ -142,7 +142,7 @@ def test_a_replay_is_recorded_in_the_same_transactions(store: embedded.StoreProc
     assert transactions(again) == transactions(now)
 
 
-def test_a_server_that_takes_fewer_gets_more_transactions(store: embedded.StoreProcess, tmp_path: Path) -> None:
+def test_smaller_transaction_limit_splits_transactions(store: embedded.StoreProcess, tmp_path: Path) -> None:
     path = recorded(store, "night", tmp_path)
     result, now = replayed(path, store, tmp_path, "--objects-per-transaction", "6")
     assert result["errors"] == 0

@@ -15,7 +15,7 @@ def are_ready(*turns: Turn) -> list[bool]:
     return [turn.is_mine for turn in turns]
 
 
-def test_reads_go_side_by_side_and_a_change_waits_for_all_of_them() -> None:
+def test_reads_run_concurrently_and_a_change_waits_for_all_of_them() -> None:
     turns = Turns()
     first, second = turns.take((1, False)), turns.take((1, False))
     change = turns.take((1, True))
@@ -31,7 +31,7 @@ def test_reads_go_side_by_side_and_a_change_waits_for_all_of_them() -> None:
     assert are_ready(later) == [True]
 
 
-def test_another_object_waits_for_nobody_and_a_copy_waits_at_both_of_its_objects() -> None:
+def test_other_objects_do_not_wait_but_copies_wait_for_both() -> None:
     turns = Turns()
     write, other = turns.take((1, True)), turns.take((2, True))
     copy = turns.take((3, True), (1, False))
@@ -43,7 +43,7 @@ def test_another_object_waits_for_nobody_and_a_copy_waits_at_both_of_its_objects
     assert are_ready(read) == [True]
 
 
-def test_a_copy_onto_itself_waits_for_others_alone() -> None:
+def test_copy_onto_itself_waits_only_for_other_operations() -> None:
     turns = Turns()
     read = turns.take((1, False))
     copy = turns.take((1, True), (1, False))
@@ -54,7 +54,7 @@ def test_a_copy_onto_itself_waits_for_others_alone() -> None:
     assert turns.take((1, True)).is_mine
 
 
-async def test_who_waits_is_woken_when_the_last_one_ahead_is_done() -> None:
+async def test_waiting_turn_wakes_when_the_last_one_ahead_is_done() -> None:
     turns = Turns()
     ahead = [turns.take((1, False)) for _ in range(2)]
     change = turns.take((1, True))
@@ -69,7 +69,7 @@ async def test_who_waits_is_woken_when_the_last_one_ahead_is_done() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=30), st.randoms(use_true_random=False)
 )
-def test_whatever_is_done_first_everybody_has_a_turn_in_the_end_and_changes_keep_their_order(
+def test_every_turn_comes_in_any_completion_order_and_changes_stay_ordered(
     wanted: list[tuple[int, bool]], chance: Random
 ) -> None:
     turns = Turns()

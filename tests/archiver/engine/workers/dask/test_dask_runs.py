@@ -217,7 +217,7 @@ def test_a_worker_far_away_begins_with_the_others(folder: Path, processes: ExitS
         assert report.began_ns >= report.stages[0].measured_from_ns - TIMER_NS
 
 
-def test_a_worker_is_killed_then_the_scheduler_and_the_run_is_resumed_on_another(
+def test_run_survives_worker_kill_and_resumes_after_scheduler_kill(
     cluster: Cluster, folder: Path, processes: ExitStack, tmp_path: Path
 ) -> None:
     run = archiver(tmp_path, "run", "dr550", *QUICK, "--dask", cluster.address, "--if-worker-lost", "go-on")

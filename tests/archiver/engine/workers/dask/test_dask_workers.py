@@ -53,7 +53,7 @@ def test_phase_after_phase_from_one_start_on_every_clock(cluster: DaskCluster) -
     workers.close()
 
 
-def test_a_fault_in_a_worker_fails_the_run_with_its_own_words_and_without_its_secrets(cluster: DaskCluster) -> None:
+def test_worker_fault_fails_the_run_with_its_message_and_no_secrets(cluster: DaskCluster) -> None:
     workers = cluster.workers("stop")
     broken = replace(assignments(LONG, "absent")[1], backend_setting="planted-secret")
     with pytest.raises(RunFailed, match="no backend named 'absent' is installed") as failed:
@@ -63,7 +63,7 @@ def test_a_fault_in_a_worker_fails_the_run_with_its_own_words_and_without_its_se
     workers.close()
 
 
-def test_an_interrupted_phase_hands_on_what_was_measured(cluster: DaskCluster) -> None:
+def test_interrupted_phase_delivers_the_last_reports_of_all_workers(cluster: DaskCluster) -> None:
     workers = cluster.workers("stop")
     reports: list[IntervalReport] = []
 
@@ -149,7 +149,7 @@ def test_words_reach_the_mailbox_that_they_are_for(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("address", ["local", "local:", "local:0", "local:x", "local:1000", "local:-1"])
-def test_a_local_cluster_says_how_many(address: str) -> None:
+def test_local_cluster_without_worker_count_is_refused(address: str) -> None:
     with (
         pytest.raises(UsageError, match="write local:N, where N is the number of workers"),
         open_cluster(address, None),
@@ -157,7 +157,7 @@ def test_a_local_cluster_says_how_many(address: str) -> None:
         pass
 
 
-def test_where_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "CONNECT_SECONDS_MAX", 0.5)
     with (
         pytest.raises(UsageError, match=r"--dask tcp://127.0.0.1:1: no scheduler"),
@@ -177,7 +177,9 @@ def test_a_worker_of_another_version_is_refused(cluster: DaskCluster, monkeypatc
         finding._look_at_workers(cluster._connection, None)
 
 
-def test_a_worker_without_archiver_is_told_how_to_get_it(cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_without_archiver_is_refused_with_the_install_command(
+    cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def missing() -> None:
         raise ModuleNotFoundError("No module named 'archiver'")
 
