@@ -17,8 +17,8 @@ from types import FrameType
 # A second signal within this time is a repetition: timeout(1) sends SIGTERM twice, a closing terminal SIGHUP twice.
 REPEATED_SECONDS = 1.0
 
-_HANDLED = (signal.SIGTERM, signal.SIGHUP)  # in addition to SIGINT, which Python handles
-_ALL = (signal.SIGINT, *_HANDLED)
+_ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 _is_put_off = False
 _waiting: list[int] = []
 _received: int | None = None  # the first signal of the command
@@ -49,7 +49,9 @@ def words(number: signal.Signals) -> str:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Raise Terminated on SIGTERM and SIGHUP. A second signal, more than a second later, ends the process at once.
+    """Raise KeyboardInterrupt on SIGINT, and Terminated on SIGTERM and SIGHUP.
+
+    Every further SIGINT raises again. A second SIGTERM or SIGHUP, more than a second later, ends the process at once.
 
     A signal that was ignored before stays ignored, for nohup(1). Call this in the main thread.
     """
@@ -57,23 +59,24 @@ def heard() -> Iterator[None]:
     first_at: float | None = None
     _received = None
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        global _received
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        _raise_or_wait(number)
+
+    def terminate(number: int, frame: FrameType | None) -> None:
         nonlocal first_at
         if number == signal.SIGHUP:
             _discard_output()
         if first_at is None:
-            first_at, _received = time.monotonic(), number
-            if _is_put_off:
-                _waiting.append(number)
-                return
-            raise Terminated(number)
-        if time.monotonic() - first_at >= REPEATED_SECONDS:
+            first_at = time.monotonic()
+            _raise_or_wait(number)
+        elif time.monotonic() - first_at >= REPEATED_SECONDS:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
     before = {
-        number: signal.signal(number, handle) for number in _HANDLED if signal.getsignal(number) == signal.SIG_DFL
+        number: signal.signal(number, interrupt if number == signal.SIGINT else terminate)
+        for number in _ALL
+        if signal.getsignal(number) in _DEFAULTS
     }
     try:
         yield
@@ -83,41 +86,45 @@ def heard() -> Iterator[None]:
 
 
 def raise_lost() -> None:
-    """Raise Terminated if SIGTERM or SIGHUP was received, because its exception may have been lost.
+    """Raise the exception of a received signal again, because it may have been lost.
 
     Python discards an exception that a signal raises in a finalizer or in a callback of a weak reference. Modules in C
     may discard one that is raised while they load.
     """
     if _received is not None:
-        raise Terminated(_received)
+        raise _exception(_received)
 
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """Defer SIGINT, SIGTERM and SIGHUP during the block: KeyboardInterrupt or Terminated is raised at its end.
+    """Defer the signals that ``heard`` handles: KeyboardInterrupt or Terminated is raised at the end of the block.
 
     A second SIGINT takes effect at once.
     """
     global _is_put_off
-
-    def wait(number: int, frame: FrameType | None) -> None:
-        _waiting.append(number)
-        signal.signal(number, signal.default_int_handler)
-
-    handles_ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if handles_ctrl_c:
-        signal.signal(signal.SIGINT, wait)
     _is_put_off = True
     try:
         yield
     finally:
         _is_put_off = False
-        if handles_ctrl_c:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         if _waiting:
             number = _waiting.pop()
             _waiting.clear()
-            raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+            raise _exception(number)
+
+
+def _raise_or_wait(number: int) -> None:
+    """Raise the exception of a signal, or let the first such signal wait for the end of ``put_off``."""
+    global _received
+    _received = _received or number
+    if _is_put_off and number not in _waiting:
+        _waiting.append(number)
+        return
+    raise _exception(number)
+
+
+def _exception(number: int) -> KeyboardInterrupt:
+    return KeyboardInterrupt() if number == signal.SIGINT else Terminated(number)
 
 
 @contextmanager
