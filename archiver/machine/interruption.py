@@ -57,7 +57,6 @@ def heard() -> Iterator[None]:
     """
     global _received
     first_at: float | None = None
-    _received = None
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         _raise_or_wait(number)
@@ -81,6 +80,7 @@ def heard() -> Iterator[None]:
     try:
         yield
     finally:
+        _received = None
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -52,6 +52,7 @@ def test_a_command_hears_only_its_own_signals() -> None:
         receive_and_lose(signal.SIGTERM)
         with pytest.raises(interruption.Terminated):
             interruption.raise_lost()
+    interruption.raise_lost()
     with interruption.heard():
         interruption.raise_lost()
 
