@@ -1,4 +1,4 @@
-"""A botocore session that reads no profile and no file: other modules have read them for both planes."""
+"""Botocore's sessions here: they sign in Python, and the control plane's session reads no profile and no file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Protocol
 import botocore.credentials
 import botocore.loaders
 import botocore.session
+from botocore.auth import AUTH_TYPE_MAPS, S3SigV4Auth, S3SigV4QueryAuth, SigV4Auth, SigV4QueryAuth
 
 
 class _Keys(Protocol):
@@ -54,8 +55,23 @@ def _loader() -> botocore.loaders.Loader:
     return botocore.loaders.create_loader(os.environ.get("AWS_DATA_PATH"))
 
 
+def sign_in_python() -> None:
+    """Make botocore sign as it does where awscrt is not installed. Archiver needs awscrt for checksums alone.
+
+    awscrt calls Python back, and discards an exception that a signal raises there. Botocore would then wait for the
+    signature for ever.
+    """
+    AUTH_TYPE_MAPS.update(
+        {"v4": SigV4Auth, "v4-query": SigV4QueryAuth, "s3v4": S3SigV4Auth, "s3v4-query": S3SigV4QueryAuth}
+    )
+
+
 def session_of(current: Callable[[], _Keys]) -> botocore.session.Session:
-    """Return a session that signs with the result of ``current``, called before each request."""
+    """Return a session that signs with the result of ``current``, called before each request.
+
+    Profiles and files were read before, for both planes.
+    """
+    sign_in_python()
     unread: dict[str, tuple[None, None, str | None, None]] = {
         "profile": (None, None, None, None),
         "config_file": (None, None, os.devnull, None),

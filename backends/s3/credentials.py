@@ -18,6 +18,7 @@ from botocore.utils import SSOTokenLoader
 
 from archiver.values.errors import PlatformError, UsageError
 from backends.base import CredentialsTerm
+from backends.s3.botocore_session import sign_in_python
 from backends.s3.control import Credentials
 
 # Places of AWS credentials for which the message names another remedy.
@@ -76,6 +77,7 @@ class FoundCredentials:
         return CredentialsTerm(expiry, can_be_refreshed and all(end > expiry for end in signed_in_until))
 
     def _load(self) -> Any:
+        sign_in_python()  # requests for a role's credentials
         with self._translated():
             found = botocore.session.Session(profile=self._profile).get_credentials()
         if found is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import botocore.exceptions
 import pytest
+from botocore.auth import AUTH_TYPE_MAPS
 
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.record import Status
@@ -266,3 +267,17 @@ def test_nothing_is_repeated_in_secret(no_aws: Path, scripted: Scripted) -> None
     with pytest.raises(PlatformError, match="SlowDown"):
         control_of(server.url).server_header_and_clock()
     assert len(server.requests) == 1
+
+
+def test_requests_are_signed_in_python() -> None:
+    """An exception of a signal in a callback from C is lost, and the request would wait for its signature for ever."""
+    Control(
+        "http://127.0.0.1:1",
+        "us-east-1",
+        Credentials("K", "S", None),
+        verify=True,
+        connect_timeout_seconds=1,
+        read_timeout_seconds=1,
+    )
+    for name in ("v4", "v4-query", "s3v4", "s3v4-query"):
+        assert AUTH_TYPE_MAPS[name].__module__ == "botocore.auth"
