@@ -58,7 +58,7 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        with interruption.heard():
+        with interruption.handled():
             return self._invoke(ctx)
 
     def _invoke(self, ctx: click.Context) -> object:

@@ -31,7 +31,7 @@ from archiver.engine.workers.contract import Workers
 from archiver.engine.workers.processes import WorkerProcesses
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.machine import description as machine
-from archiver.machine.interruption import put_off, raise_lost, signal_of
+from archiver.machine import interruption
 from archiver.measure.reports import INTERVAL_NS
 from archiver.platforms.hosted import HostedStore
 from archiver.values.content import GENERATOR
@@ -139,15 +139,15 @@ def carry_through(
         for begin in beginnings:
             runs.append(begin())
             runs[-1].start_watching()
-        with closing(phases(runs)) as order:
+        with interruption.deferred(), closing(phases(runs)) as order:
             for phase in order:
-                raise_lost()
                 for run in runs:
+                    interruption.check()
                     if run.outcome.failure is None:
                         run.carry_out(phase)
     except KeyboardInterrupt as interrupted:
         for run in runs:
-            run.outcome.interrupted = signal_of(interrupted)
+            run.outcome.interrupted = interruption.signal_of(interrupted)
         if not runs:
             raise
     except BaseException:
@@ -155,7 +155,7 @@ def carry_through(
             run.outcome.failure = run.outcome.failure or "the runs on the other platforms could not begin"
         raise
     finally:
-        with put_off():  # otherwise a run would have no verdict
+        with interruption.deferred():  # otherwise a run would have no verdict
             for run in runs:
                 run.finish()
     return [run.outcome for run in runs]

@@ -32,6 +32,7 @@ from archiver.engine.workers.contract import Workers
 from archiver.ledger.event_holds import EventHoldRange
 from archiver.ledger.ledger import Ledger, NumberRange, Placement
 from archiver.machine import caches
+from archiver.machine.interruption import interruptible
 from archiver.measure.reports import IntervalReport
 from archiver.measure.server_usage import usage_throughout
 from archiver.values.clock import now_seconds
@@ -181,7 +182,7 @@ class Run:
         ceilings = self._ceilings(phase)
         reads = any(workload.does & RETRIEVES for workload in phase.workloads)
         if reads and hosted is not None and not phase.keeps_cache:
-            caches.drop(hosted.data_files())
+            interruptible(caches.drop, hosted.data_files())
         self._wait_for_dates(phase)
         first = phase.workloads[0]
         if first.archives:
@@ -233,7 +234,7 @@ class Run:
         """Give the workers credentials that last through this phase, if the credentials can be renewed."""
         backend = self.plan.backend
         if isinstance(backend, HasCredentials):
-            backend.refresh_credentials(phase.seconds_max)
+            interruptible(backend.refresh_credentials, phase.seconds_max)
             second = self.second.backend.worker_setting() if self.second is not None else None
             self.coordinator.reach(backend.worker_setting(), second)
 
@@ -425,17 +426,17 @@ class Run:
     def _set_rule(self, rule: Retention | None) -> None:
         """Set or remove the bucket's default retention rule for the objects that follow."""
         if self.bucket_has_rule != (rule is not None):
-            self.plan.backend.set_default_lock(rule)
+            interruptible(self.plan.backend.set_default_lock, rule)
             self.bucket_has_rule = rule is not None
 
     def _wait_for_dates(self, phase: Phase) -> None:
         """Wait until the short locks of objects to delete have ended, and until an extended date is really later."""
         if any("extend" in workload.does for workload in phase.workloads):
-            time.sleep(DATE_TOLERANCE_SECONDS + 1)
+            interruptible(time.sleep, DATE_TOLERANCE_SECONDS + 1)
         now = self.plan.backend.server_now
         places = [workload.data or workload.object_bytes for workload in phase.workloads if "delete" in workload.does]
         expiries = [expiry for place in places if (expiry := self.expiries.get(place, now)) < now + EXPIRY_SECONDS_MAX]
-        time.sleep(max([0.0, *(expiry - now + DATE_TOLERANCE_SECONDS for expiry in expiries)]))
+        interruptible(time.sleep, max([0.0, *(expiry - now + DATE_TOLERANCE_SECONDS for expiry in expiries)]))
 
     def dates_between(
         self, retention: Retention, started_at: float, seconds: float = 0.0
@@ -555,7 +556,7 @@ class Run:
         """Read the locks of a probe's objects. Raises RunFailed if one is not as agreed, or not within ``dates``."""
         for each in tried.archived:
             for number in range(each.first, each.last + 1):
-                found = self.plan.backend.read_lock(number, retention, *dates)
+                found = interruptible(self.plan.backend.read_lock, number, retention, *dates)
                 if found.problem is None:
                     continue
                 for promise in promises:

@@ -2,6 +2,10 @@
 
 One idea: each signal raises KeyboardInterrupt in the main thread, so a command ends in the same way for all three; only
 the exit status names the signal. The command itself ends the processes that it started, and these ignore the signals.
+
+An exception that a signal raises at any place may leave a lock of Python's library locked for ever, or half a message
+in a pipe, and Python discards one that is raised in a finalizer or in a callback from C. So a run defers the signals.
+It calls ``check`` where it waits, and ``interruptible`` for what may take long.
 """
 
 from __future__ import annotations
@@ -10,18 +14,27 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from threading import Thread
 from types import FrameType
+from typing import ParamSpec, TypeVar
 
 # A second signal within this time is a repetition: timeout(1) sends SIGTERM twice, a closing terminal SIGHUP twice.
 REPEATED_SECONDS = 1.0
+CHECK_SECONDS = 0.1  # between two checks of what waits
 
 _ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
-_is_put_off = False
-_waiting: list[int] = []
+_deferrals = 0  # blocks of ``deferred`` that are being executed, one within another
 _received: int | None = None  # the first signal of the command
+_deferred: set[int] = set()  # signals of the command that were deferred once
+_waiting: int | None = None  # the first deferred signal that has not raised its exception
+
+_Given = ParamSpec("_Given")
+_Value = TypeVar("_Value")
 
 
 class Terminated(KeyboardInterrupt):
@@ -48,18 +61,18 @@ def words(number: signal.Signals) -> str:
 
 
 @contextmanager
-def heard() -> Iterator[None]:
+def handled() -> Iterator[None]:
     """Raise KeyboardInterrupt on SIGINT, and Terminated on SIGTERM and SIGHUP.
 
     Every further SIGINT raises again. A second SIGTERM or SIGHUP, more than a second later, ends the process at once.
 
     A signal that was ignored before stays ignored, for nohup(1). Call this in the main thread.
     """
-    global _received
+    global _received, _waiting
     first_at: float | None = None
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        _raise_or_wait(number)
+        _raise_or_defer(number)
 
     def terminate(number: int, frame: FrameType | None) -> None:
         nonlocal first_at
@@ -67,7 +80,7 @@ def heard() -> Iterator[None]:
             _discard_output()
         if first_at is None:
             first_at = time.monotonic()
-            _raise_or_wait(number)
+            _raise_or_defer(number)
         elif time.monotonic() - first_at >= REPEATED_SECONDS:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -80,45 +93,68 @@ def heard() -> Iterator[None]:
     try:
         yield
     finally:
-        _received = None
+        _received = _waiting = None
+        _deferred.clear()
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def raise_lost() -> None:
-    """Raise the exception of a received signal again, because it may have been lost.
-
-    Python discards an exception that a signal raises in a finalizer or in a callback of a weak reference. Modules in C
-    may discard one that is raised while they load.
-    """
-    if _received is not None:
-        raise _exception(_received)
-
-
 @contextmanager
-def put_off() -> Iterator[None]:
-    """Defer the signals that ``heard`` handles: KeyboardInterrupt or Terminated is raised at the end of the block.
+def deferred() -> Iterator[None]:
+    """Defer the signals that ``handled`` handles to the next ``check``, or else to the end of the outermost block.
 
-    A second SIGINT takes effect at once.
+    A second SIGINT raises at once. Call this in the main thread.
     """
-    global _is_put_off
-    _is_put_off = True
+    global _deferrals, _waiting
+    _deferrals += 1
     try:
         yield
     finally:
-        _is_put_off = False
-        if _waiting:
-            number = _waiting.pop()
-            _waiting.clear()
+        _deferrals -= 1
+        if _waiting is not None and not _deferrals:
+            number, _waiting = _waiting, None
             raise _exception(number)
 
 
-def _raise_or_wait(number: int) -> None:
-    """Raise the exception of a signal, or let the first such signal wait for the end of ``put_off``."""
-    global _received
+def check() -> None:
+    """Raise the exception of the command's first signal if one was received, even if its exception was lost before."""
+    global _waiting
+    if _received is not None:
+        _waiting = None
+        raise _exception(_received)
+
+
+def interruptible(call: Callable[_Given, _Value], *arguments: _Given.args, **named: _Given.kwargs) -> _Value:
+    """Return what the call returns, or raise what it raises. It runs in a thread of its own.
+
+    Raises KeyboardInterrupt if a signal comes first. The call then goes on, and its result is discarded.
+    """
+    finished: Future[_Value] = Future()
+    done: SimpleQueue[None] = SimpleQueue()  # it waits in C, so an exception of a signal leaves no lock locked
+
+    def body() -> None:
+        try:
+            finished.set_result(call(*arguments, **named))
+        except BaseException as error:  # noqa: BLE001 - the caller gets any exception
+            finished.set_exception(error)
+        done.put(None)
+
+    Thread(target=body, name=getattr(call, "__name__", "interruptible"), daemon=True).start()
+    while True:
+        check()
+        try:
+            done.get(timeout=CHECK_SECONDS)
+        except Empty:
+            continue
+        return finished.result()
+
+
+def _raise_or_defer(number: int) -> None:
+    global _received, _waiting
     _received = _received or number
-    if _is_put_off and number not in _waiting:
-        _waiting.append(number)
+    if _deferrals and number not in _deferred:
+        _deferred.add(number)
+        _waiting = _waiting or number
         return
     raise _exception(number)
 
@@ -128,7 +164,7 @@ def _exception(number: int) -> KeyboardInterrupt:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def blocked() -> Iterator[None]:
     """Block these signals in processes that are started in the block, until each of them calls ``ignore``."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL)
     try:

@@ -31,10 +31,10 @@ class ResourceSampler:
 
     def start(self) -> None:
         """Take the first sample of every source, then one each period."""
-        with interruption.put_off():  # an interruption must stop all threads
+        with interruption.deferred():  # an interruption must stop all threads
             for each in self._watched:
                 each.thread.start()
-        self._take(LAST_SECONDS_MAX)
+            self._take(LAST_SECONDS_MAX)
 
     def stop(self) -> None:
         """Take a last sample, late enough for every source to have counted everything, and stop."""

@@ -49,5 +49,7 @@ def carry_out(assignment: Assignment) -> tuple[InProcessChannel, PhaseReport]:
     connection as a failure of that connection, and continues. It loses an interrupt that comes as its last task ends.
     """
     channel = InProcessChannel()
-    with interruption.put_off():
-        return channel, run_phase(assignment, channel)
+    with interruption.deferred():
+        report = run_phase(assignment, channel)
+        interruption.check()
+        return channel, report

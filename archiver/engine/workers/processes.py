@@ -133,13 +133,13 @@ class WorkerProcesses:
         self._host = socket.gethostname()
         self._processes: list[SpawnProcess] = []
         self._pipes: list[Connection[Any, Any]] = []
-        resource_tracker.ensure_running()  # starting it unblocks signals, so it must not start while they are held back
+        resource_tracker.ensure_running()  # starting it unblocks signals, so it must not start while they are blocked
         try:
             for index in range(count):
                 own_cores = [cores[index % len(cores)]] if cores else []
                 # Another thread may receive a signal that is blocked here. An interrupted start would leave an error
                 # message of a worker.
-                with interruption.put_off(), interruption.held_back():
+                with interruption.deferred(), interruption.blocked():
                     own_end, worker_end = _context.Pipe()
                     given = (worker_end, own_cores, clock.began_seconds())
                     process = _context.Process(target=worker_main, args=given, name=f"archiver-worker-{index}")
@@ -154,6 +154,7 @@ class WorkerProcesses:
     def __len__(self) -> int:
         return len(self._pipes)
 
+    @interruption.deferred()  # an exception of a signal could lose a message, or part of one
     def run(self, assignments: Sequence[Assignment], start: Start, on_report: OnReport) -> Carried:
         """Carry out one phase on as many workers as there are assignments; see ``Workers``."""
         busy = dict(zip(self._pipes, assignments, strict=False))
@@ -169,7 +170,8 @@ class WorkerProcesses:
         failure: str | None = None
         try:
             while busy:
-                for pipe in _readable(busy):
+                interruption.check()
+                for pipe in _readable(busy, interruption.CHECK_SECONDS):
                     try:
                         message = pipe.recv()
                     except (EOFError, OSError):
@@ -264,9 +266,7 @@ class WorkerProcesses:
         return f"worker {process.name} died (exit status {process.exitcode})"
 
 
-def _readable(
-    pipes: Iterable[Connection[Any, Any]], timeout_seconds: float | None = None
-) -> list[Connection[Any, Any]]:
+def _readable(pipes: Iterable[Connection[Any, Any]], timeout_seconds: float) -> list[Connection[Any, Any]]:
     """Return the pipes that have a message, or have ended."""
     by_descriptor = {pipe.fileno(): pipe for pipe in pipes}
     return [

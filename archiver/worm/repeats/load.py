@@ -99,7 +99,7 @@ class BackgroundLoad:
         """Start the load; return after its first session has ended, or after _ANSWER_SECONDS_MAX."""
         self._pipe, child_end = _context.Pipe()
         self._process = _context.Process(target=_work, args=(child_end, self.order), name="archiver-load", daemon=True)
-        with interruption.held_back():
+        with interruption.blocked():
             self._process.start()
         child_end.close()
         self._receive()

@@ -35,6 +35,7 @@ from archiver.engine.workers.dask.channel import (
     mailbox_name,
 )
 from archiver.engine.workers.dask.connection import Connection
+from archiver.machine import interruption
 from archiver.measure.reports import Carried, ClockOffset, IntervalReport, PhaseReport, WorkerPlace
 from archiver.values.errors import RunFailed
 
@@ -86,6 +87,7 @@ class DaskWorkers:
     def __len__(self) -> int:
         return len(self._places)
 
+    @interruption.deferred()  # an exception of a signal could leave the inbox locked
     def run(self, assignments: Sequence[Assignment], start: GiveStart, on_report: OnReport) -> Carried:
         """Carry out one phase on as many workers as there are assignments; see ``Workers`` in ``contract``."""
         name = uuid.uuid4().hex
@@ -122,6 +124,7 @@ class DaskWorkers:
     def _go_through(self, phase: _Phase, start: GiveStart, on_report: OnReport) -> None:
         looked = alive = time.monotonic()
         while phase.tasks:
+            interruption.check()
             try:
                 worker, data = phase.inbox.get(timeout=LOOK_SECONDS / 4)
             except Empty:

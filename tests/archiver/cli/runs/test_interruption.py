@@ -183,7 +183,7 @@ def test_a_second_signal_ends_a_command_at_once() -> None:
     never_ends = """
 import signal
 from archiver.machine import interruption
-with interruption.heard():
+with interruption.handled():
     try:
         print("ready", flush=True)
         signal.pause()

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from archiver.engine.workers.processes import START_DELAY_NS_EACH, PipeChannel, WorkerProcesses
+from archiver.machine import interruption
 from archiver.measure.reports import Change, IntervalReport
 from archiver.values.errors import RunFailed
 from tests.archiver.engine.workers.worker_assignments import LONG, SHORT, assignments, at_once
@@ -164,6 +165,28 @@ def test_interrupted_phase_delivers_the_last_reports_of_all_workers(workers: Wor
         workers.run(assignments(LONG), at_once, take)
     assert len(reports) >= 3  # the last word of both workers
     assert objects(reports) > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_during_a_report_loses_no_report(workers: WorkerProcesses, number: signal.Signals) -> None:
+    reports: list[IntervalReport] = []
+
+    def take(report: IntervalReport) -> None:
+        if not reports:
+            signal.raise_signal(number)
+        reports.append(report)
+
+    before = signal.signal(number, signal.SIG_DFL)  # nohup(1) may have had it ignored
+    try:
+        with interruption.handled(), pytest.raises(KeyboardInterrupt):
+            workers.run(assignments(LONG), at_once, take)
+    finally:
+        signal.signal(number, before)
+    numbers = sorted(
+        number for report in reports for each in report.changed for number in range(each.first, each.last + 1)
+    )
+    assert objects(reports) == len(numbers) == len(set(numbers)) > 0
+    assert {report.worker for report in reports} == {0, 1}  # the last reports of both
 
 
 @pytest.mark.usefixtures("executed")
