@@ -13,13 +13,13 @@ from botocore.config import Config
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
 
-# Names say what the credential lacks.
+# Each name states the permission that the credential lacks.
 CREDENTIALS = ("no-bypass:without=bypass", "no-retention:without=retention", "no-hold:without=hold",
                "no-delete:without=delete", "reader:without=bypass,retention,hold,delete")  # fmt: skip
 
 
 def s3_client(store: StoreProcess, name: str = "default", **config: Any) -> Any:
-    """A boto3 client with one of the store's credentials, which reports every answer as it is."""
+    """A boto3 client with one of the store's credentials. It never retries."""
     credential = store.credentials[name]
     return boto3.client(
         "s3",
@@ -39,7 +39,7 @@ def until() -> datetime:
 
 @pytest.fixture(scope="session")
 def connect() -> Callable[..., Any]:
-    """Makes a boto3 client for any store process."""
+    """Make a boto3 client for any store process."""
     return s3_client
 
 

@@ -1,4 +1,4 @@
-"""Reading a page of metrics: what it says, and every way in which a server may fail to say it."""
+"""Reading a metrics page: the series it contains, and every way in which a server can fail."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PAGE = b'# HELP reads Reads\n# TYPE reads counter\nreads{disk="a"} 3\nreads{disk
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No read is given up because the machine is slow."""
+    """Raise the time limits so that no read fails on a slow machine."""
     monkeypatch.setattr(exposition, "WAIT_SECONDS", SECONDS_MAX)
     monkeypatch.setattr(exposition, "SECONDS_MAX", SECONDS_MAX)
 
 
 @pytest.fixture
 def scripted() -> Iterator[Start]:
-    """Starts servers that play a script for each connection, and ``then`` for those that follow."""
+    """Start servers that play one script for each connection, and ``then`` for every later connection."""
     with ExitStack() as running:
 
         def start(*scripts: Sequence[Step], then: Sequence[Step] = ()) -> ScriptedServer:
@@ -66,13 +66,13 @@ def test_requested_series_are_returned_with_labels_and_values(scripted: Start) -
 @pytest.mark.parametrize(
     ("page", "name", "labels", "value"),
     [
-        ("# TYPE io_bytes counter\nio_bytes 7", "io_bytes", {}, 7.0),  # a counter that is not named like one
+        ("# TYPE io_bytes counter\nio_bytes 7", "io_bytes", {}, 7.0),  # a counter without the suffix _total
         (
             '# TYPE ttfb gauge\nttfb{le="0.050",name="PutObject"} 2',
             "ttfb",
             {"le": "0.050", "name": "PutObject"},
             2.0,
-        ),  # a distribution that is declared a gauge
+        ),  # a histogram that is declared a gauge
         ('# TYPE wait histogram\nwait_bucket{le="+Inf"} 2', "wait_bucket", {"le": "+Inf"}, 2.0),
         ('info{version="DEVELOPMENT.GOGET"} 0', "info", {"version": "DEVELOPMENT.GOGET"}, 0.0),
         ('path{drive="C:\\\\a \\"b\\"\\n}"} 1.5e+3', "path", {"drive": 'C:\\a "b"\n}'}, 1500.0),
@@ -91,13 +91,13 @@ def test_page_without_requested_series_returns_nothing(scripted: Start, page: by
     assert address(scripted(pages(page))).scrape(["reads"]) == {}
 
 
-def test_a_page_in_pieces_is_whole(scripted: Start) -> None:
+def test_chunked_page_is_read_whole(scripted: Start) -> None:
     chunked = b"".join(b"%x\r\n%s\r\n" % (1, PAGE[i : i + 1]) for i in range(len(PAGE))) + b"0\r\n\r\n"
     server = scripted([read, send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked)])
     assert address(server).scrape(["writes"]) == {"writes": [({}, 5.0)]}
 
 
-def test_the_connection_is_kept(scripted: Start) -> None:
+def test_connection_is_reused_between_scrapes(scripted: Start) -> None:
     server = scripted(pages(PAGE))
     metrics = address(server)
     for _ in range(3):
@@ -106,7 +106,7 @@ def test_the_connection_is_kept(scripted: Start) -> None:
 
 
 @pytest.mark.parametrize(("token", "header"), [(TOKEN, f"Bearer {TOKEN}"), (None, None)])
-def test_the_token_is_sent_and_nothing_that_the_environment_has(
+def test_token_is_sent_and_netrc_and_proxies_are_ignored(
     scripted: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, token: str | None, header: str | None
 ) -> None:
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else")
@@ -119,7 +119,7 @@ def test_the_token_is_sent_and_nothing_that_the_environment_has(
     assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
-def test_a_url_without_a_path_means_metrics(scripted: Start) -> None:
+def test_url_without_a_path_requests_the_metrics_path(scripted: Start) -> None:
     server = scripted(pages(PAGE))
     MetricsAddress(server.url).scrape(["writes"])
     assert server.requests[0].target == "/metrics"
@@ -163,7 +163,7 @@ def test_http_error_is_reported_and_redirect_is_not_followed(
         (b"<!DOCTYPE html><html><head><title>Console</title>", "'<!DOCTYPE html><html><head><title>Consol'"),
         (b'{"status": "ok"}', '\'{"status": "ok"}\''),
         (b"\x00\x01\xff\xfe binary", "'\\x00\\x01\ufffd\ufffd binary'"),
-        (b"reads{disk=a} 3", "'reads{disk=a} 3'"),  # what is asked for, badly written
+        (b"reads{disk=a} 3", "'reads{disk=a} 3'"),  # the requested series, malformed
         (f"your header was Bearer {TOKEN}".encode(), "'your header was Bearer ...'"),
     ],
 )
@@ -189,11 +189,11 @@ def endless(request: Request) -> bytes:
 
 
 @pytest.mark.parametrize("answer", [endless, lambda _: reply(b"#" * (PAGE_BYTES_MAX + 1))])
-def test_a_huge_page_is_not_read_to_its_end(scripted: Start, answer: Callable[[Request], bytes]) -> None:
+def test_page_above_the_size_limit_is_refused(scripted: Start, answer: Callable[[Request], bytes]) -> None:
     assert "the page has more than 16 MiB" in refusal(address(scripted([serve(answer)]))).reason
 
 
-def test_a_page_of_the_greatest_size_is_read(scripted: Start) -> None:
+def test_page_of_the_maximum_size_is_read(scripted: Start) -> None:
     page = PAGE + b"#" * (PAGE_BYTES_MAX - len(PAGE))
     assert address(scripted(pages(page))).scrape(["writes"]) == {"writes": [({}, 5.0)]}
 
@@ -246,7 +246,7 @@ def test_dripping_server_times_out_and_is_not_asked_while_sending(
     assert server.connections == 1
 
     monkeypatch.setattr(exposition, "SECONDS_MAX", SECONDS_MAX)
-    enough.set()  # it comes to an end after all
+    enough.set()  # The server ends its answer.
     wait_until(lambda: "still sending" not in refusal_or_page(metrics), "end of the answer")
     assert metrics.scrape(["writes"]) == {"writes": [({}, 5.0)]}
 
@@ -295,7 +295,7 @@ def secure_url(authority: trustme.CA) -> Iterator[str]:
     authority.issue_cert("localhost").configure_cert(context)
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
-        server.handle_error = lambda *_: None  # type: ignore[method-assign] # a client that does not trust it goes
+        server.handle_error = lambda *_: None  # type: ignore[method-assign] # clients that do not trust it disconnect
         serving = threading.Thread(target=server.serve_forever, args=(0.05,))
         serving.start()
         yield f"https://localhost:{server.server_address[1]}/metrics"
@@ -303,7 +303,7 @@ def secure_url(authority: trustme.CA) -> Iterator[str]:
         serving.join()
 
 
-def test_a_certificate_is_verified_as_the_options_have_it(
+def test_certificate_is_verified_against_ca_bundle_unless_insecure(
     secure_url: str, authority: trustme.CA, tmp_path: Path
 ) -> None:
     bundle = tmp_path / "authority.pem"

@@ -1,4 +1,4 @@
-"""The MinIO backend: what it says of a MinIO, and which servers it refuses before anything is touched."""
+"""The MinIO backend: the profile of a MinIO server, and the servers it refuses before the first S3 request."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Start = Callable[..., ScriptedServer]
 
 @pytest.fixture
 def answering() -> Iterator[Start]:
-    """Starts servers that answer by a table of paths, and everything else with 403."""
+    """Start servers that answer from a table of paths, and answer 403 to every other path."""
     with ExitStack() as running:
 
         def start(answers: Mapping[str, Answer]) -> ScriptedServer:
@@ -76,7 +76,7 @@ def test_token_is_not_in_repr_or_worker_setting() -> None:
         ({"/minio/health/live": ("403 Forbidden", {})}, NOT_MINIO.format("/minio/health/live", 403)),
         ({"/minio/health/live": ("302 Found", {"Location": "/login"})}, NOT_MINIO.format("/minio/health/live", 302)),
         ({"/minio/health/ready": ("404 Not Found", {})}, NOT_MINIO.format("/minio/health/ready", 404)),
-        ({"/minio/health/cluster": OK}, NOT_MINIO.format("/minio/health/cluster", 200)),  # a console's answer to all
+        ({"/minio/health/cluster": OK}, NOT_MINIO.format("/minio/health/cluster", 200)),  # a web console answers so
         (
             {"/minio/health/cluster": ("503 Service Unavailable", {"X-Minio-Write-Quorum": "3"})},
             "cannot write now: fewer drives than its write quorum (3 of each erasure set) are online; mend the cluster",
@@ -115,20 +115,20 @@ def test_refused_connection_is_platform_error() -> None:
 
 
 def test_silent_server_times_out_by_read_timeout_option() -> None:
-    server = ScriptedServer([], [])  # reads, and says nothing
+    server = ScriptedServer([], [])  # reads, and never answers
     server.start()
     with pytest.raises(PlatformError, match=f"{server.url}: timed out"):
         backend(server.url, read_timeout_seconds=0.1).profile()
     server.stop()
 
 
-def test_the_embedded_store_is_no_minio(store: StoreProcess) -> None:
+def test_embedded_store_is_refused_as_not_minio(store: StoreProcess) -> None:
     with pytest.raises(PlatformError, match="not a MinIO server"):
         backend(store.endpoint).profile()
 
 
 @pytest.mark.parametrize("text", ["a.token", "a.token\n", "  a.token \r\n"])
-def test_a_token_file_has_the_token_in_its_only_line(tmp_path: Path, text: str) -> None:
+def test_token_file_is_read_without_surrounding_whitespace(tmp_path: Path, text: str) -> None:
     (tmp_path / "token").write_text(text)
     assert read_token(tmp_path / "token") == "a.token"
 
@@ -170,10 +170,10 @@ def of(server: Server, endpoint: str | None = None, **options: Any) -> Any:
 
 
 @pytest.mark.platforms
-def test_the_profile_of_a_server_with_one_drive(server: Server) -> None:
+def test_profile_of_single_drive_server_reports_capacity_and_drives(server: Server) -> None:
     profile = of(server).profile()
     assert (profile.name, profile.backend, profile.shares_host) == ("minio", "minio", True)
-    assert profile.version == "DEVELOPMENT.GOGET"  # what a MinIO built from its sources calls itself
+    assert profile.version == "DEVELOPMENT.GOGET"  # the version that a MinIO built from source reports
     details = profile.details
     assert details["usable_capacity_bytes"] > details["usable_free_bytes"] > 0
     expected = {
@@ -197,7 +197,7 @@ def test_older_server_yields_same_profile(server: Server) -> None:
         said, before = of(server).profile(), of(server, older).profile()
     assert before.version == said.version
     assert set(before.details) == set(said.details)
-    other = {"usable_free_bytes": 0, "addresses": {}}  # what differs between two moments, and two addresses
+    other = {"usable_free_bytes": 0, "addresses": {}}  # They differ with time and with the address.
     assert before.details | other == said.details | other
 
 
@@ -208,7 +208,7 @@ def test_another_platform_is_refused(tmp_path: Path) -> None:
 
 
 def refusal_in_the_end(minio: MinioBackend) -> str:
-    """A MinIO looks at its drives about once a second."""
+    """Wait until the server is refused: MinIO checks its drives about once a second."""
     refusals: list[str] = []
 
     def is_refused() -> bool:
@@ -223,7 +223,7 @@ def refusal_in_the_end(minio: MinioBackend) -> str:
 
 
 @pytest.mark.platforms
-def test_metrics_that_want_a_token_and_a_cluster_without_a_write_quorum(tmp_path: Path) -> None:
+def test_protected_metrics_need_a_token_and_lost_quorum_is_refused(tmp_path: Path) -> None:
     with guarded_minio(tmp_path) as minio:
         access = (ACCESS_KEY, SECRET_KEY)
         with_token = backend(minio.endpoint, access=access, token=minio.token())
@@ -240,7 +240,7 @@ def test_metrics_that_want_a_token_and_a_cluster_without_a_write_quorum(tmp_path
 
         for token, said in ((None, "give a token with --metrics-token-file"), ("not.a.token", "not expired?")):
             profile = backend(minio.endpoint, access=access, token=token).profile()
-            assert profile.version is None  # its Server header has a name only
+            assert profile.version is None  # The Server header has only a name.
             assert profile.details["write_quorum_drives"] == 3
             assert "refused (403)" in profile.details["metrics"]
             assert said in profile.details["metrics"]

@@ -1,4 +1,4 @@
-"""The null backend, and the null responder: a real process that keeps nothing and yet retrieves what can be checked."""
+"""The null backend, and the null responder: a process that stores nothing and answers reads with verifiable content."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rows_of(record: Recorder) -> list[tuple[int, ...]]:
 
 
 def record_of(plane: Any, *batches: Batch) -> Recorder:
-    """The record of these sessions of one client, as the engine carries them out."""
+    """Run one session for each batch, as the engine does, and return the record."""
     record = Recorder(1000)
 
     async def work() -> None:
@@ -62,7 +62,7 @@ def batch(operation: Operation, size_bytes: int, *numbers: int) -> Batch:
 # The null backend.
 
 
-def test_a_null_session_has_the_rows_of_a_session() -> None:
+def test_null_session_records_open_operations_and_close() -> None:
     plane = NullBackend.in_worker(None)
     record = record_of(plane, batch(Operation.ARCHIVE, 8192, 3, 4), batch(Operation.RETRIEVE, 100, 4))
     assert rows_of(record) == [
@@ -105,7 +105,7 @@ def test_the_null_backend_needs_no_platform_and_leaves_nothing() -> None:
     assert backend.read_lock(1, Retention(), None, None).problem is None
     report = backend.remove(location, bypass_governance=True, release_holds=True)
     assert (report.objects_removed, report.objects_left, report.bucket_removed) == (0, 0, False)
-    assert not backend.capabilities.stores_content  # so nothing is retrieved from it, nor verified
+    assert not backend.capabilities.stores_content  # The engine neither retrieves from it nor verifies.
 
 
 # The null responder.
@@ -150,7 +150,7 @@ def test_null_responder_content_passes_verification(responder: tuple[NullRespond
     ]
 
 
-def test_verification_is_on_for_the_null_responder_as_everywhere(responder: tuple[NullResponder, int]) -> None:
+def test_content_of_another_run_is_reported_as_damaged(responder: tuple[NullResponder, int]) -> None:
     running, size = responder
     other = Content("another-run", CONTENT_SEED + 1, size)
     numbers = (1, 2) if size > 1 else (10, 21)
@@ -160,7 +160,7 @@ def test_verification_is_on_for_the_null_responder_as_everywhere(responder: tupl
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Responders are executed, as Archiver does it."""
+    """Start each responder as a new process, as Archiver does, instead of forking it."""
     forks.execute(monkeypatch)
 
 
@@ -207,7 +207,7 @@ def test_boto3_puts_with_expect_100_continue_and_gets_the_content(responder: tup
     expected: list[bool] = []
     client.meta.events.register("before-send.s3", lambda request, **_: expected.append("Expect" in request.headers))
     content = Content(RUN_ID, CONTENT_SEED, size)
-    for number in (5, 6):  # over one connection: what follows the continued request is read rightly too
+    for number in (5, 6):  # on one connection: the request after a continued one must parse too
         key = f"null/{number:012d}"
         client.put_object(Bucket="null", Key=key, Body=io.BytesIO(content.whole(number, size)))
         assert client.get_object(Bucket="null", Key=key)["Body"].read() == content.whole(number, size)

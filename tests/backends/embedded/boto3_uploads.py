@@ -1,4 +1,4 @@
-"""Uploads in parts through boto3, short enough for tests."""
+"""Short calls of multipart uploads through boto3, for tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FIRST, LAST = os.urandom(5 * MIB), os.urandom(1000)
 
 
 def create(s3: Any, bucket: str, key: str = "k", **wanted: Any) -> dict[str, str]:
-    """What the calls on a new upload are told."""
+    """Start an upload. Returns the arguments that name it in further calls."""
     upload = s3.create_multipart_upload(Bucket=bucket, Key=key, **wanted)
     return {"Bucket": bucket, "Key": key, "UploadId": upload["UploadId"]}
 
 
 def send(s3: Any, upload: dict[str, str], pieces: Sequence[bytes], **wanted: Any) -> list[dict[str, Any]]:
-    """Upload these parts; what completing is told of them."""
+    """Upload these parts. Returns the list that completes the upload."""
     parts = []
     for number, piece in enumerate(pieces, 1):
         answer = s3.upload_part(**upload, PartNumber=number, Body=piece, **wanted)

@@ -1,4 +1,4 @@
-"""Fixtures: buckets of the embedded store that all backends' tests share, and stores of a test's own."""
+"""Fixtures: buckets of the shared embedded store, and separate stores for one test."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def versioned_bucket(s3: Any, plain_bucket: str) -> str:
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """Where a test starts a store of its own."""
+    """The data folder of a store that the test starts."""
     return tmp_path / "store"
 
 
@@ -54,7 +54,7 @@ def disk() -> Disk:
 
 @pytest.fixture
 def said() -> list[str]:
-    """What the core told its owner."""
+    """The messages of the core to its owner."""
     return []
 
 

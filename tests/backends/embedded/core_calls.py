@@ -15,20 +15,20 @@ PLENTY = 1 << 40
 
 
 class Disk:
-    """Free space as the test says it is."""
+    """A disk whose free space the test sets."""
 
     free = PLENTY
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFolder:
-    """A change that copies the store's folder, which nothing else writes while the store's writer is at it."""
+    """A change that copies the store's folder. Nothing else writes there while the store's writer applies it."""
 
     folder: Path
     copy: Path
 
     def apply(self, group: ChangeGroup) -> None:
-        # The index of the log (-shm) is locked; SQLite makes it anew.
+        # The log's index (-shm) is locked. SQLite rebuilds it.
         shutil.copytree(self.folder, self.copy, ignore=shutil.ignore_patterns("*-shm"))
 
 

@@ -1,4 +1,4 @@
-"""Requests sent byte by byte, and what is answered."""
+"""Requests sent as raw bytes, and their answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def head_of(method: str, target: str, headers: dict[str, str]) -> bytes:
 
 
 def exchanged(store: StoreProcess, data: bytes) -> bytes:
-    """All that comes back for these bytes, until the server closes."""
+    """Send these bytes. Returns all that the server answers until it closes."""
     parts = urlsplit(store.endpoint)
     received = b""
     with (

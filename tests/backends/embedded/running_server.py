@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 
 
 class Clock:
-    """The host's clock and the time that passes, in one."""
+    """The host's wall clock and its elapsed time, as one value."""
 
     def __init__(self) -> None:
         self.seconds: float = START_SECONDS
@@ -38,7 +38,7 @@ class Clock:
 
 
 class RunningTsmServer:
-    """Leaving the `with` block closes it and raises what nobody had handled in its loop."""
+    """Leaving the `with` block closes the server and fails if its loop had unhandled errors."""
 
     def __init__(
         self, folder: Path, *, clock: Clock | None = None, nodes: Sequence[str] = ("OTHER",),
@@ -82,7 +82,7 @@ class RunningTsmServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.call(self._close())
-        gc.collect()  # a task that failed unnoticed says so when it goes
+        gc.collect()  # Collected tasks report errors that no code has seen.
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -96,7 +96,7 @@ class RunningTsmServer:
         await self.sessions_are(0)
 
     def call(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """Have something done in the server's loop."""
+        """Run work in the server's loop and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(SECONDS_MAX)
 
     def do(self, work: Callable[[], Answer]) -> Answer:
@@ -106,21 +106,21 @@ class RunningTsmServer:
         return self.call(done())
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Let the loop run until it is so."""
+        """Let the loop run until the condition is true."""
         async with asyncio.timeout(SECONDS_MAX):
-            while not condition():  # noqa: ASYNC110 - nobody tells when a session is cleared away
+            while not condition():  # noqa: ASYNC110 - no event reports the end of a session
                 await asyncio.sleep(0)
 
     async def sessions_are(self, count: int) -> None:
         await self.until(lambda: len(self.server._sessions) == count and not self.server._work)
 
     def settled(self, sessions: int) -> None:
-        """Wait until so many sessions are left and the others are cleared away."""
+        """Wait until exactly this many sessions are left and the others are cleaned up."""
         self.call(self.sessions_are(sessions))
 
     @property
     def session(self) -> ServerSession:
-        """The only one there is."""
+        """The only session."""
         (only,) = self.server._sessions
         return only
 

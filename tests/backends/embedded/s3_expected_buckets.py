@@ -1,6 +1,6 @@
 """Expectations of S3 clients of buckets: names, lists, settings, and listings of objects.
 
-One idea: see `s3_scene`; `test_s3_expectations.py` runs the tables.
+`s3_scene` defines an expectation; `test_s3_expectations.py` runs the tables.
 """
 
 from __future__ import annotations
@@ -168,12 +168,12 @@ def listed(s: Scene, call: str = V2, keys: Sequence[str] = TREE, **wanted: Any) 
 
 
 def told(s: Scene, name: str, call: str = V2, keys: Sequence[str] = TREE, **wanted: Any) -> Any:
-    """What a page says of itself."""
+    """Return one field of a page."""
     return getattr(s.s3, call)(Bucket=s.shared(*keys), **wanted).get(name)
 
 
 def raw_page(s: Scene, keys: Sequence[str], **query: str) -> str:
-    """A page as it was sent: boto3 asks for encoded names by itself, and decodes them."""
+    """Return a page as it was sent. boto3 itself requests encoded names and decodes them."""
     seen: list[str] = []
 
     def keep(response_dict: Any, **_: Any) -> None:

@@ -1,6 +1,6 @@
 """Expectations of S3 clients of objects: uploads, reads, conditions, copies, checksums, attributes, tags, deletions.
 
-One idea: see `s3_scene`; `test_s3_expectations.py` runs the tables.
+`s3_scene` defines an expectation; `test_s3_expectations.py` runs the tables.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def metadata(s: Scene, **sent: str) -> dict[str, str]:
 
 
 def raw_upload(s: Scene, **headers: str) -> dict[str, Any]:
-    """With headers that boto3 has no name for."""
+    """Upload with headers for which boto3 has no argument."""
 
     def add(request: Any, **_: Any) -> None:
         for name, value in headers.items():
@@ -116,7 +116,7 @@ UPLOADS: list[Expectation] = [
 
 
 def asked(call: str, **wanted: Any) -> Callable[[Scene], Any]:
-    """GET or HEAD an object on a condition: what came, or why not."""
+    """GET, HEAD or copy an object on a condition. Returns the status of the answer."""
 
     def ask(s: Scene) -> Any:
         named = s.put()
@@ -131,7 +131,7 @@ def asked(call: str, **wanted: Any) -> Callable[[Scene], Any]:
 
 
 NOW, BEFORE, AFTER = timedelta(0), -HOUR, HOUR
-# Name, condition, whether it holds, and the status of a read where it does not.
+# Name, condition, whether it is true, and the status of a read if it is false.
 CONDITIONS: list[tuple[str, dict[str, Any], bool, int]] = [
     ("this ETag", {"IfMatch": ETAG}, True, 412),
     ("this ETag, unquoted", {"IfMatch": ETAG.strip('"')}, True, 412),
@@ -161,7 +161,7 @@ def unmet(call: str, status: int) -> str:
 
 
 def written_if(s: Scene, call: str, is_there: bool = True, bucket: str | None = None, **condition: str) -> Any:
-    """Upload, copy or complete an upload on a condition: the bytes that are there afterwards, or why not."""
+    """Upload, copy or complete an upload on a condition. Returns the bytes that are stored afterwards."""
     bucket = bucket or s.plain
     if is_there:
         s.put(bucket)
@@ -185,7 +185,7 @@ def over_marker(s: Scene, call: str, **condition: str) -> Any:
 
 
 def deleted_if(s: Scene, bucket: str, is_there: bool = True, **condition: Any) -> Any:
-    """Delete on a condition: the keys that are left, or why not."""
+    """Delete on a condition. Returns the keys that are left."""
     if is_there:
         s.put(bucket)
     s.s3.delete_object(Bucket=bucket, Key="k", **condition)
@@ -193,7 +193,7 @@ def deleted_if(s: Scene, bucket: str, is_there: bool = True, **condition: Any) -
 
 
 def batch_if(s: Scene, **condition: Any) -> Any:
-    """The same in a batch: the codes of its errors, and the keys that are left."""
+    """Delete in a batch on a condition. Returns the codes of its errors and the keys that are left."""
     s.put()
     answer = s.s3.delete_objects(Bucket=s.plain, Delete={"Objects": [{"Key": "k", **condition}]})
     return [each["Code"] for each in answer.get("Errors", [])], s.keys(s.plain)
@@ -254,7 +254,7 @@ CONDITIONAL: list[Expectation] = [
 
 
 def ranged(s: Scene, said: str, body: bytes = b"0123456789", call: str = "get_object") -> Any:
-    """Status, Content-Range and bytes of a range."""
+    """Return status, Content-Range and bytes of a range."""
     answer = getattr(s.s3, call)(**s.put(body=body), Range=said)
     read = answer["Body"].read() if "Body" in answer else answer["ContentLength"]
     return status_of(answer), answer.get("ContentRange"), read
@@ -316,7 +316,7 @@ READS: list[Expectation] = [
 
 def copied(s: Scene, source: dict[str, Any] | None = None, to: str | None = None, key: str = "copy",
            **wanted: Any) -> dict[str, Any]:  # fmt: skip
-    """Copy an object that was described, and look at the copy."""
+    """Copy an object with metadata and tags. Returns the HEAD answer of the copy."""
     source = source or s.put(**SAID, Metadata={"case": "A-17"}, Tagging="class=record")
     s.s3.copy_object(Bucket=to or s.plain, Key=key, CopySource=source, **wanted)
     return head(s, key, to)
@@ -507,7 +507,7 @@ TAGS: list[Expectation] = [
 
 
 def batch(s: Scene, bucket: str, *objects: dict[str, Any], quiet: bool = False) -> Any:
-    """What a batch says it deleted, and the codes of its errors."""
+    """Delete in a batch. Returns the deletions it reports and the codes of its errors."""
     answer = s.s3.delete_objects(Bucket=bucket, Delete={"Objects": list(objects), "Quiet": quiet})
     return answer.get("Deleted", []), [each["Code"] for each in answer.get("Errors", [])]
 

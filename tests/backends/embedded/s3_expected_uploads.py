@@ -1,7 +1,7 @@
 """Expectations of S3 clients of multipart uploads.
 
-One idea: see `s3_scene`; `test_s3_expectations.py` runs the tables. Uploads of several parts of 5 MiB, which take
-longer, are in `test_s3_uploads.py`.
+`s3_scene` defines an expectation; `test_s3_expectations.py` runs the tables. Uploads of several parts of 5 MiB, which
+take longer, are in `test_s3_uploads.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def begun(s: Scene, key: str = "k", bucket: str | None = None, **wanted: Any) ->
 
 
 def sent(s: Scene, upload: Named, number: int = 1, body: bytes = BODY, **wanted: Any) -> Named:
-    """A part as the list of parts has it."""
+    """Upload a part. Returns its entry for the list that completes the upload."""
     answer = s.s3.upload_part(**upload, PartNumber=number, Body=body, **wanted)
     checksums = {name: value for name, value in answer.items() if name.startswith("Checksum")}
     return {"PartNumber": number, "ETag": answer["ETag"], **checksums}
@@ -40,7 +40,7 @@ def completed(s: Scene, upload: Named, parts: Sequence[Named], **wanted: Any) ->
 
 
 def whole(s: Scene, *bodies: bytes, part: dict[str, Any] | None = None, **wanted: Any) -> Named:
-    """An object in parts, one for each body; `part`: what each is sent with."""
+    """Upload an object in parts, one for each body. `part`: the arguments of every part."""
     upload = begun(s, **wanted)
     return completed(s, upload, [sent(s, upload, n, body, **(part or {})) for n, body in enumerate(bodies, 1)])
 
@@ -58,7 +58,7 @@ def open_keys(s: Scene, **wanted: Any) -> tuple[list[str], list[str]]:
 
 
 def small_parts(s: Scene, count: int = 3) -> Named:
-    """An unfinished upload of small parts, of which the last only could be small."""
+    """An unfinished upload of small parts. Only the last part of a completed upload may be small."""
     upload = begun(s)
     for number in range(1, count + 1):
         sent(s, upload, number)
@@ -243,7 +243,7 @@ UPLOADS_IN_PARTS: list[Expectation] = [
 
 
 def three_parts(s: Scene) -> Named:
-    """An object of three parts that is only read, the same for all."""
+    """An object of three parts, shared by all expectations, which only read it."""
     return {"Bucket": s.made_once("three parts", lambda bucket: _make_three_parts(s, bucket)), "Key": "k"}
 
 

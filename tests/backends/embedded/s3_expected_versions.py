@@ -1,7 +1,7 @@
 """Expectations of S3 clients of versions, delete markers and locks.
 
-One idea: see `s3_scene`; `test_s3_expectations.py` runs the tables. `tests/backends/s3/test_answers.py` has status and
-code of every refusal by a lock; here are the states before and after.
+`s3_scene` defines an expectation; `test_s3_expectations.py` runs the tables. `tests/backends/s3/test_answers.py` tests
+status and code of every refusal by a lock. These tables test the states before and after.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ VERSION, MARKER = "version", "marker"
 
 
 def twice(s: Scene) -> list[str]:
-    """Two versions of `k`: their ids, older first."""
+    """Store two versions of `k`. Returns their ids, oldest first."""
     return [s.put(s.versioned, body=body)["VersionId"] for body in (b"old", b"new")]
 
 
@@ -33,7 +33,7 @@ def status_told(s: Scene, *statuses: str) -> str | None:
 
 
 def before_and_after(s: Scene, status: str, deed: str) -> list[tuple[str, str]]:
-    """What becomes of an object that was there before versioning: ids (as null or id) and kinds, newest first."""
+    """Store an object, set versioning, and change it. Returns ids (null or id) and kinds, newest first."""
     s.put(body=b"before")
     s.set_versioning(s.plain, status)
     if deed == "put":
@@ -134,7 +134,7 @@ VERSIONS: list[Expectation] = [
 
 
 def in_parts(s: Scene, bucket: str, key: str = "k", body: bytes = BODY, **wanted: Any) -> dict[str, Any]:
-    """An upload of one part."""
+    """Upload an object as one part."""
     named = {"Bucket": bucket, "Key": key}
     upload = {**named, "UploadId": s.s3.create_multipart_upload(**named, **wanted)["UploadId"]}
     part = s.s3.upload_part(**upload, PartNumber=1, Body=body)
@@ -145,7 +145,7 @@ def in_parts(s: Scene, bucket: str, key: str = "k", body: bytes = BODY, **wanted
 
 
 def marker_told(s: Scene) -> tuple[str | None, bool]:
-    """What the refusal of a deleted object's HEAD says of the marker."""
+    """Return the delete marker's headers in the refusal of a deleted object's HEAD."""
     marker = s.marker()
     try:
         s.s3.head_object(Bucket=s.versioned, Key="k")
@@ -163,7 +163,7 @@ def lock_of(s: Scene, named: dict[str, Any]) -> tuple[str | None, Any, str | Non
 
 
 def retained(s: Scene, **change: Any) -> dict[str, Any]:
-    """A version whose retention was set by a call of its own."""
+    """A version whose retention was set by a separate call."""
     named = s.put(s.locked)
     retention = {"Mode": "GOVERNANCE", "RetainUntilDate": s.until, **change}
     s.s3.put_object_retention(**named, Retention=retention)
@@ -269,7 +269,7 @@ LOCKS: list[Expectation] = [
 
 
 def locked_in_parts(s: Scene) -> str:
-    """The key of a version that was uploaded in parts with a lock."""
+    """Upload a locked version in parts. Returns its key."""
     named = {"Bucket": s.locked, "Key": "k"}
     upload = {**named, "UploadId": s.s3.create_multipart_upload(
         **named, **s.governed(), **HELD, ChecksumAlgorithm="CRC32")["UploadId"]}  # fmt: skip

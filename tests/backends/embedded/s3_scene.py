@@ -1,7 +1,7 @@
-"""The buckets on which the tests try expectations of S3 clients. Each is created when a test first uses it.
+"""Buckets for the expectations of S3 clients. Each is created when a test first uses it.
 
-One idea: an expectation is a name, a function and its result: the value that the function returns, or status and code
-of the refusal as one text, "404 NoSuchKey".
+An expectation is a name, a function and its result. The result is the returned value, or status and code of the refusal
+as one text, such as "404 NoSuchKey".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Scene:
 
     @cached_property
     def resource(self) -> Any:
-        """boto3's other way to the same store."""
+        """A boto3 resource for the same store."""
         return boto3.resource("s3", **self._access)
 
     @cached_property
@@ -48,7 +48,7 @@ class Scene:
 
     @cached_property
     def other(self) -> str:
-        """Another plain one."""
+        """Another plain bucket."""
         return self.new_bucket("other")
 
     @cached_property
@@ -77,25 +77,25 @@ class Scene:
         return self.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": status})
 
     def put(self, bucket: str | None = None, key: str = "k", body: bytes = BODY, **wanted: Any) -> dict[str, Any]:
-        """Store it; what names it for further calls, with its version's id where it has one."""
+        """Store an object. Returns the arguments that name it in further calls, with a version id if it has one."""
         bucket = bucket or self.plain
         answer = self.s3.put_object(Bucket=bucket, Key=key, Body=body, **wanted)
         named = {"Bucket": bucket, "Key": key}
         return named | ({"VersionId": answer["VersionId"]} if "VersionId" in answer else {})
 
     def put_all(self, *keys: str, bucket: str | None = None) -> str:
-        """Objects with these keys; their bucket."""
+        """Store objects with these keys. Returns their bucket."""
         bucket = bucket or self.plain
         for key in keys:
             self.put(bucket, key)
         return bucket
 
     def shared(self, *keys: str) -> str:
-        """A bucket with these keys that is not to be changed."""
+        """A bucket with these keys that no test changes."""
         return self.made_once("\0".join(("keys", *keys)), lambda bucket: self.put_all(*keys, bucket=bucket))
 
     def made_once(self, name: str, fill: Callable[[str], Any]) -> str:
-        """A bucket that is filled for the first who asks for it, and never changed."""
+        """A bucket that is filled on its first use, and never changed."""
         if name not in self._shared:
             bucket = self.new_bucket("shared")
             fill(bucket)
@@ -117,7 +117,7 @@ class Scene:
         return body
 
     def governed(self, minutes: float = 0) -> dict[str, Any]:
-        """The arguments of an upload that is locked."""
+        """The arguments of an upload with governance retention."""
         return {
             "ObjectLockMode": "GOVERNANCE",
             "ObjectLockRetainUntilDate": self.until + timedelta(minutes=minutes),
@@ -127,7 +127,7 @@ class Scene:
         return [each["Key"] for each in self.s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
 
     def versions(self, bucket: str) -> list[tuple[str, str, bool]]:
-        """Of all versions and markers: key, whether it is a version or a marker, whether it is the newest."""
+        """Return key, kind and whether it is the newest, of every version and every marker."""
         answer = self.s3.list_object_versions(Bucket=bucket)
         found = [(each["Key"], "version", each["IsLatest"]) for each in answer.get("Versions", [])]
         return found + [(each["Key"], "marker", each["IsLatest"]) for each in answer.get("DeleteMarkers", [])]
@@ -137,13 +137,13 @@ Expectation = tuple[str, Callable[[Scene], Any], Any]
 
 
 def checksum(algorithm: str, value: str) -> dict[str, Any]:
-    """The argument of an upload that gives its checksum."""
+    """The argument of an upload with this checksum."""
     return {f"Checksum{algorithm}": value}
 
 
 def refusal(error: ClientError) -> str:
     status, code = error.response["ResponseMetadata"]["HTTPStatusCode"], error.response["Error"]["Code"]
-    return f"{status}" if code == str(status) else f"{status} {code}"  # HEAD has no body to tell a code in
+    return f"{status}" if code == str(status) else f"{status} {code}"  # A HEAD answer has no body, so no code.
 
 
 def outcome(deed: Callable[[Scene], Any], scene: Scene) -> Any:
@@ -154,7 +154,7 @@ def outcome(deed: Callable[[Scene], Any], scene: Scene) -> Any:
 
 
 def tried(deed: Callable[[], Any]) -> Any:
-    """For an expectation of several deeds: "ok", or the refusal."""
+    """Call one of several functions of an expectation. Returns "ok" or the refusal."""
     try:
         deed()
     except ClientError as error:

@@ -35,7 +35,7 @@ def in_signed_chunks(kind: str, seed: str = _SEED) -> Signed:
 
 
 def _signed_trailer_body() -> bytes:
-    """Our own, by the rules of the same chapter's page on trailing checksums."""
+    """Built here, by the rules of the same chapter's page on trailing checksums."""
     scope, empty = "20130524T000000Z\n20130524/us-east-1/s3/aws4_request", hashlib.sha256(b"").hexdigest()
     signature, body = _SEED, b""
     for chunk in (b"hello", b""):

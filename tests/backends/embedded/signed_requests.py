@@ -12,7 +12,7 @@ SECRET = "a secret of forty characters, or roughly so"
 
 
 class _Signer(S3SigV4Auth):  # type: ignore[misc]  # botocore has no types
-    """botocore's own, with the payload hash that the test wants."""
+    """botocore's signer with a payload hash that the test sets."""
 
     payload_hash = "UNSIGNED-PAYLOAD"
 

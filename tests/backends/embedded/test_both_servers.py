@@ -42,7 +42,7 @@ def test_each_server_reaches_only_its_own_objects(s3: Any, bucket: str, tsm: Cli
     (row,) = tsm.query(space)
     listed = s3.list_object_versions(Bucket=bucket)
     assert [each["Key"] for each in listed["Versions"]] == ["d/o"]
-    # The names of a record in a segment, and what else a client could try.
+    # The record's name in the segment, and other names that a client could try.
     for key in ("/o", "/d/o", f"ARCHIVER\0/{bucket}\0/d\0/o", f"{row.id}"):
         s3.delete_object(Bucket=bucket, Key=key)
         assert s3.list_objects_v2(Bucket=bucket, Prefix=key)["KeyCount"] == 0
@@ -64,9 +64,7 @@ def test_a_store_with_only_archives_has_no_buckets(data_dir: Path, connect: Call
         assert connect(store).list_buckets()["Buckets"] == []
 
 
-def test_both_servers_are_busy_at_once_and_a_restart_keeps_everything(
-    data_dir: Path, connect: Callable[..., Any]
-) -> None:
+def test_restart_keeps_concurrent_writes_of_both_servers(data_dir: Path, connect: Callable[..., Any]) -> None:
     sizes = [0, 100, 5000, 300_000, MIB + 1]
 
     def put_all(store: StoreProcess) -> None:

@@ -1,4 +1,4 @@
-"""Compaction frees the space of deleted objects, and a crash at any moment of it loses no object."""
+"""Compaction frees the space of deleted objects, and a crash at any point of it loses no object."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def versions(store: Store) -> dict[str, VersionRow]:
 
 
 def facts(version: VersionRow) -> VersionRow:
-    """A version without its place, which is all that moving may change."""
+    """Return a version without its location, the only thing that a move may change."""
     return version._replace(segment=0, offset=0)
 
 
 async def fill(store: Store, count: int) -> dict[str, bytes]:
-    """Objects of every kind: some empty, some locked; returns their contents."""
+    """Store objects, some empty and some locked. Returns their contents."""
     contents = {f"{i:03d}": os.urandom(0 if i % 7 == 3 else OBJECT_BYTES) for i in range(count)}
     for key, content in contents.items():
         await store.put(put(key, content, LOCK if int(key) % 4 == 0 else None))
@@ -64,7 +64,7 @@ async def delete(store: Store, contents: dict[str, bytes], keys: list[str]) -> N
 
 
 async def until(store: Store, condition: Callable[[], bool]) -> None:
-    """Give the writer groups to carry out, each of which a step of compaction follows."""
+    """Commit groups until the condition is true. A step of compaction follows each group."""
     for _ in range(1000):
         if condition():
             return
@@ -99,8 +99,8 @@ async def test_a_mostly_live_segment_is_not_rewritten(core: Store, data_dir: Pat
     assert core.statistics().bytes_moved == 0
 
 
-async def test_a_segment_of_empty_objects_is_not_moved_again_and_again(core: Store, data_dir: Path) -> None:
-    """Their records are all header: counted by content alone, their segments would always look dead."""
+async def test_segment_of_empty_objects_is_not_rewritten(core: Store, data_dir: Path) -> None:
+    """Their records are headers only. Counted by content bytes, their segments would always look dead."""
     for i in range(200):
         await core.put(put(f"{i}", b""))
     before = files(data_dir)
@@ -110,10 +110,10 @@ async def test_a_segment_of_empty_objects_is_not_moved_again_and_again(core: Sto
     assert files(data_dir) == before
 
 
-async def test_a_crash_at_any_moment_of_moving_loses_nothing(
+async def test_crash_at_any_point_of_compaction_loses_nothing(
     core: Store, disk: Disk, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before and after every call that changes the disk, the folder is copied: what a kill then would leave."""
+    """Copy the folder before and after every call that changes the disk: the state that a kill would leave."""
     contents = await fill(core, 40)
     disk.free = 0  # no moves yet
     gone = [key for key in contents if int(key) % 4]
@@ -166,10 +166,10 @@ async def test_a_read_that_began_before_a_move_continues(core: Store, data_dir: 
     await delete(core, contents, [key for key in contents if int(key) % 4])
     sealed = {f"{version.segment:08d}.seg" for key, version in looked_up.items() if key < "040"}
     await until(core, lambda: not sealed & set(files(data_dir)))
-    core._segments._open.clear()  # nobody has the old files open any more
+    core._segments._open.clear()  # Close the old files.
     assert b"".join([bytes(block) async for block in under_way]) == contents["000"]
     assert bytes(await core.read(looked_up["004"], 0, OBJECT_BYTES)) == contents["004"]
-    with pytest.raises(NoSuchKey):  # deleted between look-up and read: gone, not damaged
+    with pytest.raises(NoSuchKey):  # deleted between look-up and read: missing, not damaged
         await core.read(looked_up["001"], 0, OBJECT_BYTES)
 
 
@@ -220,7 +220,7 @@ async def test_a_failed_move_fails_no_other_change(
         await core.delete(Delete("b", "none", "0" * 32, bypass=False))
     for key, content in contents.items():
         assert await content_of(core, key) == content
-    # How many segments were tried before the disk could be written again is a matter of timing; each is named once.
+    # How many segments are tried before the disk is writable again depends on timing. Each is named once.
     assert len(set(said)) == len(said) >= 1
     for words in said:
         assert "keeps the disk space of its deleted objects" in words
@@ -252,7 +252,7 @@ async def test_bucket_recreated_under_the_same_name_survives_compaction(core: St
     assert bytes(await core.read(version, 0, version.size)) == b"new"
 
 
-async def test_many_restarts_share_a_segment(data_dir: Path) -> None:
+async def test_restarted_store_appends_to_its_last_segment(data_dir: Path) -> None:
     for number in range(12):
         store = Store.open(data_dir)
         if not number:
@@ -266,7 +266,7 @@ async def test_many_restarts_share_a_segment(data_dir: Path) -> None:
 
 
 async def test_a_large_objects_segment_is_not_appended_to(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It must go back to the disk as a whole, and never be moved in one step."""
+    """Such a segment must be freed as a whole, and never be moved in one step."""
     monkeypatch.setattr(commits, "LARGE_BYTES", 500)
     store = Store.open(data_dir)
     await store.change(CreateBucket("b", object_lock=True))
@@ -282,11 +282,11 @@ async def test_a_large_objects_segment_is_not_appended_to(data_dir: Path, monkey
     store.close()
 
 
-# Archives, which lie in the same segments.
+# Archives, which are stored in the same segments.
 
 
 async def archive(store: Store, contents: dict[str, bytes], *, large: bool = False) -> None:
-    """One transaction as the TSM server makes it; its objects may be deleted at once."""
+    """Commit one transaction as the TSM server does. Its objects may be deleted at once."""
     space, _ = await store.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
     names = {each.name: number for number, each in store.management_classes.items()}
     incoming = Incoming(store, "N", b"", Flow(lambda: None, lambda: None, lambda code: None))
@@ -344,7 +344,7 @@ async def test_archives_and_versions_are_moved_out_of_the_same_segments(
         if (row.segment, row.offset) != (
             before[name].segment,
             before[name].offset,
-        ):  # its record names the commit that moved it, as every record does its own
+        ):  # A moved record names the commit that moved it.
             record = core._segments.file(row.segment).header_at(row.offset - RecordHeader.length(len("N/fs/d") + 6))
             assert record is not None
             assert record.key == b"N\0/fs\0/d\0" + name.encode()
@@ -406,7 +406,7 @@ async def test_a_damaged_archive_is_not_moved(core: Store, disk: Disk, data_dir:
 async def test_a_move_from_a_large_transaction_is_bounded(
     core: Store, data_dir: Path, monkeypatch: pytest.MonkeyPatch, gone: tuple[int, ...]
 ) -> None:
-    """An object is moved in one piece of memory: a huge one must never have to be."""
+    """A move keeps a whole object in memory, so a huge object must never be moved."""
     monkeypatch.setattr(tsm_incoming, "LARGE_BYTES", 1000)
     monkeypatch.setattr(tsm_incoming, "_SEGMENT_BYTES_MAX", 2000)
     sizes = (500, 1600, 30_000, 40_000, 1200, 1300)

@@ -6,7 +6,7 @@ from backends.embedded.core.compliance_clock import ComplianceClock
 
 
 class Host:
-    """A host whose wall clock anybody may set, and whose elapsed time nobody can."""
+    """A host whose wall clock and elapsed time the test sets."""
 
     def __init__(self, wall: float) -> None:
         self.wall = wall

@@ -20,12 +20,12 @@ from tests.backends.embedded.core_calls import PLENTY, Disk, content_of, put
 
 
 async def test_waiting_changes_share_their_commits(core: Store) -> None:
-    await core.put(put("first"))  # there is a segment from here on
+    await core.put(put("first"))  # creates the segment
     before = core.statistics()
     await asyncio.gather(*(core.put(put(f"{i}", b"%d" % i)) for i in range(200)))
     after = core.statistics()
     assert after.objects_written - before.objects_written == 200
-    # The first may go alone; all others wait for it and go together.
+    # The first may be committed alone. All others wait for it and share commits.
     assert after.commits - before.commits <= 20
     assert after.syncs - before.syncs == 2 * (after.commits - before.commits)
     assert [await content_of(core, f"{i}") for i in range(200)] == [b"%d" % i for i in range(200)]
@@ -55,7 +55,7 @@ async def test_refused_change_does_not_affect_its_group(core: Store) -> None:
 
 
 async def test_changes_of_one_group_see_each_other(core: Store) -> None:
-    """Ten at once wait for the first and so share a group; each must know what the ones before it did."""
+    """Ten concurrent changes wait for the first and share a group. Each must see the effects of the previous ones."""
     puts = [put("once") for _ in range(10)]
     for each in puts:
         each.condition = WriteCondition(only_if_absent=True)
@@ -126,7 +126,7 @@ def _no_space(*_: Any) -> None:
     raise OSError(28, "No space left on device")
 
 
-async def test_a_bug_is_answered_and_stops_writing(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_internal_error_is_answered_and_stops_the_writer(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
 
@@ -163,7 +163,7 @@ async def test_an_abandoned_large_upload_leaves_nothing(core: Store, data_dir: P
     assert list((data_dir / "segments").iterdir()) == []
 
 
-async def test_the_hosts_clock_cannot_end_a_lock(data_dir: Path) -> None:
+async def test_host_clock_set_back_does_not_change_a_lock(data_dir: Path) -> None:
     opened = Store.open(data_dir, wall_seconds=lambda: 2_000_000_000.0)
     await opened.change(CreateBucket("b", object_lock=True))
     lock = VersionLock(VersionRetention(Mode.COMPLIANCE, 2_000_000_060_000))
@@ -195,7 +195,7 @@ async def test_an_expired_lock_may_be_replaced(data_dir: Path) -> None:
     opened.close()
 
 
-async def test_a_cold_read_waits_in_a_thread_and_reads_the_same(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_uncached_read_returns_the_same_bytes(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     await core.put(put("k", b"cold"))
     monkeypatch.setattr("backends.embedded.core.files.segments.SegmentFile.read_cached", lambda *_: False)
     assert await content_of(core, "k") == b"cold"

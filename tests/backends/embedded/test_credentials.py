@@ -35,7 +35,7 @@ def test_repeated_credential_request_changes_rights_but_keeps_keys(tmp_path: Pat
     assert after.without == {"delete", "hold"}
 
 
-def test_a_secret_is_never_shown(tmp_path: Path) -> None:
+def test_repr_does_not_show_the_secret(tmp_path: Path) -> None:
     made = credentials.ensure(tmp_path)
     assert made["default"].secret_key not in repr(made)
 
@@ -51,12 +51,12 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
         ("name:without=everything", "no right is called 'everything'; there are: bypass, retention, hold, delete"),
     ],
 )
-def test_a_wrong_request_is_refused_with_the_remedy(text: str, says: str) -> None:
+def test_invalid_request_is_refused_with_a_remedy(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         credentials.parse_request(text)
 
 
-def test_a_damaged_file_is_named_and_its_content_is_not(tmp_path: Path) -> None:
+def test_damaged_file_is_named_without_its_content(tmp_path: Path) -> None:
     (tmp_path / "credentials.json").write_text('{"credentials": [{"name": "x", "secret_key": "hush"')
     with pytest.raises(StoreError, match=r"credentials\.json is not a credentials file") as raised:
         credentials.ensure(tmp_path)

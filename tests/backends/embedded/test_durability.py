@@ -1,4 +1,4 @@
-"""Restarts and damage of a store that runs as a process, as for its users."""
+"""Restarts and damage of a store that runs as a separate process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 def content(key: str, size: int) -> bytes:
-    """Bytes that follow from the key."""
+    """Bytes derived from the key."""
     return random.Random(key).randbytes(size)
 
 
@@ -72,7 +72,7 @@ def filled(data_dir: Path, connect: Callable[..., Any]) -> Path:
 
 
 @pytest.mark.parametrize(("key", "position"), [("small", 2000), ("large", 500)])
-def test_damaged_bytes_are_an_error_that_names_the_damage(
+def test_read_of_damaged_bytes_fails_and_names_the_object(
     filled: Path, connect: Callable[..., Any], key: str, position: int
 ) -> None:
     segment = filled / "segments" / {"small": "00000001.seg", "large": "00000002.seg"}[key]
@@ -95,10 +95,10 @@ def test_damage_far_inside_a_large_object_cuts_the_connection(filled: Path, conn
     with process.start(filled) as store:
         body = connect(store).get_object(Bucket="b-1", Key="large")["Body"]
         received = b""
-        with pytest.raises(BotoCoreError):  # noqa: PT012 - what came before the error matters
+        with pytest.raises(BotoCoreError):  # noqa: PT012 - the bytes before the error matter
             for piece in body.iter_chunks(MIB):
                 received += piece
-        assert content("large", 20 * MIB).startswith(received)  # what came was good
+        assert content("large", 20 * MIB).startswith(received)  # They were intact.
         assert len(received) < 15 * MIB
 
 
@@ -144,7 +144,7 @@ def test_a_catalogue_that_lost_its_log_is_detected(data_dir: Path, connect: Call
     s3.create_bucket(Bucket="b-1")
     for number in range(5):
         s3.put_object(Bucket="b-1", Key=f"{number}", Body=b"x")
-    store.kill()  # so that the log was not folded into the catalogue
+    store.kill()  # A kill leaves the log unmerged.
     (data_dir / "catalogue.db-wal").unlink()
     with pytest.raises(PlatformError, match=r"it has lost writes|cannot be read"):
         process.start(data_dir)
@@ -152,7 +152,7 @@ def test_a_catalogue_that_lost_its_log_is_detected(data_dir: Path, connect: Call
 
 @pytest.mark.parametrize("change", ["an object", "a hold"])
 def test_an_older_copy_of_the_catalogue_is_detected(filled: Path, connect: Callable[..., Any], change: str) -> None:
-    """Even if it lacks only the last commit, and that left nothing in a segment."""
+    """Even if it lacks only the last commit and that commit wrote nothing to a segment."""
     older = (filled / "catalogue.db").read_bytes()
     with process.start(filled) as store:
         if change == "a hold":
@@ -194,7 +194,7 @@ def test_two_processes_cannot_have_one_store(data_dir: Path) -> None:
 
 
 def test_a_full_disk_is_reported_and_reads_continue(data_dir: Path, connect: Callable[..., Any]) -> None:
-    """The kernel's limit on a file's size stands for a full disk: both fail the write itself."""
+    """The kernel's limit on a file's size stands for a full disk: both make the write fail."""
     with process.start(data_dir) as store:
         s3 = connect(store)
         s3.create_bucket(Bucket="b-1")

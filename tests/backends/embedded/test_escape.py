@@ -21,7 +21,7 @@ from tests.backends.embedded.signed_requests import signed_by_botocore
 from tests.backends.embedded.tsm_client import Ended
 from tests.support.examples import share_of
 
-# What may come to be in a store's folder while it works.
+# Files that a running store may create in its folder.
 _OWN_FILES = re.compile(r"segments/[0-9a-f]+\.seg|catalogue\.db-(wal|shm|journal)")
 NAMES = [
     "../../x", "../credentials.json", "..", ".", "...", "/", "//", "/etc/passwd", "a/../../b", "a/./b", "a//b", "~/x",
@@ -35,7 +35,7 @@ NAMES = [
 
 
 def files(folder: Path) -> dict[str, int]:
-    """Every file and folder here and beneath, and its inode."""
+    """Return every file and folder below a folder, with its inode."""
     found = {}
     for where, folders, names in os.walk(folder):
         for name in (*folders, *names):
@@ -45,12 +45,12 @@ def files(folder: Path) -> dict[str, int]:
 
 
 def strange(folder: Path, own: dict[str, int]) -> list[str]:
-    """What lies in a store's folder and is not the store's."""
+    """Return the names in a store's folder that are not the store's own."""
     return [name for name in files(folder) if name not in own and _OWN_FILES.fullmatch(name) is None]
 
 
 class Fenced:
-    """A store beside a neighbour's files, all of which are looked at."""
+    """A store next to a neighbour's files, which are all checked."""
 
     def __init__(self, store: StoreProcess, s3: Any, around: Path) -> None:
         self.store = store
@@ -65,7 +65,7 @@ class Fenced:
         return {name: inode for name, inode in files(self._around).items() if not name.startswith(self._data + "/")}
 
     def check(self) -> None:
-        """Nothing came to be or went outside, nothing unknown inside, and the neighbour's object is as it was."""
+        """Check that no file was added or removed, and that the neighbour's object is unchanged."""
         assert self._others() == self._neighbours
         assert strange(self.store.data_dir, self._own) == []
         found = self.s3.list_object_versions(Bucket="neighbour")
@@ -88,7 +88,7 @@ def fenced(tmp_path_factory: pytest.TempPathFactory, connect: Callable[..., Any]
 
 
 def stored_and_deleted(fenced: Fenced, key: str) -> None:
-    """A key is as good as any other: what it names is stored, listed, read and deleted, and nothing else is."""
+    """Check that the object of this key, and no other, is stored, read, listed and deleted."""
     s3, content = fenced.s3, key.encode()
     version = s3.put_object(Bucket="names", Key=key, Body=content)["VersionId"]
     assert s3.get_object(Bucket="names", Key=key)["Body"].read() == content
@@ -102,17 +102,17 @@ def stored_and_deleted(fenced: Fenced, key: str) -> None:
 
 
 def is_plain(key: str) -> bool:
-    """Whether XML can carry it as it is."""
+    """Whether XML can contain the key unchanged."""
     return re.search("[\0-\x1f\x7f\ufffe\uffff]", key) is None and key == key.strip()
 
 
-def test_a_key_names_an_object_and_no_file(fenced: Fenced) -> None:
+def test_key_never_becomes_a_file_name(fenced: Fenced) -> None:
     for key in NAMES:
         stored_and_deleted(fenced, key)
     fenced.check()
 
 
-def test_a_bucket_may_be_called_like_a_file_of_the_store(fenced: Fenced) -> None:
+def test_bucket_may_have_the_name_of_a_store_file(fenced: Fenced) -> None:
     for name in ("credentials.json", "catalogue.db", "segments"):
         fenced.s3.create_bucket(Bucket=name)
         fenced.s3.put_object(Bucket=name, Key="k", Body=b"x")
@@ -121,7 +121,7 @@ def test_a_bucket_may_be_called_like_a_file_of_the_store(fenced: Fenced) -> None
     fenced.check()
 
 
-def test_a_key_that_is_too_long_names_nothing(fenced: Fenced) -> None:
+def test_too_long_key_is_refused(fenced: Fenced) -> None:
     for key in ("k" * 1025, "é" * 513, "../" * 342):
         with pytest.raises(ClientError, match="KeyTooLong"):
             fenced.s3.put_object(Bucket="names", Key=key, Body=b"x")

@@ -1,4 +1,4 @@
-"""Event holds: when the period starts, and that the S3 server answers as botocore's model of S3 says."""
+"""Event holds: when the period starts, and answers of the S3 server according to botocore's model of S3."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_period_starts_at_the_release(period: Period, waited_days: int, date
     released_ms = NOW + waited_days * DAY_MS
     after = locks.changed_retention(held, VersionRetention(C, event_hold=RELEASED), released_ms, bypass=False)
     assert after == VersionRetention(C, max(date, period.after(released_ms)), RELEASED)
-    assert after.ends_ms(released_ms + 10 * DAY_MS) == after.until_ms  # it does not move any more
+    assert after.ends_ms(released_ms + 10 * DAY_MS) == after.until_ms  # the date is fixed now
 
 
 @settings(max_examples=share_of(5 * ALL))
@@ -59,7 +59,7 @@ def test_no_request_brings_a_compliance_date_forward(
     for waited_ms, wanted in steps:
         now_ms += waited_ms
         if current is None or now_ms >= current.ends_ms(now_ms):
-            return  # it expired, so it may become anything
+            return  # It expired, so any change is allowed.
         before_ms = current.ends_ms(now_ms)
         try:
             current = locks.changed_retention(current, wanted, now_ms, bypass=True)
@@ -117,7 +117,7 @@ def test_a_held_version_is_not_deleted_however_long_the_hold_lasts(mode: Mode) -
         (VersionRetention(G, 0, THREE_DAYS), VersionRetention(C, 0, THREE_DAYS), False, None),
     ],
 )
-def test_a_change_of_a_held_version(
+def test_change_of_an_event_hold_follows_mode_and_bypass(
     current: VersionRetention, wanted: VersionRetention | None, bypass: bool, expected: VersionRetention | None
 ) -> None:
     if expected is None:

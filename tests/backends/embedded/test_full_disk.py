@@ -1,7 +1,7 @@
 """A store process on a full disk keeps what it acknowledged, continues to serve, and recovers without a restart.
 
-The kernel itself refuses the writes: either the process has a limit on file sizes, or its disk is a small one in
-memory, if this machine lets the test mount one.
+The kernel itself refuses the writes: either the process has a limit on file sizes, or its disk is a small tmpfs, if
+this machine can mount one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WRITE_FAILED, NO_SPACE = 43, 11  # in the TSM API's return codes
 
 
 def refusal(call: Callable[[], object]) -> tuple[int, str] | None:
-    """Status and code of a refused call; None where it was carried out."""
+    """Return status and code of a refused call, or None if it was carried out."""
     try:
         call()
     except botocore.exceptions.ClientError as error:
@@ -49,7 +49,7 @@ def sign_on(store: StoreProcess) -> Client:
 
 @contextmanager
 def files_that_may_not_grow(store: StoreProcess, bytes_max: int) -> Iterator[None]:
-    """No file of the store becomes longer than this meanwhile."""
+    """Limit the length of every file of the store inside the block."""
     before = resource.prlimit(store.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(store.pid, resource.RLIMIT_FSIZE, (bytes_max, before[1]))
     yield
@@ -80,11 +80,11 @@ def test_a_store_whose_files_cannot_grow_continues_and_recovers(data_dir: Path, 
                 ]
                 assert [refusal(write) for write in writes] == [(503, "ServiceUnavailable")] * 3
                 assert tsm.archive(space, b"/refused", SMALL) == WRITE_FAILED
-                for number in range(4):  # what is there is read as before
+                for number in range(4):  # Stored objects remain readable.
                     assert s3.get_object(Bucket=BUCKET, Key=f"before {number}")["Body"].read() == SMALL
                 assert keys(s3) == {f"before {number}" for number in range(4)}
                 assert [row.ll for row in tsm.query(space)] == [b"/before"]
-            assert [refusal(write) for write in writes] == [None] * 3  # there is room again, and nothing was restarted
+            assert [refusal(write) for write in writes] == [None] * 3  # with space again, without a restart
             assert tsm.archive(space, b"/after", SMALL) == 0
         assert "writes are refused from now on: " in store.log()
         assert "writes are accepted again" in store.log()

@@ -109,9 +109,9 @@ def connected(store: StoreProcess) -> Iterator[socket.socket]:
 
 
 def answers(connection: socket.socket) -> bytes:
-    """Everything, until the server closes."""
+    """Return everything until the server closes."""
     received = b""
-    with suppress(ConnectionResetError):  # it closed while some was on its way to it
+    with suppress(ConnectionResetError):  # The server closed with bytes unread.
         while data := connection.recv(65536):
             received += data
     return received
@@ -126,14 +126,14 @@ def test_an_ambiguous_request_is_refused_and_the_rest_is_ignored(store: StorePro
     with connected(store) as connection:
         connection.sendall(NOT_CLEAR[what] + request("GET /-/statistics HTTP/1.1", HOST))
         received = answers(connection)
-    # Where a body is what is wrong, the request before it may be answered already: unsigned, as it is.
+    # If the body is invalid, the request may already be answered: it is unsigned, and so refused.
     assert codes(received) in (["BadRequest"], ["AccessDenied"])
     assert len(re.findall(rb"HTTP/1\.[01] \d\d\d", received)) == 1
     assert b" 400 " in received or CHUNKED.encode() in NOT_CLEAR[what]
 
 
 @pytest.mark.parametrize("what", TOO_LONG)
-def test_a_head_has_its_limits(store: StoreProcess, what: str) -> None:
+def test_too_long_request_head_is_refused(store: StoreProcess, what: str) -> None:
     with connected(store) as connection:
         connection.sendall(TOO_LONG[what])
         assert codes(answers(connection)) == ["RequestHeaderSectionTooLarge"]
@@ -157,7 +157,9 @@ def test_values_in_error_documents_are_escaped(store: StoreProcess) -> None:
 
 
 @pytest.mark.parametrize("form", ["http://{host}{path}", "HTTPS://{host}{path}"])
-def test_a_target_may_have_the_host_in_it(store: StoreProcess, s3: Any, bucket: str, form: str) -> None:
+def test_absolute_target_with_the_servers_host_is_accepted(
+    store: StoreProcess, s3: Any, bucket: str, form: str
+) -> None:
     s3.put_object(Bucket=bucket, Key="a/b c", Body=b"content")
     for path in (f"/{bucket}/a/b%20c", f"/{bucket}?list-type=2&prefix=a", "/"):
         headers = signed_by_botocore("GET", store.endpoint + path, {}, (store.access_key, store.secret_key))
@@ -170,7 +172,7 @@ def test_a_target_may_have_the_host_in_it(store: StoreProcess, s3: Any, bucket: 
         assert (b"content" if "b%20c" in path else bucket.encode()) in received
 
 
-def test_requests_that_wait_in_line_are_answered_in_order(store: StoreProcess, bucket: str) -> None:
+def test_pipelined_requests_are_answered_in_order(store: StoreProcess, bucket: str) -> None:
     paths = [f"/{bucket}/{number}" for number in range(100)]
     with connected(store) as connection:
         connection.sendall(b"".join(request(f"GET {path} HTTP/1.1", HOST) for path in paths))
@@ -179,7 +181,7 @@ def test_requests_that_wait_in_line_are_answered_in_order(store: StoreProcess, b
     assert re.findall("<Resource>(.*?)</Resource>", received) == [*paths, "/last"]
 
 
-# Documents that are more than they seem.
+# Malicious and invalid documents.
 
 ENTITIES = "".join(f'<!ENTITY e{number} "{f"&e{number - 1};" * 10}">' for number in range(1, 6))
 BOMB = f'<!DOCTYPE Retention [<!ENTITY e0 "xxxxxxxxxx">{ENTITIES}]><Retention><Mode>&e5;</Mode></Retention>'
@@ -200,7 +202,9 @@ DOCUMENTS = {
 
 
 @pytest.mark.parametrize("what", DOCUMENTS)
-def test_a_document_that_is_not_plain_is_malformed(store: StoreProcess, s3: Any, bucket: str, what: str) -> None:
+def test_malicious_or_invalid_document_is_refused_as_malformed(
+    store: StoreProcess, s3: Any, bucket: str, what: str
+) -> None:
     version = s3.put_object(Bucket=bucket, Key="k", Body=b"x")["VersionId"]
     body = DOCUMENTS[what]
     path = f"/{bucket}/k?retention"
@@ -217,7 +221,7 @@ def test_a_document_that_is_not_plain_is_malformed(store: StoreProcess, s3: Any,
     assert "ObjectLockMode" not in s3.head_object(Bucket=bucket, Key="k", VersionId=version)
 
 
-def test_the_longest_documents_that_amazon_allows_are_plain() -> None:
+def test_longest_documents_are_accepted_and_one_more_part_is_refused() -> None:
     part = "<Part><PartNumber>{0}</PartNumber><ETag>{1}</ETag><ChecksumCRC32C>yZRlqg==</ChecksumCRC32C></Part>"
     parts = "".join(part.format(number, "0" * 32) for number in range(1, 10_001))
     body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
@@ -230,7 +234,7 @@ def test_the_longest_documents_that_amazon_allows_are_plain() -> None:
     assert len(xml.parse_delete(f"<Delete>{keys}</Delete>".encode("utf-16"))[0]) == 1000
 
 
-# Time and number, on a server in this process.
+# Limits of time and of connections, on a server in this process.
 
 
 class RunningS3Server:
@@ -252,7 +256,7 @@ class RunningS3Server:
         return request(f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), *lines)
 
     async def all_are(self, condition: Callable[[Any], bool], count: int) -> None:
-        """Wait until there are so many connections, and all are so."""
+        """Wait until there are `count` connections and the condition is true of all."""
         async with asyncio.timeout(SECONDS_MAX):
             while len(found := self.connections.connections) != count or not all(map(condition, found)):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
@@ -304,7 +308,7 @@ async def test_a_slow_head_is_dropped(s3_server: RunningS3Server) -> None:
     writer.close()
 
 
-async def test_an_idle_connection_may_stay(s3_server: RunningS3Server) -> None:
+async def test_idle_connection_is_not_dropped(s3_server: RunningS3Server) -> None:
     reader, writer = await s3_server.connect()
     writer.write(s3_server.signed("GET", "/b"))
     assert b"200" in await reader.readline()

@@ -1,7 +1,7 @@
 """Two nodes with similar names: no request of one changes or reveals the other's objects.
 
 The answers about the other's objects must equal the answers about numbers that never existed, so that a node learns
-nothing. The one exception is explained where it is made.
+nothing. TOLD_APART lists the exceptions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RELEASE, ACTIVATE = 2, 0
 
 
 class TwoNodes:
-    """ARCHIVER has objects, OTHER tries."""
+    """ARCHIVER owns objects. OTHER tries to reach them."""
 
     def __init__(self, tsm_server: RunningTsmServer) -> None:
         self.server = tsm_server
@@ -37,7 +37,7 @@ class TwoNodes:
         self.ids = [row.id for row, _ in self.before[0]]
 
     def seen(self) -> tuple[list[tuple[Row, list[Any]]], list[Any]]:
-        """All that the owner sees of its own: objects with their bytes, holds and dates, and file spaces."""
+        """Return all that the owner sees: objects with content, holds and dates, and file spaces."""
         with self.server.sign_on() as owner:
             rows = [row for name in (b"/fs", b"/other") for row in owner.query(owner.space(name))]
             return [(row, owner.get(row.id)) for row in rows], owner.query_spaces()
@@ -67,13 +67,13 @@ TRIES: dict[str, Try] = {
     "change a space": lambda other, *_: other.update_space(0x02, b"/fs", b"stolen"),
     "delete a space": lambda other, *_: other.delete_space(b"/fs"),
 }
-# A transaction is refused with 36 where the object is another node's, with 2 where it is nobody's: as the API's
-# reasons have it, so a node can tell that a number is taken, and nothing more.
+# The API refuses a transaction with reason 36 if another node owns the object, and with 2 if no object has the number.
+# A node can therefore learn that a number is in use, and nothing else.
 TOLD_APART = {("delete", 36, 2), ("hold", 36, 2), ("release", 36, 2), ("activate", 36, 2)}
 
 
 @pytest.mark.parametrize("name", TRIES)
-def test_nothing_that_a_node_tries_reaches_anothers_objects(two: TwoNodes, name: str) -> None:
+def test_no_request_changes_or_reveals_another_nodes_objects(two: TwoNodes, name: str) -> None:
     attempt = TRIES[name]
     for number in two.ids:
         for space in two.spaces:
@@ -87,10 +87,10 @@ def test_nothing_that_a_node_tries_reaches_anothers_objects(two: TwoNodes, name:
 
 @settings(max_examples=share_of(30))
 @given(data=st.data())
-def test_no_row_of_tries_reaches_anothers_objects(two: TwoNodes, data: st.DataObject) -> None:
+def test_no_sequence_of_requests_reaches_another_nodes_objects(two: TwoNodes, data: st.DataObject) -> None:
     numbers = st.one_of(st.sampled_from(two.ids), st.integers(0, 50), st.integers(0, 2**64 - 1))
     spaces = st.one_of(st.sampled_from(two.spaces), st.integers(0, 2**32 - 1))
-    names = [name for name in TRIES if name != "archive"]  # a lost transaction ends nothing, but says so when it likes
+    names = [name for name in TRIES if name != "archive"]  # A failed one may be reported later.
     with two.server.sign_on("OTHER") as other:
         own = other.space(b"/fs")
         for name in data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=8)):

@@ -34,7 +34,7 @@ MIB = 1 << 20
 CLIENTS = 4
 ROUNDS, ROUNDS_LONG = 6, 20  # on one store; the long run has ten more stores
 UNTIL = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
-BLOCK_BYTES = 4093  # a prime number: content that is read at the wrong place differs
+BLOCK_BYTES = 4093  # a prime, so that content read at a wrong offset differs
 
 
 def small_segments() -> None:
@@ -45,7 +45,7 @@ def small_segments() -> None:
 
 @dataclass(frozen=True)
 class Held:
-    """A version as it was acknowledged. `tag` says what its content is."""
+    """A version as it was acknowledged. `tag` determines its content."""
 
     key: str
     tag: str
@@ -53,7 +53,7 @@ class Held:
     mode: str | None = None
     until: datetime | None = None
     hold: bool | None = None
-    cuts: tuple[int, ...] = ()  # where its parts end, if it came in parts
+    cuts: tuple[int, ...] = ()  # the ends of its parts, if it was uploaded in parts
 
     @property
     def content(self) -> bytes:
@@ -80,7 +80,7 @@ class Held:
 
 @dataclass
 class Upload:
-    """An upload in parts under way: what it is to become, and how many parts were acknowledged."""
+    """An open multipart upload: the version that it will become, and the number of acknowledged parts."""
 
     id: str
     becomes: Held
@@ -90,7 +90,7 @@ class Upload:
 
 @dataclass
 class Client:
-    """What one client knows: the versions it has, those it deleted, and what it does just now."""
+    """The record of one client: its versions, its deleted versions, and its change in progress."""
 
     number: int
     chance: random.Random
@@ -104,7 +104,7 @@ class Client:
     uploads_continued: int = 0  # after a kill
 
     def work(self, answered: Callable[[], None]) -> None:
-        """Change after change until the store is gone."""
+        """Make one change after another until the store is gone."""
         try:
             while True:
                 self._change()
@@ -142,7 +142,7 @@ class Client:
         new = Held(f"{self.number}/{self.puts % 7}", f"{self.number} {self.puts}", size)
         lock: dict[str, Any] = {}
         mode = self.chance.choices([None, "GOVERNANCE", "COMPLIANCE"], [4, 4, 1])[0]
-        if mode is not None and (size < MIB or mode == "GOVERNANCE"):  # what nobody can delete stays small
+        if mode is not None and (size < MIB or mode == "GOVERNANCE"):  # undeletable versions stay small
             new = replace(new, mode=mode, until=UNTIL)
             lock = {"ObjectLockMode": mode, "ObjectLockRetainUntilDate": UNTIL}
         self.new = new
@@ -151,7 +151,7 @@ class Client:
         self.new = None
 
     def _upload(self) -> None:
-        """One step of the upload under way, which a kill does not end; or begin one."""
+        """Take the next step of the open upload, or start one. A kill does not end an upload."""
         upload = self.upload
         if upload is None:
             self.puts += 1
@@ -181,7 +181,7 @@ class Client:
             self.new = self.upload = None
 
     async def settle_upload(self, store: Store) -> None:
-        """After a kill: every part that was acknowledged is there, unless all of them ended with the upload."""
+        """Check after a kill that every acknowledged part exists, unless the upload itself has ended."""
         upload = self.upload
         if upload is None:
             return
@@ -193,7 +193,7 @@ class Client:
             self.upload = None
             return
         contents = [bytes(await store._read_one(part, 0, part.size)) for part in parts]
-        assert len(parts) in (upload.parts, upload.parts + 1)  # or one more, whose answer did not come
+        assert len(parts) in (upload.parts, upload.parts + 1)  # or one more, not acknowledged
         assert contents == upload.becomes.pieces[: len(parts)]
         self.uploads_continued += 1
 
@@ -206,7 +206,7 @@ class Client:
                 self.s3.delete_object(**named, BypassGovernanceRetention=True)
 
     def _changed(self) -> None:
-        """The change under way was acknowledged."""
+        """Record that the change in progress was acknowledged."""
         if self.changing is not None:
             version_id, becomes = self.changing
             before = self.held.pop(version_id)
@@ -217,7 +217,10 @@ class Client:
             self.changing = None
 
     def settle(self, found: dict[str, Held]) -> None:
-        """Compare what the store has of this client after a kill, and take it for what is known from here on."""
+        """Compare the client's versions in the store with the expected ones after a kill.
+
+        An unacknowledged change may have happened. The record then contains it.
+        """
         if self.changing is not None and found.get(self.changing[0]) == self.changing[1]:
             self._changed()
         elif self.new is not None:
@@ -227,13 +230,13 @@ class Client:
 
 
 async def read_everything(folder: Path, clients: list[Client]) -> tuple[dict[int, dict[str, Held]], dict[str, int]]:
-    """What a killed store holds once it is open again, by client; contents compared, deletes of the locked tried.
+    """Open a killed store again, compare all contents, and try to delete the locked versions.
 
-    Also the segment of each version.
+    Returns the versions by client, and the segment of each version.
     """
     segments = {}
     found: dict[int, dict[str, Held]] = {client.number: {} for client in clients}
-    store = Store.open(folder, free_bytes=lambda: 0)  # without room, nothing moves while it is looked at
+    store = Store.open(folder, free_bytes=lambda: 0)  # without free space nothing moves
     try:
         locked = []
         for version in store.queries.scan(store.bucket("b-1"), "", None, None):
@@ -268,7 +271,7 @@ async def read_everything(folder: Path, clients: list[Client]) -> tuple[dict[int
 def test_kill_under_load_loses_nothing_acknowledged(
     data_dir: Path, connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, seed: int, place: str
 ) -> None:
-    """Wherever the catalogue is; there are fewer rounds for the one that is apart, so that this stays short."""
+    """The catalogue is in the data folder or apart. The second case has fewer rounds, to save time."""
     rounds = ROUNDS_LONG if seed else ROUNDS if place == "with its data" else ROUNDS // 2
     monkeypatch.setattr(process, "_start_program", partial(forks.ForkedStore, prepare=small_segments))
     chance = random.Random(seed)
@@ -295,7 +298,7 @@ def test_kill_under_load_loses_nothing_acknowledged(
 
 
 def _load_until_killed(store: process.StoreProcess, clients: list[Client], answers: int, seconds: float) -> None:
-    """Kill it so many answers, and so many seconds more, after the clients began."""
+    """Run the clients and kill the store so many answers, and so many seconds more, after they began."""
     count = 0
     enough = threading.Event()
     faults: list[BaseException] = []

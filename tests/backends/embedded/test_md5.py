@@ -22,7 +22,7 @@ from backends.embedded.core.files import hashing, md5
 from backends.embedded.core.files.digests import Buffer, Digests
 from backends.embedded.core.files.hashing import Hashing
 
-SECONDS_MAX = 60.0  # only a body that is never hashed waits for so long
+SECONDS_MAX = 60.0  # reached only if a body is never hashed
 SOURCE = Path(md5.__file__).with_name("md5.c")
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
 RFC_1321 = {  # section A.5
@@ -38,7 +38,7 @@ RFC_1321 = {  # section A.5
 
 @pytest.fixture(scope="module", params=["library", "hashlib"], autouse=True)
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The library, built as setup.py builds it; None where hashlib takes its place."""
+    """The library, built as setup.py builds it, or None for hashlib instead."""
     library = None
     if request.param == "library":
         compiler = shutil.which("cc")
@@ -54,7 +54,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield library
 
 
-def test_messages_of_the_standard_have_its_digests() -> None:
+def test_rfc_1321_messages_have_the_published_digests() -> None:
     running = [md5.start() for _ in RFC_1321]
     md5.update_together(list(zip(running, RFC_1321, strict=True)))
     assert [each.digest().hex() for each in running] == list(RFC_1321.values())
@@ -74,7 +74,7 @@ def test_digests_are_those_of_hashlib_for_any_lengths_and_pieces(data: st.DataOb
 
 
 @pytest.mark.parametrize("count", range(1, 2 * md5.LANES + 2))
-def test_lanes_of_different_lengths_end_one_after_another(count: int) -> None:
+def test_lanes_with_different_lengths_have_correct_digests(count: int) -> None:
     messages = [random.Random(number).randbytes(1000 * (number % 5) + 17 * number) for number in range(count)]
     running = [md5.start() for _ in messages]
     md5.update_together([(each, bytearray(message)) for each, message in zip(running, messages, strict=True)])
@@ -100,7 +100,7 @@ def test_memory_is_released_after_the_call() -> None:
     buffer = bytearray(1000)
     running = md5.start()
     running.update(memoryview(buffer)[:900])
-    buffer.append(0)  # a bytearray that is in use cannot change its length
+    buffer.append(0)  # A bytearray that is in use cannot be resized.
 
 
 def test_missing_or_broken_library_loads_as_none(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_missing_or_broken_library_loads_as_none(tmp_path: Path) -> None:
 
 
 class Threads(ThreadPoolExecutor):
-    """A thread that works while `open` is set, and the sizes of the groups that it was given."""
+    """An executor of one thread, which works while `open` is set. `groups`: the sizes of the groups that it got."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -144,7 +144,7 @@ async def test_waiting_bodies_are_hashed_in_groups(threads: Threads) -> None:
         for each, body in zip(digests, bodies, strict=True)
     ]
     await asyncio.sleep(0)
-    updates[5].cancel()  # its client is gone; what waits with it does not notice
+    updates[5].cancel()  # Its client is gone. The rest of its group continues.
     threads.open.set()
     async with asyncio.timeout(SECONDS_MAX):
         results = await asyncio.gather(*updates, return_exceptions=True)
@@ -156,7 +156,9 @@ async def test_waiting_bodies_are_hashed_in_groups(threads: Threads) -> None:
         assert each.of_kind("sha256") == hashlib.sha256(body).digest()
 
 
-async def test_a_failure_of_a_group_is_that_of_its_bodies(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_group_fails_its_bodies_but_no_later_one(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asyncio.get_running_loop().set_default_executor(threads)
     threads.open.set()
     together = Hashing()

@@ -30,11 +30,11 @@ from tests.support.waiting import SECONDS_MAX, wait_until
 
 MIB = 1 << 20
 
-Counted = dict[str, tuple[int, int]]  # operation -> requests, of these errors
+Counted = dict[str, tuple[int, int]]  # operation -> requests, errors among them
 
 
 def samples(store: StoreProcess) -> dict[tuple[str, str], int]:
-    """Every number on the page, by metric and by what its one label says."""
+    """Return every number on the page, by metric and by the value of its one label."""
     with urllib.request.urlopen(store.endpoint + METRICS_PATH, timeout=SECONDS_MAX) as reply:
         families = text_string_to_metric_families(reply.read().decode())
         assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
@@ -63,7 +63,7 @@ def s3_counts(store: StoreProcess) -> Counted:
 
 
 def counted(store: StoreProcess, work: Callable[[], object]) -> Counted:
-    """What was counted while this was done."""
+    """Return the counts that this work adds."""
     before = s3_counts(store)
     work()
     return difference(before, s3_counts(store))
@@ -86,7 +86,7 @@ def test_metrics_page_is_complete_and_does_not_count_itself(store: StoreProcess,
 
 
 def exercise(s3: Any, bucket: str) -> None:
-    """A call of each kind that measuring needs, and some that fail."""
+    """Make a call of each kind that a measurement needs, and some that fail."""
     s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
     s3.head_bucket(Bucket=bucket)
     s3.list_buckets()
@@ -138,7 +138,7 @@ def test_operations_have_the_names_that_minio_gives_them(tmp_path: Path) -> None
     with real.real_server("minio", tmp_path) as server:
         source = MinioSource(server.endpoint)
         client = real.client_of(server)
-        client.list_buckets()  # what it does at its first call is behind it
+        client.list_buckets()  # Its first call sends additional requests.
         before = source.read()
         exercise(client, "exercised-1")
         after = source.read()
@@ -170,7 +170,7 @@ def test_a_call_not_offered_is_counted_by_its_name(store: StoreProcess, s3: Any,
 
 
 def until_counted(store: StoreProcess, before: Counted, expected: Counted) -> None:
-    """Nobody says when the store notices that a client has gone."""
+    """Wait for the counts. No event reports when the store notices that a client has gone."""
     wait_until(lambda: difference(before, s3_counts(store)) == expected, f"counts {expected}")
 
 
@@ -200,7 +200,7 @@ def test_a_retrieval_that_damage_cuts_off_is_counted_once_and_failed(data_dir: P
         until_counted(store, before, {"GetObject": (1, 1)})
 
 
-def test_only_get_reads_the_page(store: StoreProcess) -> None:
+def test_head_request_of_the_metrics_page_is_refused(store: StoreProcess) -> None:
     def ask() -> None:
         request = urllib.request.Request(store.endpoint + METRICS_PATH, method="HEAD")
         with pytest.raises(urllib.error.HTTPError) as refused:
@@ -215,7 +215,7 @@ def test_only_get_reads_the_page(store: StoreProcess) -> None:
 
 
 def tsm_counts(tsm_server: RunningTsmServer) -> Counted:
-    """Operations without what they all begin with."""
+    """Return the counts by operation, without the common prefix of the names."""
     found: Counted = {}
     for (name, code), count in tsm_server.do(lambda: dict(tsm_server.server.requests)).items():
         requests, errors = found.get(name, (0, 0))
@@ -251,7 +251,7 @@ def test_a_session_counts_its_frames_and_its_objects(tsm_server: RunningTsmServe
     }  # fmt: skip
 
 
-def test_refused_objects_are_errors_each(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_each_refused_object_counts_as_an_error(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     assert tsm.archive(space, b"/kept") == 0
     (row,) = tsm.query(space)
@@ -340,7 +340,7 @@ def test_stream_stopped_by_its_client_counts_only_the_objects_served(tsm_server:
     assert found.get("GET", (0, 0))[0] < 4
 
 
-def test_one_page_has_both_servers_and_each_has_its_own_errors() -> None:
+def test_page_has_both_servers_with_separate_error_counts() -> None:
     written = Written()
     written.add(7, 1)
     page = metrics.page({("PutObject", 200): 3, ("PutObject", 400): 1}, {("TSM GET", 0): 5, ("TSM GET", 2): 1}, {

@@ -1,7 +1,7 @@
 """The store and a plain model of the rules execute the same steps and agree on every answer, listing, content and lock.
 
-The model is dicts and ifs, written from the rules and not from the store. Both use the same clocks, which only the
-steps move: time passes, a step sets the host's clock, the store restarts.
+The model is dicts and conditions, written from the rules and not from the store. Both use the same clocks, which only
+the steps change: time passes, a step sets the host's clock, the store restarts.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class Made:
     mode: str | None = None
     until: int | None = None
     hold: bool | None = None
-    version_id: str = ""  # the store's name for it
+    version_id: str = ""  # the id that the store assigned
 
 
 @dataclass(eq=False)
 class Upload:
-    """An upload in parts; `made` is what it became."""
+    """A multipart upload. `made` is the version that it was completed to."""
 
     id: int
     bucket: str
@@ -121,7 +121,7 @@ class Model:
         return "BadRetainUntil" if wanted.until is not None and wanted.until <= self.now else None
 
     def complete(self, upload: Upload, numbers: list[int]) -> str:
-        """With these parts in this order. What was completed stays so while its version is there."""
+        """Complete with these parts in this order. A repeated completion succeeds while the version exists."""
         there = upload.made in self.buckets[upload.bucket].versions
         if not upload.is_open and not there:
             return "NoSuchUpload"
@@ -154,7 +154,7 @@ class Model:
         return "ok"
 
     def _add(self, bucket: Bucket, made: Made) -> None:
-        if made.is_null:  # without versioning the new one takes the place of the old
+        if made.is_null:  # The new null version replaces the old one.
             bucket.versions = [each for each in bucket.versions if each.key != made.key or not each.is_null]
         bucket.versions.append(made)
 
@@ -167,7 +167,7 @@ class Model:
         return "ok"
 
     def target(self, name: str, key: str, version: Made | None) -> Made | str:
-        """The version that a call about locks means, or why there is none."""
+        """Return the version that a call about locks names, or the name of the refusal."""
         bucket = self.buckets[name]
         if not bucket.object_lock:
             return "NotLockBucket"
@@ -222,7 +222,7 @@ class StoreAndModel(RuleBasedStateMachine):
                 upload.is_open = False
             for bypass in (False, True):
                 self._delete_everything(bypass)
-            self._pass(101 * 366 * DAY)  # nothing is locked any more, but what is held
+            self._pass(101 * 366 * DAY)  # Now only legal holds lock anything.
             self._delete_everything(bypass=False)
             self.agree()
         finally:
@@ -233,7 +233,7 @@ class StoreAndModel(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def _do(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """What the core answers; a refusal by its name."""
+        """Return the core's answer, or the name of its refusal."""
         try:
             return self.loop.run_until_complete(call)
         except Locked:
@@ -245,13 +245,13 @@ class StoreAndModel(RuleBasedStateMachine):
         assert (answer if isinstance(answer, str) else "ok") == expected
 
     def _pick(self, bucket: str, number: int | None) -> Made | None:
-        """Mostly a version that is there, sometimes one that may have been deleted."""
+        """Pick a version: mostly a stored one, sometimes one that may have been deleted."""
         made = self.model.buckets[bucket].versions if number and number % 5 else []
         made = made or [each for name, each in self.made if name == bucket]
         return None if number is None or not made else made[number % len(made)]
 
     def _retention(self, wanted: tuple[Mode, int] | None) -> tuple[VersionRetention | None, tuple[str, int] | None]:
-        """The same retention for the store and for the model; the date is so many seconds from now."""
+        """Return the same retention for the store and for the model. `wanted`: mode, and seconds from now."""
         if wanted is None:
             return None, None
         until = self.model.now + wanted[1]
@@ -279,7 +279,7 @@ class StoreAndModel(RuleBasedStateMachine):
     def copy(
         self, bucket: str, key: str, number: int, wanted: tuple[Mode, int] | None, hold: bool | None, start: int
     ) -> None:
-        """From a place in a version that is there. Nothing of that one's lock comes along."""
+        """Copy a stored version from an offset on. The lock of the source is not copied."""
         here = [(name, each) for name in (LOCKED, PLAIN) for each in self.model.buckets[name].versions if each.content]
         if not here:
             return
@@ -313,7 +313,7 @@ class StoreAndModel(RuleBasedStateMachine):
             self.model.uploads.append(upload)
 
     def _upload(self, number: int) -> Upload | None:
-        """Mostly one that is under way, sometimes one that ended."""
+        """Pick an upload: mostly an open one, sometimes one that ended."""
         uploads = [each for each in self.model.uploads if each.is_open] if number % 4 else []
         uploads = uploads or self.model.uploads
         return uploads[number % len(uploads)] if uploads else None
@@ -331,7 +331,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 30), numbers=st.lists(st.integers(1, 3), min_size=1, max_size=3), sort=st.booleans())
     def complete(self, number: int, numbers: list[int], sort: bool) -> None:
-        """Mostly with the parts that there are, or some of them; sometimes with others, or in a wrong order."""
+        """Complete mostly with uploaded parts in order, sometimes with unknown parts or in a wrong order."""
         upload = self._upload(number)
         if upload is None:
             return
@@ -362,7 +362,7 @@ class StoreAndModel(RuleBasedStateMachine):
     @rule(bucket=buckets, number=st.integers(0, 30), bypass=st.booleans())
     def delete_version(self, bucket: str, number: int, bypass: bool) -> None:
         version = self._pick(bucket, number)
-        # The name "null" is passed on to each new null version; any other means one version for ever.
+        # Each new null version takes over the id "null". Any other id names one version forever.
         if version is not None and (not version.is_null or version in self.model.buckets[bucket].versions):
             self._delete(bucket, version, bypass)
 
@@ -379,7 +379,7 @@ class StoreAndModel(RuleBasedStateMachine):
     def set_retention(
         self, bucket: str, key: str, number: int | None, wanted: tuple[Mode, int] | None, bypass: bool
     ) -> None:
-        """Adds, extends, shortens, removes a retention, or changes its mode."""
+        """Add, extend, shorten or remove a retention, or change its mode."""
         version = self._pick(bucket, number)
         if version is not None and version.is_null and version not in self.model.buckets[bucket].versions:
             return
@@ -410,7 +410,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     @rule(bucket=buckets, default=st.none() | st.tuples(modes, st.integers(1, 3)))
     def set_default(self, bucket: str, default: tuple[Mode, int] | None) -> None:
-        """Also turns Object Lock on where there was none."""
+        """Set the default retention, which also enables Object Lock."""
         stored = None if default is None else DefaultRetention(default[0], Period(days=default[1]))
         answer = self._do(self.store.change(SetLockConfiguration(bucket, stored)))
         there = self.model.buckets[bucket]
@@ -445,8 +445,8 @@ class StoreAndModel(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """A clock that was put forward is believed from here on, one that was put back never."""
-        self._do(self.store.delete(Delete(LOCKED, "none", "0" * 32, bypass=False)))  # commits the time it is
+        """After a restart, a host clock that was set forward takes effect. One that was set back never does."""
+        self._do(self.store.delete(Delete(LOCKED, "none", "0" * 32, bypass=False)))  # commits the current time
         self.store.close()
         self._open()
         self.model.now = max(self.model.now, self.wall)

@@ -18,7 +18,7 @@ from backends.embedded.tsm.nodes import Nodes
 SALT = bytes(range(16))
 
 
-def test_first_use_makes_nodes_that_only_the_stores_owner_can_read_of(tmp_path: Path) -> None:
+def test_first_use_creates_a_node_file_readable_by_its_owner_only(tmp_path: Path) -> None:
     made = Nodes(tmp_path, ["second"])
     assert stat.S_IMODE((tmp_path / "nodes.json").stat().st_mode) == 0o600
     default, second = made.get(b"ARCHIVER"), made.get(b"SECOND")
@@ -30,7 +30,7 @@ def test_first_use_makes_nodes_that_only_the_stores_owner_can_read_of(tmp_path: 
     assert default.key == nodes.key_of(default.password, default.salt, default.iterations)
 
 
-def test_later_uses_keep_them(tmp_path: Path) -> None:
+def test_later_uses_keep_existing_nodes(tmp_path: Path) -> None:
     Nodes(tmp_path, ["second"])
     first = nodes.load(tmp_path)
     Nodes(tmp_path)
@@ -74,7 +74,7 @@ def test_a_change_that_cannot_be_written_has_no_effect(tmp_path: Path, monkeypat
     assert made.get(b"ARCHIVER") == before == nodes.load(tmp_path)["ARCHIVER"]
 
 
-def test_neither_key_nor_password_is_ever_shown(tmp_path: Path) -> None:
+def test_repr_shows_neither_key_nor_password(tmp_path: Path) -> None:
     made = Nodes(tmp_path).get(b"ARCHIVER")
     assert made is not None
     assert made.password is not None
@@ -91,7 +91,7 @@ def test_an_illegal_name_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "document", ['{"nodes": [{"name": "X", "password": "hush"', '{"nodes": [{"password": "hush"}]}', "[]"]
 )
-def test_a_damaged_file_is_named_and_its_content_is_not(tmp_path: Path, document: str) -> None:
+def test_damaged_file_is_named_without_its_content(tmp_path: Path, document: str) -> None:
     (tmp_path / "nodes.json").write_text(document)
     with pytest.raises(StoreError, match=r"nodes\.json is not a nodes file") as raised:
         Nodes(tmp_path)
@@ -99,7 +99,7 @@ def test_a_damaged_file_is_named_and_its_content_is_not(tmp_path: Path, document
     assert raised.value.__cause__ is None
 
 
-def test_a_key_that_is_not_base64_is_damage(tmp_path: Path) -> None:
+def test_key_that_is_not_base64_is_refused(tmp_path: Path) -> None:
     Nodes(tmp_path)
     path = tmp_path / "nodes.json"
     document = json.loads(path.read_text())

@@ -32,7 +32,7 @@ def catalogue_dir(tmp_path: Path) -> Path:
 
 
 def fill(folder: Path, catalogue_dir: Path | None) -> None:
-    """A store with one object, made and closed."""
+    """Create a store with one object, and close it."""
 
     async def made() -> None:
         store = Store.open(folder, catalogue_dir=catalogue_dir)
@@ -55,7 +55,7 @@ def has_its_object(folder: Path, catalogue_dir: Path | None = None) -> bool:
 
 
 def contents(*folders: Path) -> dict[Path, bytes]:
-    """Every file, but for locks, which say only who looked at them last."""
+    """Return the content of every file except locks, which change whenever a store is opened."""
     return {
         path: path.read_bytes()
         for folder in folders
@@ -71,7 +71,7 @@ def apart(data_dir: Path, catalogue_dir: Path) -> Path:
     return data_dir
 
 
-def test_catalogue_and_segments_are_on_disks_of_their_own(
+def test_catalogue_and_segments_can_be_in_separate_folders(
     data_dir: Path, catalogue_dir: Path, connect: Callable[..., Any]
 ) -> None:
     with process.start(data_dir, catalogue_dir=catalogue_dir) as store:
@@ -92,11 +92,11 @@ def test_store_with_its_catalogue_in_the_data_folder_reports_that_folder(data_di
     with process.start(data_dir) as store:
         assert store.catalogue_dir == data_dir
     assert not (data_dir / "catalogue.json").exists()
-    with process.start(data_dir, catalogue_dir=data_dir) as store:  # that is no other place
+    with process.start(data_dir, catalogue_dir=data_dir) as store:  # the same folder
         assert store.catalogue_dir == data_dir
 
 
-def test_its_folders_and_files_are_for_their_owner_only(apart: Path, catalogue_dir: Path) -> None:
+def test_catalogue_folder_and_placement_files_are_private_to_their_owner(apart: Path, catalogue_dir: Path) -> None:
     assert catalogue_dir.stat().st_mode & 0o077 == 0
     for path in (apart / "catalogue.json", catalogue_dir / "store.json"):
         assert path.stat().st_mode & 0o077 == 0
@@ -111,7 +111,7 @@ def test_catalogue_is_found_by_link_or_relative_path(
     assert has_its_object(apart, catalogue_dir.relative_to(tmp_path))
 
 
-def test_a_catalogue_made_by_a_relative_name_is_found_from_elsewhere(
+def test_catalogue_with_a_relative_path_is_found_from_another_directory(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -125,7 +125,9 @@ def refused(kind: type[ArchiverError], words: str, folder: Path, catalogue_dir: 
         Store.open(folder, catalogue_dir=catalogue_dir)
 
 
-def test_another_place_is_refused_with_the_one_that_it_has(apart: Path, catalogue_dir: Path, tmp_path: Path) -> None:
+def test_different_catalogue_folder_is_refused_with_the_recorded_one(
+    apart: Path, catalogue_dir: Path, tmp_path: Path
+) -> None:
     for wrong in (tmp_path / "wrong", apart):
         refused(UsageError, f"is in {catalogue_dir} and cannot be moved; leave the option out", apart, wrong)
     assert not (tmp_path / "wrong").exists()
@@ -134,7 +136,7 @@ def test_another_place_is_refused_with_the_one_that_it_has(apart: Path, catalogu
 
 @pytest.mark.parametrize("gone", ["disk", "unmounted", "file"])
 @pytest.mark.parametrize("option", [False, True])
-def test_a_missing_catalogue_is_refused_and_not_begun_anew(
+def test_missing_catalogue_is_refused_and_not_recreated(
     apart: Path, catalogue_dir: Path, tmp_path: Path, gone: str, option: bool
 ) -> None:
     away = tmp_path / "away"
@@ -154,7 +156,7 @@ def test_a_missing_catalogue_is_refused_and_not_begun_anew(
     assert has_its_object(apart)
 
 
-def test_a_data_folder_that_lost_its_memory_is_refused(apart: Path, catalogue_dir: Path) -> None:
+def test_data_folder_without_its_placement_file_is_refused(apart: Path, catalogue_dir: Path) -> None:
     (apart / "catalogue.json").unlink()
     refused(UsageError, "with its catalogue in that folder, and it cannot be moved", apart, catalogue_dir)
     for _ in range(2):
@@ -162,7 +164,7 @@ def test_a_data_folder_that_lost_its_memory_is_refused(apart: Path, catalogue_di
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"catalogue_dir": 1, "store_id": "x", "ready": true}', "\xff"])
-def test_a_damaged_memory_is_named(apart: Path, text: str) -> None:
+def test_damaged_placement_file_is_named(apart: Path, text: str) -> None:
     (apart / "catalogue.json").write_bytes(text.encode("latin-1"))
     refused(StoreError, r"catalogue\.json does not say where a catalogue belongs: .*; restore it from a copy", apart)
 
@@ -180,7 +182,7 @@ def test_a_folder_of_another_store_is_refused_and_untouched(data_dir: Path, tmp_
     refused(UsageError, f"--catalogue-dir {wanted}: {words}", data_dir, wanted)
     assert contents(other, *([other_catalogue] if other_catalogue.exists() else [])) == before
     assert has_its_object(other)
-    fill(data_dir, None)  # nothing was remembered of the attempt
+    fill(data_dir, None)  # The attempt left no record.
     assert has_its_object(data_dir)
 
 
@@ -210,7 +212,7 @@ def test_outdated_copy_of_the_own_catalogue_is_refused(apart: Path, catalogue_di
     refused(StoreError, "it has lost writes", apart)
 
 
-def test_a_catalogue_with_its_data_cannot_be_given_another_place(data_dir: Path, catalogue_dir: Path) -> None:
+def test_catalogue_in_the_data_folder_cannot_be_moved(data_dir: Path, catalogue_dir: Path) -> None:
     fill(data_dir, None)
     refused(UsageError, "was made with its catalogue in that folder, and it cannot be moved", data_dir, catalogue_dir)
     assert not catalogue_dir.exists()
@@ -228,12 +230,12 @@ def test_a_catalogue_in_use_is_refused(data_dir: Path, catalogue_dir: Path, tmp_
     refused(StoreError, in_use, tmp_path / "second", catalogue_dir)
     refused(StoreError, in_use, catalogue_dir)
     store.close()
-    fill(tmp_path / "second", None)  # nothing was remembered of the attempt
+    fill(tmp_path / "second", None)  # The attempt left no record.
     assert has_its_object(tmp_path / "second")
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """Simulates the end of the process."""
 
 
 @pytest.mark.parametrize("at", ["remembering", "owner", "catalogue", "ready"])
@@ -284,7 +286,7 @@ def test_placement_files_are_synced_in_order_when_a_store_is_created(
     assert synced == [catalogue_dir.parent, memory, data_dir, owner, catalogue_dir, memory, data_dir]
 
 
-async def test_the_disk_of_the_catalogue_needs_room_too(
+async def test_full_data_or_catalogue_disk_refuses_writes(
     data_dir: Path, catalogue_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = {data_dir: PLENTY, catalogue_dir: PLENTY}
@@ -326,10 +328,10 @@ def test_process_reports_the_catalogue_error_of_the_store(apart: Path, tmp_path:
         process.start(tmp_path / "new", catalogue_dir=tmp_path / "file")
 
 
-def test_a_delete_is_refused_as_before(
+def test_lock_refuses_deletion_with_a_separate_catalogue(
     data_dir: Path, catalogue_dir: Path, connect: Callable[..., Any], until: Any
 ) -> None:
-    """Locks are in the catalogue, wherever that is."""
+    """Locks are stored in the catalogue."""
     lock = {"ObjectLockMode": "COMPLIANCE", "ObjectLockRetainUntilDate": until}
     with process.start(data_dir, catalogue_dir=catalogue_dir) as store:
         connect(store).create_bucket(Bucket="b-1", ObjectLockEnabledForBucket=True)

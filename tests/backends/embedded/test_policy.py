@@ -29,7 +29,7 @@ def test_a_creation_class_counts_from_archiving(length: int, archived: int, even
 
 
 @given(instants, st.none() | instants)
-def test_without_a_limit_nothing_ever_expires(archived: int, event: int | None) -> None:
+def test_unlimited_class_never_expires(archived: int, event: int | None) -> None:
     assert ManagementClass("C", "creation", None).expires_ms(archived, event) is None
 
 
@@ -57,7 +57,7 @@ def test_a_later_event_never_means_an_earlier_expiry(
 
 
 @given(classes, instants, st.none() | st.integers(0, 1 << 40), st.integers(-2, 2), st.booleans())
-def test_a_delete_is_refused_up_to_the_very_instant(
+def test_delete_is_refused_until_the_exact_expiry_and_while_held(
     kept_by: ManagementClass, archived: int, event: int | None, around: int, held: bool
 ) -> None:
     event = None if event is None else archived + event
@@ -69,7 +69,7 @@ def test_a_delete_is_refused_up_to_the_very_instant(
 
 
 @given(classes, classes, instants, st.none() | st.integers(0, 1 << 40))
-def test_a_class_that_may_take_anothers_place_keeps_every_object_as_long(
+def test_replacement_class_never_shortens_retention(
     known: ManagementClass, wanted: ManagementClass, archived: int, event: int | None
 ) -> None:
     try:
@@ -165,13 +165,13 @@ def test_class_request_is_parsed_from_one_line(text: str, made: ManagementClass)
         ("a:retver=0,retinit=event,retmin=nolimit", "duration"),
     ],
 )
-def test_a_class_that_makes_no_sense_is_refused_with_the_remedy(text: str, says: str) -> None:
+def test_invalid_class_request_is_refused_with_a_remedy(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         policy.parse_request(text)
 
 
 def opened(folder: Path, *requests: str) -> list[ManagementClass]:
-    """The classes of a store that is opened once with these."""
+    """Open a store once with these requests. Returns its classes."""
     store = Store.open(folder, management_classes=[policy.parse_request(each) for each in requests])
     try:
         assert list(policy.load(folder).values()) == list(store.management_classes.values())

@@ -29,25 +29,25 @@ from tests.support.waiting import SECONDS_MAX
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores are executed, as Archiver does it."""
+    """Start each store as a new process, as Archiver does, instead of forking it."""
     forks.execute(monkeypatch)
 
 
 @pytest.mark.usefixtures("executed")
-def test_a_started_store_answers_and_keeps_its_secrets(data_dir: Path, connect: Callable[..., Any]) -> None:
+def test_started_store_answers_and_hides_its_secret_key(data_dir: Path, connect: Callable[..., Any]) -> None:
     with process.start(data_dir) as store:
         assert connect(store).list_buckets()["Buckets"] == []
         assert store.endpoint.startswith("http://127.0.0.1:")
         assert store.secret_key not in repr(store)
         command = Path(f"/proc/{store.pid}/cmdline").read_text()
         assert store.secret_key not in command
-        assert os.getsid(store.pid) == store.pid  # a Ctrl-C in the terminal is not for it
+        assert os.getsid(store.pid) == store.pid  # A Ctrl-C in the terminal does not reach it.
         assert store.is_running()
     assert not store.is_running()
     assert store.secret_key not in (data_dir / "catalogue.db").read_bytes().decode("latin-1")
 
 
-def test_its_segments_can_be_dropped_from_memory(data_dir: Path, connect: Callable[..., Any]) -> None:
+def test_data_files_lists_the_segments(data_dir: Path, connect: Callable[..., Any]) -> None:
     with process.start(data_dir) as store:
         assert store.data_files() == []
         connect(store).create_bucket(Bucket="b-1")
@@ -74,7 +74,7 @@ def test_bad_credential_request_is_reported(data_dir: Path) -> None:
         process.start(data_dir, credentials=["x:without=everything"])
 
 
-def test_a_store_ends_with_its_owner_even_if_that_is_killed(data_dir: Path) -> None:
+def test_store_ends_when_its_owner_is_killed(data_dir: Path) -> None:
     program = (
         "import pathlib, sys, time; from backends.embedded import process;"
         f"print(process.start(pathlib.Path({str(data_dir)!r})).pid, flush=True); time.sleep(600)"
@@ -96,8 +96,8 @@ def test_stopped_store_closes_its_catalogue_and_keeps_its_bucket(data_dir: Path,
     store = process.start(data_dir)
     connect(store).create_bucket(Bucket="b-1")
     store.stop()
-    store.stop()  # twice does no harm
-    assert not (data_dir / "catalogue.db-wal").exists()  # closed in order: the log is folded in
+    store.stop()  # A second stop does nothing.
+    assert not (data_dir / "catalogue.db-wal").exists()  # closed in order, with the log merged
     with process.start(data_dir) as again:
         assert [each["Name"] for each in connect(again).list_buckets()["Buckets"]] == ["b-1"]
 

@@ -23,9 +23,9 @@ G, C = Mode.GOVERNANCE, Mode.COMPLIANCE
         (VersionLock(VersionRetention(G, SOON)), False, Retained),
         (VersionLock(VersionRetention(G, SOON)), True, None),
         (VersionLock(VersionRetention(C, SOON)), False, Retained),
-        (VersionLock(VersionRetention(C, SOON)), True, Retained),  # nobody bypasses COMPLIANCE
-        (VersionLock(VersionRetention(G, NOW + 1)), False, Retained),  # refused while now < until ...
-        (VersionLock(VersionRetention(G, NOW)), False, None),  # ... and not at the instant itself
+        (VersionLock(VersionRetention(C, SOON)), True, Retained),  # COMPLIANCE cannot be bypassed
+        (VersionLock(VersionRetention(G, NOW + 1)), False, Retained),  # refused while now < until
+        (VersionLock(VersionRetention(G, NOW)), False, None),  # allowed at the instant itself
         (VersionLock(VersionRetention(C, NOW)), False, None),
         (VersionLock(VersionRetention(C, NOW - 1)), False, None),
         (VersionLock(legal_hold=True), False, LegallyHeld),
@@ -36,7 +36,9 @@ G, C = Mode.GOVERNANCE, Mode.COMPLIANCE
         (VersionLock(VersionRetention(G, SOON), legal_hold=False), False, Retained),
     ],
 )
-def test_delete_of_a_version(lock: VersionLock, bypass: bool, refusal: type[Refusal] | None) -> None:
+def test_delete_follows_retention_hold_and_bypass(
+    lock: VersionLock, bypass: bool, refusal: type[Refusal] | None
+) -> None:
     if refusal is None:
         locks.check_delete(lock, NOW, bypass=bypass)
     else:
@@ -71,12 +73,12 @@ def test_delete_of_a_version(lock: VersionLock, bypass: bool, refusal: type[Refu
             VersionRetention(G, SOON),
             "allowed",
             "allowed",
-        ),  # what has passed may become anything
+        ),  # a passed date may change to anything
         (VersionRetention(C, NOW), None, "allowed", "allowed"),
         (VersionRetention(G, NOW - 1), None, "allowed", "allowed"),
     ],
 )
-def test_change_of_retention(
+def test_retention_change_follows_mode_date_and_bypass(
     current: VersionRetention | None, wanted: VersionRetention | None, without_bypass: str, with_bypass: str
 ) -> None:
     for bypass, expected in ((False, without_bypass), (True, with_bypass)):
@@ -88,7 +90,7 @@ def test_change_of_retention(
 
 
 @pytest.mark.parametrize("until_ms", [NOW, NOW - 1, 0, NOW + 101 * 366 * 86_400_000])
-def test_a_lock_begins_in_the_future_and_ends_within_a_hundred_years(until_ms: int) -> None:
+def test_retain_until_date_must_be_within_the_next_hundred_years(until_ms: int) -> None:
     with pytest.raises(BadRetainUntil):
         locks.check_new_retention(VersionRetention(G, until_ms), NOW)
     with pytest.raises(BadRetainUntil):

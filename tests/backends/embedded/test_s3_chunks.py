@@ -27,7 +27,7 @@ ARRIVALS: dict[str, Callable[[bytes], list[bytes]]] = {
 
 @pytest.mark.parametrize("arrival", ARRIVALS)
 @pytest.mark.parametrize("name", BODIES)
-def test_decoding(name: str, arrival: str) -> None:
+def test_chunked_body_is_decoded_from_any_pieces(name: str, arrival: str) -> None:
     kind, body, content, trailers = BODIES[name]
     decoder = ChunkDecoder(in_signed_chunks(kind))
     decoded = b"".join(bytes(piece) for data in ARRIVALS[arrival](body) for piece in decoder.feed(data))
@@ -37,7 +37,7 @@ def test_decoding(name: str, arrival: str) -> None:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_every_proper_beginning_is_unfinished(name: str) -> None:
+def test_truncated_body_is_unfinished(name: str) -> None:
     kind, body, _, _ = BODIES[name]
     for end in {*range(max(0, len(body) - 200), len(body)), *range(min(200, len(body)))}:
         decoder = ChunkDecoder(in_signed_chunks(kind))

@@ -50,7 +50,7 @@ def test_copy_has_the_bytes_checksum_and_metadata_of_its_source(
 
 @settings(max_examples=share_of(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(key=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20))
-def test_the_name_of_a_source_is_opaque(s3: Any, bucket: str, key: str) -> None:
+def test_copy_source_may_have_any_key(s3: Any, bucket: str, key: str) -> None:
     s3.put_object(Bucket=bucket, Key=key, Body=key.encode())
     s3.copy_object(Bucket=bucket, Key="copy", CopySource=source(bucket, key))
     assert body(s3, bucket, "copy") == key.encode()
@@ -73,7 +73,7 @@ def test_copy_of_a_multipart_object_has_whole_object_checksums(s3: Any, bucket: 
     assert body(s3, bucket, "copy") == FIRST + LAST
 
 
-def test_no_lock_comes_along(s3: Any, bucket: str, until: datetime) -> None:
+def test_copy_does_not_take_the_lock_of_its_source(s3: Any, bucket: str, until: datetime) -> None:
     locked = {"ObjectLockMode": "COMPLIANCE", "ObjectLockRetainUntilDate": until, "ObjectLockLegalHoldStatus": "ON"}
     s3.put_object(Bucket=bucket, Key="source", Body=b"x", **locked)
     copy = s3.copy_object(Bucket=bucket, Key="copy", CopySource=source(bucket))
@@ -92,7 +92,7 @@ def test_copy_gets_the_requested_lock(s3: Any, bucket: str, until: datetime) -> 
         s3.delete_object(Bucket=bucket, Key="copy", VersionId=copy["VersionId"], BypassGovernanceRetention=True)
 
 
-def test_a_copy_gets_the_default_of_its_bucket(s3: Any, bucket: str, plain_bucket: str) -> None:
+def test_copy_gets_the_default_retention_of_its_bucket(s3: Any, bucket: str, plain_bucket: str) -> None:
     rule = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 2}}
     s3.put_object_lock_configuration(
         Bucket=bucket, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": rule}
@@ -104,7 +104,7 @@ def test_a_copy_gets_the_default_of_its_bucket(s3: Any, bucket: str, plain_bucke
     assert (head["ObjectLockMode"], days) == ("GOVERNANCE", 2)
 
 
-def test_lock_headers_are_refused_where_they_cannot_hold(
+def test_invalid_lock_headers_are_refused_for_a_copy(
     s3: Any, bucket: str, plain_bucket: str, as_credential: Any, until: datetime
 ) -> None:
     s3.put_object(Bucket=bucket, Key="source", Body=b"x")
@@ -133,7 +133,7 @@ def test_a_copy_in_place_is_another_version_and_must_change_something(s3: Any, b
     assert (kept["Metadata"], kept["ObjectLockMode"]) == ({"is": "old"}, "COMPLIANCE")
 
 
-def test_conditions_on_the_source(s3: Any, bucket: str) -> None:
+def test_copy_happens_only_if_its_conditions_are_met(s3: Any, bucket: str) -> None:
     etag = s3.put_object(Bucket=bucket, Key="source", Body=b"x")["ETag"]
     now = datetime.now(UTC)
     earlier, later = now - timedelta(days=1), now + timedelta(days=1)
@@ -188,7 +188,7 @@ def test_tags_are_set_shown_and_removed(s3: Any, plain_bucket: str) -> None:
     assert tags_of(s3, plain_bucket) == []
 
 
-def test_tags_touch_neither_content_nor_lock(s3: Any, bucket: str, until: datetime) -> None:
+def test_tags_change_neither_content_nor_lock(s3: Any, bucket: str, until: datetime) -> None:
     locked = {"ObjectLockMode": "COMPLIANCE", "ObjectLockRetainUntilDate": until, "ObjectLockLegalHoldStatus": "ON"}
     first = s3.put_object(Bucket=bucket, Key="k", Body=b"first", **locked)["VersionId"]
     second = s3.put_object(Bucket=bucket, Key="k", Body=b"second")["VersionId"]
@@ -204,7 +204,7 @@ def test_tags_touch_neither_content_nor_lock(s3: Any, bucket: str, until: dateti
         s3.delete_object(Bucket=bucket, Key="k", VersionId=first, BypassGovernanceRetention=True)
 
 
-def test_tags_go_with_a_copy_unless_it_has_its_own(s3: Any, bucket: str) -> None:
+def test_copy_takes_the_tags_of_its_source_unless_replaced(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="source", Body=b"x", Tagging="a=1")
     s3.copy_object(Bucket=bucket, Key="k", CopySource=source(bucket))
     assert tags_of(s3, bucket) == [{"Key": "a", "Value": "1"}]
@@ -214,7 +214,7 @@ def test_tags_go_with_a_copy_unless_it_has_its_own(s3: Any, bucket: str) -> None
     assert tags_of(s3, bucket) == [{"Key": "c", "Value": "3"}]
 
 
-def test_tags_that_cannot_be(s3: Any, bucket: str) -> None:
+def test_invalid_tags_and_tags_of_missing_objects_are_refused(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     for tags, code in [
         ([{"Key": f"{number}", "Value": ""} for number in range(11)], "BadRequest"),

@@ -1,8 +1,7 @@
-"""What boto3, the AWS CLI and the public suites expect of Amazon S3, one row for each, asked of the embedded store.
+"""Expectations that boto3, the AWS CLI and the public suites have of Amazon S3, run against the embedded store.
 
-One idea: a table says what is done and what comes of it; nothing else is known of the store. docs/s3-conformance.md
-says what the tables leave out and where the store answers otherwise; a row here is Amazon's answer unless its name says
-that something is not offered.
+Each row of a table has a function and its expected result. A row states Amazon's answer, unless its name says that the
+store does not offer something. docs/s3-conformance.md lists what the tables leave out and where the store deviates.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ FAMILIES: dict[str, list[Expectation]] = {
     "lock": s3_expected_versions.LOCKS,
     "multipart": s3_expected_uploads.UPLOADS_IN_PARTS,
 }
-# Where rows say the same of several calls or kinds of checksum, those of one are enough for every day.
+# If rows repeat an expectation for several calls or kinds of checksum, the daily run takes only one of them.
 SIBLINGS = (
     "list_objects: ", "list_object_versions: ", "head_object: ", "copy_object: ", "complete_multipart_upload: ",
     "CRC32: ", "CRC32C: ", "SHA1: ", "the key 'a", "a bucket called", "delete_", "put_",
@@ -62,7 +61,7 @@ def shared() -> dict[str, str]:
         for name, deed, expected in rows
     ],
 )
-def test_expectation(
+def test_store_meets_the_expectation(
     s3: Any, store: StoreProcess, until: datetime, shared: dict[str, str],
     deed: Callable[[Scene], Any], expected: Any,
 ) -> None:  # fmt: skip

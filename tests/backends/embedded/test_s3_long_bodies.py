@@ -1,6 +1,4 @@
-"""Bodies that bypass the parser: how their bytes arrive, what may be wrong with them, and what the connection does
-next.
-"""
+"""Long bodies, which bypass the parser: how their bytes arrive, invalid bodies, and the connection afterwards."""
 
 from __future__ import annotations
 
@@ -98,15 +96,15 @@ def test_a_long_body_is_stored_as_it_was_sent(connection: Connection, size: int,
     body = content(size)
     head = connection.head("PUT", "k", size, Expect="100-continue")
     connection.socket.sendall(head)
-    assert connection.answer() == (100, b"")  # the server waits for the body now, and gets it in two pieces
+    assert connection.answer() == (100, b"")  # The server now waits for the body, which arrives in two pieces.
     connection.socket.sendall(body[:first])
     connection.socket.sendall(body[first:])
     assert connection.answer() == (200, b"")
     assert connection.has("k", body)
 
 
-def test_bodies_that_arrive_at_once_have_their_own_digests(s3: Any, bucket: str) -> None:
-    """Also where one of them is refused."""
+def test_concurrent_bodies_have_separate_digests(s3: Any, bucket: str) -> None:
+    """Also if some of them are refused."""
     bodies = [content(LONG_BYTES_MIN + 70_001 * number) for number in range(24)]
     wrong = base64.b64encode(hashlib.md5(b"another body").digest()).decode()
 
@@ -124,7 +122,7 @@ def test_bodies_that_arrive_at_once_have_their_own_digests(s3: Any, bucket: str)
     ]
 
 
-def test_requests_that_wait_behind_long_bodies_are_answered_in_order(connection: Connection) -> None:
+def test_pipelined_requests_after_long_bodies_are_answered_in_order(connection: Connection) -> None:
     bodies = {f"k{number}": content(size) for number, size in enumerate(SIZES)}
     puts = b"".join(connection.put(key, body) + connection.head("GET", key, 0) for key, body in bodies.items())
     sender = threading.Thread(target=connection.socket.sendall, args=(puts,))
@@ -136,7 +134,7 @@ def test_requests_that_wait_behind_long_bodies_are_answered_in_order(connection:
 
 
 @pytest.mark.parametrize("size", [LONG_BYTES_MIN, LONG, LARGE_BYTES + LONG])
-def test_a_long_body_in_chunks_of_http_is_stored(connection: Connection, size: int) -> None:
+def test_long_body_in_http_chunks_is_stored(connection: Connection, size: int) -> None:
     body = content(size)
     pieces = [body[start : start + 300_000] for start in range(0, size, 300_000)]
     framed = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in [*pieces, b""])
@@ -156,7 +154,7 @@ def test_a_long_body_in_chunks_of_http_is_stored(connection: Connection, size: i
         ("Content-MD5", "BadDigest"),
     ],
 )
-def test_one_wrong_bit_leaves_nothing(
+def test_body_with_one_wrong_bit_is_refused_and_not_stored(
     s3: Any, connection: Connection, bucket: str, header: str, code: str, size: int
 ) -> None:
     body = content(size)
@@ -198,7 +196,7 @@ def test_a_body_that_ends_too_early_leaves_nothing(
 def test_body_refused_early_is_read_to_its_end_and_connection_continues(
     s3: Any, connection: Connection, bucket: str, size: int
 ) -> None:
-    """Its second chunk is malformed. A client that sends first and reads then gets the answer, and may continue."""
+    """The second chunk is malformed. A client that sends the whole body first gets the answer and may continue."""
     framed = b"%x\r\n%b\r\nno size\r\n" % (BLOCK_BYTES, content(BLOCK_BYTES))
     body = framed + content(size - len(framed))
     signed = {"x-amz-content-sha256": chunks.UNSIGNED_TRAILER, "x-amz-decoded-content-length": str(size)}
@@ -211,7 +209,7 @@ def test_body_refused_early_is_read_to_its_end_and_connection_continues(
     assert connection.has("k", body)
 
 
-def test_a_body_that_follows_its_answer_is_read_to_its_end(store: StoreProcess) -> None:
+def test_body_sent_after_its_answer_is_read_to_its_end(store: StoreProcess) -> None:
     with connected(store, "no-such-bucket") as connection:
         for _ in range(2):
             connection.socket.sendall(connection.head("PUT", "k", LONG))

@@ -67,7 +67,7 @@ class Meaning:
 
 
 def heard(head: bytes) -> Any:
-    """The request that aiohttp's parser finds in these bytes; None where it finds none, or more."""
+    """Return the request that aiohttp's parser finds in these bytes, or None if it does not find exactly one."""
     parser = HttpRequestParser(Mock(), Mock(), 1 << 16)
     try:
         messages, _, _ = parser.feed_data(head)
@@ -77,7 +77,7 @@ def heard(head: bytes) -> Any:
 
 
 def meaning(head: bytes) -> Meaning | None:
-    """What the server makes of a head; None where it is refused."""
+    """Return the meaning that the server finds in a head, or None if it refuses it."""
     message = heard(head)
     if message is None:
         return REFUSED
@@ -94,13 +94,13 @@ def meaning(head: bytes) -> Meaning | None:
 
 
 def of(headers: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """What headers say: how many blanks lie between words is not signed, as Amazon has it."""
+    """Normalise headers: as at Amazon, the number of blanks between words is not signed."""
     counted = {name: " ".join(value.split(" ")) for name, value in headers.items() if name != "authorization"}
     return tuple(sorted((name, re.sub(" +", " ", value)) for name, value in counted.items()))
 
 
 def altered(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Every byte turned into others, left out and repeated."""
+    """Yield the data with every byte changed, left out and repeated."""
     for at, byte in enumerate(data):
         for other in {byte ^ 1, byte ^ 0x20, byte ^ 0x80, 0x20, 0x2F, 0x00} - {byte}:
             yield at, data[:at] + bytes([other]) + data[at + 1 :]
@@ -124,7 +124,7 @@ def test_no_byte_of_a_signed_head_can_be_altered(make: Callable[[], bytes]) -> N
     meant = meaning(head)
     assert meant is not REFUSED
     line = head.index(b" HTTP/1.1\r\n")
-    version = range(line, line + 11)  # which nobody signs
+    version = range(line, line + 11)  # which is not signed
     refused = 0
     for at, other in altered(head):
         if at in version:
@@ -132,7 +132,7 @@ def test_no_byte_of_a_signed_head_can_be_altered(make: Callable[[], bytes]) -> N
         found = meaning(other)
         assert found in (REFUSED, meant), (at, other)
         refused += found is REFUSED
-    assert refused > 7 * len(head)  # the others are capital letters in names, blanks and the like
+    assert refused > 7 * len(head)  # the rest changes capital letters in names, blanks and the like
 
 
 @pytest.mark.parametrize("make", [signed_head, presigned_head])
@@ -164,7 +164,7 @@ def test_signed_query_parts_cannot_be_omitted_repeated_or_added() -> None:
 
 
 def decoded(kind: str, body: bytes) -> tuple[bytes, dict[str, str]] | None:
-    """Content and trailers, as the intake believes them; None where it is refused."""
+    """Return content and trailers that the server accepts, or None if it refuses the body."""
     decoder = ChunkDecoder(in_signed_chunks(kind))
     try:
         content = b"".join(decoder.feed(body))
@@ -338,7 +338,7 @@ def test_botocore_signature_is_accepted_only_for_the_unchanged_request(
             VERIFIER.verify(*changed, sent)
 
 
-# What a signature is for: a moment, a day, a region, a service.
+# The scope of a signature: date, region and service.
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_botocore_signature_is_accepted_only_for_the_unchanged_request(
         ("KEY/", "K\udcffY/", "InvalidAccessKeyId"),
     ],
 )
-def test_a_signature_is_of_one_scope(old: str, new: str, code: str) -> None:
+def test_signature_is_refused_in_another_scope(old: str, new: str, code: str) -> None:
     headers = signed_by_botocore("PUT", "http://store:9000/bucket/key", {})
     headers["Authorization"] = headers["Authorization"].replace(old, new)
     sent = {name.lower(): value for name, value in headers.items()}
@@ -362,7 +362,7 @@ def test_a_signature_is_of_one_scope(old: str, new: str, code: str) -> None:
     assert raised.value.code == code
 
 
-def test_the_date_that_is_signed_is_the_one_that_counts() -> None:
+def test_only_the_signed_date_header_is_used() -> None:
     headers = signed_by_botocore("PUT", "http://store:9000/bucket/key", {})
     sent = {name.lower(): value for name, value in headers.items()}
     VERIFIER.verify("PUT", "/bucket/key", "", {**sent, "date": "Fri, 24 May 2013 00:00:00 GMT"})
@@ -428,8 +428,8 @@ def test_nothing_of_an_altered_chunk_is_stored(store: StoreProcess, s3: Any, buc
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_a_slash_that_is_encoded_makes_no_other_bucket(store: StoreProcess, s3: Any, bucket: str, method: str) -> None:
-    """Its signature is that of the path with a slash, so the two must not do two things."""
+def test_encoded_slash_in_the_bucket_part_is_refused(store: StoreProcess, s3: Any, bucket: str, method: str) -> None:
+    """Both paths have the same signature, so the encoded one must not name another bucket."""
     s3.put_object(Bucket=bucket, Key="key", Body=b"x")
     for path in (f"/{bucket}%2Fkey", f"/%2F{bucket}/key", f"/{bucket}%2F..%2F{bucket}/key"):
         url = store.endpoint + path.replace("%2F", "/")

@@ -22,7 +22,7 @@ ODD_KEYS = ["dir/", "dir//x", "../up", "./here", "a b+c%20d", "é/ü/\N{SNOWMAN}
 
 
 @pytest.mark.parametrize("key", ODD_KEYS)
-def test_a_name_is_opaque(s3: Any, bucket: str, key: str) -> None:
+def test_unusual_keys_are_stored_listed_and_deleted_unchanged(s3: Any, bucket: str, key: str) -> None:
     s3.put_object(Bucket=bucket, Key=key, Body=key.encode())
     assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == key.encode()
     assert [each["Key"] for each in s3.list_objects_v2(Bucket=bucket)["Contents"]] == [key]
@@ -31,7 +31,7 @@ def test_a_name_is_opaque(s3: Any, bucket: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 8192, MIB - 1, MIB, MIB + 1, 8 * MIB, 8 * MIB + 1, 20 * MIB + 3])
-def test_bytes_come_back(s3: Any, bucket: str, size: int) -> None:
+def test_body_etag_and_size_are_returned_as_stored(s3: Any, bucket: str, size: int) -> None:
     data = os.urandom(size)
     answer = s3.put_object(Bucket=bucket, Key="k", Body=data)
     assert answer["ETag"] == f'"{hashlib.md5(data).hexdigest()}"'
@@ -59,7 +59,9 @@ def large(s3: Any) -> tuple[str, bytes]:
         (f"bytes={20 * MIB}-{99 * MIB}", 20 * MIB, None),
     ],
 )
-def test_a_range(s3: Any, large: tuple[str, bytes], header: str, start: int, end: int | None) -> None:
+def test_range_returns_its_bytes_and_content_range(
+    s3: Any, large: tuple[str, bytes], header: str, start: int, end: int | None
+) -> None:
     name, data = large
     answer = s3.get_object(Bucket=name, Key="k", Range=header)
     body = answer["Body"].read()
@@ -76,14 +78,14 @@ def test_invalid_or_multiple_range_gets_the_whole_object(s3: Any, bucket: str, h
     assert answer["Body"].read() == b"0123456789"
 
 
-def test_metadata_type_and_version_come_back(s3: Any, bucket: str) -> None:
+def test_metadata_type_and_version_are_returned(s3: Any, bucket: str) -> None:
     put = s3.put_object(Bucket=bucket, Key="k", Body=b"x", ContentType="text/csv", Metadata={"case": "A-17"})
     head = s3.head_object(Bucket=bucket, Key="k")
     assert (head["ContentType"], head["Metadata"]) == ("text/csv", {"case": "A-17"})
     assert head["VersionId"] == put["VersionId"]
 
 
-def test_a_content_encoding_is_not_undone(s3: Any, bucket: str) -> None:
+def test_content_with_an_encoding_is_returned_undecoded(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"not gzip at all", ContentEncoding="gzip")
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"not gzip at all"
 
@@ -193,11 +195,11 @@ listing_settings = settings(max_examples=share_of(60), suppress_health_check=[He
 
 @listing_settings
 @given(prefixes, delimiters, st.sampled_from(["", "a/1", "b", "zz"]), st.integers(1, 20))
-def test_list_objects_v2_pages_like_the_definition(
+def test_list_objects_v2_pages_match_the_model(
     s3: Any, listed_bucket: str, prefix: str, delimiter: str, after: str, page_size: int
 ) -> None:
     if delimiter and after:
-        after = ""  # whether a start inside a folded prefix shows it is not defined
+        after = ""  # A start inside a folded prefix has no defined result.
     pages = s3.get_paginator("list_objects_v2").paginate(
         Bucket=listed_bucket,
         Prefix=prefix,
@@ -215,7 +217,9 @@ def test_list_objects_v2_pages_like_the_definition(
 
 @listing_settings
 @given(prefixes, delimiters, st.integers(1, 20))
-def test_list_objects_v1_pages_alike(s3: Any, listed_bucket: str, prefix: str, delimiter: str, page_size: int) -> None:
+def test_list_objects_v1_pages_match_the_model(
+    s3: Any, listed_bucket: str, prefix: str, delimiter: str, page_size: int
+) -> None:
     contents, folded, marker = [], [], ""
     while True:
         page = s3.list_objects(
@@ -232,7 +236,7 @@ def test_list_objects_v1_pages_alike(s3: Any, listed_bucket: str, prefix: str, d
 
 @listing_settings
 @given(prefixes, delimiters, st.integers(1, 20))
-def test_list_object_versions_pages_like_the_definition(
+def test_list_object_versions_pages_match_the_model(
     s3: Any, listed_bucket: str, prefix: str, delimiter: str, page_size: int
 ) -> None:
     pages = s3.get_paginator("list_object_versions").paginate(

@@ -38,7 +38,7 @@ def form_bytes(fields: Fields, file: bytes | None = b"the file", name: str = "fi
 
 
 class Pieces:
-    """A body that comes in pieces."""
+    """A body that arrives in pieces of a fixed length."""
 
     def __init__(self, body: bytes, length: int) -> None:
         self._pieces = [body[start : start + length] for start in range(0, len(body), length)]
@@ -65,7 +65,7 @@ def refused(act: Callable[[], Any]) -> tuple[int, str]:
 
 @pytest.mark.parametrize("length", [1, 2, 5, 64, 1 << 20])
 @pytest.mark.parametrize("file", [b"", b"x", b"\r\n", b"\r\n--edge-of-the-for", bytes(range(256)) * 3, b"a\r\n--" * 50])
-def test_fields_and_file_are_the_same_however_they_come(file: bytes, length: int) -> None:
+def test_form_is_parsed_alike_for_every_piece_length(file: bytes, length: int) -> None:
     body = form_bytes([("key", "a/é"), ("X-Amz-Meta-A", ""), ("policy", "a\r\nb")], file, "C:/in/a folder/ü.txt")
     assert read(b"preamble\r\n" + body + b"epilogue", length) == (
         {"key": "a/é", "x-amz-meta-a": "", "policy": "a\r\nb"}, file, "ü.txt",
@@ -116,7 +116,7 @@ def test_malformed_form_is_refused(body: bytes, code: str) -> None:
         ({**HEADERS, "x-amz-object-lock-mode": "GOVERNANCE"}, "AccessDenied"),
     ],
 )
-def test_headers_that_belong_to_no_form_are_refused(headers: dict[str, str], code: str) -> None:
+def test_invalid_form_headers_are_refused(headers: dict[str, str], code: str) -> None:
     assert refused(lambda: UploadForm(Pieces(b"", 1), headers))[1] == code
 
 
@@ -170,7 +170,7 @@ def test_a_policy_ends_at_its_expiration() -> None:
 @pytest.mark.parametrize(
     ("kind", "is_allowed"), [("image/png", True), ("image/png,image/gif", True), ("image/png,text/html", False)]
 )
-def test_every_type_of_a_list_must_be_allowed(kind: str, is_allowed: bool) -> None:
+def test_every_content_type_in_a_list_must_be_allowed(kind: str, is_allowed: bool) -> None:
     only = policy(["starts-with", "$Content-Type", "image/"])
     if is_allowed:
         only.check({"content-type": kind}, 0)
@@ -182,7 +182,7 @@ def test_every_type_of_a_list_must_be_allowed(kind: str, is_allowed: bool) -> No
     ("size", "is_whole", "code"),
     [(0, False, None), (4, True, "EntityTooSmall"), (5, True, None), (10, True, None), (11, False, "EntityTooLarge")],
 )
-def test_the_file_is_as_long_as_every_range_allows(size: int, is_whole: bool, code: str | None) -> None:
+def test_file_length_must_satisfy_every_length_range(size: int, is_whole: bool, code: str | None) -> None:
     both = policy(["content-length-range", 5, "1000"], ["content-length-range", 0, 10])
     if code is None:
         both.check_length(size, is_whole)
@@ -248,7 +248,7 @@ def post(store: StoreProcess) -> Callable[..., Answer]:
 
 @pytest.fixture
 def form(store: StoreProcess, connect: Callable[..., Any]) -> Callable[..., dict[str, str]]:
-    """The fields of a form that boto3 signed: those given, which its policy wants as they are."""
+    """Return the fields of a form signed by boto3. Its policy requires the given fields unchanged."""
 
     def made(bucket: str, key: str = "k", credential: str = "default", more: Sequence[Any] = (), **given: str) -> Any:
         fields = {name.replace("_", "-"): value for name, value in given.items()}
@@ -295,7 +295,7 @@ def test_a_file_of_any_length_is_stored_whole(post: Any, form: Any, s3: Any, buc
     )
 
 
-def test_tags_of_a_form_are_a_document(post: Any, form: Any, s3: Any, bucket: str) -> None:
+def test_form_tags_must_be_an_xml_document(post: Any, form: Any, s3: Any, bucket: str) -> None:
     tags = "<Tagging>\n <TagSet>\n  <Tag><Key>a b</Key><Value>1+1=2</Value></Tag>\n </TagSet>\n</Tagging>"
     assert post(bucket, form(bucket, tagging=tags)).status == 204
     assert s3.get_object_tagging(Bucket=bucket, Key="k")["TagSet"] == [{"Key": "a b", "Value": "1+1=2"}]
@@ -350,7 +350,7 @@ def test_form_with_any_changed_part_is_refused(
     assert "Versions" not in s3.list_object_versions(Bucket=bucket)
 
 
-def test_a_form_is_for_its_own_bucket(post: Any, form: Any, bucket: str, plain_bucket: str) -> None:
+def test_form_for_another_bucket_is_refused(post: Any, form: Any, bucket: str, plain_bucket: str) -> None:
     assert post(plain_bucket, form(bucket)).code == "AccessDenied"
 
 
@@ -371,7 +371,7 @@ def test_a_form_without_a_part_of_its_signature_is_refused(post: Any, form: Any,
         ({"key": ""}, "InvalidArgument"),
     ],
 )
-def test_a_form_that_is_signed_otherwise_is_refused(
+def test_form_with_invalid_signature_fields_or_empty_key_is_refused(
     post: Any, form: Any, bucket: str, fields: dict[str, str], code: str
 ) -> None:
     assert post(bucket, {**form(bucket), **fields}).code == code
@@ -381,7 +381,7 @@ def test_anonymous_form_is_refused(post: Any, bucket: str) -> None:
     assert (post(bucket, {"key": "k"}).status, post(bucket, {"key": "k"}).code) == (403, "AccessDenied")
 
 
-def test_a_form_is_signed_once(post: Any, form: Any, bucket: str) -> None:
+def test_form_with_extra_headers_query_or_key_path_is_refused(post: Any, form: Any, bucket: str) -> None:
     assert post(bucket, form(bucket), authorization="AWS4-HMAC-SHA256 Credential=KEY").code == "InvalidArgument"
     assert post(bucket, form(bucket), x_amz_object_lock_legal_hold="ON").code == "AccessDenied"
     assert post(bucket, form(bucket), query="?delete").code == "AccessDenied"
@@ -398,21 +398,21 @@ def test_presigned_post_without_a_form_is_refused(store: StoreProcess, s3: Any, 
     assert (answer.status, answer.code) == (412, "PreconditionFailed")
 
 
-def test_a_lock_needs_an_integrity_field_and_the_right_one(post: Any, form: Any, s3: Any, bucket: str) -> None:
+def test_locked_form_needs_a_correct_checksum_field(post: Any, form: Any, s3: Any, bucket: str) -> None:
     assert post(bucket, form(bucket, x_amz_object_lock_legal_hold="ON")).code == "InvalidRequest"
     wrong = form(bucket, x_amz_object_lock_legal_hold="ON", x_amz_checksum_sha256=sha256_of(b"other"))
     assert post(bucket, wrong).code == "BadDigest"
     assert "Versions" not in s3.list_object_versions(Bucket=bucket)
 
 
-def test_a_form_has_its_signers_rights(post: Any, form: Any, bucket: str, until: datetime) -> None:
+def test_form_has_only_its_signers_permissions(post: Any, form: Any, bucket: str, until: datetime) -> None:
     assert post(bucket, form(bucket, credential="no-retention", **lock_fields(until))).code == "AccessDenied"
     held = form(bucket, credential="no-hold", x_amz_object_lock_legal_hold="ON", **CHECKED)
     assert post(bucket, held).code == "AccessDenied"
     assert post(bucket, form(bucket, credential="no-hold")).status == 204
 
 
-def test_the_default_retention_is_stamped(post: Any, form: Any, s3: Any, bucket: str) -> None:
+def test_bucket_default_retention_applies_to_form_uploads(post: Any, form: Any, s3: Any, bucket: str) -> None:
     rule = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}
     s3.put_object_lock_configuration(
         Bucket=bucket, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": rule}
@@ -455,7 +455,7 @@ def test_a_key_may_not_be_too_long(post: Any, form: Any, bucket: str) -> None:
     assert post(bucket, form(bucket, "k" * 1025)).code == "KeyTooLongError"
 
 
-def test_a_line_break_does_not_become_part_of_a_header(post: Any, form: Any, bucket: str) -> None:
+def test_field_value_with_a_line_break_is_refused(post: Any, form: Any, bucket: str) -> None:
     assert (
         post(bucket, form(bucket, x_amz_meta_note="one\r\nx-amz-object-lock-mode: COMPLIANCE")).code
         == "InvalidArgument"
@@ -514,7 +514,7 @@ def test_form_selects_the_success_status_and_redirects_are_not_offered(
     [([], 60), ([{"bucket": "another"}], 60), ([{"bucket": None}], -1)],
     ids=["no bucket", "another bucket", "expired"],
 )
-def test_a_policy_that_does_not_allow_it_is_obeyed(
+def test_policy_without_the_bucket_or_expired_is_refused(
     store: StoreProcess, post: Any, bucket: str, conditions: list[Any], ends: int
 ) -> None:
     meant = [{"bucket": each["bucket"] or bucket} for each in conditions]
@@ -525,14 +525,14 @@ def test_a_policy_that_does_not_allow_it_is_obeyed(
 @pytest.mark.parametrize(
     ("age", "status"), [(timedelta(days=6, hours=23), 204), (timedelta(days=7, hours=1), 403), (timedelta(-1), 403)]
 )
-def test_a_signing_key_is_good_for_seven_days(
+def test_signing_key_is_valid_for_seven_days(
     store: StoreProcess, post: Any, bucket: str, age: timedelta, status: int
 ) -> None:
     fields = signed_form(store, [{"bucket": bucket}], timedelta(minutes=1), {"key": "k"}, age)
     assert post(bucket, fields).status == status
 
 
-def test_a_form_is_signed_on_the_day_of_its_key(store: StoreProcess, post: Any, bucket: str) -> None:
+def test_form_dated_on_another_day_than_its_key_is_refused(store: StoreProcess, post: Any, bucket: str) -> None:
     yesterday = f"{datetime.now(UTC) - timedelta(days=1):%Y%m%dT%H%M%SZ}"
     fields = {"key": "k", "x-amz-date": yesterday}
     answer = post(bucket, signed_form(store, [{"bucket": bucket}], timedelta(minutes=1), fields))

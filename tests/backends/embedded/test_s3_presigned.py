@@ -119,12 +119,12 @@ def test_url_with_any_changed_part_is_refused(change: Change, code: str) -> None
         ({"headers": {**HEADERS, "Authorization": "AWS4-HMAC-SHA256 Credential=x"}}, "InvalidArgument"),
     ],
 )
-def test_a_request_that_is_not_the_signed_one_is_refused(how: dict[str, Any], code: str) -> None:
+def test_request_that_differs_from_the_signed_one_is_refused(how: dict[str, Any], code: str) -> None:
     assert refused(presigned(), **how).code == code
 
 
 @pytest.mark.parametrize("name", ["x-amz-bypass-governance-retention", "X-Amz-Object-Lock-Mode", "x-amz-meta-a"])
-def test_a_header_that_was_put_into_the_query_is_not_passed_over(name: str) -> None:
+def test_header_given_as_query_parameter_is_refused(name: str) -> None:
     assert refused(presigned(url=f"{URL}?{name}=true")).code == "AccessDenied"
     verify(presigned(url=f"{URL}?x-amz-checksum-mode=ENABLED&x-id=PutObject"))
 
@@ -133,7 +133,7 @@ def test_a_header_that_was_put_into_the_query_is_not_passed_over(name: str) -> N
     ("after", "message"),
     [(-15 * 60 - 1, "not valid yet"), (-15 * 60, None), (0, None), (60, None), (61, "Request has expired")],
 )
-def test_a_url_is_good_from_its_date_until_it_expires(after: float, message: str | None) -> None:
+def test_url_is_valid_from_its_date_until_it_expires(after: float, message: str | None) -> None:
     url = presigned(expires=60)
     if message is None:
         verify(url, after=after)
@@ -144,7 +144,7 @@ def test_a_url_is_good_from_its_date_until_it_expires(after: float, message: str
 
 
 @pytest.mark.parametrize(("expires", "is_good"), [(0, False), (1, True), (604800, True), (604801, False), (-1, False)])
-def test_a_url_is_good_for_a_second_to_a_week(expires: int, is_good: bool) -> None:
+def test_url_lifetime_is_one_second_to_one_week(expires: int, is_good: bool) -> None:
     url = presigned(expires=expires)
     if is_good:
         verify(url)
@@ -157,7 +157,7 @@ def test_expires_must_be_a_number(text: str) -> None:
     assert refused(replaced("X-Amz-Expires", text)(presigned())).code == "AuthorizationQueryParametersError"
 
 
-def test_the_old_signature_is_named() -> None:
+def test_signature_version_2_is_refused_by_name() -> None:
     verifier = Verifier({}, lambda: 0.0)
     with pytest.raises(S3Error, match="Signature Version 2"):
         verifier.verify("GET", "/b/k", "AWSAccessKeyId=KEY&Signature=abc&Expires=1", {"host": "store"})
@@ -168,7 +168,7 @@ def test_the_old_signature_is_named() -> None:
 
 @pytest.fixture
 def send(store: StoreProcess) -> Callable[..., tuple[int, str, dict[str, str]]]:
-    """Send a URL as it is; status, error code or body, headers."""
+    """Send a URL unchanged. Returns status, error code or body, and headers."""
 
     def request(method: str, url: str, body: bytes = b"", **headers: str) -> tuple[int, str, dict[str, str]]:
         connection = http.client.HTTPConnection(urlsplit(store.endpoint).netloc)
@@ -211,7 +211,9 @@ def test_objects_are_stored_read_listed_and_deleted_by_urls(send: Any, url_for: 
     assert send("GET", url_for("get_object", Bucket=bucket, Key=key))[:2] == (404, "NoSuchKey")
 
 
-def test_a_lock_that_was_signed_is_set(send: Any, url_for: Any, s3: Any, bucket: str, until: datetime) -> None:
+def test_presigned_lock_is_set_when_its_headers_are_sent(
+    send: Any, url_for: Any, s3: Any, bucket: str, until: datetime
+) -> None:
     url = url_for(
         "put_object", Bucket=bucket, Key="k", ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=until,
         ContentMD5=md5_of(b"x"),
@@ -233,7 +235,7 @@ def test_a_lock_that_was_signed_is_set(send: Any, url_for: Any, s3: Any, bucket:
     assert send("DELETE", bypassing, x_amz_bypass_governance_retention="true")[0] == 204
 
 
-def test_a_url_has_its_signers_rights(send: Any, url_for: Any, bucket: str) -> None:
+def test_url_has_only_its_signers_permissions(send: Any, url_for: Any, bucket: str) -> None:
     url = url_for(
         "put_object", "no-hold", Bucket=bucket, Key="k", ObjectLockLegalHoldStatus="ON", ContentMD5=md5_of(b"x")
     )
@@ -241,7 +243,7 @@ def test_a_url_has_its_signers_rights(send: Any, url_for: Any, bucket: str) -> N
     assert answer[:2] == (403, "AccessDenied")
 
 
-def test_the_default_retention_is_stamped(send: Any, url_for: Any, s3: Any, bucket: str) -> None:
+def test_bucket_default_retention_applies_to_presigned_puts(send: Any, url_for: Any, s3: Any, bucket: str) -> None:
     rule = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}
     s3.put_object_lock_configuration(
         Bucket=bucket, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": rule}
@@ -252,7 +254,7 @@ def test_the_default_retention_is_stamped(send: Any, url_for: Any, s3: Any, buck
     assert s3.head_object(Bucket=bucket, Key="k")["ObjectLockMode"] == "GOVERNANCE"
 
 
-def test_documents_come_by_urls_too(send: Any, url_for: Any, s3: Any, bucket: str) -> None:
+def test_presigned_url_sets_a_legal_hold(send: Any, url_for: Any, s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     body = b"<LegalHold><Status>ON</Status></LegalHold>"
     url = url_for("put_object_legal_hold", Bucket=bucket, Key="k", ContentMD5=md5_of(body))

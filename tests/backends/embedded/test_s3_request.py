@@ -8,8 +8,8 @@ from backends.embedded.s3.errors import S3Error, plain_number
 from backends.embedded.s3.requests.request import byte_range, parse_query
 
 
-def test_a_parameter_that_comes_twice_has_no_meaning() -> None:
-    """Signatures sort them, so that their order can be changed on the way without anybody's knowledge."""
+def test_parameter_with_two_values_is_refused() -> None:
+    """Signatures sort parameters, so their order can be changed on the way unnoticed."""
     with pytest.raises(S3Error, match="the parameter 'versionId' comes twice") as refused:
         parse_query("versionId=1&x=&versionId=2")
     assert refused.value.code == "InvalidArgument"
@@ -17,7 +17,7 @@ def test_a_parameter_that_comes_twice_has_no_meaning() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", " 1", "٣", "²", "1" * 20, "9" * 5000, "0x1"])
-def test_a_number_is_ascii_digits_and_not_too_many(text: str) -> None:
+def test_text_that_is_no_short_ascii_number_is_rejected(text: str) -> None:
     assert plain_number(text) is None
 
 

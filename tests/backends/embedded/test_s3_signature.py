@@ -85,14 +85,14 @@ def test_request_changed_after_signing_is_refused(change: Callable[[dict[str, st
 
 
 @pytest.mark.parametrize(("method", "url"), [("GET", URL), ("PUT", URL + "x"), ("PUT", URL + "?versionId=1")])
-def test_a_signature_is_good_for_one_request_only(method: str, url: str) -> None:
+def test_signature_is_refused_for_another_method_or_url(method: str, url: str) -> None:
     headers = signed_by_botocore("PUT", URL, {})
     with pytest.raises(S3Error, match="does not match"):
         verify(method, url, headers)
 
 
 @pytest.mark.parametrize(("seconds", "accepted"), [(890, True), (-890, True), (910, False), (-910, False)])
-def test_a_clock_may_be_wrong_by_fifteen_minutes(seconds: int, accepted: bool) -> None:
+def test_clock_difference_above_fifteen_minutes_is_refused(seconds: int, accepted: bool) -> None:
     headers = signed_by_botocore("PUT", URL, {})
     now = datetime.now(UTC).timestamp() + seconds
     if accepted:
@@ -110,7 +110,7 @@ def test_a_header_that_was_not_signed_is_refused(name: str) -> None:
     assert (raised.value.code, raised.value.details) == ("AccessDenied", {"HeadersNotSigned": name})
 
 
-def test_a_session_token_is_nobodys() -> None:
+def test_session_token_is_refused_as_invalid() -> None:
     with pytest.raises(S3Error) as raised:
         verify("PUT", URL, signed_by_botocore("PUT", URL, {"x-amz-security-token": "token"}))
     assert raised.value.code == "InvalidToken"
@@ -218,7 +218,7 @@ def test_invalid_retain_until_date_is_an_invalid_argument(send: Callable[..., An
     assert (answer.status, answer.code) == (400, "InvalidArgument")
 
 
-def test_a_body_that_was_not_the_signed_one_is_refused(send: Callable[..., Answer], bucket: str) -> None:
+def test_body_that_differs_from_the_signed_one_is_refused(send: Callable[..., Answer], bucket: str) -> None:
     answer = send("PUT", f"/{bucket}/k", b"other", x_amz_content_sha256=hashlib.sha256(b"signed").hexdigest())
     assert (answer.status, answer.code) == (400, "XAmzContentSHA256Mismatch")
     assert send("HEAD", f"/{bucket}/k").status == 404

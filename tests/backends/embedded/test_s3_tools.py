@@ -1,6 +1,6 @@
 """Whole tools on the embedded store: boto3's transfers, and the AWS CLI if it is installed.
 
-One idea: a tool reads back what it wrote, byte for byte. Which requests it uses is not tested.
+A tool must read back what it wrote, byte for byte. Which requests it uses is not tested.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ needs_aws = pytest.mark.skipif(shutil.which("aws") is None, reason="the AWS CLI 
 
 
 def content(size: int) -> bytes:
-    """Bytes that are nowhere the same twice."""
+    """Bytes without repetition, so that a wrong offset shows."""
     return b"".join(number.to_bytes(8, "big") for number in range(-(-size // 8)))[:size]
 
 
@@ -64,7 +64,7 @@ def file(tmp_path: Path) -> Callable[[str, int], Path]:
     ids=lambda said: "-".join(said.values()) or "as boto3 sends it",
 )
 @pytest.mark.parametrize("size", [0, 11 * MIB + 1], ids=["nothing", "in parts"])
-def test_a_file_comes_back(
+def test_downloaded_file_equals_uploaded_file(
     s3: Any, bucket: str, file: Callable[[str, int], Path], tmp_path: Path, said: dict[str, str], size: int
 ) -> None:
     sent, back = file("sent", size), tmp_path / "back"
@@ -89,8 +89,8 @@ def test_an_object_is_copied_in_parts(s3: Any, bucket: str, file: Callable[[str,
 
 @pytest.fixture
 def aws(store: StoreProcess, tmp_path: Path) -> Aws:
-    """Runs one command and gives what it printed; `fails` is what a refused one has to say."""
-    # Without this it presigns by version 2, which Amazon takes only for buckets made before June 2020.
+    """Run one command and return its output. `fails`: the text that a refused command must print on stderr."""
+    # The CLI's default is signature version 2, which Amazon accepts only for buckets made before June 2020.
     (tmp_path / "config").write_text("[default]\ns3 =\n  signature_version = s3v4\n")
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("AWS_") and name != "PYTHONPATH"
@@ -135,7 +135,9 @@ def test_cli_uploads_and_downloads_a_file_unchanged(
 
 @needs_aws
 @pytest.mark.long
-def test_the_cli_keeps_a_folder(aws: Aws, file: Callable[[str, int], Path], tmp_path: Path) -> None:
+def test_cli_syncs_moves_copies_and_deletes_a_folder(
+    aws: Aws, file: Callable[[str, int], Path], tmp_path: Path
+) -> None:
     there = "s3://cli-folder"
     names = ["a", "b/c d+e%", "b/\N{SNOWMAN}"]
     folder = tmp_path / "folder"
@@ -145,7 +147,7 @@ def test_the_cli_keeps_a_folder(aws: Aws, file: Callable[[str, int], Path], tmp_
     assert "cli-folder" in aws("s3", "ls")
     aws("s3", "sync", "--no-progress", folder, there)
     assert listed(aws, there) == sorted(names)
-    assert aws("s3", "sync", "--no-progress", folder, there) == ""  # it sees that nothing has changed
+    assert aws("s3", "sync", "--no-progress", folder, there) == ""  # Nothing has changed.
     assert "PRE b/" in aws("s3", "ls", there)
     aws("s3", "sync", "--no-progress", there, tmp_path / "back")
     for name in names:
@@ -165,7 +167,9 @@ def test_the_cli_keeps_a_folder(aws: Aws, file: Callable[[str, int], Path], tmp_
 
 @needs_aws
 @pytest.mark.long
-def test_the_cli_locks_and_unlocks(aws: Aws, bucket: str, until: datetime, file: Callable[[str, int], Path]) -> None:
+def test_cli_sets_and_lifts_object_locks(
+    aws: Aws, bucket: str, until: datetime, file: Callable[[str, int], Path]
+) -> None:
     def ask(call: str, *words: str | Path, **how: str) -> Any:
         printed = aws("s3api", call, "--bucket", bucket, *words, **how)
         return json.loads(printed) if printed else None
@@ -199,7 +203,7 @@ def test_the_cli_locks_and_unlocks(aws: Aws, bucket: str, until: datetime, file:
 
 @needs_aws
 @pytest.mark.long
-def test_the_cli_uploads_in_parts_by_hand(aws: Aws, bucket: str, file: Callable[[str, int], Path]) -> None:
+def test_cli_completes_a_multipart_upload_call_by_call(aws: Aws, bucket: str, file: Callable[[str, int], Path]) -> None:
     def ask(call: str, *words: str | Path) -> Any:
         printed = aws("s3api", call, "--bucket", bucket, *words)
         return json.loads(printed) if printed else None
@@ -220,7 +224,7 @@ def test_the_cli_uploads_in_parts_by_hand(aws: Aws, bucket: str, file: Callable[
 
 @needs_aws
 @pytest.mark.long
-def test_the_cli_presigns(aws: Aws, bucket: str, s3: Any, tmp_path: Path) -> None:
+def test_cli_presigned_url_returns_the_object(aws: Aws, bucket: str, s3: Any, tmp_path: Path) -> None:
     s3.put_object(Bucket=bucket, Key="a b+c", Body=b"record")
     url = aws("s3", "presign", f"s3://{bucket}/a b+c", "--expires-in", "60").strip()
     with urllib.request.urlopen(url, timeout=SECONDS_MAX) as answer:

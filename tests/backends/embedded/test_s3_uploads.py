@@ -40,8 +40,8 @@ def test_parts_become_one_object(s3: Any, bucket: str) -> None:
     assert (listed["Size"], listed["ETag"]) == (len(FIRST + LAST), done["ETag"])
 
 
-def test_a_transfer_of_many_parts_comes_back(s3: Any, bucket: str) -> None:
-    """As programs do it: in threads, with parts above and below what is held in memory."""
+def test_multipart_transfer_downloads_the_uploaded_bytes(s3: Any, bucket: str) -> None:
+    """Threads send parts below and above the size that the store keeps in memory."""
     data = os.urandom(43 * MIB + 7)
     for size in (5 * MIB, 9 * MIB):
         several = TransferConfig(multipart_threshold=MIB, multipart_chunksize=size, max_concurrency=4)
@@ -83,14 +83,14 @@ def test_a_part_can_be_read_by_its_number(s3: Any, three_parts: tuple[str, bytes
         s3.get_object(Bucket=name, Key="k", PartNumber=0)
 
 
-def test_an_object_sent_whole_is_its_own_first_part(s3: Any, bucket: str) -> None:
+def test_object_of_a_single_put_is_readable_as_part_one(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"whole")
     assert body(s3, bucket, PartNumber=1) == b"whole"
     with refused("InvalidPartNumber"):
         s3.get_object(Bucket=bucket, Key="k", PartNumber=2)
 
 
-def test_nothing_is_seen_before_the_end(s3: Any, bucket: str) -> None:
+def test_object_is_invisible_until_the_upload_completes(s3: Any, bucket: str) -> None:
     upload = create(s3, bucket)
     parts = send(s3, upload, [LAST])
     assert "Versions" not in s3.list_object_versions(Bucket=bucket)
@@ -110,7 +110,7 @@ def test_part_sent_again_replaces_the_first_one(s3: Any, bucket: str) -> None:
     assert body(s3, bucket) == b"two"
 
 
-def test_only_listed_parts_count(s3: Any, bucket: str) -> None:
+def test_completion_keeps_only_the_listed_parts(s3: Any, bucket: str) -> None:
     upload = create(s3, bucket)
     parts = send(s3, upload, [FIRST, b"left out", LAST])
     complete(s3, upload, [parts[0], parts[2]])
@@ -118,7 +118,7 @@ def test_only_listed_parts_count(s3: Any, bucket: str) -> None:
     assert body(s3, bucket, PartNumber=2) == LAST
 
 
-def test_completing_twice_is_answered_alike(s3: Any, bucket: str) -> None:
+def test_completing_twice_returns_the_same_version(s3: Any, bucket: str) -> None:
     upload = create(s3, bucket)
     parts = send(s3, upload, [LAST])
     first, second = complete(s3, upload, parts), complete(s3, upload, parts)
@@ -135,7 +135,7 @@ def test_completing_twice_is_answered_alike(s3: Any, bucket: str) -> None:
     ("order", "code"),
     [([2, 1], "InvalidPartOrder"), ([1, 1], "InvalidPartOrder"), ([1, 3], "InvalidPart"), ([2, 4], "InvalidPart")],
 )
-def test_a_wrong_list_is_refused_and_the_upload_stays(s3: Any, bucket: str, order: list[int], code: str) -> None:
+def test_invalid_part_list_is_refused_and_the_upload_stays(s3: Any, bucket: str, order: list[int], code: str) -> None:
     upload = create(s3, bucket)
     parts = send(s3, upload, [FIRST, LAST])
     listed = [{**parts[(number - 1) % 2], "PartNumber": number} for number in order]
@@ -167,7 +167,7 @@ def test_part_numbers_have_bounds(s3: Any, bucket: str, number: int) -> None:
     s3.upload_part(**upload, PartNumber=10_000, Body=b"x")
 
 
-def test_an_upload_belongs_to_its_key(s3: Any, bucket: str, plain_bucket: str) -> None:
+def test_upload_id_is_refused_for_another_key_or_bucket(s3: Any, bucket: str, plain_bucket: str) -> None:
     upload = create(s3, bucket)
     parts = send(s3, upload, [LAST])
     for other in ({**upload, "Key": "other"}, {**upload, "Bucket": plain_bucket}, {**upload, "UploadId": "nonsense"}):
@@ -192,7 +192,7 @@ def test_aborting_leaves_nothing(s3: Any, bucket: str) -> None:
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
 
 
-def test_completing_only_if_absent(s3: Any, bucket: str) -> None:
+def test_completion_honours_if_none_match(s3: Any, bucket: str) -> None:
     upload = create(s3, bucket)
     parts = send(s3, upload, [LAST])
     s3.put_object(Bucket=bucket, Key="k", Body=b"there")
@@ -217,7 +217,7 @@ def test_lock_set_at_upload_start_applies_to_the_completed_object(s3: Any, bucke
         s3.delete_object(Bucket=bucket, Key="k", VersionId=done["VersionId"], BypassGovernanceRetention=True)
 
 
-def test_the_buckets_default_is_stamped(s3: Any, bucket: str) -> None:
+def test_bucket_default_retention_applies_to_the_completed_object(s3: Any, bucket: str) -> None:
     rule = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}
     s3.put_object_lock_configuration(
         Bucket=bucket, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": rule}
@@ -230,7 +230,7 @@ def test_the_buckets_default_is_stamped(s3: Any, bucket: str) -> None:
         s3.delete_object(Bucket=bucket, Key="k", VersionId=done["VersionId"])
 
 
-def test_lock_headers_are_refused_where_they_cannot_hold(
+def test_invalid_lock_headers_are_refused_at_upload_start(
     s3: Any, bucket: str, versioned_bucket: str, as_credential: Callable[[str], Any], until: datetime
 ) -> None:
     wanted: dict[str, Any] = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}
@@ -301,7 +301,7 @@ def test_a_composite_checksum_is_the_digest_of_the_parts_digests(s3: Any, bucket
 
 
 @pytest.mark.parametrize("kind", ["CRC32", "CRC32C", "CRC64NVME"])
-def test_a_full_checksum_is_that_of_the_bytes(s3: Any, bucket: str, kind: str) -> None:
+def test_full_object_checksum_covers_all_bytes(s3: Any, bucket: str, kind: str) -> None:
     upload = create(s3, bucket, ChecksumAlgorithm=kind, ChecksumType="FULL_OBJECT")
     parts = send(s3, upload, [FIRST, LAST], ChecksumAlgorithm=kind)
     named = f"Checksum{kind}"
@@ -311,7 +311,7 @@ def test_a_full_checksum_is_that_of_the_bytes(s3: Any, bucket: str, kind: str) -
     assert (done[named], done["ChecksumType"]) == (KINDS[kind](FIRST + LAST), "FULL_OBJECT")
 
 
-def test_checksums_have_to_be_those_of_the_upload(s3: Any, bucket: str) -> None:
+def test_checksums_that_do_not_fit_the_upload_are_refused(s3: Any, bucket: str) -> None:
     with refused("InvalidRequest"):
         create(s3, bucket, ChecksumAlgorithm="SHA256", ChecksumType="FULL_OBJECT")
     with refused("InvalidRequest"):
@@ -363,7 +363,7 @@ def test_uploads_are_listed_in_pages(s3: Any, bucket: str, page: int) -> None:
     assert {each["Key"] for each in encoded} == {"%C3%A4%20b"}
 
 
-def test_a_bucket_with_nothing_but_unfinished_uploads_can_go(s3: Any, plain_bucket: str) -> None:
+def test_bucket_with_only_unfinished_uploads_can_be_deleted(s3: Any, plain_bucket: str) -> None:
     upload = create(s3, plain_bucket)
     send(s3, upload, [LAST])
     s3.delete_bucket(Bucket=plain_bucket)
@@ -373,7 +373,7 @@ def test_a_bucket_with_nothing_but_unfinished_uploads_can_go(s3: Any, plain_buck
         s3.list_parts(**upload)
 
 
-# Parts that are copied.
+# Copied parts.
 
 
 def test_parts_can_be_copied_from_an_object(s3: Any, bucket: str) -> None:
@@ -402,7 +402,7 @@ def test_part_copy_with_an_invalid_range_is_refused(s3: Any, bucket: str, said: 
     assert "Parts" not in s3.list_parts(**upload)
 
 
-def test_a_large_part_is_copied_and_left_out_parts_go(s3: Any, bucket: str) -> None:
+def test_a_large_part_is_copied(s3: Any, bucket: str) -> None:
     data = os.urandom(20 * MIB + 1)
     s3.put_object(Bucket=bucket, Key="source", Body=data)
     upload = create(s3, bucket)

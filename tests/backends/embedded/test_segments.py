@@ -62,7 +62,7 @@ def test_digests_do_not_depend_on_how_the_bytes_arrive(pieces: list[bytes]) -> N
 
 
 @pytest.mark.parametrize("size", [2047, 2048, 8192, 64 << 10, (64 << 10) + 1])
-def test_digests_of_small_and_large_pieces_are_those_of_all_bytes(size: int) -> None:
+def test_digests_cover_all_small_and_large_pieces(size: int) -> None:
     data = os.urandom(size)
     fed = Digests(tuple(digests.CHECKSUM_KINDS))
     fed.update(data)
@@ -108,7 +108,7 @@ def test_a_range_reads_the_whole_blocks_that_it_touches(
     assert block_span(start, length, size) == span
 
 
-def test_writes_go_on_where_the_system_took_only_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_write_continues_where_the_system_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     system_write = os.pwritev
 
     def seven_bytes_at_most(descriptor: int, buffers: list[bytes], offset: int) -> int:
@@ -139,7 +139,7 @@ def test_large_write_is_split_by_number_of_buffers_and_bytes(tmp_path: Path, mon
     assert file.write([], 0) == 0
 
 
-def test_a_segment_that_ends_too_early_is_damage(tmp_path: Path) -> None:
+def test_read_past_the_end_of_a_segment_raises_damaged(tmp_path: Path) -> None:
     segments = Segments(tmp_path / "segments")
     number, file = segments.create()
     file.write([b"short"], 0)
@@ -147,7 +147,7 @@ def test_a_segment_that_ends_too_early_is_damage(tmp_path: Path) -> None:
         segments.file(number).read(bytearray(10), 0)
 
 
-def test_a_deleted_segment_can_be_read_by_who_has_it_open(tmp_path: Path) -> None:
+def test_open_reader_can_read_a_deleted_segment(tmp_path: Path) -> None:
     segments = Segments(tmp_path / "segments")
     number, file = segments.create()
     file.write([b"content"], 0)
@@ -160,9 +160,7 @@ def test_a_deleted_segment_can_be_read_by_who_has_it_open(tmp_path: Path) -> Non
         segments.file(number)
 
 
-def test_a_segment_deleted_while_it_was_opened_does_not_keep_its_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_segment_deleted_during_its_open_is_not_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     segments = Segments(tmp_path / "segments")
     number, file = segments.create()
     file.write([b"content"], 0)
@@ -179,5 +177,5 @@ def test_a_segment_deleted_while_it_was_opened_does_not_keep_its_room(
     buffer = bytearray(7)
     reader.read(buffer, 0)
     assert buffer == b"content"
-    with pytest.raises(Damaged, match="cannot be opened"):  # nobody has it open for the next reader
+    with pytest.raises(Damaged, match="cannot be opened"):  # It is not open for the next reader.
         segments.file(number)

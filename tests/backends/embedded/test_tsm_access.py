@@ -1,4 +1,4 @@
-"""Access rules of the TSM server: what they open and to which readers, and that nothing else of a node is visible."""
+"""Access rules of the TSM server: which objects they open to which readers. Nothing else of a node is visible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_SPACE_TO_OPEN, NO_SPACE_TO_FIND = 2060, 2061
 
 
 class Held(NamedTuple):
-    """What the giving node has: an object by each of two owners in `open`, one in `closed`."""
+    """The objects of the node that grants access: one of each of two owners in `open`, one in `closed`."""
 
     space: int
     open: int
@@ -39,14 +39,14 @@ def held(tsm: Client) -> Held:
 
 @pytest.fixture
 def reader(tsm_server: RunningTsmServer) -> Iterator[Client]:
-    """A session of another node that reads from the giving one."""
+    """A session of another node that reads from the granting node."""
     with tsm_server.sign_on("OTHER") as client:
         assert client.read_from(b"archiver") == 0
         yield client
 
 
 def seen(client: Client, held: Held) -> list[int]:
-    """What a session sees, and it gets exactly that."""
+    """Return the objects that a session sees, and check that it can get exactly these."""
     found = [row.id for row in client.query(held.space)]
     got = client.get(held.open, held.others, held.closed)
     assert [
@@ -72,7 +72,7 @@ def test_access_rule_shows_only_the_named_objects_to_the_named_node(tsm: Client,
 def test_without_a_rule_another_nodes_objects_are_invisible(
     tsm: Client, held: Held, tsm_server: RunningTsmServer
 ) -> None:
-    """What is there answers as what is not, so that nobody learns names by trying."""
+    """Existing and missing names get the same answer, so that no node learns names by trying."""
     tsm.space(b"/hidden")
     assert tsm.set_access(held.space, b"THIRD")[0] == 0
     with tsm_server.sign_on("OTHER") as client:
@@ -90,7 +90,7 @@ def test_without_a_rule_another_nodes_objects_are_invisible(
         assert client.read_from(b"ARCHIVER") == 0
         for name in (b"/hidden", b"/none"):
             assert client.find_space(name) == (NO_SPACE_TO_FIND, 0)
-    with tsm_server.sign_on("OTHER") as client:  # who does not ask for another's sees its own, however much is open
+    with tsm_server.sign_on("OTHER") as client:  # without read_from, a session sees only its own
         assert client.find_space(b"/fs") == (NO_SPACE_TO_FIND, 0)
         assert seen(client, held) == []
 
@@ -129,7 +129,7 @@ def test_a_session_that_reads_from_another_node_cannot_change_anything(
 
 
 def test_a_rule_gives_no_right_to_change_by_number(tsm: Client, held: Held, tsm_server: RunningTsmServer) -> None:
-    """Numbers that a reader learned are worth nothing in a session of its own."""
+    """A reader cannot use the numbers that it learned in a session of its own node."""
     assert tsm.set_access(held.space, b"OTHER")[0] == 0
     with tsm_server.sign_on("OTHER") as client:
         assert client.delete(held.open) == 36
@@ -147,14 +147,14 @@ PATTERNS = [
     (b"OTH?R", b"carl", b"carl", True),
     (b"*", b"c*", b"carl", True),
     (b"OTHER", b"carl", b"dora", False),
-    (b"OTHER", b"CARL", b"carl", False),  # owners have case
+    (b"OTHER", b"CARL", b"carl", False),  # owners are case-sensitive
     (b"OTHER", b"carl", b"", True),  # acts for every owner of its node
     (b"OTHERS", b"*", b"carl", False),
     (b"ARCHIVER", b"*", b"carl", False),
 ]
 
 
-def test_a_rule_is_for_nodes_and_owners_by_pattern(tsm_server: RunningTsmServer, tsm: Client, held: Held) -> None:
+def test_rule_matches_nodes_and_owners_by_pattern(tsm_server: RunningTsmServer, tsm: Client, held: Held) -> None:
     for node, owner, session, opens in PATTERNS:
         code, number = tsm.set_access(held.space, node, owner)
         assert code == 0
@@ -174,7 +174,7 @@ def test_an_owner_opens_only_its_own_objects(
         assert bert.rules() == []
         assert bert.delete_access(number) == NO_MATCH
         assert bert.set_access(held.space, b"OTHER", hl=b"/closed") == (NOTHING_ARCHIVED, 0)
-        assert tsm.set_access(held.space, b"OTHER")[0] == 0  # the same objects, by another giver
+        assert tsm.set_access(held.space, b"OTHER")[0] == 0  # the same objects, granted by the node
         assert len(seen(reader, held)) == 3
         assert [row.number for row in anna.rules()] == [number]
         assert [row.number for row in tsm.rules()] == [number, number + 1]
@@ -194,7 +194,7 @@ def test_owners_need_rules_within_a_node_but_a_session_for_all_needs_none(
 
 def test_illegal_rules_are_refused(tsm: Client, held: Held) -> None:
     assert tsm.set_access(held.space, b"OTHER")[0] == 0
-    assert tsm.set_access(held.space, b"other") == (EXISTS, 0)  # nodes have no case
+    assert tsm.set_access(held.space, b"other") == (EXISTS, 0)  # nodes are not case-sensitive
     assert tsm.set_access(held.space, b"OTHER", hl=b"/none") == (NOTHING_ARCHIVED, 0)
     assert tsm.set_access(held.space + 1, b"OTHER") == (NO_SPACE_TO_OPEN, 0)
     assert tsm.delete_access(tsm.rules()[0].number + 1) == NO_MATCH
@@ -210,7 +210,7 @@ def test_a_malformed_rule_ends_the_session(tsm: Client, held: Held, texts: tuple
 
 
 def test_a_node_has_a_bounded_number_of_rules(tsm: Client, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
-    most = 120  # more than an answer has in one frame
+    most = 120  # more than one frame of an answer has
     monkeypatch.setattr(access, "RULES_MAX", most)
     for number in range(most):
         assert tsm.set_access(held.space, b"N%d" % number)[0] == 0
@@ -221,7 +221,7 @@ def test_a_node_has_a_bounded_number_of_rules(tsm: Client, held: Held, monkeypat
     assert tsm.set_access(held.space, b"OTHER")[0] == 0
 
 
-def test_rules_outlive_the_store_and_go_with_their_file_space(data_dir: Path) -> None:
+def test_rules_survive_a_restart_and_end_with_their_file_space(data_dir: Path) -> None:
     with RunningTsmServer(data_dir, classes=["BRIEF:retver=1s"]) as tsm_server, tsm_server.sign_on() as client:
         space = client.space()
         assert client.archive(space, b"/o", b"content", class_index=client.class_index("BRIEF")) == 0
@@ -242,8 +242,8 @@ def test_rules_outlive_the_store_and_go_with_their_file_space(data_dir: Path) ->
         assert reader.find_space(b"/fs") == (NO_AUTHORIZATION, 0)
         again = client.space()
         assert client.archive(again, b"/o", b"content") == 0
-        assert reader.find_space(b"/fs") == (NO_AUTHORIZATION, 0)  # a new one of the name is not open
-        assert client.set_access(again, b"OTHER")[1] > number  # nor is a number used again
+        assert reader.find_space(b"/fs") == (NO_AUTHORIZATION, 0)  # A new space of that name is not open.
+        assert client.set_access(again, b"OTHER")[1] > number  # Numbers of rules are not reused.
 
 
 def test_a_store_of_the_previous_layout_opens(data_dir: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_kill_during_a_transaction_keeps_only_the_previous_ones(data_dir: Path
         segments = store.data_files()
         for client, size in ((small, 1000), (large, 15 * MIB)):
             client.send_object(space, b"/lost", content(b"x", size))
-            client.ping()  # the server has taken it in
+            client.ping()  # The server has received it.
             client.send(OBJECT, object_body(space, b"/d", b"/lost-too") + bytes(100))
         store.kill()
         for client in (small, large):
@@ -80,7 +80,7 @@ def test_a_kill_during_a_transaction_keeps_only_the_previous_ones(data_dir: Path
 
 
 class Archiver:
-    """A client that archives transaction after transaction until the store is gone, and knows what was committed."""
+    """A client that archives transactions until the store is gone, and records which ones were committed."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -112,14 +112,14 @@ class Archiver:
         return self.chance.choices([self.chance.randrange(20_000), MIB, 9 * MIB], [50, 4, 1])[0]
 
     def settle(self, found: dict[bytes, int]) -> None:
-        """After a kill all that was committed is there, and of what was not answered all or nothing."""
+        """Check after a kill that all committed transactions exist, and that the unanswered one is whole or absent."""
         expected = self.committed | self.under_way if self.under_way.keys() & found.keys() else self.committed
         assert found == expected
         self.committed, self.under_way = dict(found), {}
 
 
 async def everything(folder: Path) -> dict[bytes, int]:
-    """What a killed store holds once it is open again; contents compared."""
+    """Open a killed store again and compare all contents. Returns names and sizes."""
     store = Store.open(folder, free_bytes=lambda: 0)
     try:
         found = {}
@@ -196,9 +196,9 @@ def test_damage_is_reported_for_the_damaged_object_only(data_dir: Path) -> None:
         ]
         for size in (5000, 0):
             assert got[size].content == content(b"%d" % size, size)
-        assert got[3 * MIB].content == content(b"%d" % (3 * MIB), 3 * MIB)[: 2 * MIB]  # what came before is good
+        assert got[3 * MIB].content == content(b"%d" % (3 * MIB), 3 * MIB)[: 2 * MIB]  # The bytes before it are intact.
         assert got[5001].content == got[300_000].content == got[12 * MIB].content == b""
-        # Only what is asked for is looked at.
+        # Only the requested bytes are checked.
         number = rows[3 * MIB].id
         assert client.get((number, 0, 2 * MIB))[0].content == content(b"%d" % (3 * MIB), 3 * MIB)[: 2 * MIB]
         assert client.get((number, 2 * MIB, 1)) == [(14, b"", 0)]
@@ -216,7 +216,7 @@ IDLE, SILENT = 900.0, 60.0
 
 
 def leave_silent(tsm_server: RunningTsmServer, seconds: float) -> None:
-    """The only session was last heard so many seconds ago, and the server looks."""
+    """Make the only session silent for so many more seconds, and let the server check."""
 
     def look() -> None:
         tsm_server.session.heard_at -= seconds
@@ -281,7 +281,7 @@ def test_a_session_that_sends_again_is_not_silent(tsm_server: RunningTsmServer, 
         assert tsm.ping()
 
 
-# A store from before.
+# Stores of an older layout.
 
 
 def layout_1(path: Path) -> sqlite3.Connection:
@@ -313,7 +313,7 @@ async def test_a_store_of_the_first_layout_opens_and_gains_later_tables(data_dir
     older.execute("PRAGMA user_version = 1")
     older.commit()
     true = layout_1(tmp_path / "true.db")
-    assert [row for row in schema(older) if row[1] != "sqlite_sequence"] == schema(true)  # it is what it was
+    assert [row for row in schema(older) if row[1] != "sqlite_sequence"] == schema(true)  # the first layout
     older.close()
     true.close()
 
@@ -337,11 +337,11 @@ def test_an_empty_catalogue_of_the_first_layout_opens(data_dir: Path) -> None:
         assert client.archive(client.space(), b"/o", b"archived") == 0
 
 
-# What a large transaction says of itself on the disk, while commits succeed and fail around it.
+# The commit that a large transaction names on the disk, while other commits succeed and fail.
 
 
 class _Observed:
-    """A connection that lets the test look on just before a statement."""
+    """A connection that calls a function before each statement."""
 
     def __init__(self, connection: sqlite3.Connection, before: Callable[[str], None]) -> None:
         self._connection = connection
@@ -358,7 +358,7 @@ class _Observed:
 async def test_large_transaction_begun_during_a_commit_names_that_commit(
     core: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If that commit were then lost with the power, its records would seem to prove that the catalogue lost two."""
+    """If a power loss undid that commit, a later number would wrongly prove that the catalogue lost two commits."""
     named: list[int] = []
 
     def before(statement: str) -> None:
@@ -395,7 +395,7 @@ async def test_a_number_taken_during_a_failed_commit_is_not_reused(
 
 
 def test_unanswered_votes_are_whole_or_nothing(data_dir: Path) -> None:
-    """The store is killed with many transactions of one connection in its hands."""
+    """The store is killed while it processes many transactions of one connection."""
     store = process.start(data_dir)
     with sign_on(store) as client:
         space = client.space()

@@ -1,4 +1,4 @@
-"""Random input to the TSM server: it breaks nothing, authenticates no one, and disturbs no other session."""
+"""Random input to the TSM server breaks nothing, authenticates no client, and disturbs no other session."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ U32 = st.integers(0, (1 << 32) - 1)
 
 
 def texts(most: int) -> st.SearchStrategy[bytes]:
-    """Mostly short ones, and those at the limit."""
+    """Texts, mostly short ones and ones at the limit of length."""
     return st.binary(max_size=12) | st.integers(0, most).map(lambda size: b"x" * size) | st.just(b"x" * most)
 
 
 def parse_object(body: memoryview) -> Any:
-    """As a session does: the head of a frame that lies somewhere in a buffer, with other bytes around it."""
+    """Parse an object as a session does: the frame is inside a buffer, with other bytes around it."""
     buffer = bytearray(b"before!!" + bytes(body) + b"\1" * 4000)
     return frames.parse_object(buffer, 8, 8 + len(body))
 
@@ -48,7 +48,7 @@ PARSERS: dict[str, Callable[[memoryview], Any]] = {
     "source": frames.parse_source,
 }
 
-# Bodies as a client makes them, with what they are parsed to.
+# Bodies as a client makes them, each with the expected result of its parser.
 hellos = st.builds(
     lambda nonce, node, owner: (
         wire.hello(node, owner, nonce=nonce),
@@ -189,7 +189,7 @@ def test_any_header_is_parsed_or_malformed(data: bytes) -> None:
 
 
 class Fuzzed:
-    """A server with something in it and a session that must not notice anything."""
+    """A server with objects, and a witness session that must not see any change."""
 
     def __init__(self, tsm_server: RunningTsmServer) -> None:
         self.server = tsm_server
@@ -201,7 +201,7 @@ class Fuzzed:
         self.rows: list[Row] = self.witness.query(self.space)
 
     def check(self) -> None:
-        """Nobody else is left, and what the witness has is what it had."""
+        """Check that no other session is left and that the objects of the witness are unchanged."""
         self.server.settled(sessions=1)
         assert self.server.faults == []
         assert self.witness.query(self.space) == self.rows
@@ -209,7 +209,7 @@ class Fuzzed:
         assert [each.content for each in got] == [b"content %d" % number for number in range(3)]
 
     def send(self, client: Client, data: bytes, cuts: list[int]) -> list[wire.Frame]:
-        """Send all of it in pieces, and take everything that comes up to the end."""
+        """Send the data in pieces. Returns all frames until the connection ends."""
         edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
         try:
             for start, end in itertools.pairwise(edges):
@@ -227,7 +227,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
     with RunningTsmServer(tmp_path_factory.mktemp("fuzz") / "store") as tsm_server:
         fuzzed = Fuzzed(tsm_server)
         yield fuzzed
-        # Nothing that was begun and given up has left anything on the disk.
+        # Abandoned transactions left no files on the disk.
         known = {tsm_server.store._segments.path(number) for number in tsm_server.store._catalogue.segments}
         assert set(tsm_server.segments()) == known
         fuzzed.witness.close()
@@ -240,7 +240,7 @@ def object_frames(space: int, name: bytes, pieces: list[bytes], class_index: int
     return [wire.frame(*each) for each in zip(kinds, [head + pieces[0], *pieces[1:]], flags, strict=True)]
 
 
-small = st.integers(0, 6)  # file spaces and objects that may be there, of whichever node
+small = st.integers(0, 6)  # numbers of file spaces and objects that may exist, of either node
 names = st.sampled_from([b"/fs", b"/own", b"/none"])
 end = st.sampled_from([b"\1", b"\1", b"\2"]).map(lambda vote: wire.frame(wire.END_TRANSACTION, vote))
 
@@ -253,7 +253,7 @@ def space_body(name: bytes) -> bytes:
     return wire.text(name) + wire.text(b"type") + bytes(16) + wire.text(b"info")
 
 
-# Requests as they may come one after another: each is bytes that leave the session ready for the next.
+# Requests that may follow each other: each leaves the session ready for the next.
 requests = st.one_of(
     st.just(wire.frame(wire.PING)),
     st.just(wire.frame(wire.STOP)),
@@ -297,7 +297,7 @@ any_frame = st.builds(wire.frame, kinds, st.binary(max_size=40), st.sampled_from
 
 @st.composite
 def conversations(draw: st.DrawFn) -> bytes:
-    """Requests, with faults here and there: frames changed, cut, left out, repeated, put elsewhere, made up."""
+    """Requests with random faults: bytes changed, frames cut, repeated or moved, and random bytes inserted."""
     parts = draw(st.lists(requests | requests | any_frame, min_size=1, max_size=8))
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(parts) - 1))
@@ -333,7 +333,7 @@ def test_unknown_clients_are_only_refused(fuzzed: Fuzzed, data: bytes, cuts: lis
         received = fuzzed.send(stranger, data, cuts)
     for kind, body in received:
         if not has_said_hello and kind == wire.CHALLENGE:
-            continue  # it has found out how to say hello
+            continue  # the random bytes were a valid HELLO
         assert kind == wire.REFUSED
         assert struct.unpack("<h", body)[0] in (53, 57, 58, 68, 136, 137)
     fuzzed.check()
@@ -360,12 +360,12 @@ def test_no_session_breaks_the_server_or_reaches_anothers_objects(fuzzed: Fuzzed
 @settings(over_the_wire, max_examples=share_of(40))
 @given(st.lists(requests, min_size=1, max_size=8), cuts)
 def test_a_correct_session_is_never_refused(fuzzed: Fuzzed, asked: list[bytes], cuts: list[int]) -> None:
-    """Each request has its answer before the next, so that none comes in the middle of a stream."""
+    """The client waits for each answer before its next request, so no request interrupts a stream."""
     with fuzzed.server.sign_on("OTHER") as client:
         client.space(b"/own")
         for each in asked:
             if each[4] == wire.CHANGE_PASSWORD:
-                continue  # of any bytes: not all are legal
+                continue  # random bytes are not always legal here
             for start in range(0, len(each), 1 + sum(cuts) % 50):
                 client.send_bytes(each[start : start + 1 + sum(cuts) % 50])
             if each[4] == wire.STOP:

@@ -1,4 +1,4 @@
-"""A transaction that arrives: when it leaves memory, when its sender must wait, what remains after its end."""
+"""Incoming transactions: when they are written, when their sender must wait, and what remains after their end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class Sender:
-    """Whoever fills a transaction, and what it was told."""
+    """The sender of a transaction, and the signals that it received."""
 
     def __init__(self) -> None:
         self.told: list[str | int] = []
@@ -61,7 +61,7 @@ def files(data_dir: Path) -> list[str]:
 
 async def turns_until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - nobody tells
+        while not condition():  # noqa: ASYNC110 - no event reports it
             await asyncio.sleep(0)
 
 
@@ -125,7 +125,7 @@ async def test_a_sender_of_many_small_pieces_waits_as_well(
 async def test_large_buffers_do_not_stay_in_memory_for_a_few_bytes(
     core: Store, space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each piece keeps the whole buffer alive that it lies in; what else was in there does not matter."""
+    """Each piece keeps its whole buffer in memory, whatever else the buffer contained."""
     monkeypatch.setattr(tsm_incoming, "_KEPT_BYTES_MAX", 10 * BUFFER_BYTES)
     monkeypatch.setattr(tsm_incoming, "_WRITE_BYTES_MIN", 1)
     buffers = ReceiveBuffers()
@@ -150,7 +150,7 @@ async def test_large_buffers_do_not_stay_in_memory_for_a_few_bytes(
 async def test_an_abandoned_large_transaction_leaves_no_file(
     core: Store, space: Space, data_dir: Path, taken: int
 ) -> None:
-    """Also before its thread has begun: so many turns of the loop later."""
+    """Also before its thread has begun. `taken`: turns of the loop until it is abandoned."""
     before = files(data_dir)
     incoming = Incoming(core, "N", b"", Sender().flow())
     add(incoming, new(core, space, b"/o"), bytes(LARGE_BYTES), bytes(MIB))
@@ -186,7 +186,7 @@ async def test_objects_of_a_large_transaction_share_segments_that_compaction_can
     by_segment: dict[int, list[int]] = {}
     for row in rows(core, space):
         by_segment.setdefault(row.segment, []).append(row.size)
-    # The next begins when the last has passed its limit, so none has more than that beside its last object.
+    # A segment is closed once it passes the limit, so only its last object can exceed the limit.
     assert list(by_segment.values()) == [[1001, 1000, 1000], [1000, 0, 20_000], [1, 0, 5000], [1]]
     assert len(set(files(data_dir)) - before) <= 4
 
@@ -218,7 +218,7 @@ def test_a_buffer_without_views_is_used_again() -> None:
     assert second.obj is not first.obj
     was = first.obj
     del first
-    assert memoryview(buffers.take()).obj is not was  # a piece of it still lies there
+    assert memoryview(buffers.take()).obj is not was  # A piece of it is still in use.
     del piece
     assert memoryview(buffers.take()).obj is was
     assert memoryview(was).nbytes == BUFFER_BYTES

@@ -1,7 +1,7 @@
 """Archives and a plain model of their rules execute the same steps and agree on votes, listings, contents and counts.
 
-The model is a list and ifs, written from the rules. S3 objects are stored and deleted in the same segments meanwhile,
-and compaction moves sparse segments.
+The model is a list and conditions, written from the rules. Meanwhile S3 objects are stored and deleted in the same
+segments, and compaction moves sparse segments.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Made:
     event: int | None = None
     held: bool = False
     description: bytes = b""
-    id: int = 0  # the store's name for it
+    id: int = 0  # the number that the store assigned
 
     @property
     def expires(self) -> int | None:
@@ -81,7 +81,7 @@ class Model:
     there: list[Made] = field(default_factory=list)  # oldest first
 
     def refuses(self, new: list[Made], deletes: list[Made], event: Event | None, marked: list[Made]) -> set[int]:
-        """Every reason that there is; none, and the transaction has happened."""
+        """Return every reason for a refusal. If there is none, apply the transaction."""
         codes = {20} if new and not self.has_space else set()
         for each in [*deletes, *marked]:
             if each not in self.there:
@@ -102,7 +102,7 @@ class Model:
         return codes
 
     def delete_space(self) -> int | str:
-        """How many had to stay."""
+        """Return how many objects had to stay."""
         if not self.has_space:
             return "code 20"
         self.there = [each for each in self.there if not each.may_go(self.now)]
@@ -158,8 +158,8 @@ class StoreAndModel(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
     def count_bytes_of_segments(self) -> None:
-        """What decides whether a segment is rewritten: records with their headers and names, as they lie there."""
-        self.store = Store.open(self.folder, free_bytes=lambda: 0)  # without room nothing moves meanwhile
+        """Compare the catalogue's counts, which decide about compaction, with the records in the segments."""
+        self.store = Store.open(self.folder, free_bytes=lambda: 0)  # Without free space nothing moves.
         catalogue = self.store._catalogue
         for number, use in catalogue.segments.items():
             living = [
@@ -173,14 +173,14 @@ class StoreAndModel(RuleBasedStateMachine):
         self.store.close()
 
     def _do(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """What the core answers; a refusal by its code."""
+        """Return the core's answer, or the code of its refusal."""
         try:
             return self.loop.run_until_complete(call)
         except StoreError as refusal:
             return f"code {tsm_codes.reason(refusal)}"
 
     def _picked(self, numbers: list[int]) -> list[Made]:
-        """Mostly objects that are there, sometimes those that may have been deleted."""
+        """Pick objects: mostly stored ones, sometimes ones that may have been deleted."""
         found = [(self.model.there if number % 4 else self.made, number) for number in numbers]
         return [among[number % len(among)] for among, number in found if among]
 

@@ -1,4 +1,4 @@
-"""Queries of objects and file spaces on the TSM server, updates of both, and how long answers are stopped."""
+"""Queries of objects and file spaces on the TSM server, updates of both, and how clients stop long answers."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ MIB = 1 << 20
 
 
 def fits(pattern: bytes, value: bytes) -> bool:
-    """The rule itself: `*` is any bytes, `?` any one."""
-    # possible: which lengths of `value` the pattern so far can be.
+    """The reference rule: `*` matches any bytes, `?` any one byte."""
+    # `possible`: the lengths of `value` that the pattern so far can match.
     possible = {0}
     for each in pattern:
         if each == ord("*"):
@@ -80,7 +80,7 @@ def test_the_bounds_of_a_pattern_include_all_matches(
 
 
 def test_a_pattern_of_many_stars_is_matched_in_linear_time() -> None:
-    """There are more ways than seconds in a year."""
+    """Trying every way to match would take longer than a year."""
     assert not matches(b"*a" * 30 + b"b", b"a" * 1000)
     assert matches(b"*a" * 30 + b"*", b"a" * 1000)
 
@@ -115,7 +115,7 @@ def test_several_objects_of_one_name_come_oldest_first(tsm: Client) -> None:
 
 @pytest.fixture
 def three(tsm_server: RunningTsmServer, tsm: Client) -> list[Row]:
-    """Objects archived one after another, one second apart; they expire in the other order, one never."""
+    """Three objects, archived one second apart. The second expires first, the third never."""
     space = tsm.space()
     for number, (class_name, kind) in enumerate((("STANDARD", FILE), ("SHORT", DIRECTORY), ("EVENT", FILE))):
         said: dict[str, Any] = {"class_index": tsm.class_index(class_name), "kind": kind, "owner": b"o%d" % number}
@@ -148,7 +148,7 @@ def test_queries_find_by_type_owner_and_description(
     assert tsm.query(tsm.space(), **asked) == [three[each] for each in found]
 
 
-def test_queries_find_by_dates_with_both_ends(tsm: Client, three: list[Row]) -> None:
+def test_date_ranges_of_queries_include_both_ends(tsm: Client, three: list[Row]) -> None:
     space = tsm.space()
     assert three[0].archived_ms < three[1].archived_ms < three[2].archived_ms
     assert three[1].expires_ms < three[0].expires_ms < three[2].expires_ms == NEVER
@@ -171,7 +171,7 @@ def test_an_empty_result_has_its_own_code(tsm: Client) -> None:
 
 @pytest.fixture
 def many(tsm: Client) -> list[bytes]:
-    """Names of more objects than a page of the catalogue has, some of them the same."""
+    """Archive more objects than a page of the catalogue has, some with equal names. Returns the names."""
     space = tsm.space()
     names = [b"/%04d" % (number // 3 * 3) for number in range(2500)]
     for ll in names:
@@ -190,7 +190,7 @@ def test_a_long_answer_has_each_object_once(tsm: Client, many: list[bytes]) -> N
 def test_a_long_search_does_not_block_other_sessions(
     tsm_server: RunningTsmServer, tsm: Client, many: list[bytes]
 ) -> None:
-    """Even when it finds nothing that could be sent meanwhile."""
+    """Even if it finds nothing to send."""
     caller = Caller("ARCHIVER", b"")
     query = ArchiveQuery(tsm.space(), FILE, 0, NEVER, 0, NEVER, b"*", b"*", b"", b"nothing")
 
@@ -211,10 +211,10 @@ def test_a_long_search_does_not_block_other_sessions(
     assert tsm_server.call(turns_of_others()) >= len(many) / 1000
 
 
-# Streams that are cut short.
+# Streams that end early.
 
 
-def test_a_query_is_stopped(tsm: Client, many: list[bytes]) -> None:
+def test_stop_ends_a_query_early(tsm: Client, many: list[bytes]) -> None:
     tsm.send_bytes(frame(QUERY_ARCHIVES, query_body(tsm.space())) + frame(STOP))
     rows, code = tsm.query_answer()
     assert code == 0
@@ -223,10 +223,10 @@ def test_a_query_is_stopped(tsm: Client, many: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "bye", "nonsense", "vanish"])
-def test_a_get_that_is_not_read_is_stopped(
+def test_unread_get_ends_when_the_client_stops_or_leaves(
     monkeypatch: pytest.MonkeyPatch, tsm_server: RunningTsmServer, tsm: Client, how: str
 ) -> None:
-    """It would be four gigabytes; the server has only what its buffers take under way."""
+    """The answer would have four gigabytes. The server reads only what its buffers can take."""
     assert tsm.archive(tsm.space(), b"/o", bytes(MIB)) == 0
     (row,) = tsm.query(tsm.space())
     read: list[int] = []
@@ -265,7 +265,7 @@ def test_a_get_that_is_not_read_is_stopped(
     assert len(read) < 500
 
 
-def test_a_stop_that_comes_too_late_is_no_error(tsm: Client, three: list[Row]) -> None:
+def test_late_stop_is_ignored(tsm: Client, three: list[Row]) -> None:
     for _ in range(2):
         tsm.send(STOP)
         assert tsm.query(tsm.space()) == three
@@ -359,7 +359,7 @@ def test_spaces_are_found_by_pattern_in_order(tsm_server: RunningTsmServer, tsm:
         assert [row.name for row in tsm.query_spaces(pattern)] == sorted(name for name in names if fits(pattern, name))
 
 
-def test_more_spaces_than_one_frame_has(tsm: Client) -> None:
+def test_spaces_that_exceed_one_frame_are_all_listed(tsm: Client) -> None:
     names = [b"/%03d" % number for number in range(250)]
     tsm.send_bytes(b"".join(frame(REGISTER_SPACE, text(name) + text(b"") + bytes(16) + text(b"")) for name in names))
     for _ in names:
@@ -407,7 +407,7 @@ def test_the_attributes_of_a_space_are_limited(tsm: Client, kind: bytes, info: b
     assert tsm.ended() == 136
 
 
-# Changing what is said of an object.
+# Changes of an object's attributes.
 
 
 @pytest.mark.parametrize("by_name", [True, False])

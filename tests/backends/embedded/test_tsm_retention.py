@@ -18,7 +18,7 @@ REFUSED, HELD_ALREADY, WRONG_EVENT = 248, 250, 47
 
 
 def archive(client: Client, name: str, class_name: str, **said: bytes) -> Row:
-    """One object of that class, as a query shows it."""
+    """Archive one object of that class. Returns its row in a query."""
     space = client.space()
     ll = b"/" + name.encode()
     assert client.archive(space, ll, name.encode(), class_index=client.class_index(class_name), **said) == 0
@@ -26,12 +26,14 @@ def archive(client: Client, name: str, class_name: str, **said: bytes) -> Row:
 
 
 def row(client: Client, of: Row) -> Row:
-    """An object as it is now."""
+    """Return the current row of an object."""
     (found,) = [each for each in client.query(client.space(), of.hl, of.ll) if each.id == of.id]
     return found
 
 
-def test_a_creation_class_keeps_to_the_very_millisecond(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_creation_class_refuses_deletion_until_the_expiry_millisecond(
+    tsm_server: RunningTsmServer, tsm: Client
+) -> None:
     kept = archive(tsm, "o", "SHORT")
     assert kept.expires_ms == kept.archived_ms + 10_000 == tsm_server.clock.now_ms + 10_000
     assert kept.initiated == 1
@@ -40,13 +42,13 @@ def test_a_creation_class_keeps_to_the_very_millisecond(tsm_server: RunningTsmSe
         assert tsm.delete(kept.id) == REFUSED
     assert tsm.get(kept.id)[0].content == b"o"
     tsm_server.clock.seconds += 0.001
-    assert row(tsm, kept) == kept  # expired, but nobody has deleted it
+    assert row(tsm, kept) == kept  # expired, but not deleted
     assert tsm.get(kept.id)[0].content == b"o"
     assert tsm.delete(kept.id) == 0
     assert tsm.query(tsm.space()) == []
 
 
-def test_without_a_limit_nothing_expires(data_dir: Path) -> None:
+def test_object_of_an_unlimited_class_never_expires(data_dir: Path) -> None:
     with RunningTsmServer(data_dir, classes=CLASSES) as tsm_server, tsm_server.sign_on() as client:
         kept = archive(client, "o", "NEVER")
         assert kept.expires_ms == NEVER
@@ -58,11 +60,9 @@ def test_without_a_limit_nothing_expires(data_dir: Path) -> None:
 
 @pytest.mark.parametrize(
     ("event_day", "expires_day"),
-    [(0, 30), (5, 30), (20, 30), (21, 31), (40, 50)],  # 30 at least, 10 from the event on
+    [(0, 30), (5, 30), (20, 30), (21, 31), (40, 50)],  # day 30 or 10 days after the event, whichever is later
 )
-def test_an_event_class_waits_for_its_event_and_for_its_minimum(
-    data_dir: Path, event_day: int, expires_day: int
-) -> None:
+def test_event_class_expires_after_its_event_and_its_minimum(data_dir: Path, event_day: int, expires_day: int) -> None:
     with RunningTsmServer(data_dir, classes=CLASSES) as tsm_server, tsm_server.sign_on() as client:
         start = tsm_server.clock.seconds
         kept = archive(client, "o", "EVENT")
@@ -78,7 +78,7 @@ def test_an_event_class_waits_for_its_event_and_for_its_minimum(
         assert client.delete(kept.id) == 0
 
 
-def test_without_the_event_nothing_expires(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_event_class_without_its_event_never_expires(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "EVENT")
     tsm_server.clock.seconds += 300 * 365 * DAY
     assert tsm.delete(kept.id) == REFUSED
@@ -95,10 +95,10 @@ def test_a_second_event_does_not_change_the_expiry(tsm_server: RunningTsmServer,
 
 
 @pytest.mark.parametrize("class_name", ["STANDARD", "SHORT", "NONE"])
-def test_a_class_that_counts_from_creation_waits_for_no_event(tsm: Client, class_name: str) -> None:
+def test_event_for_a_creation_class_is_refused(tsm: Client, class_name: str) -> None:
     kept, waiting = archive(tsm, "o", class_name), archive(tsm, "event", "EVENT")
     assert tsm.event(ACTIVATE, waiting.id, kept.id) == WRONG_EVENT
-    assert (row(tsm, kept), row(tsm, waiting)) == (kept, waiting)  # the one refused, the other with it
+    assert (row(tsm, kept), row(tsm, waiting)) == (kept, waiting)  # Both changes are refused.
 
 
 @pytest.mark.parametrize("class_name", ["STANDARD", "EVENT", "NONE"])
@@ -115,7 +115,7 @@ def test_a_hold_is_set_once_and_released_once(tsm: Client, class_name: str) -> N
     assert row(tsm, kept) == kept
 
 
-def test_a_hold_beats_expiry(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_hold_refuses_deletion_after_expiry(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "NONE")
     assert tsm.event(HOLD, kept.id) == 0
     tsm_server.clock.seconds += 300 * 365 * DAY
@@ -143,10 +143,10 @@ def test_a_hold_does_not_lengthen_retention(data_dir: Path, released_day: int, r
         assert client.delete(kept.id) == 0
 
 
-def test_hold_and_event_both_have_to_end(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_deletion_needs_both_the_event_and_the_release(tsm_server: RunningTsmServer, tsm: Client) -> None:
     kept = archive(tsm, "o", "EVENT")
     assert tsm.event(HOLD, kept.id) == 0
-    tsm_server.clock.seconds += 300  # its minimum
+    tsm_server.clock.seconds += 300  # the minimum of its class
     assert tsm.delete(kept.id) == REFUSED
     assert tsm.event(ACTIVATE, kept.id) == 0
     assert (row(tsm, kept).initiated, row(tsm, kept).held) == (1, 2)
@@ -164,7 +164,7 @@ def test_a_released_object_still_waits_for_its_event(tsm_server: RunningTsmServe
     assert tsm.delete(kept.id) == REFUSED
 
 
-def test_expiry_follows_the_class_as_it_is_now(data_dir: Path) -> None:
+def test_expiry_uses_the_current_definition_of_the_class(data_dir: Path) -> None:
     clock = Clock()
     with (
         RunningTsmServer(data_dir, clock=clock, classes=("c:retver=10s",)) as tsm_server,
@@ -185,7 +185,7 @@ def test_expiry_follows_the_class_as_it_is_now(data_dir: Path) -> None:
         assert client.delete(kept.id) == 0
 
 
-def test_holds_events_and_dates_outlive_a_restart(data_dir: Path) -> None:
+def test_holds_events_and_dates_survive_a_restart(data_dir: Path) -> None:
     clock = Clock()
     with RunningTsmServer(data_dir, clock=clock) as tsm_server, tsm_server.sign_on() as client:
         held, started, pending = (archive(client, name, "EVENT") for name in ("held", "started", "pending"))
@@ -237,4 +237,4 @@ def test_deleting_a_space_removes_only_expired_objects(tsm_server: RunningTsmSer
     assert tsm_server.store.statistics().objects == 0
     code, again = tsm.register_space(b"/fs")
     assert code == 0
-    assert again != number  # a session that still has the old number does not mean this one
+    assert again != number  # A session with the old number must not reach the new space.

@@ -1,4 +1,4 @@
-"""Sign-on at the TSM server: who is accepted, who is refused and why, and that nodes see no objects of others."""
+"""Sign-on at the TSM server: accepted and refused nodes, changes of passwords, and isolation of nodes and owners."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_node_and_password_are_case_insensitive(tsm_server: RunningTsmServer) ->
         "empty",
     ],
 )
-def test_a_hello_that_is_refused(tsm_server: RunningTsmServer, said: bytes, code: int) -> None:
+def test_invalid_hello_is_refused_with_its_reason(tsm_server: RunningTsmServer, said: bytes, code: int) -> None:
     with tsm_server.connect() as client:
         client.send(HELLO, said)
         assert client.ended() == code
@@ -129,13 +129,13 @@ def test_a_replayed_proof_is_refused(tsm_server: RunningTsmServer) -> None:
         assert second.ended() == 137
 
 
-def test_one_nodes_password_is_not_anothers(tsm_server: RunningTsmServer) -> None:
+def test_password_of_another_node_is_refused(tsm_server: RunningTsmServer) -> None:
     with tsm_server.connect() as client, pytest.raises(Ended) as ended:
         client.sign_on(b"OTHER", tsm_server.password("ARCHIVER"))
     assert ended.value.code == 137
 
 
-def test_nothing_but_hello_may_come_first_and_nothing_but_the_proof_next(tsm_server: RunningTsmServer) -> None:
+def test_only_hello_then_proof_is_accepted_before_sign_on(tsm_server: RunningTsmServer) -> None:
     others = [*REQUESTS, 0x00, CHALLENGE, 0xFF]
     for kind in set(others) - {HELLO}:
         with tsm_server.connect() as client:
@@ -190,7 +190,7 @@ def test_a_clients_log_message_is_written_on_one_line(tsm_server: RunningTsmServ
     assert tsm_server.said == ["node ARCHIVER reports (severity 2): tape [2J full \N{SNOWMAN}"]
 
 
-# Passwords of a node's own choice.
+# Changes of passwords.
 
 
 def test_after_a_change_only_the_new_password_is_valid(data_dir: Path) -> None:
@@ -202,7 +202,7 @@ def test_after_a_change_only_the_new_password_is_valid(data_dir: Path) -> None:
     stored = (data_dir / "nodes.json").read_text()
     assert "of my choice" not in stored.lower()
     assert old not in stored
-    assert other in stored  # the other node still has the one that the store made up
+    assert other in stored  # the other node's generated password
     assert stat.S_IMODE((data_dir / "nodes.json").stat().st_mode) == 0o600
     with RunningTsmServer(data_dir) as tsm_server:
         for password in (old, "of my choic", ""):
@@ -214,7 +214,7 @@ def test_after_a_change_only_the_new_password_is_valid(data_dir: Path) -> None:
             assert client.ping()
 
 
-def test_the_old_password_must_be_right(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_password_change_needs_the_old_password(tsm_server: RunningTsmServer, tsm: Client) -> None:
     before = nodes.load(tsm_server.store.folder)
     assert tsm.change_password(bytes(32), "new") == 6
     assert tsm.change_password(key_of("new", bytes(16), 1), "new") == 6
@@ -223,8 +223,8 @@ def test_the_old_password_must_be_right(tsm_server: RunningTsmServer, tsm: Clien
         assert again.ping()
 
 
-def test_a_password_is_changed_again_with_the_one_that_it_has_now(tsm_server: RunningTsmServer, tsm: Client) -> None:
-    """In another session, too, that signed on before."""
+def test_second_password_change_needs_the_current_password(tsm_server: RunningTsmServer, tsm: Client) -> None:
+    """Also in another session that signed on before the first change."""
     with tsm_server.sign_on() as other:
         assert tsm.change_password(tsm.key, "second") == 0
         second = key_of("second", bytes(16), 1)
@@ -236,12 +236,12 @@ def test_a_password_is_changed_again_with_the_one_that_it_has_now(tsm_server: Ru
 
 
 def test_an_altered_change_of_password_is_refused(tsm: Client) -> None:
-    """What is sent is sealed as a whole: salt, iterations and key."""
+    """The seal covers salt, iterations and key."""
     key, salt, iterations = key_of("new", bytes(16), 1), bytes(16), struct.pack("<I", 0x101)
     about = tsm.nonces + b"ARCHIVER" + salt
     masked = bytes(a ^ b for a, b in zip(key, mac(tsm.key, "mask", about), strict=True))
     body = mac(tsm.key, "change", about + iterations + masked) + salt + iterations + masked
-    for changed in set(range(len(body))) - {50, 51}:  # those would make more iterations than there may be
+    for changed in set(range(len(body))) - {50, 51}:  # these would exceed the maximum of iterations
         tampered = bytearray(body)
         tampered[changed] ^= 1
         assert tsm.ask(CHANGE_PASSWORD, bytes(tampered)) == (6, 0)
@@ -249,7 +249,7 @@ def test_an_altered_change_of_password_is_refused(tsm: Client) -> None:
 
 
 @pytest.mark.parametrize(("iterations", "code"), [(0, 136), (1, 0), (100_000, 0), (100_001, 136)])
-def test_the_key_uses_the_given_iterations(tsm: Client, iterations: int, code: int) -> None:
+def test_key_iterations_must_be_between_1_and_100000(tsm: Client, iterations: int, code: int) -> None:
     if code:
         with pytest.raises(Ended) as ended:
             tsm.change_password(tsm.key, "new", iterations=iterations)

@@ -58,7 +58,7 @@ def content(size: int, seed: int = 0) -> bytes:
 
 
 def held(tsm_server: RunningTsmServer) -> tuple[int, int, list[Path]]:
-    """What the store counts, and its files."""
+    """Return the store's counts and its segment files."""
     statistics = tsm_server.store.statistics()
     return statistics.objects, statistics.bytes, tsm_server.segments()
 
@@ -76,7 +76,7 @@ def test_a_commit_makes_everything_visible_at_once(tsm_server: RunningTsmServer,
     tsm.send_object(space, b"/new-2", b"second")
     tsm.send_delete(gone.id)
     tsm.send(EVENT, event_body(HOLD, [kept.id]))
-    tsm.ping()  # the server has taken all of that in
+    tsm.ping()  # The server has received all of it.
     with tsm_server.sign_on() as witness:
         assert witness.query(space) == [gone, kept]
         assert tsm.vote() == 0
@@ -152,7 +152,7 @@ def test_statistics_count_archived_and_deleted_objects(tsm_server: RunningTsmSer
     assert len(tsm_server.segments()) == 1  # the one that is appended to
 
 
-# What refuses it.
+# Refused transactions.
 
 
 def test_a_refused_delete_refuses_the_whole_transaction(tsm_server: RunningTsmServer, tsm: Client) -> None:
@@ -182,7 +182,7 @@ def test_missing_object_refuses_the_whole_transaction(tsm: Client, number: int) 
     assert tsm.query(space) == [row]
 
 
-def test_an_object_is_deleted_once(tsm: Client) -> None:
+def test_object_cannot_be_deleted_twice_or_both_deleted_and_held(tsm: Client) -> None:
     space = tsm.space()
     assert tsm.archive(space, b"/o", b"o", class_index=tsm.class_index("NONE")) == 0
     (row,) = tsm.query(space)
@@ -209,7 +209,7 @@ def test_a_transaction_has_at_most_4096_operations(tsm: Client) -> None:
     assert tsm.expect(WILL_ABORT).body == struct.pack("<H", 249)
     tsm.send_object(space, b"/and-another", class_index=expired)
     assert tsm.vote() == 249
-    assert tsm.warnings == []  # it is said once
+    assert tsm.warnings == []  # reported once
     tsm.send_delete(ids[0])
     tsm.send(EVENT, event_body(HOLD, ids))
     assert tsm.vote() == 249
@@ -255,7 +255,7 @@ def test_a_full_disk_is_reported_at_the_vote_or_earlier(tsm_server: RunningTsmSe
     tsm.send_object(space, b"/small", b"s")
     assert tsm.vote() == 11
     assert (held(tsm_server), tsm.query(space)) == (before, rows)
-    assert tsm.event(HOLD, rows[0].id) == 0  # what needs no room goes on
+    assert tsm.event(HOLD, rows[0].id) == 0  # Changes that need no space continue.
     tsm_server.disk.free = 1 << 40
     assert tsm.archive(space, b"/large", content(9 * MIB)) == 0
 
@@ -279,7 +279,7 @@ def test_a_write_that_fails_fails_the_transaction(
     assert tsm.archive(space, b"/o", content(9 * MIB)) == 0
 
 
-# How it arrives.
+# Arrival in pieces.
 
 
 def splits(data: bytes) -> dict[str, list[bytes]]:
@@ -315,7 +315,7 @@ def test_an_object_arrives_in_any_pieces(tsm: Client, size: int) -> None:
 
 
 def test_frames_arrive_in_any_pieces(tsm: Client) -> None:
-    """Bytes of the connection, one at a time: every boundary lies somewhere inside every field."""
+    """The client sends one byte at a time, so every field is split at every position."""
     space, data = tsm.space(), content(50)
     whole = frame(OBJECT, object_body(space, b"/d", b"/o") + data[:20])
     whole += (
@@ -342,7 +342,7 @@ SIZES = (0, 1, 100, MIB - 1, MIB, MIB + 1, 3 * MIB, LARGE_BYTES, LARGE_BYTES + 1
 
 
 def ranges(size: int) -> set[tuple[int, int]]:
-    """Offsets and lengths that mean something in an object of that size, at its blocks' edges too."""
+    """Return valid offsets and lengths in an object of that size, including those at block boundaries."""
     found = {(0, size), (0, min(1, size)), (size // 2, 0), (size, 0)}
     for edge in (MIB - 1, MIB, MIB + 1, size - 1):
         if 0 <= edge < size:
@@ -372,7 +372,7 @@ NEVER_OFFSET = (1 << 64) - 1
 
 
 def test_a_large_transaction_of_many_objects_reads_back(tsm_server: RunningTsmServer, tsm: Client) -> None:
-    """Those from before it became large, the one in which it did, and those after it; empty ones everywhere."""
+    """Objects before, at and after the point at which the transaction becomes large, with empty ones among them."""
     space = tsm.space()
     sizes = [0, 10, 3 * MIB, 0, 4 * MIB + 7, 2 * MIB, 0, 1, 5 * MIB, 0]
     for number, size in enumerate(sizes):
@@ -467,7 +467,7 @@ def test_a_frame_in_the_wrong_state_ends_the_session(tsm_server: RunningTsmServe
         assert client.query(1) == []
 
 
-# The server's memory and patience.
+# The server's memory and its time limits.
 
 
 def incoming(tsm_server: RunningTsmServer) -> Any:
@@ -489,7 +489,7 @@ def test_a_lost_transaction_keeps_nothing_in_memory(tsm_server: RunningTsmServer
     assert tsm.vote() == 20
 
 
-def test_a_transaction_that_becomes_large_leaves_memory(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_large_transaction_is_not_kept_in_memory(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space = tsm.space()
     for number in range(4):
         tsm.send_object(space, b"/%d" % number, content(6 * MIB))
@@ -497,7 +497,7 @@ def test_a_transaction_that_becomes_large_leaves_memory(tsm_server: RunningTsmSe
 
     async def written() -> None:
         spool = incoming(tsm_server)._spool
-        await tsm_server.until(lambda: spool._waiting_bytes <= MIB)  # so little is not worth a thread's while
+        await tsm_server.until(lambda: spool._waiting_bytes <= MIB)  # so few bytes may wait in memory
 
     tsm_server.call(written())
     assert [each.content for each in incoming(tsm_server).transaction.archives] == [[]] * 4
@@ -505,7 +505,7 @@ def test_a_transaction_that_becomes_large_leaves_memory(tsm_server: RunningTsmSe
     assert [row.size for row in tsm.query(space)] == [6 * MIB] * 4
 
 
-def test_many_small_pieces_cost_no_more_memory_than_a_few_large_ones(tsm_server: RunningTsmServer, tsm: Client) -> None:
+def test_many_small_pieces_are_joined_in_memory(tsm_server: RunningTsmServer, tsm: Client) -> None:
     space, count = tsm.space(), 40_000
     tsm.send(OBJECT, object_body(space, b"/d", b"/o"))
     tsm.send_bytes(frame(DATA, b"x") * count)
@@ -534,7 +534,7 @@ def test_a_little_data_in_many_buffers_is_not_kept_in_memory(
 
 
 class Gate:
-    """Holds a call of the store back until the test lets it go."""
+    """Delays a call of the store until the test opens the gate."""
 
     def __init__(self, tsm_server: RunningTsmServer, monkeypatch: pytest.MonkeyPatch, name: str = "transact") -> None:
         self._server = tsm_server
@@ -556,7 +556,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("how", ["close", "vanish"])
-def test_the_vote_of_a_client_that_dies_is_carried_out(
+def test_vote_is_carried_out_after_its_client_disconnects(
     tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     space = tsm.space()
@@ -573,7 +573,7 @@ def test_the_vote_of_a_client_that_dies_is_carried_out(
 
 
 def look_for_silence(tsm_server: RunningTsmServer) -> None:
-    """Everybody was last heard hours ago, and the server looks."""
+    """Make every session silent for hours, and let the server check."""
 
     def look() -> None:
         for session in tsm_server.server._sessions:
@@ -694,7 +694,7 @@ async def test_refused_transaction_does_not_fail_others_waiting_with_it(core: St
 
 
 async def test_changes_see_objects_archived_in_the_same_group(core: Store) -> None:
-    """Several go at once while the first is written, and so share a group."""
+    """The changes wait for the first one and so share a group."""
     space, _ = await core.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
     standard = next(iter(core.management_classes))
     new = NewArchive(space.id, standard, 1, 0, b"", 0, b"/d", b"/o", b"", b"", record_key=b"N\0/fs\0/d\0/o")
@@ -710,7 +710,7 @@ async def test_changes_see_objects_archived_in_the_same_group(core: Store) -> No
     assert row.description == b"described"
 
 
-async def test_a_space_registered_twice_at_once_is_one(core: Store) -> None:
+async def test_concurrent_registrations_create_one_space(core: Store) -> None:
     asked = Space(0, "N", b"/fs", b"", 0, 0, b"", 0)
     answers: list[Any] = await asyncio.gather(*(core._writer.submit(RegisterSpace(asked)) for _ in range(10)))
     assert [known for _, known in answers] == [False] + [True] * 9

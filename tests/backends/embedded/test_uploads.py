@@ -41,7 +41,7 @@ def places(store: Store, upload: int) -> list[tuple[int, int]]:
 
 
 async def until(store: Store, condition: Callable[[], bool]) -> None:
-    """Give the writer groups to carry out, each of which a step of compaction follows."""
+    """Commit groups until the condition is true. A step of compaction follows each group."""
     for _ in range(1000):
         if condition():
             return
@@ -50,7 +50,7 @@ async def until(store: Store, condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, 0), (0, 1), (699, 2), (700, 1300), (5, 1998), (1999, 5), (0, 2004)])
-async def test_any_range_of_the_parts_comes_back(core: Store, start: int, length: int) -> None:
+async def test_any_range_across_parts_is_read(core: Store, start: int, length: int) -> None:
     await completed(core, await begun(core, PIECES), PIECES)
     version = core.queries.object(core.bucket("b"), "k", None)
     assert bytes(await core.read(version, start, length)) == WHOLE[start : start + length]
@@ -82,7 +82,7 @@ async def test_an_upload_continues_after_a_restart(data_dir: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["abort", "bucket", "delete", "replace"])
 async def test_the_space_of_parts_is_freed(core: Store, data_dir: Path, ending: str) -> None:
-    """Also that of large parts, which have segments of their own."""
+    """Also that of large parts, which have separate segments."""
     await core.change(CreateBucket("c", object_lock=False))
     large = os.urandom(LARGE_BYTES + 1)
     upload = await core.begin_upload(BeginUpload("c", "k"))
@@ -131,7 +131,7 @@ async def test_parts_are_moved_like_objects(
     kept, dropped = await begun(core, PIECES, key="k"), await begun(core, [os.urandom(3000)], key="other")
     if when == "completed":
         await completed(core, kept, PIECES)
-    await core.put(put("next", os.urandom(5000)))  # from here on the segment is appended to no more
+    await core.put(put("next", os.urandom(5000)))  # Now nothing is appended to the first segment.
     before = places(core, kept)
     await core.change(AbortUpload("b", "other", dropped))
     await until(core, lambda: files(data_dir)[0] != "00000001.seg")
@@ -149,7 +149,7 @@ async def test_a_read_follows_a_part_that_is_moved(
     dropped = await begun(core, [os.urandom(3000)], key="other")
     await completed(core, await begun(core, PIECES), PIECES)
     version = core.queries.object(core.bucket("b"), "k", None)
-    spans = core._part_spans(version, 0, version.size)  # what a read begins with
+    spans = core._part_spans(version, 0, version.size)  # the start of a read
     await core.put(put("next", os.urandom(5000)))
     await core.change(AbortUpload("b", "other", dropped))
     await until(core, lambda: files(data_dir)[0] != "00000001.seg")
@@ -188,7 +188,7 @@ async def test_a_missing_segment_of_parts_is_found_at_start(data_dir: Path) -> N
 
 
 async def test_a_completion_whose_commit_fails_has_no_effect(core: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the version nor the part that is left out knows of it."""
+    """No version is stored, and the unlisted part stays."""
     upload = await begun(core, PIECES)
     before = core.queries.uploads.parts(upload)
     held = core.statistics()

@@ -18,11 +18,11 @@ from backends.embedded.core.store import Store
 from backends.embedded.core.tables import catalogue
 from tests.backends.embedded.core_calls import CopyFolder, put
 
-MARK_BYTES = 21  # of the last commit's number, each time
+MARK_BYTES = 21  # the number of the last commit, written with each commit
 
 
 class Counts:
-    """What happened since this was made: as the store says, and as the kernel says of the thread that writes."""
+    """Changes since this was made, of the store's counters and of the kernel's counter for the writer thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -34,7 +34,7 @@ class Counts:
         return {
             "commits": store.statistics().commits,
             "kernel_bytes": thread_bytes(store._writer._thread.native_id),
-            "index_bytes": (store.folder / "catalogue.db-shm").stat().st_size // 4096,  # one for each page that it gets
+            "index_bytes": (store.folder / "catalogue.db-shm").stat().st_size // 4096,  # one for each page added
             **{f"{name}_bytes": part.bytes for name, part in parts.items()},
             **{f"{name}_syncs": part.syncs for name, part in parts.items()},
         }
@@ -44,7 +44,7 @@ class Counts:
 
 
 def thread_bytes(thread: int | None) -> int:
-    """What it has handed to the system in calls that write."""
+    """Return the bytes that the thread passed to system calls that write."""
     path = Path(f"/proc/self/task/{thread}/io")
     if not path.exists():
         pytest.skip("this kernel does not count what threads write")
@@ -58,7 +58,7 @@ def is_exact(counts: dict[str, int]) -> bool:
 
 @pytest.fixture
 def quick_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For `core`, if it comes first: the log is carried over often."""
+    """Checkpoint the log often. A test must request this fixture before `core`."""
     monkeypatch.setattr(catalogue, "CHECKPOINT_PAGES", 100)
 
 
@@ -80,7 +80,7 @@ async def test_every_byte_is_counted_once(quick_checkpoints: None, core: Store) 
 async def test_bytes_are_counted_once_while_a_reader_prevents_a_log_restart(
     quick_checkpoints: None, core: Store
 ) -> None:
-    """A checkpoint then gets only so far, and the log grows beyond two blocks of its index."""
+    """A checkpoint then stops early, and the log grows beyond two blocks of its index."""
     await commit_often(core, 5)
     counts = Counts(core)
     reader = core.queries.scan(core.bucket("b"), "", None, None)
@@ -143,7 +143,7 @@ async def test_segment_counters_equal_file_sizes_and_sync_calls(core: Store, mon
 
 @pytest.mark.parametrize("ends", ["closed", "cut off"])
 async def test_counts_begin_when_the_store_opens(core: Store, data_dir: Path, tmp_path: Path, ends: str) -> None:
-    """Also with a log that was left behind, which the first commit may find and begin anew."""
+    """Also with a log that was left behind, which the first commit may find and restart."""
     await commit_often(core, 3)
     copy = tmp_path / "copy"
     await core.change(CopyFolder(data_dir, copy))

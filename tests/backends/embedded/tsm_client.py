@@ -43,7 +43,7 @@ _ROW = struct.Struct("<QQQQQIQQHBBBB")
 
 
 class Ended(Exception):
-    """The server closed the connection; `code` is that of its REFUSED, None where it said nothing."""
+    """The server closed the connection. `code`: the code of its REFUSED frame, or None if it sent none."""
 
     def __init__(self, code: int | None) -> None:
         super().__init__(code)
@@ -105,7 +105,7 @@ class Class(NamedTuple):
 
 
 class Got(NamedTuple):
-    """An object of a get; `failed` is the code with which it broke off."""
+    """An object of a get. `failed`: the code with which it ended early."""
 
     code: int
     content: bytes
@@ -128,7 +128,7 @@ class Welcome:
 
 
 class Fields:
-    """Takes a body apart."""
+    """Parses a body."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -187,7 +187,7 @@ def object_body(
     space: int, hl: bytes, ll: bytes, *, class_index: int = 0, kind: int = FILE, attributes: int = 0, estimate: int = 0,
     owner: bytes = b"", description: bytes = b"", info: bytes = b"",
 ) -> bytes:  # fmt: skip
-    """Of an OBJECT frame, up to where its first data begins."""
+    """Return the body of an OBJECT frame, up to where its first data begins."""
     texts = b"".join(map(text, (hl, ll, owner, description, info)))
     return struct.pack("<IHBBQ", space, class_index, kind, attributes, estimate) + texts
 
@@ -209,7 +209,7 @@ def get_body(wanted: Sequence[tuple[int, int, int]]) -> bytes:
 
 
 class Client:
-    """One connection. Leaving the `with` block closes it without a word."""
+    """One connection. Leaving the `with` block closes it without a BYE frame."""
 
     def __init__(self, host: str, port: int) -> None:
         self._socket = socket.create_connection((host, port), timeout=SECONDS_MAX)
@@ -232,7 +232,7 @@ class Client:
         self._socket.close()
 
     def reset(self) -> None:
-        """Vanish as a process does that is killed: with what it did not read, not in an orderly way."""
+        """Reset the connection, as a process does that is killed with unread data."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 
@@ -248,7 +248,7 @@ class Client:
         self._socket.shutdown(socket.SHUT_WR)
 
     def receive(self) -> Frame | None:
-        """The next frame whatever it is; None at the end of the connection."""
+        """Return the next frame, or None at the end of the connection."""
         try:
             header = self._input.read(_HEADER.size)
             if not header:
@@ -263,11 +263,11 @@ class Client:
         return Frame(kind, body)
 
     def receive_all(self) -> list[Frame]:
-        """Every frame up to the end of the connection."""
+        """Return every frame up to the end of the connection."""
         return list(iter(self.receive, None))
 
     def expect(self, *kinds: int) -> Frame:
-        """The next frame of one of these kinds. Raises Ended where the session ends instead."""
+        """Return the next frame of one of these kinds. Raises Ended if the session ends instead."""
         while True:
             received = self.receive()
             if received is None:
@@ -283,7 +283,7 @@ class Client:
             return received
 
     def ended(self) -> int | None:
-        """The code with which the session ends now."""
+        """Return the code with which the session ends now."""
         received = self.receive()
         if received is None:
             return None
@@ -294,7 +294,7 @@ class Client:
     # Signing on.
 
     def challenge(self, node: bytes, owner: bytes = b"") -> tuple[bytes, int]:
-        """Say HELLO; salt and iterations of the answer."""
+        """Send HELLO. Returns salt and iterations of the answer."""
         nonce = os.urandom(16)
         self.node = node
         self.send(HELLO, hello(node, owner, nonce=nonce))
@@ -339,7 +339,7 @@ class Client:
     # Requests with one answer.
 
     def ask(self, kind: int, body: bytes = b"") -> tuple[int, int]:
-        """Code and value of the answer."""
+        """Send a request. Returns code and value of the answer."""
         self.send(kind, body)
         code, zero, value = struct.unpack("<hHQ", self.expect(ANSWER).body)
         assert zero == 0
@@ -359,7 +359,7 @@ class Client:
         return self.ask(REGISTER_SPACE, text(name) + text(kind) + numbers + text(info))
 
     def space(self, name: bytes = b"/fs") -> int:
-        """The number of a file space, made where it is missing."""
+        """Return the number of a file space, which is created if it is missing."""
         return self.register_space(name)[1]
 
     def update_space(
@@ -405,7 +405,7 @@ class Client:
         return [each.name for each in self.welcome.classes].index(name)
 
     def send_object(self, space: int, ll: bytes, content: bytes = b"", *, hl: bytes = b"/d", **said: Any) -> None:
-        """One object whole: what fits with its head, the rest in frames of data."""
+        """Send one whole object: as much as fits with its head, the rest in DATA frames."""
         head = object_body(space, hl, ll, **said)
         pieces = [content[at : at + _DATA_BYTES] for at in range(0, len(content), _DATA_BYTES)] or [b""]
         self.send(OBJECT, head + pieces[0], LAST if len(pieces) == 1 else 0)
@@ -416,7 +416,7 @@ class Client:
         self.send(DELETE, struct.pack("<Q", number))
 
     def vote(self, *, commit: bool = True) -> int:
-        """End the transaction; the reason why nothing happened, or 0."""
+        """End the transaction. Returns 0, or the reason why nothing happened."""
         self.send(END_TRANSACTION, b"\1" if commit else b"\2")
         return self.voted()
 
@@ -424,7 +424,7 @@ class Client:
         return int(struct.unpack("<H", self.expect(VOTE).body)[0])
 
     def archive(self, space: int, ll: bytes, content: bytes = b"", **said: Any) -> int:
-        """One object in a transaction of its own."""
+        """Archive one object in a separate transaction."""
         self.send_object(space, ll, content, **said)
         return self.vote()
 
@@ -440,7 +440,7 @@ class Client:
     # Streams.
 
     def stream(self) -> tuple[list[Frame], int]:
-        """What comes up to the end of a stream, and its code."""
+        """Return the frames up to the end of a stream, and its code."""
         frames = []
         while (
             received := self.expect(ARCHIVES, SPACES, RULES, OBJECT_HEAD, OBJECT_DATA, OBJECT_FAILED, STREAM_END)
@@ -453,7 +453,7 @@ class Client:
         return [row for each in frames for row in archive_rows(each)], code
 
     def query(self, space: int, hl: bytes = b"*", ll: bytes = b"*", **said: Any) -> list[Row]:
-        """All that matches; empty is code 2 and nothing else is."""
+        """Return all matching rows. Checks that code 2 means an empty result."""
         self.send(QUERY_ARCHIVES, query_body(space, hl, ll, **said))
         rows, code = self.query_answer()
         assert code == (0 if rows else 2)
@@ -513,8 +513,8 @@ def rule_rows(received: Frame) -> list[RuleRow]:
 
 
 def objects(frames: Sequence[Frame]) -> list[Got]:
-    """The objects of a get, which come in the order of its list."""
-    codes: list[tuple[int, int]] = []  # at the head, and where it broke off
+    """Return the objects of a get, in the order of its list."""
+    codes: list[tuple[int, int]] = []  # at the head, and at an early end
     contents: list[bytearray] = []
     left = 0
     for kind, body in frames:

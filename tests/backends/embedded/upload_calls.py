@@ -18,12 +18,12 @@ def part(upload: int, number: int, content: bytes, key: str = "k", bucket: str =
 
 
 def listed(pieces: Sequence[bytes]) -> list[Listed]:
-    """Parts 1, 2 ... of that content."""
+    """Return the part list of these contents, numbered from 1."""
     return [Listed(number, hashlib.md5(piece).hexdigest(), {}) for number, piece in enumerate(pieces, 1)]
 
 
 async def begun(store: Store, pieces: Sequence[bytes], key: str = "k", lock: VersionLock | None = None) -> int:
-    """An upload that has these parts, and is not completed."""
+    """Start an upload and store these parts, without completing it."""
     upload = await store.begin_upload(BeginUpload("b", key, lock=lock or VersionLock()))
     for number, piece in enumerate(pieces, 1):
         await store.put_part(part(upload, number, piece, key))

@@ -1,4 +1,4 @@
-"""Requests that were sent, as botocore would have signed them."""
+"""Comparison of the signatures of sent requests with botocore's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AUTHORIZATION = re.compile(r"AWS4-HMAC-SHA256 Credential=(\S+), SignedHeaders=(
 
 
 def sent_and_botocore(head: bytes, signer_arguments: tuple[str, str, str, str | None]) -> tuple[str, str]:
-    """The Authorization of a head as it goes over the wire, and the one botocore gives the very same request."""
+    """Return the Authorization header of a sent head, and the one that botocore computes for the same request."""
     access_key, secret_key, region, token = signer_arguments
     lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     method, target, version = lines[0].split(" ")

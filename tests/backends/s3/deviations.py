@@ -1,8 +1,8 @@
-"""Where a server answers otherwise than Amazon: what it answers, and how that is known.
+"""Deviations of servers from Amazon's answers, each with its evidence.
 
-One idea: nothing is passed over in silence. A row that is not here has to get Amazon's answer, and one that is here
-has to get exactly this one. "!!" marks what lets a record be lost or stored unprotected; the rest is codes.
-"Source" names the file in the server's own source that says so; "seen" is what the pinned version answered.
+A row without a declaration must get Amazon's answer, and a row with one must get exactly the declared answer. "!!"
+marks deviations by which a record can be lost or stored unprotected. The others are only other codes. "Source" names
+the file of the server's source that shows the deviation. "Seen" is what the pinned version answered.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tests.backends.s3.answers import (
     Answer,
 )
 
-# What is declared here holds for these versions.
+# The declarations apply to these versions.
 VERSIONS = {"minio": "v0.0.0-20260212201848-7aac2a2c5b7c", "versitygw": "v1.8.0"}
 
-# Server, how it is known, row: what it answers.
+# Server, evidence, row, and the answer that differs from Amazon's.
 ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
     "embedded": {},
     "moto": {
@@ -182,7 +182,7 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
             "retention: remove GOVERNANCE": BAD_ARGUMENT,
             "retention: remove GOVERNANCE, bypass": BAD_ARGUMENT,
             "retention: remove COMPLIANCE, bypass": BAD_ARGUMENT,
-            "retention: bypass without the right": BAD_ARGUMENT,  # the row removes; to shorten is AccessDenied
+            "retention: bypass without the right": BAD_ARGUMENT,  # The row removes it. Shortening gets AccessDenied.
             "retention: only a mode": BAD_ARGUMENT,
             "retention: more than a hundred years": OK,
         },
@@ -222,7 +222,7 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
     },
 }
 
-# Server, test: what it does otherwise, and how that is known.
+# Server, test, and the deviation with its evidence.
 STATES: Mapping[str, Mapping[str, str]] = {
     "embedded": {},
     "moto": {
@@ -260,10 +260,10 @@ STATES: Mapping[str, Mapping[str, str]] = {
 
 
 def answer_of(server: str, row: str) -> Answer | None:
-    """The declared answer; None: Amazon's."""
+    """Return the declared answer, or None for Amazon's."""
     return next((answers[row] for answers in ANSWERS[server].values() if row in answers), None)
 
 
 def reason_of(server: str, test: str) -> str | None:
-    """Why the test fails there; None: it has to pass."""
+    """Return why the test fails on this server, or None if it must pass."""
     return STATES[server].get(test)

@@ -1,7 +1,7 @@
-"""Credentials with fewer rights on MinIO and versitygw, by the means that each has for it.
+"""Credentials with fewer permissions on MinIO and versitygw.
 
-One idea: both take a policy in Amazon's form that allows everything and denies what the credential's name says. MinIO
-takes it with AssumeRole, for all buckets; versitygw takes an account first, and then the policy of a bucket.
+Both servers accept a policy in Amazon's form that allows everything and denies what the credential's name states. MinIO
+accepts it with AssumeRole, for all buckets. versitygw needs an account first, and then a policy of the bucket.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DENIED: dict[str, tuple[str, ...]] = {
 
 
 def _statements(name: str, bucket: str, **principal: Any) -> list[dict[str, Any]]:
-    """Everything in the bucket, except what the name says."""
+    """Allow everything in the bucket, and deny what the name states."""
     both, objects = [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"], [f"arn:aws:s3:::{bucket}/*"]
     return [
         {"Effect": "Allow", "Action": ["s3:*"], "Resource": both, **principal},
@@ -54,7 +54,7 @@ class MinioCredentials:
         """A client with the credential of that name."""
         if name not in self._clients:
             policy = _policy(_statements(name, "*"))
-            # MinIO ignores the role; boto3 insists on one.
+            # MinIO ignores the role, but boto3 requires one.
             given = client_of(self._server, "sts").assume_role(
                 RoleArn="arn:aws:iam::000000000000:role/ignored", RoleSessionName=name, Policy=policy
             )["Credentials"]
@@ -66,7 +66,7 @@ class MinioCredentials:
 
 
 class VersityGatewayCredentials:
-    """Accounts made through the admin API, which a bucket's policy lets in."""
+    """Accounts created through the admin API, which get access by a bucket's policy."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -74,7 +74,7 @@ class VersityGatewayCredentials:
         self._clients: dict[str, Any] = {}
 
     def client(self, name: str, bucket: str) -> Any:
-        """A client with the credential of that name, after the bucket was opened to it."""
+        """A client with the credential of that name, which gets access to the bucket."""
         if name not in self._clients:
             secret = secrets.token_hex(16)
             self._create_account(name, secret)

@@ -1,4 +1,4 @@
-"""The data plane of one worker as tests use it: its setting, its sessions, and the rows they leave."""
+"""The data plane of one worker for tests: its setting, its sessions, and the rows that they record."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows_of(record: Recorder) -> list[Row]:
 
 
 def in_loop(work: Callable[[], Awaitable[T]]) -> T:
-    """Run a test's asynchronous part in the kind of loop that workers use; a hang fails instead."""
+    """Run the asynchronous part of a test in the kind of loop that workers use. A hang fails the test."""
 
     async def bounded() -> T:
         async with asyncio.timeout(HANG_SECONDS):
@@ -84,7 +84,7 @@ def data_plane(*urls: str, verify: str = "all", size_bytes: int = SIZE, **change
 
 
 async def one_session(plane: S3DataPlane, batch: Batch, record: Recorder, client: int = 0) -> bool:
-    """Open, perform, close, as the engine does; whether it opened."""
+    """Open, perform and close a session, as the engine does. Returns whether it opened."""
     session = plane.session(client)
     opened = await session.open(record, 1)
     if opened:
@@ -94,7 +94,7 @@ async def one_session(plane: S3DataPlane, batch: Batch, record: Recorder, client
 
 
 def record_of_sessions(plane: S3DataPlane, *batches: Batch) -> Recorder:
-    """The record of these sessions, one after another, by one client."""
+    """Run one session for each batch, by one client, and return the record."""
     record = Recorder(100)
 
     async def work() -> None:

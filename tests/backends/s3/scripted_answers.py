@@ -1,4 +1,4 @@
-"""Answers for scripted servers to give, and what became of them."""
+"""Answers for scripted servers, and short views of the records that follow."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n" % len(NOT_FO
 
 
 def content_reply(number: int, *headers: bytes, body: bytes | None = None, length: int | None = None) -> bytes:
-    """The reply to a retrieve, right unless told otherwise."""
+    """The reply to a retrieve, correct unless the arguments change it."""
     if body is None:
         body = CONTENT.whole(number, SIZE)
     lines = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % (len(body) if length is None else length), *headers]
@@ -53,7 +53,7 @@ def content_reply(number: int, *headers: bytes, body: bytes | None = None, lengt
 
 
 def honest(request: Request) -> bytes:
-    """What a working store answers."""
+    """Answer as a working store does."""
     if request.method == "GET" and "?" not in request.target:
         return content_reply(int(request.target[-12:]))
     return OK

@@ -1,4 +1,4 @@
-"""Buckets named in the host, not in the path: on both planes, in signatures, and in the raw requests of checks."""
+"""Buckets named in the host (virtual-hosted): on both planes, in signatures, and in the raw requests of checks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_LOCK = Retention(RetentionMode.NONE, None)
 
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every name under NAME is this host's, as where a platform is set up for buckets in the host."""
+    """Resolve every name under NAME to this host, as for a platform with virtual-hosted buckets."""
     resolved = socket.getaddrinfo
 
     def answer(host: Any, *arguments: Any, **named: Any) -> Any:
@@ -44,7 +44,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(scripted: Scripted) -> ScriptedServer:
-    """Answers everything with 200, a body only where a list of buckets is asked for."""
+    """Answer every request with 200, and requests for the list of buckets with a body."""
 
     def answer(request: Request) -> bytes:
         body = b"<ListAllMyBucketsResult><Owner><ID>me</ID></Owner></ListAllMyBucketsResult>"
@@ -59,7 +59,7 @@ def url_of(server: ScriptedServer, name: str = NAME) -> str:
 
 
 def is_signed_as_botocore_signs(request: Request) -> bool:
-    """The signature of a request that came, against botocore's for its host, target and signed headers."""
+    """Compare the signature of a received request with botocore's for its host, target and signed headers."""
     sent = request.headers["authorization"]
     names = sent.partition("SignedHeaders=")[2].partition(",")[0].split(";")
     signed = {name: value for name, value in request.headers.items() if name in names}
@@ -111,7 +111,7 @@ def test_data_plane_names_the_bucket_in_the_host_and_signs_it(server: ScriptedSe
     assert all(is_signed_as_botocore_signs(each) for each in sent)
 
 
-def test_profile_of_aws_decides_where_the_command_does_not(
+def test_aws_profile_sets_the_addressing_unless_the_option_does(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = "[profile lab]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = very-secret\n"
@@ -132,7 +132,9 @@ def test_bucket_unsuitable_for_the_host_is_refused_before_any_request(server: Sc
     assert server.requests == []
 
 
-def test_host_names_of_buckets_have_to_be_known(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_host_name_of_a_bucket_is_a_platform_error(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     resolved = socket.getaddrinfo
 
     def answer(host: Any, *arguments: Any, **named: Any) -> Any:

@@ -1,8 +1,7 @@
-"""Amazon's answers, one row for each: what a call gets, by status and code.
+"""Amazon's answers, one row for each call: status and code.
 
-boto3 asks four servers: the embedded store, moto, MinIO and versitygw. Where one of them answers otherwise
-than Amazon, deviations.py says what; a deviation that is not declared there fails, and so does a declared one that is
-none any more.
+boto3 calls four servers: the embedded store, moto, MinIO and versitygw. deviations.py declares where a server deviates
+from Amazon. An undeclared deviation fails, and so does a declared one that no longer occurs.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ LIMITED: dict[str, type[MinioCredentials] | type[VersityGatewayCredentials]] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A server: a client with every right, and clients with fewer."""
+    """A server: a client with every permission, and clients with fewer."""
 
     name: str
     client: Any
@@ -55,7 +54,7 @@ class Asked:
 
 @contextmanager
 def moto() -> Iterator[Any]:
-    """moto's server, which knows no rights."""
+    """moto's server, which has no permissions."""
     running = ThreadedMotoServer(port=0, verbose=False)
     running.start()
     host, port = running.get_host_and_port()
@@ -70,7 +69,7 @@ def moto() -> Iterator[Any]:
 
 @dataclass
 class Scene:
-    """What a row may use: a bucket of each kind, and versions under each kind of lock."""
+    """What a row can use: a bucket of each kind, and versions under each kind of lock."""
 
     server: str
     s3: Any
@@ -81,7 +80,10 @@ class Scene:
     until: datetime
 
     def put(self, lock: str = "", bucket: str | None = None) -> dict[str, Any]:
-        """A new version of key `k`: "", "G", "C", "hold" or several of them. Returns what names it."""
+        """Store a new version of key `k` under a lock: "", "G", "C", "hold" or several of them.
+
+        Returns the arguments that name it.
+        """
         extra: dict[str, Any] = {}
         for mode in ("GOVERNANCE", "COMPLIANCE"):
             if mode[0] in lock.split():
@@ -93,7 +95,7 @@ class Scene:
         return {"Bucket": bucket, "Key": "k", "VersionId": answer["VersionId"]}
 
     def refusal(self, row: str) -> str:
-        """The code with which this server refuses what the row does."""
+        """Return the code with which this server refuses the row's call."""
         return (answer_of(self.server, row) or DENIED)[1]
 
     def retention(self, mode: str = "GOVERNANCE", minutes: float = 0) -> dict[str, Any]:
@@ -381,7 +383,7 @@ TABLES = {
         for name, call, expected in rows
     ],
 )  # fmt: skip
-def test_answer(
+def test_server_gives_the_expected_answer(
     server: Asked, scene: Scene, row: str, call: Callable[[Scene], dict[str, Any]],
     amazon: Answer,
 ) -> None:  # fmt: skip
@@ -464,8 +466,8 @@ def test_removed_retention_is_gone(scene: Scene) -> None:
 def test_default_retention_is_stamped_at_creation_and_stays(scene: Scene) -> None:
     lock_configuration(scene, scene.locked, default(Days=1))
     stamped = scene.put()
-    explicit = scene.put("C")  # a lock of its own replaces the default, also a shorter one
-    lock_configuration(scene, scene.locked)  # without a rule: cleared for what comes
+    explicit = scene.put("C")  # An explicit lock replaces the default, even if it is shorter.
+    lock_configuration(scene, scene.locked)  # without a rule: no default for later versions
     unlocked = scene.put()
     assert_locked_for_a_day(scene, stamped)
     assert scene.s3.get_object_retention(**explicit)["Retention"] == scene.retention("COMPLIANCE")

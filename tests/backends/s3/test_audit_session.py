@@ -1,4 +1,4 @@
-"""Sessions that audit: content first, then the lock, wherever a platform shows it."""
+"""Audit sessions: the content first, then the lock, in the answer of GET or of HEAD."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Scripted = Callable[..., ScriptedServer]
 
 
 def answer(request: Request, *, on_get: bytes = b"", on_head: bytes = b"", body: bytes | None = None) -> bytes:
-    """Of a store that shows locks only where it is told to."""
+    """Answer as a store that shows locks only for the given methods."""
     content = CONTENT.whole(int(request.target[-12:]), SIZE) if body is None else body
     length = b"Content-Length: %d\r\n" % len(content)
     if request.method == "HEAD":
@@ -44,7 +44,7 @@ def methods(server: ScriptedServer) -> list[str]:
     return [request.method for request in server.requests]
 
 
-def test_a_lock_that_comes_with_the_content_costs_no_further_request(scripted: Scripted) -> None:
+def test_lock_in_the_get_answer_needs_no_further_request(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda request: answer(request, on_get=LOCK))])
     rows, _ = audited(server, 5, 6)
     assert [(row.number, row.status, row.bytes) for row in rows] == [(5, Status.OK, SIZE), (6, Status.OK, SIZE)]

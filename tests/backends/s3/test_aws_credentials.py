@@ -1,4 +1,4 @@
-"""Credentials that services give out: what goes wrong there is one message, and what ends is refreshed or refused."""
+"""Credentials of token services: a failure is one message, and expiring credentials are refreshed or refused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def later(**lapse: int) -> str:
 
 
 def issued(action: str, number: int, **lapse: int) -> tuple[int, str]:
-    """What a token service answers: its credentials number ``number``."""
+    """The answer of a token service with its credentials number ``number``."""
     return 200, (
         f'<{action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{action}Result><Credentials>'
         f"<AccessKeyId>ASIAEXAMPLE{number}</AccessKeyId><SecretAccessKey>secret-{number}</SecretAccessKey>"
@@ -81,7 +81,7 @@ def token_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer]
             do_GET = do_POST
 
             def log_message(self, format: str, *arguments: object) -> None:
-                """Says nothing."""
+                """Log nothing."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
         thread = threading.Thread(target=server.serve_forever)
@@ -99,7 +99,7 @@ def token_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer]
 
 @pytest.fixture(autouse=True)
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Profiles of every kind, and a home with a sign-in that has ended."""
+    """Profiles of every kind, and a home with an expired sign-in."""
     (tmp_path / "config").write_text(f"""
 [profile keys]
 aws_access_key_id = AKIDEXAMPLE
@@ -158,7 +158,7 @@ region = us-east-1
 
 
 def program(folder: Path, text: str) -> None:
-    """What the profile ``process`` runs."""
+    """Write the program that the profile ``process`` runs."""
     (folder / "process.sh").write_text(f"#!/bin/sh\n{text}\n")
     (folder / "process.sh").chmod(0o755)
 
@@ -208,7 +208,7 @@ def test_credentials_about_to_end_are_refreshed(
     config: Path, token_service: Callable[[Answer], list[int]], profile: str, action: str
 ) -> None:
     (config / "token").write_text("an-identity")
-    # The first ones end soon; botocore refreshes what ends within ten minutes.
+    # The first credentials end soon. botocore refreshes credentials that end within ten minutes.
     asked = token_service(lambda n: issued(action, n, minutes=5 if n == 1 else 60))
     found = FoundCredentials(profile)
     assert found.current() == Credentials("ASIAEXAMPLE2", "secret-2", "token-2")
@@ -220,7 +220,7 @@ def test_credentials_about_to_end_are_refreshed(
     assert "secret" not in repr(found)
 
 
-def test_credentials_of_a_sign_in_that_ends_first_are_the_last(
+def test_credentials_are_not_renewable_beyond_the_end_of_their_sign_in(
     config: Path, token_service: Callable[[Answer], list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(number: int) -> tuple[int, str]:
@@ -234,7 +234,7 @@ def test_credentials_of_a_sign_in_that_ends_first_are_the_last(
     token = json.loads(path.read_text())
     for sign_in, is_renewable in ((later(hours=8), True), (later(minutes=50), False)):
         path.write_text(json.dumps({**token, "expiresAt": sign_in}))
-        # In a process of its own: botocore looks for the home when it is loaded.
+        # A separate process: botocore looks up the home folder when it is loaded.
         script = (
             "from backends.s3.credentials import FoundCredentials\n"
             "found = FoundCredentials('signed-in')\n"
@@ -266,7 +266,7 @@ def test_environment_credentials_end_at_their_stated_expiration(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("profile", ["code", "behind-code"])
-def test_roles_that_ask_for_a_code_cannot_be_refreshed(
+def test_roles_that_require_a_code_cannot_be_refreshed(
     token_service: Callable[[Answer], list[int]], profile: str
 ) -> None:
     token_service(lambda n: issued("AssumeRole", n, minutes=60))
@@ -288,11 +288,11 @@ def test_role_of_keys_whose_profile_names_a_device_can_be_refreshed(
     token_service: Callable[[Answer], list[int]],
 ) -> None:
     token_service(lambda n: issued("AssumeRole", n, minutes=60))
-    assert FoundCredentials("role-of-keys-with-code").refresh(0).is_renewable  # no code is asked for
+    assert FoundCredentials("role-of-keys-with-code").refresh(0).is_renewable  # no code is requested
 
 
 @pytest.mark.parametrize("command", [("audit", "latest"), ("worm", "--check", "DEL-02")])
-def test_audits_and_checks_begin_with_credentials_that_last(config: Path, command: tuple[str, ...]) -> None:
+def test_audits_and_checks_start_with_refreshed_credentials(config: Path, command: tuple[str, ...]) -> None:
     with embedded.start(config / "store") as store:
         keys = {"AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key}
         ran = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, **keys)
@@ -302,11 +302,11 @@ def test_audits_and_checks_begin_with_credentials_that_last(config: Path, comman
         program(config, f"cd {config}; echo asked >> asked; cat keys.json")
         done = archiver(*command, AWS_PROFILE="process", AWS_ENDPOINT_URL=store.endpoint)
         assert done.returncode == 0, done.stderr
-        # botocore alone would be content with 30 minutes
+        # botocore alone would accept 30 minutes
         assert len((config / "asked").read_text().split()) > 1
 
 
-def test_run_that_its_credentials_do_not_outlast_is_refused_with_the_time(home: Path, tmp_path: Path) -> None:
+def test_run_longer_than_its_credentials_is_refused_with_their_end(home: Path, tmp_path: Path) -> None:
     with embedded.start(tmp_path / "store") as store:
         end = later(minutes=10)
         keys = {
@@ -322,7 +322,7 @@ def test_run_that_its_credentials_do_not_outlast_is_refused_with_the_time(home: 
         assert archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, **keys).returncode == 0
 
 
-def test_phase_that_refreshed_credentials_do_not_outlast_is_refused(
+def test_phase_longer_than_refreshed_credentials_is_refused(
     config: Path, token_service: Callable[[Answer], list[int]]
 ) -> None:
     token_service(lambda n: issued("AssumeRole", n, minutes=20))
@@ -360,7 +360,7 @@ def test_workers_get_refreshed_credentials_at_each_phase(
                         "Version": 1,
                         "AccessKeyId": made.access_key,
                         "SecretAccessKey": made.secret_key,
-                        "Expiration": later(minutes=9),  # so soon that botocore asks for others each time
+                        "Expiration": later(minutes=9),  # so soon that botocore refreshes them each time
                     }
                 )
             )
@@ -374,7 +374,7 @@ def test_workers_get_refreshed_credentials_at_each_phase(
     assert ended.value.code == 0
     assert len(phases) > 2
     assert all(len(keys) == 1 for keys in phases)
-    assert len(set.union(*phases)) == len(phases)  # others for each phase
+    assert len(set.union(*phases)) == len(phases)  # different keys in each phase
 
 
 def test_profile_that_is_wrong_is_a_usage_error(config: Path) -> None:

@@ -93,7 +93,7 @@ def test_region_authorities_and_addressing_come_from_the_profile(monkeypatch: py
     assert (found.region, found.ca_bundle) == ("us-west-2", "/etc/other.pem")
 
 
-def test_nothing_configured_is_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_configuration_gives_empty_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "absent"))
     assert aws_settings(None) == AwsSettings()
 

@@ -1,5 +1,6 @@
-"""What a replayed trace asks of sessions: many batches over one, objects with another's content, versions made in the
-phase itself, and copies out of another bucket."""
+"""Sessions of a replayed trace: several batches in one session, objects with the content of others, versions created in
+the same phase, and copies from another bucket.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,10 @@ def one(operation: Operation, number: int, size_bytes: int = SIZE, **changes: An
 
 
 def in_one_session(plane: S3DataPlane, *batches: Batch, pauses: float = 0.0) -> tuple[Recorder, list[bool]]:
-    """Their rows, and whether the session was open before each and after the last."""
+    """Perform these batches in one session.
+
+    Returns the rows, and whether the session was open before each batch and after the last.
+    """
     record = Recorder(300)
     was_open: list[bool] = []
 
@@ -121,14 +125,14 @@ def test_connection_lost_during_a_request_fails_object_and_ends_session(scripted
     assert was_open == [True, True, False]
 
 
-def test_a_refusal_leaves_the_session_as_it_is(scripted: Scripted) -> None:
+def test_refusal_keeps_the_session_open(scripted: Scripted) -> None:
     server = scripted(replies(NOT_FOUND, content_reply(2)))
     record, was_open = in_one_session(plane_for(server.url, RETRIEVE), one(RETRIEVE, 1), one(RETRIEVE, 2))
     assert statuses_of(record) == [(1, 404), (2, 0)]
     assert was_open == [True, True, True]
 
 
-# ---- whose content is expected
+# ---- expected content
 
 
 @pytest.mark.parametrize("operation", [RETRIEVE, RANGE_RETRIEVE])
@@ -158,7 +162,7 @@ def test_audit_compares_every_byte_even_with_verify_none(scripted: Scripted) -> 
     assert [row.status for row in objects_of(record)] == [0, Status.DAMAGED, 0]
 
 
-# ---- versions that the phase itself makes
+# ---- versions created in the same phase
 
 
 VERSIONED = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-version-id: v/%d\r\n\r\n"
@@ -207,12 +211,12 @@ def test_locked_versions_are_remembered_only_for_refused_deletes(scripted: Scrip
         assert plane.versions_known(5) == known
 
 
-# ---- more sizes than can be kept
+# ---- more sizes than checksums are kept for
 
 
 @pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize("checksum", ["crc32c", "md5"])
-def test_with_many_sizes_every_request_is_as_with_few(
+def test_requests_are_identical_with_and_without_kept_checksums(
     scripted: Scripted, monkeypatch: pytest.MonkeyPatch, checksum: str, signs: bool
 ) -> None:
     server = scripted(then=[serve(lambda _: OK)])
@@ -226,7 +230,7 @@ def test_with_many_sizes_every_request_is_as_with_few(
         record, _ = in_one_session(plane, Batch([ARCHIVE] * len(sizes), range(70, 70 + len(sizes)), sizes))
         assert record.errors == {}
         sent.append([(request.head.decode(), request.body) for request in server.requests[before:]])
-        assert bool(plane._checksums) == (most == len(sizes))  # none is kept of too many
+        assert bool(plane._checksums) == (most == len(sizes))  # not kept for too many sizes
     assert sent[0] == sent[1]
     assert len(sent[0]) == len(sizes)
 
@@ -255,7 +259,7 @@ def two_buckets(client: Any) -> Iterator[tuple[str, str]]:
 
 
 def go_through_a_replay(client: Any, url: str, access_key: str, secret_key: str) -> None:
-    """Copies across buckets are locked and whole; what was made meanwhile can be deleted, version by version."""
+    """Check that copies across buckets are locked and whole, and that versions of the same phase can be deleted."""
     with two_buckets(client) as (source, target):
         keys: dict[str, Any] = {"access_key": access_key, "secret_key": secret_key, "retention": RETENTION}
         there = plane_for(url, ARCHIVE, bucket=source, prefix="old/", **keys)

@@ -1,4 +1,4 @@
-"""What is asked of an object besides its content: its lock, however it comes by one, its deletion, its audit."""
+"""Operations on an object other than its content: every way to lock it, its deletion, and its audit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.servers.scripted import Request, ScriptedServer, Step, close,
 
 Scripted = Callable[..., ScriptedServer]
 RETENTION = Retention(retain_for_seconds=300.0)
-FAR = 4e9  # what the ledger promised: later than any date here
+FAR = 4e9  # the ledger's latest date, later than any date here
 HELD = Retention(retain_for_seconds=300.0, legal_hold=True)
 NUMBERS = (4, 7)
 
@@ -96,7 +96,7 @@ NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
 def listing(versions: dict[int, str]) -> Callable[[Request], bytes]:
-    """What a bucket lists of these objects, whatever it is asked."""
+    """Answer every request with a listing of these objects."""
     rows = "".join(
         f"<Version><Key>run/{number:012d}</Key><VersionId>{version.replace('&', '&amp;')}</VersionId>"
         "<IsLatest>true</IsLatest><Size>8192</Size></Version>"
@@ -109,12 +109,12 @@ def listing(versions: dict[int, str]) -> Callable[[Request], bytes]:
 
 
 def answering(versions: dict[int, str], *answers: bytes) -> Callable[[Request], bytes]:
-    """The listing where it is asked for, and then these answers in turn."""
+    """Answer listings with these versions, and all other requests with these answers in turn."""
     listed, rest = listing(versions), iter(answers)
     return lambda request: listed(request) if "versions" in request.target else next(rest)
 
 
-# ---- what is on the wire
+# ---- requests on the wire
 
 RETENTION_BODY = re.compile(
     rb'<Retention xmlns="http://s3\.amazonaws\.com/doc/2006-03-01/"><Mode>(\w+)</Mode>'
@@ -129,7 +129,7 @@ HOLD_BODY = b'<LegalHold xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status
 
 
 def check_md5(request: Request) -> None:
-    """The platform wants proof that a lock's request arrived whole."""
+    """Check the digest, which platforms require of lock requests."""
     digest = hashlib.md5(request.body, usedforsecurity=False).digest()
     assert request.headers["content-md5"] == base64.b64encode(digest).decode()
     assert request.headers["content-length"] == str(len(request.body))
@@ -146,7 +146,7 @@ def check_md5(request: Request) -> None:
         (Operation.EVENT_RELEASE, "PUT", "?retention=", EVENT_BODY % (b"OFF", b"")),
     ],
 )
-def test_each_operation_is_one_request_about_the_object(
+def test_each_operation_is_one_signed_request(
     scripted: Scripted, operation: Operation, method: str, query: str, body: bytes | None
 ) -> None:
     server = scripted(then=[serve(lambda _: OK)])
@@ -168,9 +168,7 @@ def test_each_operation_is_one_request_about_the_object(
 
 
 @pytest.mark.parametrize("mode", [RetentionMode.GOVERNANCE, RetentionMode.COMPLIANCE])
-def test_an_extension_names_mode_and_a_whole_second_by_the_servers_clock(
-    scripted: Scripted, mode: RetentionMode
-) -> None:
+def test_extension_sends_mode_and_whole_second_of_the_servers_clock(scripted: Scripted, mode: RetentionMode) -> None:
     server, offset = scripted(then=[serve(lambda _: OK)]), 86400.25
     before = int(time.time() + offset)
     plane = plane_for(
@@ -211,8 +209,8 @@ def test_a_deletion_names_the_version_encoded_and_signed(
     check_signature(second)
 
 
-def test_an_object_whose_version_is_not_listed_is_not_deleted_without_one(scripted: Scripted) -> None:
-    """That would only hide it, whatever locks it, and look like a deletion of what was locked."""
+def test_object_without_a_listed_version_is_not_deleted(scripted: Scripted) -> None:
+    """A delete without a version only adds a delete marker, and would look like the deletion of a locked object."""
     server = scripted(then=[serve(answering({4: "a"}))])
     with pytest.raises(PlatformError, match=r"does not list 1 of 2 objects .*such as run/000000000007"):
         plane_for(server.url, operation=Operation.REFUSED_DELETE, deletes=NUMBERS)
@@ -261,7 +259,7 @@ def test_workload_checksum_overrides_the_checksum_of_the_run(scripted: Scripted,
     assert headers["x-amz-content-sha256"] == hashlib.sha256(whole).hexdigest()
 
 
-# ---- how each ends
+# ---- results
 
 
 @pytest.mark.parametrize("operation", [Operation.QUERY, Operation.EXTEND, Operation.HOLD, Operation.RELEASE])
@@ -272,7 +270,7 @@ def test_workload_checksum_overrides_the_checksum_of_the_run(scripted: Scripted,
         (NOT_FOUND, 404, "404 NoSuchKey", 0),
         (SLOW_DOWN, 503, "503 SlowDown", 1),
         (error_reply(403, "SignatureDoesNotMatch"), 403, "403 SignatureDoesNotMatch", 0),
-        (NO_CONTENT, 204, "204", 1),  # no answer of this request
+        (NO_CONTENT, 204, "204", 1),  # not an answer to this request
     ],
 )
 def test_other_status_than_200_is_a_failure_and_the_session_continues(
@@ -292,12 +290,12 @@ def test_other_status_than_200_is_a_failure_and_the_session_continues(
         (DENIED, 0, None),
         (error_reply(400, "InvalidRequest"), 0, None),
         (error_reply(403, "ObjectLocked"), 0, None),
-        (error_reply(403, "SignatureDoesNotMatch"), 403, "403 SignatureDoesNotMatch"),  # of us, not of the deletion
+        (error_reply(403, "SignatureDoesNotMatch"), 403, "403 SignatureDoesNotMatch"),  # not of the deletion itself
         (error_reply(403, "InvalidAccessKeyId"), 403, "403 InvalidAccessKeyId"),
         (error_reply(400, "MalformedXML"), 400, "400 MalformedXML"),
         (error_reply(404, "NoSuchVersion"), 404, "404 NoSuchVersion"),
         (SLOW_DOWN, 503, "503 SlowDown"),
-        (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", 403, "403"),  # says nothing
+        (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", 403, "403"),  # without a code
         (error_reply(500, "AccessDenied"), 500, "500 AccessDenied"),
         (NO_CONTENT, Status.DELETED_LOCKED, "deleted what was locked"),
         (OK, Status.DELETED_LOCKED, "deleted what was locked"),
@@ -312,7 +310,7 @@ def test_refused_delete_succeeds_only_if_refused_because_of_a_lock(
     )
     assert [row.status for row in objects_of(record)] == [status]
     assert errors_of(record) == ([] if reason is None else [("refused-delete", reason, 1)])
-    assert "Retry-After" in SLOW_DOWN.decode()  # nothing was sent again: there are no --retries
+    assert "Retry-After" in SLOW_DOWN.decode()  # not sent again: there are no --retries
     assert len([request for request in server.requests if request.method == "DELETE"]) == 1
 
 
@@ -321,7 +319,7 @@ def test_refused_delete_succeeds_only_if_refused_because_of_a_lock(
     [
         (NO_CONTENT, 0, None),
         (OK, 0, None),
-        (DENIED, 403, "403 AccessDenied"),  # still locked: no success of a deletion
+        (DENIED, 403, "403 AccessDenied"),  # still locked, so the deletion failed
         (error_reply(404, "NoSuchVersion"), 404, "404 NoSuchVersion"),
         (SLOW_DOWN, 503, "503 SlowDown"),
     ],
@@ -349,7 +347,7 @@ def test_a_lost_connection_leaves_the_outcome_unknown_and_ends_the_session(
     assert len(server.requests) == 1
 
 
-# ---- locked by a request of its own
+# ---- locks by a separate request
 
 
 def separately(*numbers: int) -> Batch:
@@ -402,7 +400,7 @@ def test_archive_row_covers_the_upload_and_its_separate_lock_request(scripted: S
 def test_object_whose_lock_failed_is_a_failed_archive_of_unknown_outcome(
     scripted: Scripted, script: list[Step], rows: list[tuple[str, int]], reason: str, goes_on: bool
 ) -> None:
-    """Without its lock it is no goodput, but the ledger must never claim less than what is out there."""
+    """Without its lock it is not goodput, but the ledger must not count fewer objects than may exist."""
     server = scripted([*script, *([serve(lambda _: OK)] if goes_on else [])])
     record = archived_separately(server, 1, 2, on_close="stop")
     found = [(Operation(row.operation).name, row.status) for row in objects_of(record) if row.number == 1]
@@ -467,7 +465,7 @@ IN_TIME = format_instant(1_800_000_005.0)
 
 def locked(number: int, mode: str | None = "GOVERNANCE", until: str | None = IN_TIME, hold: str | None = None,
            **content: Any) -> bytes:  # fmt: skip
-    """The reply to a retrieve, with what it says of the lock."""
+    """The reply to a retrieve, with lock headers."""
     given = {"mode": mode, "retain-until-date": until, "legal-hold": hold}
     headers = [f"x-amz-object-lock-{name}: {value}".encode() for name, value in given.items() if value is not None]
     return content_reply(number, *headers, **content)
@@ -496,7 +494,7 @@ def test_audit_finds_wrong_content_or_lock(
     scripted: Scripted, answer: bytes, retention: Retention, status: int, reason: str | None
 ) -> None:
     expected = [
-        ExpectedLock(9, 12, Retention(RetentionMode.NONE, None), None, None),  # in no order
+        ExpectedLock(9, 12, Retention(RetentionMode.NONE, None), None, None),  # not in order
         ExpectedLock(0, 8, retention, EARLIEST, LATEST),
     ]
 
@@ -514,7 +512,7 @@ def test_audit_finds_wrong_content_or_lock(
     assert gets == [f"/bucket-1/run/{number:012d}" for number in (4, 10)]
 
 
-# ---- real stores: what each request did is looked up by another client
+# ---- real stores: another client checks the effect of each request
 
 
 @pytest.fixture
@@ -523,7 +521,7 @@ def bucket(s3: Any) -> Iterator[str]:
 
 
 def go_through_a_life(client: Any, bucket: str, url: str, access_key: str, secret_key: str) -> None:
-    """Archive by every way to lock, then every operation, each looked at from outside."""
+    """Archive with every way to lock, then perform every operation. Another client checks each effect."""
     run: dict[str, Any] = {"bucket": bucket, "access_key": access_key, "secret_key": secret_key}
     control = Control(
         url, "us-east-1", Credentials(access_key, secret_key, None), verify=True, connect_timeout_seconds=60,
@@ -560,14 +558,14 @@ def go_through_a_life(client: Any, bucket: str, url: str, access_key: str, secre
     assert go(Operation.DELETE, 1) == [0]
     listed = client.list_object_versions(Bucket=bucket)
     assert sorted(int(row["Key"][-12:]) for row in listed["Versions"]) == [2, 3, 4]
-    assert not listed.get("DeleteMarkers")  # the version went, and was not hidden
+    assert not listed.get("DeleteMarkers")  # The version was removed, not hidden.
 
 
 def test_embedded_store_performs_each_operation(store: Any, s3: Any, bucket: str) -> None:
     go_through_a_life(s3, bucket, store.endpoint, store.access_key, store.secret_key)
 
 
-def test_the_embedded_store_locks_by_the_buckets_own_rule(store: Any, s3: Any, bucket: str) -> None:
+def test_embedded_store_applies_the_bucket_default_retention(store: Any, s3: Any, bucket: str) -> None:
     control = Control(
         store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), verify=True,
         connect_timeout_seconds=60, read_timeout_seconds=30,

@@ -1,4 +1,4 @@
-"""Checksums continued from a window's state are those of the whole object, computed plainly by somebody else."""
+"""Checksums continued from the state of a window equal those that other libraries compute of the whole object."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_continued_checksum_is_that_of_the_whole_object(algorithm: str, number
 
 @pytest.mark.parametrize("algorithm", PLAIN)
 @given(number=st.integers(0, 10**12 - 1), size_bytes=st.integers(1, 300), data=st.data())
-def test_a_checksum_of_a_part_is_that_of_the_part(
+def test_range_checksum_equals_the_checksum_of_its_bytes(
     algorithm: str, number: int, size_bytes: int, data: st.DataObject
 ) -> None:
     offset = data.draw(st.integers(0, size_bytes - 1))
@@ -64,7 +64,7 @@ def test_checksums_of_large_objects_are_computed_on_first_use(algorithm: str, mo
 
 
 @pytest.mark.parametrize("algorithm", PLAIN)
-def test_one_object_does_not_disturb_the_next(algorithm: str) -> None:
+def test_checksums_of_successive_objects_are_independent(algorithm: str) -> None:
     checksums = WindowChecksums(algorithm, CONTENT, 200)
     numbers = [*range(WINDOWS + 3), 0, 5, 5]
     values = [checksums.hex(number, CONTENT.last_block(number, 200)) for number in numbers]
@@ -83,7 +83,7 @@ def test_one_object_does_not_disturb_the_next(algorithm: str) -> None:
         ("sha256", "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
     ],
 )
-def test_the_published_check_values(algorithm: str, value: str) -> None:
+def test_checksums_equal_the_published_check_values(algorithm: str, value: str) -> None:
     assert WindowChecksums(algorithm, CONTENT, 9).hex(1, b"123456789") == value.encode()
 
 

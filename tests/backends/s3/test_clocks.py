@@ -1,4 +1,4 @@
-"""A platform's clock, or this machine's, is set in the middle of a run: what is signed, and how long it locks then."""
+"""The clock of a platform, or of this machine, is set during a run: the signed times and lock dates that follow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GOVERNANCE = Retention(RetentionMode.GOVERNANCE, RETAIN_SECONDS)
 
 
 class Platform:
-    """Refuses what was signed by another clock than its own, without a word, as it answers HEAD."""
+    """Refuses requests that were signed by another clock than its own, without a body, as for HEAD."""
 
     def __init__(self) -> None:
         self.set_forward_seconds = 0.0
@@ -71,7 +71,7 @@ def test_requests_follow_the_new_time_after_the_platform_clock_is_set(
     latest = time.time() + RETAIN_SECONDS
     ours, theirs = platform.locked_until[0], platform.locked_until[1:]
     assert began + RETAIN_SECONDS - 1 <= ours <= latest
-    # By its new clock nothing is locked longer than asked for, and by the old one nothing later than was promised.
+    # By the new clock no lock is longer than requested, and by the old one none ends later than promised.
     assert all(until <= latest + min(0.0, forward_seconds) for until in theirs)
 
 
@@ -86,7 +86,7 @@ def test_platform_date_never_extends_a_lock_beyond_the_ledger(platform: Platform
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Sat, 99 Foo 2026 99:99:99 GMT"])
-def test_a_refusal_without_a_date_changes_nothing(date: str) -> None:
+def test_refusal_without_a_valid_date_keeps_the_clock_offset(date: str) -> None:
     plane = data_plane("http://127.0.0.1:9")
     before = plane._clock_offset_seconds
     plane.note_refusal({b"date": date.encode()} if date else {})

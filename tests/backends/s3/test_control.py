@@ -1,4 +1,4 @@
-"""The control plane's own judgements: locks, explanations, credentials; and platforms that are no S3."""
+"""The control plane: checks of locks, explanations of refusals, credentials, and endpoints that are not S3."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ GOVERNANCE_HELD = Retention(RetentionMode.GOVERNANCE, 300.0, legal_hold=True)
     [
         (GOVERNANCE, "GOVERNANCE", NOW + 300, False, None),
         (COMPLIANCE, "COMPLIANCE", NOW + 300, False, None),
-        (GOVERNANCE, "GOVERNANCE", NOW + 400, False, None),  # the latest date asked for
+        (GOVERNANCE, "GOVERNANCE", NOW + 400, False, None),  # the latest requested date
         (GOVERNANCE, "GOVERNANCE", NOW + 1, False, None),
-        (GOVERNANCE, "GOVERNANCE", NOW + 300, True, None),  # held by somebody else: not ours to judge
+        (GOVERNANCE, "GOVERNANCE", NOW + 300, True, None),  # a hold of another party is no problem
         (GOVERNANCE, None, None, False, "the platform reports no mode, not GOVERNANCE"),
         (GOVERNANCE, "COMPLIANCE", NOW + 300, False, "its mode is COMPLIANCE, not GOVERNANCE"),
         (COMPLIANCE, "GOVERNANCE", NOW + 300, False, "its mode is GOVERNANCE, not COMPLIANCE"),
@@ -68,7 +68,7 @@ def test_lock_problem_describes_the_difference_from_the_requested_lock(
 @pytest.mark.parametrize(
     ("asked", "found", "status"),
     [
-        (EVENT_HELD, ReportedLock("GOVERNANCE", NOW + 86400, False, 3), None),  # the date moves, and has no latest
+        (EVENT_HELD, ReportedLock("GOVERNANCE", NOW + 86400, False, 3), None),  # the date moves: no upper bound
         (EVENT_HELD, ReportedLock("GOVERNANCE", NOW + 300, False), Status.UNLOCKED),
         (EVENT_HELD, ReportedLock("GOVERNANCE", NOW - 60, False, 3), Status.WEAKER),
         (EVENT_HELD, ReportedLock("GOVERNANCE", NOW + 300, False, 2), Status.WEAKER),
@@ -99,7 +99,7 @@ def test_the_period_of_an_event_hold_is_read_from_headers(headers: dict[str, str
     assert ReportedLock.of_headers(named).event_hold_days == days
 
 
-def test_a_date_without_an_upper_bound_is_never_too_late() -> None:
+def test_lock_date_without_an_upper_bound_is_accepted() -> None:
     assert lock_problem(ReportedLock("GOVERNANCE", NOW + 1e8, False), GOVERNANCE, NOW, None) is None
 
 
@@ -142,7 +142,7 @@ def test_unknown_refusal_is_quoted_verbatim() -> None:
 
 @pytest.fixture
 def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An environment in which nothing of AWS is set."""
+    """An environment without AWS settings."""
     for name in (
         "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE",
         "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -245,23 +245,21 @@ def test_bucket_list_answer_gives_server_name_and_clock(no_aws: Path, scripted: 
 
 
 @pytest.mark.parametrize("code", [b"AccessDenied", b"NotImplemented"])
-def test_a_credential_that_may_not_list_buckets_still_learns_the_clock(
-    no_aws: Path, scripted: Scripted, code: bytes
-) -> None:
+def test_denied_bucket_listing_still_gives_the_server_name(no_aws: Path, scripted: Scripted, code: bytes) -> None:
     body = b"<Error><Code>%b</Code><Message>no</Message></Error>" % code
     server = scripted(then=[serve(lambda _: html(b"403 Forbidden", body, b"Server: AmazonS3"))])
     assert control_of(server.url).server_header_and_clock() == ("AmazonS3", None)
 
 
 @pytest.mark.parametrize("script", [[read, close], [read, reset], [read, send(b"\x00garbage\r\n\r\n"), close]])
-def test_a_platform_that_hangs_up_is_a_platform_error(no_aws: Path, scripted: Scripted, script: list[Any]) -> None:
+def test_broken_connection_or_answer_is_a_platform_error(no_aws: Path, scripted: Scripted, script: list[Any]) -> None:
     server = scripted(script)
     with pytest.raises(PlatformError, match=f"{server.url}: ") as caught:
         control_of(server.url).server_header_and_clock()
     assert "very-secret" not in str(caught.value)
 
 
-def test_nothing_is_repeated_in_secret(no_aws: Path, scripted: Scripted) -> None:
+def test_refused_control_request_is_not_retried(no_aws: Path, scripted: Scripted) -> None:
     body = b"<Error><Code>SlowDown</Code><Message>no</Message></Error>"
     server = scripted(then=[serve(lambda _: html(b"503 Slow Down", body, b"Retry-After: 1"))])
     with pytest.raises(PlatformError, match="SlowDown"):
@@ -270,7 +268,7 @@ def test_nothing_is_repeated_in_secret(no_aws: Path, scripted: Scripted) -> None
 
 
 def test_requests_are_signed_in_python() -> None:
-    """An exception of a signal in a callback from C is lost, and the request would wait for its signature for ever."""
+    """A signal's exception in a callback from C is lost, and the request would wait forever for its signature."""
     Control(
         "http://127.0.0.1:1",
         "us-east-1",

@@ -1,4 +1,4 @@
-"""Endpoints as users write them: ranges, refusals that say how, addresses and TLS."""
+"""Endpoints as users write them: ranges, refusals with remedies, addresses and TLS."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_an_endpoint_is_resolved_to_an_address_and_keeps_its_name(url: str, host
     assert endpoint.tls is (tls if secure else None)
 
 
-def test_the_name_stays_for_certificate_and_host_header(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resolved_endpoint_keeps_its_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 9000))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     (endpoint,) = resolve("https://store.example:9000", tls_context(None, insecure=True))
@@ -120,7 +120,7 @@ def test_the_name_stays_for_certificate_and_host_header(monkeypatch: pytest.Monk
 def test_an_unknown_host_is_a_platform_error(
     monkeypatch: pytest.MonkeyPatch, host: str, answer: OSError | None
 ) -> None:
-    if answer is not None:  # as a name server says it
+    if answer is not None:  # as a name server reports it
         monkeypatch.setattr(socket, "getaddrinfo", Mock(side_effect=answer))
     with pytest.raises(PlatformError, match=f"http://{host}:9000: the host name is unknown .*check --endpoint"):
         resolve(f"http://{host}:9000", tls_context(None, insecure=True))
@@ -130,7 +130,7 @@ NAME = "store.example"
 
 
 def names(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
-    """Have the resolver give these addresses for NAME."""
+    """Make the resolver return these addresses for NAME."""
     resolved = socket.getaddrinfo
 
     def answer(host: Any, *arguments: Any, **named: Any) -> Any:
@@ -165,11 +165,11 @@ def listeners() -> Iterator[Callable[..., int]]:
         (("127.0.0.3", "127.0.0.2", "127.0.0.1"), ("127.0.0.1", "127.0.0.2"), ("127.0.0.2", "127.0.0.1"),
          ("127.0.0.3",)),
         (("127.0.0.2",), (), ("127.0.0.2",), ()),  # the only one is not tried
-        (("127.0.0.2", "127.0.0.3"), (), ("127.0.0.2", "127.0.0.3"), ()),  # whoever uses them hears why
+        (("127.0.0.2", "127.0.0.3"), (), ("127.0.0.2", "127.0.0.3"), ()),  # none answers, so all are kept
         (("127.0.0.1", "127.0.0.1"), (), ("127.0.0.1",), ()),
     ],
 )  # fmt: skip
-def test_addresses_of_a_name_that_take_no_connection_are_known(
+def test_addresses_without_a_listener_are_reported_as_silent(
     monkeypatch: pytest.MonkeyPatch,
     listeners: Callable[..., int],
     known: tuple[str, ...],
@@ -195,7 +195,7 @@ def test_ipv6_is_used_only_where_no_ipv4_address_answers(
     with socket.socket() as mine:
         mine.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            mine.bind(("127.0.0.1", port))  # and does not listen: it refuses, and no other test gets the port
+            mine.bind(("127.0.0.1", port))  # not listening: it refuses, and keeps the port
         except OSError:
             pytest.skip("another process has the same port of IPv4")
         assert find_addresses([url], 5.0) == {url: Addresses(("::1",), ("127.0.0.1",))}

@@ -1,4 +1,4 @@
-"""What mixed workloads ask of objects besides archiving and retrieving them whole: parts, copies, versions, markers."""
+"""Operations of mixed workloads other than whole archives and retrieves: parts, copies, versions, markers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.servers.scripted import Request, ScriptedServer, close, read,
 
 Scripted = Callable[..., ScriptedServer]
 FAR = 4e9
-PART = 5 << 20  # the least that a store takes
+PART = 5 << 20  # the minimum size of a part
 LARGE = 2 * PART + 1000
 CONTENT_LARGE = type(CONTENT)(CONTENT.run_id, 7, LARGE)
 
@@ -87,7 +87,7 @@ def partial(number: int, offset: int, length: int, *, version: int = 1, status: 
     return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
 
 
-# ---- when the first object was due
+# ---- due times
 
 
 def test_first_object_is_due_at_batch_time_next_at_previous_done(
@@ -131,7 +131,7 @@ def test_range_is_requested_compared_at_offset_and_counted_by_length(scripted: S
         (xml_reply(ERROR, b"416 Range Not Satisfiable"), 416, "416 InternalError"),
     ],
 )
-def test_a_range_is_those_bytes_and_no_others(scripted: Scripted, answer: bytes, status: int, reason: str) -> None:
+def test_wrong_range_answer_is_a_failure(scripted: Scripted, answer: bytes, status: int, reason: str) -> None:
     server = scripted(replies(answer))
     batch = batch_of(Operation.RANGE_RETRIEVE, 1, range=[(100, 50)])
     record = performed(plane_for(server.url, Operation.RANGE_RETRIEVE), batch)
@@ -206,12 +206,12 @@ def test_copy_is_server_side_and_locked_like_archive(
     ("answer", "status", "reason", "unknown"),
     [
         (DENIED, 403, "403 AccessDenied", 0),
-        (xml_reply(ERROR), 500, "200 InternalError", 1),  # begun well, ended badly
+        (xml_reply(ERROR), 500, "200 InternalError", 1),  # status 200 with an error as its body
         (OK, Status.PROTOCOL_ERROR, "no copy named", 1),
         (NOT_FOUND, 404, "404 NoSuchKey", 0),
     ],
 )
-def test_a_copy_is_done_when_its_answer_names_it(
+def test_copy_fails_unless_its_answer_names_the_copy(
     scripted: Scripted, answer: bytes, status: int, reason: str, unknown: int
 ) -> None:
     server = scripted(replies(answer))
@@ -259,7 +259,9 @@ def test_new_version_is_archived_like_first_with_new_content(scripted: Scripted)
         (SLOW_DOWN, 503, "503 SlowDown"),
     ],
 )
-def test_a_delete_marker_names_no_version(scripted: Scripted, answer: bytes, status: int, reason: str | None) -> None:
+def test_delete_marker_request_names_no_version(
+    scripted: Scripted, answer: bytes, status: int, reason: str | None
+) -> None:
     server = scripted(replies(answer))
     record = performed(plane_for(server.url, Operation.DELETE_MARKER), batch_of(Operation.DELETE_MARKER, 5))
     assert [(row.status, row.bytes) for row in objects_of(record)] == [(status, 0)]
@@ -271,7 +273,7 @@ def test_a_delete_marker_names_no_version(scripted: Scripted, answer: bytes, sta
 
 
 def test_object_without_known_version_is_not_deleted(scripted: Scripted) -> None:
-    """Without one a deletion would hide the object, and look like a success."""
+    """A delete without a version only adds a delete marker, and would look like a success."""
     server = scripted(then=[serve(lambda _: OK)])
     plane = plane_for(server.url, Operation.ARCHIVE, Operation.DELETE)
     operations = [Operation.DELETE, Operation.ARCHIVE, Operation.DELETE, Operation.DELETE, Operation.ARCHIVE]
@@ -282,10 +284,10 @@ def test_object_without_known_version_is_not_deleted(scripted: Scripted) -> None
     assert [request.method for request in server.requests] == ["PUT", "PUT"]
 
 
-# ---- times of retention
+# ---- retention periods
 
 
-def test_each_workloads_own_time_of_retention_is_in_its_requests(scripted: Scripted) -> None:
+def test_requests_use_the_retention_period_of_their_workload(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda _: OK)])
     plane = plane_for(server.url, Operation.ARCHIVE, Operation.COPY)
     before = int(time.time())
@@ -294,7 +296,7 @@ def test_each_workloads_own_time_of_retention_is_in_its_requests(scripted: Scrip
         batch_of(Operation.ARCHIVE, 1),
         batch_of(Operation.ARCHIVE, 2, retain_for_seconds=30.0),
         batch_of(Operation.ARCHIVE, 3, retain_for_seconds=30.0, lock=Lock.SEPARATE),
-        batch_of(Operation.ARCHIVE, 4, retain_for_seconds=31.0),  # of which nobody spoke before: no date
+        batch_of(Operation.ARCHIVE, 4, retain_for_seconds=31.0),  # not declared for the phase: no date
     )
     after = int(time.time())
     bodies = [request.headers.get("x-amz-object-lock-retain-until-date") for request in server.requests]
@@ -309,7 +311,7 @@ def test_each_workloads_own_time_of_retention_is_in_its_requests(scripted: Scrip
 # ---- in parts
 
 SMALL_PART = 1000
-TOTAL = 2 * SMALL_PART + 30  # the last block lies in two parts
+TOTAL = 2 * SMALL_PART + 30  # the last block spans two parts
 CREATED = xml_reply(b"<InitiateMultipartUploadResult><UploadId>a&amp;b/c+d</UploadId></InitiateMultipartUploadResult>")
 UPLOAD_ID = "a%26b%2Fc%2Bd"
 COMPLETED = xml_reply(
@@ -335,7 +337,7 @@ def archived_in_parts(server: ScriptedServer, batch: Batch, **changes: Any) -> R
 
 
 def steps(server: ScriptedServer) -> list[str]:
-    """What each request was, without the object."""
+    """Return method and query of each request."""
     return [f"{request.method} {request.target.partition('?')[2]}" for request in server.requests]
 
 
@@ -349,12 +351,12 @@ ABORT = f"DELETE uploadId={UPLOAD_ID}"
 
 @pytest.mark.parametrize("payload_signing", [False, True])
 @pytest.mark.parametrize("checksum", ["crc32c", "crc64nvme", "md5", "none"])
-def test_an_object_in_parts_is_one_row_over_all_its_requests(
+def test_multipart_archive_is_one_row_over_all_its_requests(
     scripted: Scripted, checksum: str, payload_signing: bool
 ) -> None:
     server = scripted(replies(CREATED, *PARTS, COMPLETED, OK))
     batch = in_parts(70, 71)
-    batch.size_bytes = [TOTAL, SMALL_PART]  # what fits into one part is not cut
+    batch.size_bytes = [TOTAL, SMALL_PART]  # An object of one part is not split.
     setting: dict[str, Any] = {"checksum": checksum, "payload_signing": payload_signing}
     plane = plane_for(server.url, Operation.ARCHIVE, sizes=(SMALL_PART, TOTAL), **setting)
     record = performed(plane, batch)
@@ -394,7 +396,7 @@ def test_an_object_in_parts_is_one_row_over_all_its_requests(
         check_signature(request)
 
 
-def test_a_new_version_in_parts_has_its_own_content(scripted: Scripted) -> None:
+def test_multipart_new_version_has_its_own_content(scripted: Scripted) -> None:
     server = scripted(replies(CREATED, *PARTS, COMPLETED))
     record = archived_in_parts(server, in_parts(70, operation=Operation.NEW_VERSION, version=[2]))
     assert [(row.operation, row.status, row.bytes) for row in objects_of(record)] == [
@@ -452,10 +454,10 @@ def test_failed_multipart_upload_is_aborted_and_counted_by_reason(
         ([], "create upload: connection lost", 0),
         ([CREATED, PARTS[0]], "part: connection lost", 0),
         ([CREATED, *PARTS], "complete upload: connection lost", 1),
-        ([CREATED, DENIED], "part: 403 AccessDenied", 0),  # while it was aborted
+        ([CREATED, DENIED], "part: 403 AccessDenied", 0),  # lost during the abort
     ],
 )
-def test_a_connection_lost_over_a_part_leaves_no_object(
+def test_connection_lost_during_a_multipart_upload_fails_the_object(
     scripted: Scripted, answered: list[bytes], reason: str, unknown: int
 ) -> None:
     server = scripted([*replies(*answered), read, close])
@@ -468,7 +470,7 @@ def test_a_connection_lost_over_a_part_leaves_no_object(
     assert (error.reason, error.outcomes_unknown) == (reason, unknown)
 
 
-def test_a_server_that_ends_the_connection_between_parts_ends_the_object(scripted: Scripted) -> None:
+def test_connection_closed_between_parts_fails_the_object(scripted: Scripted) -> None:
     ending = PARTS[0].replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     server = scripted(replies(CREATED, ending))
     record = archived_in_parts(server, in_parts(70, 71), on_close="stop")
@@ -492,10 +494,10 @@ def test_each_multipart_request_is_retried_separately(scripted: Scripted) -> Non
     assert steps(server) == [one, one, rest[0], rest[0], rest[1], rest[1], rest[1], rest[2], rest[3], rest[3]]
 
 
-def test_the_object_after_an_upload_is_signed_when_that_ends(
+def test_object_after_an_upload_is_signed_with_the_current_time(
     scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An upload takes long, and a signature is good for minutes only; so is the date of a lock."""
+    """An upload can take longer than the minutes for which a signature or a lock's date is valid."""
     began = time.time()
 
     def later(request: Request) -> bytes:
@@ -514,7 +516,7 @@ def test_the_object_after_an_upload_is_signed_when_that_ends(
     assert signed[3] > signed[0]
 
 
-# ---- real stores: what each request did is looked up by another client
+# ---- real stores: another client checks the effect of each request
 
 
 @pytest.fixture
@@ -523,7 +525,7 @@ def bucket(s3: Any) -> Iterator[str]:
 
 
 def go_through_a_mix(client: Any, bucket: str, url: str, access_key: str, secret_key: str) -> None:
-    """Every operation in turn, each looked at from outside."""
+    """Perform every operation in turn. Another client checks each effect."""
     run: dict[str, Any] = {"bucket": bucket, "access_key": access_key, "secret_key": secret_key}
 
     def go(
@@ -561,8 +563,8 @@ def go_through_a_mix(client: Any, bucket: str, url: str, access_key: str, secret
     assert [content_of(number) for number in (4, 7)] == [CONTENT.whole(1, SIZE), CONTENT.whole(2, SIZE)]
     mode, until, held = lock_of(4)
     assert (mode, held) == ("GOVERNANCE", False)
-    assert before + 28 < until < before + 90  # its own time, not the source's
-    assert lock_of(5) == (None, 0, False)  # a copy has no lock of its source's
+    assert before + 28 < until < before + 90  # its own period, not the source's
+    assert lock_of(5) == (None, 0, False)  # A copy does not take its source's lock.
     assert (lock_of(6)[0], lock_of(6)[2]) == ("GOVERNANCE", True)
     assert (lock_of(7)[0], lock_of(7)[2]) == ("GOVERNANCE", False)
 
@@ -585,7 +587,7 @@ def go_through_a_mix(client: Any, bucket: str, url: str, access_key: str, secret
         (("crc32c", False), ("crc64nvme", False), ("md5", False), ("none", False), ("crc32c", True)), 20
     ):
         options = {"checksum": checksum, "payload_signing": signing}
-        lock = Lock.NONE if checksum == "none" else None  # what is locked needs a checksum in every part
+        lock = Lock.NONE if checksum == "none" else None  # a lock needs a checksum in every part
         go(Operation.ARCHIVE, number, size_bytes=LARGE, part_bytes=PART, lock=lock, plane=options)
         assert content_of(number) == CONTENT_LARGE.whole(number, LARGE), checksum
         mode, until, _ = lock_of(number)
@@ -598,7 +600,7 @@ def go_through_a_mix(client: Any, bucket: str, url: str, access_key: str, secret
     assert lock_of(30)[0] == "GOVERNANCE"
     assert client.list_multipart_uploads(Bucket=bucket).get("Uploads", []) == []
 
-    # What fails in parts leaves nothing unfinished: the store takes no part that is smaller than 5 MiB, but the last.
+    # A failed multipart upload leaves nothing unfinished. The store refuses parts below 5 MiB, except the last.
     made = plane_for(url, Operation.ARCHIVE, sizes=(3000,), **run)
     record = performed(made, batch_of(Operation.ARCHIVE, 40, size_bytes=3000, part_bytes=1000))
     assert [row.status for row in objects_of(record)] == [400]

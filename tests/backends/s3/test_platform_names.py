@@ -47,7 +47,7 @@ def test_a_server_header_is_split_into_name_and_version(header: str, named: tupl
         ("", None, None, "HOST:PORT"),
     ],
 )
-def test_the_user_names_the_platform_or_else_its_server_header(
+def test_platform_title_comes_from_the_user_or_the_server_header(
     scripted: Scripted, header: str, name: str | None, version: str | None, title: str
 ) -> None:
     lines = [b"HTTP/1.1 200 OK", b"Content-Type: application/xml", b"Content-Length: %d" % len(PAGE)]

@@ -1,4 +1,4 @@
-"""Runs on real platforms, as an architect would do them: counted, cleaned up, over TLS, and cut short."""
+"""Runs on real platforms: request counts, cleanup, TLS, and a server crash."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.platforms
 
 SESSIONS, OBJECTS_PER_SESSION = 25, 100
 LISTING_PAGE = 1000
-# One client carries out whole sessions, as many as are said and no more: what it archives can be counted.
+# One client performs exactly the given number of sessions, so its objects can be counted.
 STOP = f"""
 [stop]
 warm_up_sessions = 1
@@ -62,7 +62,7 @@ objects_per_session = [{OBJECTS_PER_SESSION}]
 clients = [1]
 stop = {{ sessions_min = 3 }}
 """
-# The second phase goes on until something happens.
+# The second phase does not end by itself.
 ENDLESS = f"""
 name = "endless"
 title = "A counted archive, and one without end"
@@ -98,7 +98,7 @@ def scenario(tmp_path: Path) -> str:
 
 
 def listed(server: Server, bucket: str) -> dict[tuple[str, str], int]:
-    """The size of every version in the bucket; versitygw names some twice (see deviations.py)."""
+    """Return the size of every version in the bucket. versitygw lists some twice (see deviations.py)."""
     pages = real.client_of(server).get_paginator("list_object_versions").paginate(Bucket=bucket)
     versions = [version for page in pages for version in page.get("Versions", [])]
     return {(version["Key"], version["VersionId"]): version["Size"] for version in versions}
@@ -151,7 +151,7 @@ def test_versitygw_request_log_matches_our_counts(
 
 
 def counted_by_seaweedfs(server: Server, bucket: str) -> Counter[str]:
-    """The successful requests for this bucket, by method, from its page of metrics."""
+    """Return the successful requests for this bucket, by method, from its metrics page."""
     options = dict(word.partition("=")[::2] for word in psutil.Process(server.pid).cmdline())
     page = requests.get(f"http://127.0.0.1:{options['-metricsPort']}/metrics", timeout=30).text
     counted: Counter[str] = Counter()
@@ -175,11 +175,11 @@ def test_seaweedfs_request_counters_agree_with_our_counts(home: Path, tmp_path: 
     sent, probes = sent_by_us(home)
     bucket_made = 1
     assert counted["PUT"] == sent["archive"] + probes + bucket_made
-    assert counted["GET"] >= sent["retrieve"]  # it counts listings and queries of locks with them
+    assert counted["GET"] >= sent["retrieve"]  # It also counts listings and lock queries here.
 
 
 def sent_by_us(home: Path) -> tuple[dict[str, int], int]:
-    """The requests of each kind in the only run, and the probes besides."""
+    """Return the requests of each kind in the only run, and the probes."""
     (path,) = home.glob("runs/*/run.db")
     with closing(sqlite3.connect(path)) as database:
         sent = dict(database.execute("SELECT workload, sum(attempts) FROM interval GROUP BY workload"))
@@ -282,12 +282,12 @@ def test_server_crash_mid_run_keeps_results_and_correct_ledger(home: Path, tmp_p
 
 
 def wait_for_the_second_phase(home: Path, server: Server, run: subprocess.Popen[str]) -> str:
-    """Until objects of the second phase are on the server; returns the phase's label."""
+    """Wait until objects of the second phase are on the server. Returns the phase's label."""
     while run.poll() is None:
         try:
             rows = left_in(home)
         except sqlite3.OperationalError:
-            continue  # the ledger is being made
+            continue  # The ledger is being created.
         if len(rows) > 2 and 2048 in listed(server, rows[-1]["bucket"]).values():  # set-up, first phase, second
             label: str = rows[-1]["phase"]
             return label

@@ -1,4 +1,4 @@
-"""Proxies that the environment names: nothing is measured through one, and none is used in secret."""
+"""Proxies that the environment names: a proxied endpoint is refused, and no measurement uses a proxy."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.backends.s3.s3_sessions import archives, data_plane, record_of_sessio
 from tests.support.commands import archiver
 from tests.support.runs import TINY
 
-NAME = "store.example"  # an address of this host, but not by its name
+NAME = "store.example"  # resolves to this host, but is not a loopback name
 
 
 class Proxy(BaseHTTPRequestHandler):
-    """Notes what it is asked for, and refuses it."""
+    """Records every requested path, and refuses the request."""
 
     asked: list[str]
 
@@ -39,12 +39,12 @@ class Proxy(BaseHTTPRequestHandler):
     do_HEAD = do_PUT = do_POST = do_DELETE = do_CONNECT = do_GET
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What was asked of the proxy that the environment names."""
+    """The paths requested of the proxy that the environment names."""
     asked: list[str] = []
     handler = type("Handler", (Proxy,), {"asked": asked})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -80,7 +80,7 @@ def options(store: embedded.StoreProcess, host: str, direct: bool = False) -> S3
 
 
 def use_both_planes(given: S3Options) -> None:
-    """A request by boto3, one of a session's, and a page of metrics."""
+    """Send a request by boto3 and one by a session, and read a metrics page."""
     backend = S3Backend(given)
     assert backend.profile().server_clock_offset_seconds is not None
     setting = backend.setting_for("absent", "run/", Retention(RetentionMode.NONE, None))
@@ -132,7 +132,7 @@ def test_variable_is_named_by_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proxy_variable("http://11.1.2.3:9000") == "ALL_PROXY"
 
 
-def test_commands_refuse_a_proxy_and_measure_the_embedded_store_without(
+def test_commands_refuse_a_proxy_unless_the_store_is_embedded(
     home: Path, asked: list[str], store: embedded.StoreProcess
 ) -> None:
     keys = {"AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key}

@@ -1,4 +1,6 @@
-"""Servers that end connections between requests: a session goes on over others, and nothing is lost or done twice."""
+"""Servers that close connections between requests: a session continues over others, without losing or repeating an
+object.
+"""
 
 from __future__ import annotations
 
@@ -56,14 +58,14 @@ def tls() -> ssl.SSLContext:
 
 
 def counts_of(name: str) -> Iterator[int]:
-    """After how many requests each connection ends."""
+    """Yield the number of requests after which each connection ends."""
     at_random = random.Random(7)
     while True:
         yield {"one": 1, "hundred": 100}.get(name) or at_random.randint(1, 9)
 
 
 def answers(request: Request) -> bytes:
-    """Of a store that has every object and takes every object."""
+    """Answer as a store that has every object and accepts every object."""
     return content_reply(int(request.target[-12:])) if request.method == "GET" else OK
 
 
@@ -134,7 +136,7 @@ def test_connection_lost_during_request_is_error_without_resend(scripted: Script
 
 @pytest.mark.parametrize("how", ["close", "half"])
 def test_request_received_before_close_is_not_sent_again(scripted: Scripted, how: str) -> None:
-    """The server never read it; but nobody on this side can know that."""
+    """The server never read the request, but the client cannot know that."""
 
     def end_when_there_is_a_request(conversation: Conversation) -> None:
         assert conversation.sock.recv(1, socket.MSG_PEEK)
@@ -210,7 +212,7 @@ def test_an_answer_cut_short_within_tls_is_an_error(scripted: Scripted, tls: ssl
 
 
 def test_a_new_connection_that_ends_before_any_answer_is_an_error(scripted: Scripted) -> None:
-    """A server that takes connections and answers nothing must not be asked without end."""
+    """A server that accepts connections and never answers must not be retried forever."""
     server = scripted(serve_and_close(honest, 1, announces=True), [close])
     record = record_of_sessions(data_plane(server.url), archives(1, 2, 3))
     assert [(row.number, row.status) for row in objects_of(record)] == [(1, 0), (2, Status.CONNECTION_LOST)]
@@ -226,7 +228,7 @@ def test_failed_reconnect_fails_next_object(scripted: Scripted) -> None:
     assert failures(record) == [("archive", "connect failed", 1, 0)]  # nothing of it was sent
 
 
-def test_bytes_that_belong_to_no_request_are_no_polite_end(scripted: Scripted) -> None:
+def test_surplus_bytes_are_a_protocol_error_without_reconnect(scripted: Scripted) -> None:
     server = scripted([read, send(OK), read, send(OK + OK)], then=[serve(honest)])
     record = record_of_sessions(data_plane(server.url), archives(1, 2, 3))
     assert [row.status for row in objects_of(record)] == [0, Status.PROTOCOL_ERROR]
@@ -249,7 +251,7 @@ def test_a_refused_request_is_sent_again_over_another_connection(scripted: Scrip
     assert [request.target[-1] for request in server.requests] == ["1", "1", "1", "2"]
 
 
-def test_a_refused_request_whose_server_is_gone_may_have_been_carried_out(scripted: Scripted) -> None:
+def test_refused_request_has_unknown_outcome_if_the_retry_cannot_connect(scripted: Scripted) -> None:
     server = scripted(serve_and_close(lambda _: AT_ONCE, 1, announces=True))
     server.refuse_others()
     record = record_of_sessions(data_plane(server.url, retries=2), archives(1))
@@ -258,7 +260,7 @@ def test_a_refused_request_whose_server_is_gone_may_have_been_carried_out(script
 
 @pytest.mark.parametrize("announces", [True, False])
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_an_object_and_its_own_lock_request_go_over_two_connections(
+def test_object_and_its_lock_request_may_use_different_connections(
     scripted: Scripted, count: int, announces: bool
 ) -> None:
     server = scripted(then=serve_and_close(lambda _: OK, count, announces=announces))
@@ -282,7 +284,7 @@ def test_an_object_and_its_own_lock_request_go_over_two_connections(
 
 @pytest.mark.parametrize("announces", [True, False])
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_parts_of_an_upload_go_over_several_connections(scripted: Scripted, count: int, announces: bool) -> None:
+def test_upload_parts_may_use_several_connections(scripted: Scripted, count: int, announces: bool) -> None:
     def upload(request: Request) -> bytes:
         etag = b'ETag: "1"\r\n'
         body = b""
@@ -358,7 +360,7 @@ def test_session_reconnects_in_each_batch_after_close(scripted: Scripted, announ
     assert server.connections == 3
 
 
-def test_a_session_that_failed_is_not_open_and_does_not_go_on(scripted: Scripted) -> None:
+def test_failed_session_is_closed_and_does_not_reconnect(scripted: Scripted) -> None:
     server = scripted([*replies(content_reply(1)), read, close], then=[serve(answers)])
     plane, record = data_plane(server.url), Recorder(100)
 
@@ -377,7 +379,7 @@ def test_a_session_that_failed_is_not_open_and_does_not_go_on(scripted: Scripted
     assert server.connections == 1
 
 
-def test_kept_sessions_go_on_within_a_session(scripted: Scripted) -> None:
+def test_kept_open_session_reconnects_after_a_close(scripted: Scripted) -> None:
     server = scripted(then=serve_and_close(answers, 2, announces=True))
     plane = data_plane(server.url, keep_sessions_open=True)
     record = record_of_sessions(plane, archives(1, 2, 3), retrieves(1, 2, 3))

@@ -1,4 +1,4 @@
-"""What S3 removal takes away and what it leaves: embedded store, moto, MinIO, versitygw, and a platform that lies."""
+"""Objects that S3 removal deletes and keeps: embedded store, moto, MinIO, versitygw, and a lying platform."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Scripted = Callable[..., ScriptedServer]
 
 
 class Platform:
-    """One platform with a bucket in it, asked as its owner."""
+    """One platform, called by the owner of its buckets."""
 
     def __init__(self, endpoint: str, access_key: str, secret_key: str) -> None:
         self.endpoint = endpoint
@@ -107,7 +107,7 @@ def governed(minutes: float = 10) -> dict[str, Any]:
     return {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}
 
 
-def test_objects_markers_and_unfinished_uploads_of_the_run_go_with_its_bucket(platform: Platform) -> None:
+def test_removal_deletes_objects_markers_unfinished_uploads_and_the_bucket(platform: Platform) -> None:
     bucket = platform.make_bucket("all-of-it")
     for number in range(3):
         platform.put(bucket, f"run-1/{number}")
@@ -133,7 +133,7 @@ def test_removal_keeps_objects_of_others_and_does_not_count_them(platform: Platf
     assert (again.objects_removed, again.objects_left, again.bucket_removed) == (0, 0, False)
 
 
-def test_locks_stay_with_their_date_until_they_are_bypassed(platform: Platform) -> None:
+def test_locked_objects_remain_with_their_date_until_bypassed(platform: Platform) -> None:
     bucket = platform.make_bucket("locked-bucket")
     lock = governed()
     platform.put(bucket, "run-1/0")
@@ -147,7 +147,7 @@ def test_locks_stay_with_their_date_until_they_are_bypassed(platform: Platform) 
     assert (gone.objects_removed, gone.objects_left, gone.bucket_removed) == (1, 0, True)
 
 
-def test_a_hold_stays_until_it_is_released(platform: Platform) -> None:
+def test_held_object_remains_until_its_hold_is_released(platform: Platform) -> None:
     bucket = platform.make_bucket("held-bucket")
     platform.put(bucket, "run-1/0", ObjectLockLegalHoldStatus="ON")
     kept = platform.remove(bucket, bypass=True)
@@ -233,7 +233,7 @@ def test_falsely_confirmed_deletion_is_detected(scripted: Scripted) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "said"), [(b"403 Forbidden", b"AccessDenied", True), (b"501 No", b"NotImplemented", False)]
 )
-def test_uploads_that_may_not_be_listed_hold_up_nothing_else(
+def test_refused_upload_listing_does_not_stop_the_removal(
     scripted: Scripted, status: bytes, code: bytes, said: bool
 ) -> None:
     def answer(request: Request) -> bytes:

@@ -1,4 +1,4 @@
-"""HTTP replies on canned bytes: whole, byte by byte, with trailing data; then everything that is no reply."""
+"""HTTP replies from fixed bytes: whole, byte by byte, with trailing data, and invalid ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HELLO = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nx-amz-request-id: R-2\r\n\r\nh
 
 
 class Expects:
-    """A body check that knows what should come."""
+    """A body check with the expected body."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -65,7 +65,7 @@ ARRIVALS: list[Arrival] = [whole, byte_by_byte, in_sevens]
 
 
 def feed_all(reader: ReplyReader, pieces: Iterable[bytes]) -> bool:
-    """Feed the pieces through one buffer that is written over, as the connection does; the last answer."""
+    """Feed the pieces through one reused buffer, as the connection does. Returns the last answer."""
     buffer = bytearray(LARGE * 2)
     done = False
     for piece in pieces:
@@ -76,7 +76,7 @@ def feed_all(reader: ReplyReader, pieces: Iterable[bytes]) -> bool:
 
 
 def feed_blindly(reader: ReplyReader, pieces: Iterable[bytes], *, ended: bool = False) -> None:
-    """Feed what the reader is to refuse."""
+    """Feed pieces that the reader must refuse."""
     for piece in pieces:
         reader.feed(piece)
     if ended:
@@ -85,12 +85,12 @@ def feed_blindly(reader: ReplyReader, pieces: Iterable[bytes], *, ended: bool = 
 
 @dataclass(frozen=True)
 class Case:
-    """One canned reply and all that the reader must make of it."""
+    """One fixed reply and the results that the reader must give."""
 
     data: bytes
     status: int = 200
     keep_alive: bool = True
-    body: bytes | None = None  # what a retrieve expects in it; None: an archive, which expects nothing
+    body: bytes | None = None  # the body that a retrieve expects, or None for an archive
     is_head: bool = False
     ends_with_connection: bool = False
     request_id: str = ""
@@ -195,7 +195,7 @@ SELF_ENDING = [name for name, case in CASES.items() if not case.ends_with_connec
 
 @pytest.mark.parametrize("arrival", ARRIVALS)
 @pytest.mark.parametrize("name", CASES)
-def test_a_reply_is_the_same_however_its_bytes_arrive(name: str, arrival: Arrival) -> None:
+def test_reply_is_parsed_alike_from_any_pieces(name: str, arrival: Arrival) -> None:
     case = CASES[name]
     check = Expects(case.body) if case.body is not None else None
     reader = ReplyReader()
@@ -206,7 +206,7 @@ def test_a_reply_is_the_same_however_its_bytes_arrive(name: str, arrival: Arriva
         assert reader.connection_ended()
     else:
         assert done
-        assert not reader.connection_ended()  # nothing is due any more
+        assert not reader.connection_ended()  # no reply is pending
     assert (reader.status, reader.keep_alive) == (case.status, case.keep_alive)
     assert reader.request_id == case.request_id
     assert reader.s3_error() == case.s3_error
@@ -215,7 +215,7 @@ def test_a_reply_is_the_same_however_its_bytes_arrive(name: str, arrival: Arriva
 
 @pytest.mark.parametrize("arrival", ARRIVALS)
 @pytest.mark.parametrize("name", SELF_ENDING)
-def test_every_proper_beginning_of_a_reply_is_not_whole(name: str, arrival: Arrival) -> None:
+def test_truncated_reply_is_never_complete(name: str, arrival: Arrival) -> None:
     case = CASES[name]
     for end in range(len(case.data)):
         reader = ReplyReader()
@@ -356,7 +356,7 @@ def test_body_far_longer_than_requested_is_abandoned(length: tuple[bytes, ...], 
         (5, b"hell", Status.TRUNCATED, None),
         (5, b"hello!", Status.PROTOCOL_ERROR, None),
         (4, b"hello", Status.PROTOCOL_ERROR, None),
-        (4, b"hell", None, True),  # the reply is sound; what it carries is too short
+        (4, b"hell", None, True),  # the reply is valid, but its body is too short
         (5, b"hallo", None, True),
         (5, b"hello", None, False),
     ],
@@ -385,7 +385,7 @@ def large_reply(number: int) -> bytes:
 
 @pytest.mark.parametrize("first_piece", [1, 60, 1000, CHUNK_BYTES, 256 * 1024 + 1])
 @pytest.mark.parametrize("verified", [ContentCheck, LengthCheck])
-def test_a_large_body_is_followed_by_the_next_reply(first_piece: int, verified: type) -> None:
+def test_next_reply_is_read_after_a_large_body(first_piece: int, verified: type) -> None:
     reader = ReplyReader()
     for number in range(3):
         check: BodyCheck = ContentCheck(CONTENT, number, LARGE) if verified is ContentCheck else LengthCheck(LARGE)
@@ -423,7 +423,7 @@ def test_a_large_body_cut_short_is_truncated() -> None:
 @pytest.mark.parametrize("arrival", ARRIVALS)
 @pytest.mark.parametrize("first", [name for name, case in CASES.items() if case.keep_alive])
 @pytest.mark.parametrize("second", ["200 empty", "200 with a checked body", "HEAD with Content-Length", "403 S3 error"])
-def test_two_replies_over_one_reader_know_nothing_of_each_other(first: str, second: str, arrival: Arrival) -> None:
+def test_successive_replies_of_one_reader_are_independent(first: str, second: str, arrival: Arrival) -> None:
     reader = ReplyReader()
     for case in (CASES[first], CASES[second]):
         check = Expects(case.body) if case.body is not None else None

@@ -1,4 +1,4 @@
-"""--retries: attempts are shown, and service time runs from the first of them."""
+"""--retries: attempts are recorded, and service time starts at the first of them."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_service_time_runs_from_the_first_attempt_and_the_delay_is_kept(scripted
     assert row.due_ns <= row.sent_ns <= first.received_ns
     assert second.received_ns < row.sent_ns + record.delays[1].retry_ns <= granted.received_ns
     assert granted.received_ns <= row.first_byte_ns <= row.done_ns
-    assert list(record.delays) == [1]  # the second object was not held up
+    assert list(record.delays) == [1]  # the second object was not delayed
 
 
-def test_attempts_run_out_and_the_last_refusal_is_the_error(scripted: Scripted) -> None:
+def test_last_refusal_is_the_error_when_attempts_are_exhausted(scripted: Scripted) -> None:
     server = scripted([*replies(AT_ONCE, AT_ONCE), serve(honest)])
     record = record_of_sessions(data_plane(server.url, retries=1), archives(1, 2))
     refused, good = rows_of(record)[1:-1]
@@ -48,7 +48,7 @@ def test_attempts_run_out_and_the_last_refusal_is_the_error(scripted: Scripted) 
     assert (error.reason, error.count) == ("503 SlowDown", 1)
 
 
-def test_a_retrieve_that_is_sent_again_is_checked_from_its_first_byte(scripted: Scripted) -> None:
+def test_retried_retrieve_is_verified_from_its_first_byte(scripted: Scripted) -> None:
     server = scripted(replies(AT_ONCE, content_reply(7)))
     row = rows_of(record_of_sessions(data_plane(server.url, retries=1), retrieves(7)))[1]
     assert (row.status, row.bytes, row.attempts) == (Status.OK, SIZE, 2)
@@ -61,7 +61,7 @@ def test_not_found_answer_is_not_retried(scripted: Scripted) -> None:
     assert len(server.requests) == 1
 
 
-def test_a_server_that_closes_while_we_wait_is_a_lost_connection(scripted: Scripted) -> None:
+def test_close_during_the_retry_delay_is_a_lost_connection(scripted: Scripted) -> None:
     server = scripted([read, send(BROKEN), close])
     record = record_of_sessions(data_plane(server.url, retries=3, on_close="stop"), archives(1, 2))
     rows = rows_of(record)

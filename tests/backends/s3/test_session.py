@@ -61,16 +61,16 @@ from tests.support.servers.scripted import (
 )
 
 Scripted = Callable[..., ScriptedServer]
-LATE = 1.0  # seconds; the timeouts of tests in which the server says nothing
+LATE = 1.0  # seconds; the timeouts of tests in which the server is silent
 
 REDIRECT = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other:9000/\r\nContent-Length: 0\r\n\r\n"
 
 
-# A good session.
+# A session without errors.
 
 
 @pytest.mark.parametrize("batch", [archives(1, 2, 3), retrieves(1, 2, 3)], ids=["archive", "retrieve"])
-def test_a_session_is_one_connection_and_its_rows_are_open_objects_close(scripted: Scripted, batch: Batch) -> None:
+def test_session_uses_one_connection_and_records_open_objects_close(scripted: Scripted, batch: Batch) -> None:
     server = scripted(then=[serve(honest)])
     rows = rows_of(record := record_of_sessions(data_plane(server.url), batch, batch))
     one = [Operation.OPEN, *batch.operation, Operation.CLOSE]
@@ -91,7 +91,7 @@ def test_row_times_are_ordered_and_next_object_follows_last(scripted: Scripted) 
         assert row.due_ns <= row.sent_ns <= row.first_byte_ns <= row.done_ns
         assert row.done_ns - row.due_ns >= row.done_ns - row.sent_ns  # response time, service time
     opening, *objects, closing = rows
-    assert opening.due_ns == 1  # as the engine said, not when it was sent
+    assert opening.due_ns == 1  # the engine's due time, not the time of sending
     assert before_ns <= opening.sent_ns
     assert opening.done_ns <= objects[0].due_ns
     assert all(after.due_ns == before.done_ns for before, after in itertools.pairwise(objects))
@@ -107,7 +107,7 @@ def test_one_request_at_a_time_is_on_the_wire(scripted: Scripted) -> None:
         assert request.received_ns > row.done_ns
 
 
-def test_replies_that_arrive_byte_by_byte_are_replies(scripted: Scripted) -> None:
+def test_reply_that_arrives_byte_by_byte_is_accepted(scripted: Scripted) -> None:
     numbers = (1, 2)
     script = [step for number in numbers for step in (read, send_byte_by_byte(content_reply(number)))]
     server = scripted(script)
@@ -148,7 +148,7 @@ def test_clients_go_round_robin_over_the_endpoints(scripted: Scripted) -> None:
     assert servers[1].requests[0].headers["host"] == f"127.0.0.1:{servers[1].port}"
 
 
-def test_f13_small_segments_are_not_held_back(scripted: Scripted) -> None:
+def test_f13_connection_sets_tcp_nodelay(scripted: Scripted) -> None:
     server = scripted(then=[serve(honest)])
     session = data_plane(server.url).session(0)
 
@@ -165,7 +165,7 @@ def test_f13_small_segments_are_not_held_back(scripted: Scripted) -> None:
     assert in_loop(work) != 0
 
 
-# What is on the wire.
+# Requests on the wire.
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_event_hold_is_sent_only_with_non_expiring_objects(scripted: Scripted) -
     assert other == {}
 
 
-def test_a_given_retain_until_is_sent_as_given(scripted: Scripted) -> None:
+def test_explicit_retain_until_date_is_sent_unchanged(scripted: Scripted) -> None:
     server = scripted(then=[serve(honest)])
     retention = Retention(RetentionMode.GOVERNANCE, None, retain_until=1_900_000_000.0)
     record_of_sessions(data_plane(server.url, retention=retention), archives(1))
@@ -277,7 +277,7 @@ def test_a_retrieve_request_has_no_lock_and_no_body(scripted: Scripted) -> None:
     assert request.headers["x-amz-content-sha256"] == hashlib.sha256(b"").hexdigest()
 
 
-# The faults other tools have (F1, F2, F5, F6).
+# Faults of other tools (F1, F2, F5, F6).
 
 
 def test_f1_denied_archives_are_no_throughput_and_the_session_tries_them_all(scripted: Scripted) -> None:
@@ -307,7 +307,7 @@ def test_f2_refused_requests_count_as_attempts_and_are_not_repeated(scripted: Sc
     [
         (replies(DENIED), 0),
         (replies(REDIRECT), 0),
-        (replies(SLOW_DOWN), 1),  # a server in trouble may have kept it
+        (replies(SLOW_DOWN), 1),  # a server with an error may have stored it
         (replies(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"), 1),
         ([read, close], 1),
         ([read], 1),
@@ -360,9 +360,7 @@ def flipped(number: int, at: int) -> bytes:
         (b"HTTP/1.1 204 No Content\r\n\r\n", 204, "204"),
     ],
 )
-def test_f6_only_the_archived_bytes_are_a_retrieved_object(
-    scripted: Scripted, data: bytes, status: int, reason: str
-) -> None:
+def test_f6_retrieve_of_any_other_bytes_is_a_failure(scripted: Scripted, data: bytes, status: int, reason: str) -> None:
     server = scripted([*replies(data), serve(honest)])
     rows = rows_of(record := record_of_sessions(data_plane(server.url), retrieves(1, 2)))
     assert [(row.status, row.bytes) for row in rows] == [(0, 0), (status, 0), (0, SIZE), (0, 0)]
@@ -392,7 +390,7 @@ def test_wrong_length_is_damaged_in_every_verify_mode(scripted: Scripted, verify
     assert [row.status for row in rows] == [0, Status.DAMAGED, 0]
 
 
-# Every way to fail: its own reason, no throughput, and the next session is none the worse.
+# Every failure has its own reason, adds no throughput, and does not affect the next session.
 
 HALF = content_reply(1)[: SIZE // 2]
 HEAD = content_reply(1)[:30]
@@ -464,7 +462,7 @@ def test_failure_leaves_earlier_objects_unaffected(scripted: Scripted, failure: 
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_while_opening_is_a_session_that_did_not_open(scripted: Scripted, failure: str) -> None:
+def test_failure_of_the_opening_request_leaves_the_session_unopened(scripted: Scripted, failure: str) -> None:
     script, status, reason = FAILURES[failure]
     timeout = LATE if failure.startswith("silence") else HANG_SECONDS
     server = scripted(script, then=[serve(honest)])
@@ -485,7 +483,7 @@ def test_a_connection_that_ends_before_any_request_is_lost(scripted: Scripted, s
     server = scripted(script, then=[serve(honest)])
     plane = data_plane(server.url, session_open="head-bucket")
     rows = rows_of(record := record_of_sessions(plane, archives(1, 2), archives(3)))
-    # Where the end overtakes the end of connecting, connecting is what failed.
+    # If the connection ends before connecting has completed, connecting is what fails.
     assert rows[0].status in (Status.CONNECTION_LOST, Status.CONNECT_FAILED)
     later = [row for row in rows[1:] if row.operation != Operation.CLOSE]
     assert [(row.operation, row.status, row.bytes) for row in later] == [
@@ -496,25 +494,25 @@ def test_a_connection_that_ends_before_any_request_is_lost(scripted: Scripted, s
     assert reason in ("connection lost", "connect failed")
 
 
-# A server that pauses so often is slower than the time-out altogether, and far from it each time.
+# The pauses add up to more than the timeout, and each is far below it.
 SLOW_SECONDS, PAUSE_SECONDS = 2.0, 0.15
 
 
 def take(size_bytes: int, pause_seconds: float) -> Step:
-    """Take so much of a request, 64 KiB at a time."""
+    """Read so much of a request, 64 KiB at a time, with a pause before each read."""
 
     def step(conversation: Any) -> None:
         conversation.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         taken = 0
         while taken < size_bytes:
-            time.sleep(pause_seconds)  # a slow server is what is tested
+            time.sleep(pause_seconds)  # simulates a slow server
             taken += len(conversation.sock.recv(1 << 16))
 
     return step
 
 
 def test_slowly_reading_server_does_not_hit_read_timeout(scripted: Scripted) -> None:
-    server = scripted([take(1 << 20, PAUSE_SECONDS), send(OK)])  # the head is in it, too, so that a little stays
+    server = scripted([take(1 << 20, PAUSE_SECONDS), send(OK)])  # The head counts too, so a few bytes stay unread.
     plane = data_plane(server.url, size_bytes=1 << 20, read_timeout_seconds=SLOW_SECONDS)
     rows = rows_of(record := record_of_sessions(plane, archives(1, size_bytes=1 << 20)))
     assert record.errors == {}
@@ -524,7 +522,7 @@ def test_slowly_reading_server_does_not_hit_read_timeout(scripted: Scripted) -> 
 
 @pytest.mark.long
 @pytest.mark.parametrize("taken_bytes", [0, 1 << 16, 1 << 19])
-def test_a_server_that_stops_taking_a_large_object_is_silent(scripted: Scripted, taken_bytes: int) -> None:
+def test_server_that_stops_reading_a_large_object_is_a_read_timeout(scripted: Scripted, taken_bytes: int) -> None:
     server = scripted([take(taken_bytes, 0.01), wait_for(over := threading.Event())])
     plane = data_plane(server.url, size_bytes=1 << 20, read_timeout_seconds=1.0)
     rows = rows_of(record := record_of_sessions(plane, archives(1, size_bytes=1 << 20)))
@@ -534,11 +532,11 @@ def test_a_server_that_stops_taking_a_large_object_is_silent(scripted: Scripted,
     assert (error.reason, error.outcomes_unknown) == ("read timeout", 1)
 
 
-def test_an_answer_that_platforms_drip_until_they_know_it_may_take_longer(scripted: Scripted) -> None:
+def test_slowly_dripped_copy_answer_does_not_hit_the_read_timeout(scripted: Scripted) -> None:
     def drip(conversation: Any) -> None:
         conversation.sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         for _ in range(16):
-            time.sleep(PAUSE_SECONDS)  # a slow server is what is tested
+            time.sleep(PAUSE_SECONDS)  # simulates a slow server
             conversation.sock.sendall(b"1\r\n \r\n")
         body = b"<CopyObjectResult><ETag>1</ETag></CopyObjectResult>"
         conversation.sock.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
@@ -592,7 +590,7 @@ def test_connection_close_after_last_object_is_no_error(scripted: Scripted) -> N
     assert record.errors == {}
 
 
-def test_a_body_that_ends_with_the_connection_is_a_good_object(scripted: Scripted) -> None:
+def test_body_that_ends_with_the_connection_is_accepted(scripted: Scripted) -> None:
     data = b"HTTP/1.1 200 OK\r\n\r\n" + CONTENT.whole(1, SIZE)
     server = scripted([read, send(data), close])
     rows = rows_of(record := record_of_sessions(data_plane(server.url, on_close="stop"), retrieves(1, 2)))
@@ -613,7 +611,7 @@ def test_connection_close_on_opening_request_ends_session(scripted: Scripted, cl
 
 
 @pytest.mark.parametrize("status", [403, 404, 301])
-def test_a_refused_opening_is_a_session_that_did_not_open(scripted: Scripted, status: int) -> None:
+def test_refused_opening_request_leaves_the_session_unopened(scripted: Scripted, status: int) -> None:
     server = scripted(replies(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\nx-amz-request-id: R-2\r\n\r\n" % status))
     rows = rows_of(record := record_of_sessions(data_plane(server.url, session_open="head-bucket"), archives(1)))
     assert [(row.operation, row.status) for row in rows] == [(Operation.OPEN, status), (Operation.CLOSE, 0)]
@@ -747,7 +745,7 @@ def test_failed_kept_connection_is_replaced_in_next_session(scripted: Scripted, 
 
 def test_kept_connection_is_not_reused_after_connection_close(scripted: Scripted) -> None:
     closing = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    server = scripted(replies(closing), then=[serve(honest)])  # says so, and takes its time
+    server = scripted(replies(closing), then=[serve(honest)])  # announces the close, but does not close
     plane = data_plane(server.url, keep_sessions_open=True)
     rows = rows_of(record := record_of_sessions(plane, archives(1), archives(2)))
     assert [(row.status, row.bytes) for row in rows if row.operation == Operation.ARCHIVE] == [(0, SIZE), (0, SIZE)]
@@ -755,7 +753,7 @@ def test_kept_connection_is_not_reused_after_connection_close(scripted: Scripted
     assert server.connections == 2
 
 
-def test_a_session_that_was_refused_is_not_kept_as_an_open_one(scripted: Scripted) -> None:
+def test_refused_session_is_not_kept_open(scripted: Scripted) -> None:
     refused = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
     server = scripted([*replies(refused), serve(honest)], then=[serve(honest)])
     plane = data_plane(server.url, keep_sessions_open=True, session_open="head-bucket")

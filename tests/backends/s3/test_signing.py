@@ -1,4 +1,4 @@
-"""Signatures: Amazon's own examples, botocore's opinion of every request we send, and secrets that stay inside."""
+"""Signatures: Amazon's examples, a comparison of every request with botocore, and secrets that are never shown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
         ("GET", b"/", "max-keys=2&prefix=J", {}, "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),
     ],
 )  # fmt: skip
-def test_amazons_examples(method: str, path: bytes, query: str, headers: dict[str, str], signature: str) -> None:
+def test_signature_equals_amazons_example(
+    method: str, path: bytes, query: str, headers: dict[str, str], signature: str
+) -> None:
     fixed = {"x-amz-content-sha256": EMPTY_SHA256, **headers}
     template = RequestTemplate(method, "examplebucket.s3.amazonaws.com", fixed, query=query)
     template.compile(Signer("AKIAIOSFODNN7EXAMPLE", SECRET, "us-east-1"), 1_369_353_600, {})
@@ -131,7 +133,7 @@ def test_encoded_path_is_ascii_and_decodes_to_original(path: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9/_.~%-]*", encoded)
 
 
-def test_the_payload_hash_is_unsigned_unless_it_comes_with_the_request() -> None:
+def test_payload_is_unsigned_unless_the_request_has_its_hash() -> None:
     signer = Signer("AKIDEXAMPLE", SECRET, "us-east-1")
     plain, signed = (
         RequestTemplate("PUT", "store", {}, variable=variable) for variable in ((), ("x-amz-content-sha256",))
@@ -158,7 +160,7 @@ def test_signing_key_changes_only_with_the_day() -> None:
     assert scopes[1] == "AKIDEXAMPLE/20261121/us-east-1/s3/aws4_request"
 
 
-def test_a_signature_after_midnight_is_botocores_too() -> None:
+def test_signatures_around_midnight_equal_botocores() -> None:
     arguments = ("AKIDEXAMPLE", SECRET, "us-east-1", None)
     signer, template = Signer(*arguments), RequestTemplate("GET", "store", {})
     for second in (1_795_219_199, 1_795_219_200):
@@ -167,7 +169,7 @@ def test_a_signature_after_midnight_is_botocores_too() -> None:
         assert sent == expected
 
 
-def test_within_one_second_the_moment_is_made_once() -> None:
+def test_moment_is_reused_within_one_second() -> None:
     signer = Signer("AKIDEXAMPLE", SECRET, "us-east-1")
     assert signer.moment(SECOND) is signer.moment(SECOND)
     assert signer.moment(SECOND) is not signer.moment(SECOND + 1)

@@ -1,4 +1,4 @@
-"""TLS against the embedded store's S3 server: what is wrong with a certificate is refused with the remedy."""
+"""TLS against the embedded store's S3 server: invalid certificates are refused with a remedy."""
 
 from __future__ import annotations
 

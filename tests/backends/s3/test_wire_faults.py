@@ -1,6 +1,6 @@
-"""S3 sessions over a connection that breaks, lies or dawdles: what is counted, under which reason, and what is there.
+"""S3 sessions over a faulty connection: the recorded reasons, the counts, and the objects that the store has.
 
-One idea: behind the proxy is a real store, so what the client says it archived can be compared with what the store has.
+A real store is behind the proxy, so the objects that the client counts as archived can be compared with the store's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.support.servers.fault_proxy import (
 SIZE = 8192
 GOOD = UNLIKE_IDS_MIN + 1  # objects before the fault
 OBJECTS = GOOD + 3
-LATE = 3.0  # seconds; the read time-out of tests in which nothing, or too little, comes
+LATE = 3.0  # seconds; the read timeout of tests in which the answer is missing or too slow
 PATIENT = 60.0
 CONTENT = Content("wire-faults", 7, 4 << 20)
 ARCHIVE, RETRIEVE, HEAD = Operation.ARCHIVE, Operation.RETRIEVE, Operation.HEAD
@@ -50,7 +50,7 @@ ALL = (ARCHIVE, RETRIEVE, HEAD)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where objects go in a bucket of the store, and how workers reach it."""
+    """A prefix in a bucket of the store, and the workers' way to it."""
 
     backend: S3Backend
     prefix: str
@@ -68,7 +68,7 @@ class Place:
         return plane
 
     def held(self) -> int:
-        """How many objects the store really has."""
+        """Return how many objects the store has."""
         bucket = self.backend.worker_setting().bucket
         return sum(1 for _ in self.backend._control.versions(bucket, self.prefix, "", f"{self.prefix}9"))
 
@@ -92,13 +92,13 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def place(backend: S3Backend) -> Place:
-    """One of the test's own."""
+    """A place for one test."""
     return Place(backend, f"test-{next(_numbers)}/")
 
 
 @pytest.fixture(scope="module")
 def filled(backend: S3Backend) -> Place:
-    """One in which all objects are, which tests only read."""
+    """A place with all objects, which tests only read."""
     found = Place(backend, "filled/")
     with FaultProxy(found.port) as proxy:
         record = record_of_sessions(found.plane(proxy, PATIENT), batch(ARCHIVE))
@@ -115,7 +115,7 @@ def without_a_length(message: Message) -> bytes:
 
 
 def a_lie_that_agrees_with_itself(message: Message) -> bytes:
-    """Other bytes, and the checksum and the tag of those."""
+    """Change the body, and send another checksum and another ETag with it."""
     head, body = message.data[: message.head_bytes], bytearray(message.data[message.head_bytes :])
     body[100] ^= 0x80
     head = head.replace(b"ETag: ", b'ETag: "00000000000000000000000000000000"\r\nx-was: ')
@@ -141,7 +141,7 @@ LOST, CUT, SILENT, SLOW = "connection lost", "truncated", "read timeout", "too s
 ODD, DAMAGED, ANOTHERS = "protocol error", "damaged", "another's answer"
 GOES_ON = (DAMAGED, "300")
 
-# What happens to the answer; the reason it is counted under, by operation; whether the client has to wait for it.
+# The fault of the answer, its recorded reason by operation, and whether the client must wait for a timeout.
 FAULTS: dict[str, tuple[Fault, dict[Operation, str], bool]] = {
     "reset instead of an answer": (wire.reset(nothing_of), dict.fromkeys(ALL, LOST), False),
     "reset in the head": (wire.reset(half_the_head), dict.fromkeys(ALL, LOST), False),
@@ -177,14 +177,13 @@ FAULTS: dict[str, tuple[Fault, dict[Operation, str], bool]] = {
     ),
 }  # fmt: skip
 CASES = [(name, operation) for name, (_, reasons, _) in FAULTS.items() for operation in reasons]
-# Every fault once is enough where tests have to be quick, and of those that wait out a time-out one of each kind.
+# The quick tests play every fault once, and only one of each kind that waits for a timeout.
 _IN_TURN = {(name, list(reasons)[at % len(reasons)]) for at, (name, (_, reasons, _)) in enumerate(FAULTS.items())}
 QUICK = {("silence", ARCHIVE), ("a dripping body", RETRIEVE)} | {case for case in _IN_TURN if not FAULTS[case[0]][2]}
 
 
 def quick(operation: Operation, at: int) -> list[pytest.MarkDecorator]:
-    """Whether this one of several like cases belongs to one operation alone, and to the others where time does not
-    matter."""
+    """Return no mark for one operation in turn, and the mark `long` for the others."""
     return [] if operation is ALL[at % len(ALL)] else [pytest.mark.long]
 
 
@@ -194,8 +193,10 @@ def play(place: Place, operation: Operation, read_timeout_seconds: float, **chos
 
 
 def expect(record: Recorder, operation: Operation, reason: str) -> None:
-    """One failure under its reason; before it good objects and their bytes, after it others where the answer was whole,
-    and else nothing that was even tried."""
+    """Check that exactly one object failed, under its reason.
+
+    The objects before it are good. Those after it are good if the answer was whole, and are not tried otherwise.
+    """
     rows = [row for row in rows_of(record) if row.operation == operation]
     moved = 0 if operation is HEAD else SIZE
     assert [row.bytes for row in rows if row.status == Status.OK] == [moved] * (len(rows) - 1)
@@ -228,7 +229,7 @@ def test_answer_fault_is_counted_by_reason_and_excluded_from_throughput(
     record = play(used, operation, LATE if waits else PATIENT, answers=chosen)
     assert chosen.played == 1
     expect(record, operation, reasons[operation])
-    if operation is ARCHIVE:  # the store has it, and only never got to say so
+    if operation is ARCHIVE:  # The store has the object, but its answer was lost.
         unknown = sum(error.outcomes_unknown for error in record.errors.values())
         assert unknown == 1
         assert used.held() == len([row for row in rows_of(record) if row.operation == ARCHIVE])
@@ -259,10 +260,8 @@ def test_lost_request_is_counted_and_leaves_archive_outcome_unknown(
 
 
 @pytest.mark.parametrize("operation", ALL, ids=lambda operation: operation.label)
-def test_an_answer_that_came_twice_is_never_taken_for_the_next_ones(
-    place: Place, filled: Place, operation: Operation
-) -> None:
-    """From then on every answer is that of the request before, and every one of them says 200."""
+def test_duplicate_answer_is_not_accepted_for_later_requests(place: Place, filled: Place, operation: Operation) -> None:
+    """After the duplicate, every answer is that of the previous request, and every one has status 200."""
     used = place if operation is ARCHIVE else filled
     record = play(used, operation, PATIENT, answers=wire.Shifted(asks_for(METHOD[operation]), first=GOOD))
     expect(record, operation, ANOTHERS)
@@ -283,9 +282,7 @@ def test_duplicate_answer_without_ids_is_detected_by_checksum(place: Place) -> N
 
 
 @pytest.mark.parametrize(("operation", "reason"), [(ARCHIVE, ANOTHERS), (RETRIEVE, DAMAGED)])
-def test_answers_that_changed_places_are_nobodys(
-    place: Place, filled: Place, operation: Operation, reason: str
-) -> None:
+def test_swapped_answers_are_rejected(place: Place, filled: Place, operation: Operation, reason: str) -> None:
     used = place if operation is ARCHIVE else filled
     record = Recorder(100)
     with FaultProxy(used.port, answers=wire.Swapped(asks_for(METHOD[operation]))) as proxy:
@@ -326,7 +323,7 @@ def test_late_answer_or_100_continue_is_accepted(
     assert [row.status for row in rows_of(record) if row.operation == operation] == [Status.OK] * OBJECTS
 
 
-def test_a_delay_in_both_directions_is_in_every_time(filled: Place) -> None:
+def test_delay_in_both_directions_adds_to_the_service_time(filled: Place) -> None:
     with FaultProxy(filled.port, delay_seconds=0.02) as proxy:
         record = record_of_sessions(filled.plane(proxy, PATIENT), batch(RETRIEVE, 0, 3))
     assert record.errors == {}

@@ -1,7 +1,6 @@
-"""Compiling the C library and C programs with it: the one place that knows the command line.
+"""Compiles the C library, and C programs with it. No other module has the command line.
 
-One idea: each source is compiled once in a test session for each set of flags, whatever is made of it, and by whichever
-of pytest-xdist's workers needs it first.
+In a test session each source is compiled once for each set of flags, by the first pytest-xdist worker that needs it.
 """
 
 from __future__ import annotations
@@ -18,34 +17,34 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = sorted((Path(__file__).parent / "program").glob("*.c"))  # of the program that expects every rule to hold
+SOURCES = sorted((Path(__file__).parent / "program").glob("*.c"))  # of the program that checks every rule of the API
 SHIM = Path(__file__).parents[3] / "backends" / "tsm" / "shim"
 _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
 _FLAGS = ("-std=gnu11", "-fvisibility=hidden", "-pthread", f"-I{SHIM}", f"-I{SHIM / 'include'}", *_WARNINGS)
 
-PROGRAM = ("-O2", "-g1", "-fPIC")  # as the library, whose objects it then shares
+PROGRAM = ("-O2", "-g1", "-fPIC")  # as for the library, to share its object files
 SHARED = (*PROGRAM, "-shared")
 SANITIZED = ("-g1", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """Puts what it makes into `folder`, and makes nothing that is there."""
+    """Compiles into `folder`. Files that exist are not compiled again."""
 
     folder: Path
 
     @classmethod
     def of_session(cls, folders: pytest.TempPathFactory) -> Compiler:
-        """The one of this test session."""
+        """Return the compiler of this test session."""
         base = folders.getbasetemp()
         folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
         folder.mkdir(exist_ok=True)
         return cls(folder)
 
     def compile(self, name: str, flags: Sequence[str], sources: Sequence[Path] = (), parts: Sequence[str] = ()) -> Path:
-        """The library's sources (or only ``parts`` of them) and these, as a library or program of that name.
+        """Compile the library's sources (or only ``parts``) and ``sources`` to a library or program of that name.
 
-        Skips the test without a compiler, or without its sanitizers where ``flags`` ask for them.
+        Skips the test without a compiler, or without its sanitizers if ``flags`` require them.
         """
         command = shutil.which("cc") or shutil.which("gcc")
         if command is None:

@@ -22,5 +22,5 @@ def shim(compiler: Compiler) -> Path:
 
 @pytest.fixture(scope="session")
 def sanitized(compiler: Compiler) -> Path:
-    """The program that expects every rule of the API to hold, with the library under the sanitizers."""
+    """The program that checks every rule of the API, with the library, under the sanitizers."""
     return compiler.compile("program-sanitized", SANITIZED, SOURCES)

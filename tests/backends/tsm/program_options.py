@@ -1,4 +1,4 @@
-"""How the C program is run, and the option files that it signs on with."""
+"""Runs the C program, and writes the option files with which it signs on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from backends.embedded.process import StoreProcess
 
-SECONDS_MAX = 300  # under valgrind; only a program that hangs gets there
+SECONDS_MAX = 300  # under valgrind; reached only if the program hangs
 
 
 OTHER_NODE = "OTHER"
@@ -19,7 +19,7 @@ PROTECTED = "ENABLEARCHIVERETENTIONPROTECTION yes"
 
 
 def write_options(folder: Path, stanzas: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """dsm.sys with these lines in each stanza, dsm.opt that names the first; the environment that leads to both."""
+    """Write dsm.sys with these stanzas and dsm.opt with the name of the first. Returns the environment for both."""
     lines: list[str] = []
     for name, options in stanzas.items():
         lines += [f"SErvername {name}", *(f"   {option}" for option in options)]
@@ -29,7 +29,7 @@ def write_options(folder: Path, stanzas: Mapping[str, Sequence[str]]) -> dict[st
 
 
 def settings(folder: Path, store: StoreProcess) -> dict[str, str]:
-    """Every stanza that the program signs on with, and the files they name."""
+    """Write every stanza that the program uses, and the files they name. Returns the environment."""
     node, password = store.node, store.node_password
     assert password is not None
     passwords = folder / "passwords"

@@ -29,7 +29,7 @@ DECLARED: dict[str, Any] = {name: getattr(structures, name) for name in structur
 STRUCTURES = {name: value for name, value in DECLARED.items() if hasattr(value, "_fields_") and value.__name__ == name}
 CONSTANTS = {name: value for name, value in DECLARED.items() if isinstance(value, int)}
 
-# The sizes of level 8.2.1 on x86-64 Linux, as programs that were compiled elsewhere have them.
+# Sizes at level 8.2.1 on x86-64 Linux, as programs that were compiled elsewhere expect them.
 SIZES = {
     "dsStruct64_t": 8,
     "dsUint160_t": 20,
@@ -135,7 +135,7 @@ def fields(structure: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """What the compiler makes of the header: C expression -> value."""
+    """Return the values that the compiler computes from the header: C expression -> value."""
     expressions = [
         *(f"sizeof({name})" for name in STRUCTURES),
         *(f"offsetof({name}, {field})" for name, one in STRUCTURES.items() for field in fields(one)),
@@ -224,7 +224,7 @@ def c_type(one: Any) -> str:
 
 
 def test_c_functions_accept_types_passed_by_python(tmp_path: Path) -> None:
-    """Each is called with values of the types in PROTOTYPES; -Wconversion refuses to lose bits on the way."""
+    """Each is called with the types in PROTOTYPES. -Wconversion refuses conversions that lose bits."""
     assert set(structures.PROTOTYPES) == set(re.findall(r"^extern \w+ (\w+)\(", HEADER, re.MULTILINE))
     assert len(structures.PROTOTYPES) == 47
     lines = ['#include "archiver_tsm.h"']
@@ -239,8 +239,8 @@ def test_c_functions_accept_types_passed_by_python(tmp_path: Path) -> None:
     compile_c("-Wconversion", "-Wno-sign-conversion", "-c", source, "-o", tmp_path / "calls.o")
 
 
-def test_the_union_of_a_deletion_travels_by_value(tmp_path: Path) -> None:
-    """The only argument that is neither a number nor a pointer: it goes over the stack, whole."""
+def test_union_of_a_deletion_is_passed_by_value(tmp_path: Path) -> None:
+    """It is the only argument that is neither a number nor a pointer, and is passed whole on the stack."""
     source = tmp_path / "deletion.c"
     source.write_text(
         '#include "archiver_tsm.h"\n'
@@ -315,16 +315,16 @@ def test_a_name_that_the_header_does_not_declare_is_refused(unused: Any) -> None
             _ = unused.dsmObjNmae
 
 
-def test_after_the_first_use_names_are_found_as_in_any_module(unused: Any) -> None:
-    """What a call costs depends on it: Python caches the attributes of modules without __getattr__, and names that are
-    interned are compared by address.
+def test_names_are_plain_module_attributes_after_the_first_use(unused: Any) -> None:
+    """The cost of a call depends on it: Python caches the attributes of modules without __getattr__, and compares
+    interned names by address.
     """
     names = [name for name, _ in unused.ObjID._fields_]
     assert not hasattr(unused, "__getattr__")
     assert all(name is sys.intern(name) for name in names)
 
 
-def test_threads_that_use_the_first_name_at_once_get_the_same_class(unused: Any) -> None:
+def test_concurrent_first_uses_of_a_name_give_the_same_class(unused: Any) -> None:
     barrier = threading.Barrier(8)
 
     def first_use(_: int) -> Any:

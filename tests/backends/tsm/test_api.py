@@ -1,4 +1,4 @@
-"""The binding: which library is loaded, what its errors say, and what a server tells of itself through it."""
+"""The binding: the library that is loaded, its errors, and its sessions with a server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def sign_on(server: Server, library: Library) -> SignOn:
     return SignOn(library, server.store.node, server.store.node_password, "")
 
 
-def test_our_library_has_every_function_and_is_as_new_as_its_header(shim: Path) -> None:
+def test_own_library_has_every_function_and_the_version_of_its_header(shim: Path) -> None:
     library = Library(str(shim))
     assert (library.exports, library.missing) == (len(structures.PROTOTYPES), [])
     assert library.exports == 47
@@ -61,7 +61,7 @@ def test_unbuilt_library_is_refused_with_remedy(monkeypatch: pytest.MonkeyPatch)
         api.default_library_path()
 
 
-def test_a_library_of_something_else_is_refused() -> None:
+def test_library_of_another_api_is_refused() -> None:
     with pytest.raises(PlatformError, match="not a library of the TSM API"):
         Library(find_library("c") or "libc.so.6")
 
@@ -99,7 +99,7 @@ def test_success_is_no_error(shim: Path) -> None:
     Library(str(shim)).check("dsmX", Code.OK)
 
 
-def test_a_vote_that_succeeds_with_a_reason_is_no_success(shim: Path) -> None:
+def test_vote_with_code_ok_and_a_reason_is_an_error(shim: Path) -> None:
     with pytest.raises(TsmError):
         Library(str(shim)).check("dsmEndTxn", Code.OK, 11)
 
@@ -116,11 +116,11 @@ def test_a_sign_on_that_is_refused_raises_the_servers_code(
     assert raised.value.code == code
 
 
-def test_a_sign_on_never_shows_its_password(library: Library) -> None:
+def test_repr_of_a_sign_on_hides_its_password(library: Library) -> None:
     assert "secret" not in repr(SignOn(library, "NODE", "secret", ""))
 
 
-def test_a_session_that_ended_is_no_session(sign_on: SignOn) -> None:
+def test_call_in_an_ended_session_is_refused(sign_on: SignOn) -> None:
     with sign_on.open() as session:
         session.information()
     with pytest.raises(TsmError) as raised:
@@ -132,7 +132,7 @@ def test_management_classes_match_policy(sign_on: SignOn) -> None:
     with sign_on.open() as session:
         found = session.management_classes()
     assert {name: (one.retver_days, one.retmin_days, one.by_event) for name, one in found.items()} == {
-        "STANDARD": (1, 0, False),  # five minutes: the API tells whole days, rounded up
+        "STANDARD": (1, 0, False),  # five minutes: the API reports whole days, rounded up
         "SHORT": (1, 0, False),
         "NONE": (0, 0, False),
         "EVENT": (0, 1, True),

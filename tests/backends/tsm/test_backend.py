@@ -1,4 +1,4 @@
-"""TsmBackend against a real store: what it tells before a run, what it locks, and what cleanup removes."""
+"""TsmBackend against a real store: its profile, its retention, the lock that it reads back, and cleanup."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def server(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 
 def remove(server: Server, location: Location, *, release_holds: bool = False) -> tuple[int, int, bool]:
-    """Objects removed, objects left, and whether the file space went; by another process, later."""
+    """Remove with a new backend. Returns objects removed, objects left, and whether the file space was deleted."""
     report = server.backend().remove(location, bypass_governance=True, release_holds=release_holds)
     return report.objects_removed, report.objects_left, report.bucket_removed
 
@@ -123,12 +123,12 @@ def test_a_file_space_needs_a_proper_name(server: Server, name: str) -> None:
         ("short", True, Retention(RetentionMode.CLASS, 10.0, management_class="SHORT")),
         ("NONE", True, Retention(RetentionMode.CLASS, 0.0, management_class="NONE")),
         ("LONG", True, Retention(RetentionMode.CLASS, 30.0 * DAY_SECONDS, management_class="LONG")),
-        # Another server tells whole days only; an hour more where summer time ends before.
+        # Another server reports whole days only. A change of summer time can add an hour.
         (None, False, Retention(RetentionMode.CLASS, 1.0 * DAY_SECONDS, None, False, "STANDARD", 3600.0)),
         ("LONG", False, Retention(RetentionMode.CLASS, 30.0 * DAY_SECONDS, None, False, "LONG", 3600.0)),
     ],
 )
-def test_the_class_decides_for_how_long(
+def test_management_class_determines_the_retention_period(
     server: Server, management_class: str | None, exact: bool, retention: Retention
 ) -> None:
     known = {} if exact else {"class_seconds": None}
@@ -163,7 +163,7 @@ def test_unknown_management_class_is_refused_with_known_ones(server: Server) -> 
         RetentionWish(retain_until=4e9),
     ],
 )
-def test_no_wish_beats_the_class(server: Server, wish: RetentionWish) -> None:
+def test_requested_retention_other_than_the_class_is_refused(server: Server, wish: RetentionWish) -> None:
     backend = server.backend()
     backend.profile()
     with pytest.raises(UsageError, match="--management-class"):
@@ -229,7 +229,7 @@ def hold_all(server: Server, location: Location) -> None:
 
 
 def hold(session: ApiSession, ids: list[int]) -> None:
-    """What ApiSession.release undoes."""
+    """Place a hold on these objects."""
     functions = session._functions
     assert functions.dsmBeginTxn(session.handle) == 0
     array = (abi.ObjID * len(ids))(*map(halves, ids))
@@ -241,10 +241,10 @@ def hold(session: ApiSession, ids: list[int]) -> None:
     assert functions.dsmEndTxn(session.handle, abi.DSM_VOTE_COMMIT, byref(reason)) == 0
 
 
-# The place.
+# The location of a run.
 
 
-def test_the_place_is_known_before_it_is_touched(server: Server) -> None:
+def test_location_is_known_before_its_file_space_is_registered(server: Server) -> None:
     backend = server.backend()
     backend.profile()
     location = backend.locate(RunPlan("run-place", backend.retention_for(RetentionWish())))
@@ -255,14 +255,14 @@ def test_the_place_is_known_before_it_is_touched(server: Server) -> None:
         assert session.has_space("/archiver-run-place")
 
 
-def test_a_file_space_that_the_user_named_is_not_the_runs(server: Server) -> None:
+def test_file_space_named_by_the_user_does_not_belong_to_the_run(server: Server) -> None:
     _, first = server.prepared("run-first", space="/shared")  # which registers it
     _, second = server.prepared("run-second", space="/shared")
     assert (first.bucket_created, second.bucket_created) == (False, False)
     assert server.prepared("run-own")[1].bucket_created
 
 
-def test_a_workers_setting_can_travel_and_does_not_show_its_password(server: Server) -> None:
+def test_worker_setting_can_be_pickled_and_hides_its_password(server: Server) -> None:
     backend, _ = server.prepared("run-setting")
     setting = backend.worker_setting()
     assert pickle.loads(pickle.dumps(setting)) == setting
@@ -290,7 +290,7 @@ def test_attached_run_continues_at_earlier_location(server: Server) -> None:
         ({}, "GONE", "no longer archives under class GONE"),
     ],
 )
-def test_a_run_does_not_go_on_where_its_objects_are_not_kept(
+def test_attach_is_refused_if_file_space_node_or_class_is_missing(
     server: Server, change: dict[str, Any], management_class: str, words: str
 ) -> None:
     _, location = server.prepared("run-not-kept")
@@ -301,7 +301,7 @@ def test_a_run_does_not_go_on_where_its_objects_are_not_kept(
         backend.attach(replace(location, **change), asked)
 
 
-def test_an_audit_may_not_know_by_which_class_objects_are_kept(server: Server) -> None:
+def test_attach_accepts_an_unknown_management_class(server: Server) -> None:
     _, location = server.prepared("run-class-unknown")
     backend = server.backend()
     backend.profile()
@@ -328,7 +328,7 @@ def test_nothing_is_removed_before_its_expiry(server: Server) -> None:
     assert (report.objects_removed, report.objects_left, report.bucket_removed) == (0, 10, False)
     assert report.locked_until == pytest.approx(now + 300, abs=10)
     assert not report.on_hold
-    assert report.refusals == []  # nothing was tried that could not succeed
+    assert report.refusals == []  # No deletion was tried that could not succeed.
 
 
 def test_expired_objects_are_removed_with_file_space_of_run(server: Server) -> None:
@@ -368,7 +368,7 @@ def test_held_objects_stay_until_their_holds_are_released(server: Server) -> Non
     assert remove(server, location, release_holds=True) == (3, 0, True)
 
 
-def test_expired_objects_go_first_then_those_released_and_the_file_space_last(server: Server) -> None:
+def test_removal_deletes_expired_objects_and_then_released_ones(server: Server) -> None:
     expired, location = server.prepared("run-mixed", management_class="NONE")
     locked, _ = server.prepared("run-mixed")
     archived(expired, *range(6))
@@ -381,7 +381,7 @@ def test_expired_objects_go_first_then_those_released_and_the_file_space_last(se
     assert (report.on_hold, report.refusals) == (True, [])
     report = server.backend().remove(location, bypass_governance=False, release_holds=True)
     assert (report.objects_removed, report.objects_left, report.bucket_removed) == (6, 1, False)
-    assert (report.on_hold, report.refusals) == (False, [])  # the last one has not expired, and nobody tried
+    assert (report.on_hold, report.refusals) == (False, [])  # The last one has not expired, and no deletion was tried.
     assert report.locked_until is not None
 
 
@@ -402,7 +402,7 @@ def test_expired_objects_are_removed_even_if_hold_release_fails(server: Server) 
     assert remove(server, location) == (0, 2, False)
 
 
-def test_a_place_that_another_server_does_not_know_is_missing(server: Server) -> None:
+def test_unknown_file_space_is_reported_missing(server: Server) -> None:
     _, location = server.prepared("run-elsewhere")
     report = server.backend().remove(
         replace(location, bucket="/archiver-nowhere"), bypass_governance=False, release_holds=False

@@ -1,4 +1,4 @@
-"""Where the library finds its server, and which files may hold a password."""
+"""The library's server and option files, and files with a password."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_session_options_name_stanza_and_allow_protected_servers() -> None:
 @pytest.mark.parametrize(
     ("text", "password"), [("secret", "secret"), ("secret\r\nmore\n", "secret"), ("a b \n", "a b ")]
 )
-def test_a_password_is_the_first_line_of_a_file_of_ones_own(tmp_path: Path, text: str, password: str) -> None:
+def test_password_is_the_first_line_of_a_private_file(tmp_path: Path, text: str, password: str) -> None:
     path = tmp_path / "password"
     path.write_bytes(text.encode())
     path.chmod(0o600)
@@ -57,7 +57,7 @@ def test_a_password_is_the_first_line_of_a_file_of_ones_own(tmp_path: Path, text
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601])
-def test_a_password_that_others_can_get_at_is_refused(tmp_path: Path, mode: int) -> None:
+def test_password_file_accessible_to_others_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "password"
     path.write_text("secret")
     path.chmod(mode)

@@ -1,4 +1,4 @@
-"""Holds, releases, queries and deletions against a real store: what they leave there, and what the engine sees."""
+"""Holds, releases, queries and deletions against a real store: the state of the server, and the engine's counts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPEN, CLOSE, TRANSACTION = Operation.OPEN, Operation.CLOSE, Operation.TRANSACTIO
 HOLD, RELEASE, QUERY, DELETE, REFUSED_DELETE, AUDIT = (
     Operation.HOLD, Operation.RELEASE, Operation.QUERY, Operation.DELETE, Operation.REFUSED_DELETE, Operation.AUDIT,
 )  # fmt: skip
-LOCKED, EXPIRED = "STANDARD", "NONE"  # classes whose objects stay for five minutes, and for no time at all
+LOCKED, EXPIRED = "STANDARD", "NONE"  # classes with retention periods of five minutes and of zero
 _runs = itertools.count()
 
 
@@ -45,7 +45,7 @@ def server(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 
 def with_objects(server: Server, count: int, management_class: str = LOCKED, limit: int | None = None) -> TsmBackend:
-    """A backend in a place of its own, with objects 0, 1, ..."""
+    """A backend with a separate location and objects 0, 1, ..."""
     name = f"run-life-{next(_runs)}"
     backend, _ = server.prepared(name, management_class=management_class, objects_per_transaction=limit)
     archived(backend, *range(count))
@@ -61,7 +61,7 @@ def perform(backend: TsmBackend, operation: Operation, *numbers: int) -> Recorde
 
 
 def on_server(backend: TsmBackend) -> dict[int, ArchivedObject]:
-    """What the server has, by number."""
+    """Return the objects on the server, by number."""
     location = backend._located()
     with backend._session("look") as session:
         found = session.archives(location.bucket, f"/{location.prefix}/*")
@@ -73,7 +73,7 @@ def held(backend: TsmBackend) -> list[int]:
 
 
 def transactions(rows: list[Row]) -> list[tuple[int, int]]:
-    """Of each: its status, and how many objects it had."""
+    """Return status and number of objects of each transaction."""
     found, objects = [], 0
     for row in rows:
         if row.operation == TRANSACTION:
@@ -85,7 +85,7 @@ def transactions(rows: list[Row]) -> list[tuple[int, int]]:
 
 
 def seen(record: Recorder) -> tuple[int, int, int, list[tuple[int, int]]]:
-    """What the engine makes of it: objects, their bytes, errors, and the ranges that were changed."""
+    """Return what the engine counts: objects, their bytes, errors, and the ranges of changed objects."""
     tallies: dict[TallyKey, Tally] = {}
     rows = take([record], [(0, NO_END_NS)])
     changed = [] if rows is None else fold(rows, Folding(0, Population.of_size(SIZE), 0), tallies)
@@ -99,9 +99,7 @@ def seen(record: Recorder) -> tuple[int, int, int, list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(None, [5]), (2, [2, 2, 1]), (1, [1] * 5)])
-def test_objects_are_held_in_transactions_of_as_many_as_are_allowed(
-    server: Server, limit: int | None, sizes: list[int]
-) -> None:
+def test_objects_are_held_in_transactions_up_to_limit(server: Server, limit: int | None, sizes: list[int]) -> None:
     backend = with_objects(server, 6, limit=limit)
     record = perform(backend, HOLD, 0, 1, 2, 3, 4)
     rows = rows_of(record)
@@ -109,7 +107,7 @@ def test_objects_are_held_in_transactions_of_as_many_as_are_allowed(
     assert transactions(rows) == [(Status.OK, size) for size in sizes]
     assert [row.number for row in of(HOLD, rows)] == [0, 1, 2, 3, 4]
     assert held(backend) == [0, 1, 2, 3, 4]
-    assert seen(record) == (5, 0, 0, [(0, 4)])  # no bytes of theirs moved
+    assert seen(record) == (5, 0, 0, [(0, 4)])  # no bytes were moved
 
 
 def test_an_object_is_held_when_its_transactions_vote_is_answered(server: Server) -> None:
@@ -128,7 +126,7 @@ def test_released_objects_are_no_longer_held(server: Server) -> None:
     assert seen(record) == (2, 0, 0, [(1, 2)])
 
 
-def test_an_object_that_is_held_already_fails_its_transaction_and_no_other(server: Server) -> None:
+def test_already_held_object_fails_only_its_own_transaction(server: Server) -> None:
     backend = with_objects(server, 4, limit=2)
     perform(backend, HOLD, 1)
     record = perform(backend, HOLD, 0, 1, 2, 3)
@@ -168,10 +166,10 @@ def test_query_for_missing_object_fails_and_next_succeeds(server: Server) -> Non
     assert error.object_name.endswith("/000000000007")
 
 
-# Deletions that are to be refused.
+# Deletions that must be refused.
 
 
-def test_a_refusal_is_the_success_and_every_object_has_its_own(server: Server) -> None:
+def test_refused_deletion_succeeds_in_a_transaction_per_object(server: Server) -> None:
     backend = with_objects(server, 4)
     record = perform(backend, REFUSED_DELETE, 0, 1, 2, 3)
     rows = rows_of(record)
@@ -191,10 +189,10 @@ def test_hold_prevents_deletion_of_expired_objects(server: Server) -> None:
     assert sorted(on_server(backend)) == [0, 1]
 
 
-def test_a_server_that_lets_a_held_object_go_is_caught(server: Server) -> None:
+def test_deletion_of_a_held_object_is_detected(server: Server) -> None:
     backend = with_objects(server, 3, EXPIRED)
     perform(backend, HOLD, 0, 1, 2)
-    perform(backend, RELEASE, 1)  # by somebody else: as if the server had forgotten the hold
+    perform(backend, RELEASE, 1)  # as if the server had lost the hold
     record = perform(backend, REFUSED_DELETE, 0, 1, 2)
     rows = of(REFUSED_DELETE, rows_of(record))
     assert [row.status for row in rows] == [Status.OK, Status.DELETED_LOCKED, Status.OK]
@@ -213,7 +211,7 @@ def test_refused_delete_succeeds_when_delete_call_itself_refuses(server: Server)
 
 
 def test_refused_delete_fails_on_other_refusal_reason(server: Server) -> None:
-    """Of a node that may not delete anything nothing is learnt about locks; nor of an object that is gone."""
+    """Refusals for missing authority or for a missing object prove nothing about locks."""
     backend = with_objects(server, 2, EXPIRED)
     plane = plane_of(backend, 0, 1)
     plane._library.functions.dsmDeleteObj = lambda *_: Code.ABORT_NODE_NOT_AUTHORIZED
@@ -242,7 +240,7 @@ def test_expired_objects_are_deleted_in_transactions_up_to_limit(
     assert seen(record) == (5, 0, 0, [(0, 4)])
 
 
-def test_an_object_that_is_kept_fails_its_transaction_and_no_other(server: Server) -> None:
+def test_undeletable_object_fails_only_its_own_transaction(server: Server) -> None:
     backend = with_objects(server, 4, EXPIRED, limit=2)
     perform(backend, HOLD, 1)
     record = perform(backend, DELETE, 0, 1, 2, 3)
@@ -260,7 +258,7 @@ def test_nothing_is_deleted_before_its_expiry(server: Server) -> None:
     assert sorted(on_server(backend)) == [0, 1]
 
 
-# What goes wrong in all of them.
+# Failures of all operations.
 
 
 @pytest.mark.parametrize("operation", [HOLD, RELEASE, DELETE, REFUSED_DELETE])
@@ -293,7 +291,7 @@ def test_a_connection_that_is_lost_ends_the_session(server: Server, operation: O
 
 
 @pytest.mark.parametrize("operation", [HOLD, RELEASE, DELETE, REFUSED_DELETE])
-def test_a_vote_whose_answer_never_came_may_have_counted(server: Server, operation: Operation) -> None:
+def test_vote_without_an_answer_has_an_unknown_outcome(server: Server, operation: Operation) -> None:
     plane = plane_of(with_objects(server, 1), 0)
     plane._library.functions.dsmEndTxn = lambda *_: Code.TCPIP_FAILURE
     record = record_of_sessions(plane, batch(operation, 0))
@@ -310,7 +308,7 @@ def test_a_transaction_that_cannot_begin_ends_the_session(server: Server, operat
 
 
 @pytest.mark.parametrize("operation", [HOLD, RELEASE, QUERY, DELETE, REFUSED_DELETE, AUDIT])
-def test_a_phase_that_is_being_cut_off_begins_nothing_more(server: Server, operation: Operation) -> None:
+def test_stopping_phase_begins_no_operation(server: Server, operation: Operation) -> None:
     backend = with_objects(server, 2, EXPIRED)
     plane = plane_of(backend, 0, 1)
     plane._stopping.set()

@@ -1,4 +1,4 @@
-"""dsmRCMsg: every return code in words, in the form that existing programs cut up."""
+"""dsmRCMsg: a text for every return code, in the format that existing programs parse."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dsm_rc_msg(library: ctypes.CDLL) -> Any:
 
 
 def asked(dsm_rc_msg: Any, code: int, handle: int = 0) -> tuple[int, bytes]:
-    """The answer and the whole buffer, which is longer than a text may be."""
+    """Return the answer and the whole buffer, which is longer than any text."""
     buffer = ctypes.create_string_buffer(CANARY * (2 * ROOM), 2 * ROOM)
     return dsm_rc_msg(handle, code, buffer), buffer.raw
 
@@ -72,13 +72,13 @@ def test_the_text_begins_in_the_nineteenth_column(code: int, begins: str, dsm_rc
     assert asked(dsm_rc_msg, code)[1].startswith(begins.encode())
 
 
-def test_no_two_codes_read_alike(dsm_rc_msg: Any) -> None:
+def test_every_code_has_a_different_text(dsm_rc_msg: Any) -> None:
     texts = [asked(dsm_rc_msg, code)[1].partition(b"\0")[0][18:] for code in NAMES]
     assert len(set(texts)) == len(NAMES)
 
 
 @pytest.mark.parametrize("handle", [0, 1, 0xFFFFFFFF])
-def test_any_handle_will_do(handle: int, dsm_rc_msg: Any) -> None:
+def test_handle_does_not_change_the_text(handle: int, dsm_rc_msg: Any) -> None:
     assert asked(dsm_rc_msg, Code.ABORT_DELETE_NOT_ALLOWED, handle) == asked(dsm_rc_msg, Code.ABORT_DELETE_NOT_ALLOWED)
 
 

@@ -1,4 +1,4 @@
-"""The C program that expects every rule of the API to hold: as it is, under the sanitizers, under valgrind."""
+"""The C program that checks every rule of the API: plain, under the sanitizers, and under valgrind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def environment(tmp_path: Path, own_store: StoreProcess) -> dict[str, str]:
 
 @pytest.fixture
 def own_store(tmp_path: Path) -> Iterator[StoreProcess]:
-    """Empty, so that the program knows what is in it."""
+    """An empty store, as the program expects it."""
     with process.start(tmp_path / "store", nodes=[OTHER_NODE]) as running:
         yield running
 
@@ -36,7 +36,7 @@ def test_api_program_passes(plain: Path, environment: dict[str, str]) -> None:
     run([str(plain)], environment)
 
 
-@pytest.mark.long  # as test_tsm_trace has them, but without a trace
+@pytest.mark.long  # like test_tsm_trace, but without a trace
 def test_api_program_passes_under_sanitizers(sanitized: Path, environment: dict[str, str]) -> None:
     run([str(sanitized)], {**environment, "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0"})
 

@@ -68,7 +68,7 @@ def test_store_limits_equal_api_limits(store: str, api: str) -> None:
 
 def test_return_codes_of_the_store_have_the_numbers_of_the_api() -> None:
     codes = {name: number for name, number in vars(tsm_codes).items() if isinstance(number, int)}
-    api_names = {"NO_SPACE": "ABORT_FS_NOT_DEFINED"}  # where the store's name is not the end of the API's
+    api_names = {"NO_SPACE": "ABORT_FS_NOT_DEFINED"}  # the store's name is not the end of the API's name
     assert codes
     assert {name: NAMES[codes[name]] for name in api_names} == api_names
     assert [name for name in codes.keys() - api_names if not NAMES[codes[name]].endswith(name)] == []

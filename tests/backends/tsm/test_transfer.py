@@ -1,4 +1,4 @@
-"""What a client does when the server does not simply say yes: the library is made up, and answers by a script."""
+"""Transfers with a scripted library: what a client does after every answer other than success."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ LOST = Code.TCPIP_FAILURE
 
 
 class ScriptedLibrary:
-    """Keeps what is archived and calls that were made; ``answers`` gives return codes other than success, by call.
+    """Records archived objects and calls. ``answers`` gives return codes other than success, by call.
 
-    Each call's answers are used up one after another; None and the end of the list mean success.
+    The answers of a call are used one after another. None and the end of the list mean success.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ def test_archive_stores_content_under_object_name_and_class(size_bytes: int) -> 
     assert done.began_ns <= done.sent_ns[0] < done.sent_ns[2] < done.voted_ns < done.done_ns
 
 
-def test_objects_of_several_sizes_are_sent_with_their_own() -> None:
+def test_objects_of_several_sizes_are_sent_with_their_own_size() -> None:
     library = ScriptedLibrary()
     transfer(library).archive(HANDLE, [Target(1, 100), Target(2, 200), Target(3, 100)], never)
     assert [len(data) for data in library.committed.values()] == [100, 200, 100]
@@ -271,7 +271,7 @@ def test_a_connection_lost_before_the_vote_leaves_nothing_and_ends_the_session(c
 
 
 @pytest.mark.parametrize("code", [LOST, Code.COMM_PROTOCOL_ERROR, Code.REJECT_LASTSESS_CANCELED])
-def test_a_vote_whose_answer_never_came_may_have_counted(code: int) -> None:
+def test_vote_without_an_answer_has_an_unknown_outcome(code: int) -> None:
     library = ScriptedLibrary(dsmEndTxn=[code])
     done = archive(library, 2, per_transaction=2)
     assert outcome(done[0])[0] == [0, 1]
@@ -279,7 +279,7 @@ def test_a_vote_whose_answer_never_came_may_have_counted(code: int) -> None:
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_a_stop_gives_the_open_transaction_up(after: int) -> None:
+def test_stop_aborts_the_open_transaction(after: int) -> None:
     library = ScriptedLibrary()
 
     def stopped() -> bool:
@@ -306,7 +306,7 @@ def retrieve(library: ScriptedLibrary, *numbers: int, size_bytes: int = SIZE, **
 
 @pytest.mark.parametrize("ends_with_data", [False, True])
 @pytest.mark.parametrize("size_bytes", [1, 64, SIZE, BUFFER_BYTES, BUFFER_BYTES + 1, 3 * BUFFER_BYTES])
-def test_both_ways_to_end_an_object_are_understood(size_bytes: int, ends_with_data: bool) -> None:
+def test_both_ways_to_end_an_object_are_accepted(size_bytes: int, ends_with_data: bool) -> None:
     library = stored(5, 6, size_bytes=size_bytes, ends_with_data=ends_with_data)
     done = retrieve(library, 6, 5, size_bytes=size_bytes)
     assert [(one.number, one.failure) for one in done] == [(6, None), (5, None)]
@@ -392,7 +392,7 @@ def test_more_data_than_requested_part_is_damaged(verify: str) -> None:
     assert [one.failure.status for one in done if one.failure is not None] == [Status.DAMAGED] * 2
 
 
-def test_a_stop_ends_a_list_after_the_object_it_is_at() -> None:
+def test_stop_ends_a_list_after_the_current_object() -> None:
     library = stored(1, 2, 3)
     done = transfer(library).retrieve(HANDLE, targets(1, 2, 3), lambda: "dsmEndGetObj" in library.calls)
     assert [one.number for one in done] == [1]

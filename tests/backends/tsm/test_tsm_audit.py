@@ -1,4 +1,4 @@
-"""Audits against a real store: what is there, whole and locked as asked for passes, and nothing else does."""
+"""Audits against a real store: only objects that exist, are intact and are locked as requested pass."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def prepared(server: Server, management_class: str = "STANDARD") -> TsmBackend:
 
 
 def locked(backend: TsmBackend, first: int, last: int, retention: Retention = STANDARD, **dates: float) -> ExpectedLock:
-    """Objects archived about now. ``dates`` are seconds from now until when their lock is to end, at least and most."""
+    """The expected lock of objects archived now. ``dates``: seconds from now to its earliest and its latest end."""
     now = backend.server_now
     between = {"earliest": 240.0, "latest": 360.0, **dates}
     return ExpectedLock(first, last, retention, now + between["earliest"], now + between["latest"])
@@ -67,7 +67,7 @@ def statuses(record: Recorder) -> dict[int, int]:
 
 
 def act(backend: TsmBackend, operation: Operation, *numbers: int) -> None:
-    """Do something to objects behind the auditor's back."""
+    """Perform an operation on objects without the auditor's knowledge."""
     record = record_of_sessions(data_plane(backend.worker_setting(), reads=numbers), batch(operation, *numbers))
     assert record.errors == {}
 
@@ -119,7 +119,7 @@ def test_audit_reports_missing_hold_but_not_extra_hold(server: Server) -> None:
     (error,) = record.errors.values()
     assert (error.reason, error.message) == ("unlocked", "the requested hold is missing")
     record = audit(backend, 1, 2, expected=[locked(backend, 1, 2)])
-    assert statuses(record) == {1: Status.OK, 2: Status.OK}  # a hold that somebody placed later breaks no promise
+    assert statuses(record) == {1: Status.OK, 2: Status.OK}  # a hold that was placed later is no problem
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_audit_reports_damage_before_wrong_lock(server: Server) -> None:
     assert statuses(audit(backend, 1, expected=[locked(backend, 1, 1, HELD)])) == {1: Status.DAMAGED}
 
 
-def test_every_object_is_held_against_its_own_lock(server: Server) -> None:
+def test_every_object_is_compared_with_its_own_expected_lock(server: Server) -> None:
     backend = prepared(server)
     archived(backend, *range(10))
     late: dict[str, Any] = {"earliest": 400.0, "latest": 500.0}
@@ -172,7 +172,7 @@ def test_audit_after_deletion_of_first_archive_reports_later_one_damaged(server:
     assert statuses(audit(backend, 1, expected=[])) == {1: Status.DAMAGED}
 
 
-def test_an_auditor_who_looked_nothing_up_finds_the_same(server: Server) -> None:
+def test_audit_without_known_ids_finds_the_same(server: Server) -> None:
     backend = prepared(server)
     archived(backend, 1, 2)
     other = data_plane(backend.worker_setting(), expected=[locked(backend, 1, 3)])
@@ -199,7 +199,7 @@ def test_audit_time_includes_query(server: Server) -> None:
 # A closer look, by the coordinator.
 
 
-def test_a_closer_look_shows_everything_of_a_name(server: Server) -> None:
+def test_closer_look_describes_every_archive_of_a_name(server: Server) -> None:
     backend = prepared(server)
     assert isinstance(backend, VersionedBackend)
     expected = locked(backend, 1, 1)
@@ -224,7 +224,7 @@ def test_present_lists_archived_objects_in_number_range(server: Server) -> None:
     assert backend.object_name(998).endswith("/000000/000000000998")
 
 
-# The rule by which a lock is read.
+# The rule for reading a lock.
 
 NOW = 1_800_000_000
 
@@ -246,8 +246,8 @@ def kept(expires: int | None = NOW + 300, *, held: bool = False, by: str = "STAN
         (kept(by="SHORT"), STANDARD, Status.WEAKER),  # another class decides from now on
         (kept(NOW + 10, by="SHORT"), STANDARD, Status.WEAKER),
         (kept(NOW + DAY_SECONDS, by="LONG"), STANDARD, Status.LONGER),
-        (kept(NOW + 10, held=True), STANDARD, Status.WEAKER),  # holds are released
-        (kept(by="SHORT"), Retention(RetentionMode.CLASS), None),  # nobody said by which class
+        (kept(NOW + 10, held=True), STANDARD, Status.WEAKER),  # a hold can be released
+        (kept(by="SHORT"), Retention(RetentionMode.CLASS), None),  # no class was requested
     ],
 )
 def test_lock_rule_reports_unlocked_weaker_or_longer_lock(
@@ -262,13 +262,13 @@ def test_lock_rule_reports_unlocked_weaker_or_longer_lock(
     ("expires", "status"),
     [
         (NOW - 1, Status.WEAKER),
-        (NOW, None),  # told as a whole day, it may end within its last
+        (NOW, None),  # a period of whole days may end within its last day
         (NOW + DAY_SECONDS + 3600, None),  # summer time may begin before
         (NOW + DAY_SECONDS + 3601, Status.LONGER),
     ],
 )
 @pytest.mark.parametrize("zone_seconds", [0, -18_000, 19_800])
-def test_dates_are_local_and_whole_days_where_no_more_is_known(
+def test_lock_dates_are_local_and_compared_by_whole_days(
     expires: int, status: Status | None, zone_seconds: int
 ) -> None:
     problem = LockRule(zone_seconds).problem(

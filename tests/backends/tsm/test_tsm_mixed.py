@@ -1,4 +1,4 @@
-"""Mixed batches against a real store: new archives of a name, parts, heads, and what was archived meanwhile."""
+"""Mixed batches against a real store: new archives of a name, ranges, heads, and objects archived in the same phase."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ARCHIVE, RETRIEVE, RANGE_RETRIEVE, NEW_VERSION, HEAD, QUERY, AUDIT = (
 HOLD, RELEASE, DELETE, REFUSED_DELETE, TRANSACTION = (
     Operation.HOLD, Operation.RELEASE, Operation.DELETE, Operation.REFUSED_DELETE, Operation.TRANSACTION,
 )  # fmt: skip
-LOCKED, EXPIRED = "STANDARD", "NONE"  # classes whose objects stay for five minutes, and for no time at all
+LOCKED, EXPIRED = "STANDARD", "NONE"  # classes with retention periods of five minutes and of zero
 NO_MATCH = TSM_ERROR + Code.ABORT_NO_MATCH
 OTHER_CONTENT = Content("another-run", 8, 1 << 20)
 _runs = itertools.count()
@@ -54,7 +54,7 @@ def server(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 
 def with_objects(server: Server, count: int, management_class: str = EXPIRED) -> TsmBackend:
-    """A backend in a place of its own, with objects 0, 1, ..."""
+    """A backend with a separate location and objects 0, 1, ..."""
     backend, _ = server.prepared(f"run-mixed-{next(_runs)}", management_class=management_class)
     if count:
         archived(backend, *range(count))
@@ -73,20 +73,20 @@ def versions(operation: Operation, *pairs: tuple[int, int]) -> Batch:
 
 
 def parts(number: int, size_bytes: int, *ranges: tuple[int, int]) -> Batch:
-    """Parts of one object."""
+    """Ranges of one object."""
     one = batch(RANGE_RETRIEVE, *[number] * len(ranges), size_bytes=size_bytes)
     one.range = ranges
     return one
 
 
 def outcomes(record: Recorder) -> list[tuple[int, int, int, int]]:
-    """Of objects: operation, number, status, bytes."""
+    """Return operation, number, status and bytes of each object."""
     rows = [row for row in rows_of(record) if row.operation >= ARCHIVE]
     return [(row.operation, row.number, row.status, row.bytes) for row in rows]
 
 
 def watched(plane: TsmDataPlane, call: str) -> list[int]:
-    """When a call of the API begins, from now on."""
+    """Record the time of each later call of this API function."""
     functions, began_ns = plane._library.functions, list[int]()
     original: Callable[..., int] = getattr(functions, call)
 
@@ -99,7 +99,7 @@ def watched(plane: TsmDataPlane, call: str) -> list[int]:
 
 
 def on_server(backend: TsmBackend) -> list[tuple[int, int]]:
-    """What the server has, by number and content version."""
+    """Return number and content version of each object on the server."""
     location = backend._located()
     with backend._session("look") as session:
         return sorted(firsts(session.archives(location.bucket, f"/{location.prefix}/*")))
@@ -133,10 +133,10 @@ def test_content_not_matching_its_version_is_damaged(server: Server) -> None:
     assert outcomes(perform(backend, versions(RETRIEVE, (0, 2)))) == [(RETRIEVE, 0, Status.DAMAGED, 0)]
 
 
-def test_a_version_is_not_taken_for_another(server: Server) -> None:
+def test_content_of_another_version_is_damaged(server: Server) -> None:
     backend = with_objects(server, 1)
     plane = data_plane(backend.worker_setting(), reads=(0,))
-    plane._index[0, 2] = plane._index[0, 1]  # as if the server had given the old object back
+    plane._index[0, 2] = plane._index[0, 1]  # as if the server had returned the old object
     assert outcomes(record_of_sessions(plane, versions(RETRIEVE, (0, 2)))) == [(RETRIEVE, 0, Status.DAMAGED, 0)]
 
 
@@ -194,7 +194,7 @@ def test_archive_description_gives_content_version(said: bytes, version: int) ->
     assert description(version) == (said if version > 1 else None)
 
 
-# Parts of objects, and heads.
+# Ranges of objects, and heads.
 
 
 @pytest.mark.parametrize("size_bytes", [64, SIZE, 1 << 20])
@@ -229,7 +229,7 @@ def test_range_beyond_object_end_is_refused_and_next_succeeds(server: Server) ->
     assert outcomes(record) == [(RANGE_RETRIEVE, 0, refused, 0), (RANGE_RETRIEVE, 0, Status.OK, 10)]
 
 
-def test_the_head_of_an_object_must_have_its_size(server: Server) -> None:
+def test_head_with_wrong_object_size_is_damaged(server: Server) -> None:
     backend = with_objects(server, 2)
     perform(backend, archives(5, size_bytes=100))
     wanted = Batch([HEAD] * 4, [0, 1, 5, 9], [SIZE, SIZE + 1, 100, SIZE])
@@ -242,11 +242,11 @@ def test_the_head_of_an_object_must_have_its_size(server: Server) -> None:
     assert all(row.due_ns <= row.sent_ns < row.first_byte_ns <= row.done_ns for row in rows)
 
 
-# What was archived in the same phase.
+# Objects archived in the same phase.
 
 
 def two_clients(plane: TsmDataPlane, first: Batch, second: Batch) -> tuple[Recorder, Recorder]:
-    """A session of one client, and when it has ended, in the same phase, one of another."""
+    """Run a session of one client, and then, in the same phase, one of another client."""
     records = Recorder(1000), Recorder(1000)
 
     async def work() -> None:
@@ -271,10 +271,10 @@ def test_client_retrieves_archives_of_another_client_in_same_phase(server: Serve
     later = data_plane(backend.worker_setting(), reads=(0, 1))
     asked = watched(later, "dsmBeginQuery")
     assert record_of_sessions(later, reads).errors == {}
-    assert asked == []  # the worker knows them from the phase before
+    assert asked == []  # The worker knows them from the previous phase.
 
 
-def test_an_id_is_looked_up_once_and_in_no_row(server: Server) -> None:
+def test_id_is_queried_once_and_the_query_is_not_measured(server: Server) -> None:
     backend = with_objects(server, 2)
     plane = data_plane(backend.worker_setting())
     plane._index.clear()
@@ -294,7 +294,7 @@ def test_a_connection_lost_while_an_id_is_looked_up_ends_the_session(server: Ser
     assert outcomes(record) == [(operation, 1, Status.CONNECTION_LOST, 0)]
 
 
-def test_a_phase_that_is_being_cut_off_looks_nothing_up(server: Server) -> None:
+def test_stopping_phase_queries_no_ids(server: Server) -> None:
     plane = data_plane(with_objects(server, 1).worker_setting())
     plane._index.clear()
     asked = watched(plane, "dsmBeginQuery")
@@ -306,7 +306,7 @@ def test_a_phase_that_is_being_cut_off_looks_nothing_up(server: Server) -> None:
 # Mixed batches.
 
 
-def test_every_operation_may_come_in_one_batch(server: Server) -> None:
+def test_one_batch_may_mix_all_operations(server: Server) -> None:
     backend = with_objects(server, 6)
     steps = [
         (RETRIEVE, 0, 1), (ARCHIVE, 10, 1), (ARCHIVE, 11, 1), (RETRIEVE, 10, 1), (DELETE, 1, 1), (RETRIEVE, 2, 1),
@@ -324,11 +324,11 @@ def test_every_operation_may_come_in_one_batch(server: Server) -> None:
     assert outcomes(record) == [
         (operation, number, Status.OK, good.get(operation, 0)) for operation, number, _ in steps
     ]
-    # Each of them has one kind of operation; a new version is sent as any object is.
+    # Each transaction has one kind of operation. A new version is sent like any object.
     assert [row.bytes for row in of(TRANSACTION, rows_of(record))] == [2 * SIZE, 0, 2 * SIZE, 0, 0, 0, 0]
     assert on_server(backend) == [(0, 1), (2, 1), (3, 1), (3, 2), (10, 1), (11, 1), (12, 1)]
     rows = [row for row in rows_of(record) if row.operation >= ARCHIVE]
-    assert rows[0].due_ns == 7  # by the schedule; what follows is due when what came before is done
+    assert rows[0].due_ns == 7  # the scheduled time; each later object is due when the previous one is done
     assert all(later.due_ns > earlier.sent_ns for earlier, later in itertools.pairwise(rows))
     assert set(operations) <= set(backend.capabilities.operations)
 
@@ -341,7 +341,7 @@ def test_a_refused_deletion_fails_alone(server: Server) -> None:
     record = perform(backend, mixed, reads=(0, 1, 2))
     refused = TSM_ERROR + Code.ABORT_DELETE_NOT_ALLOWED
     assert [row[2] for row in outcomes(record)] == [0, refused, 0, 0, 0]
-    assert [row.status for row in of(TRANSACTION, rows_of(record))] == [refused, 0]  # what is sent goes together
+    assert [row.status for row in of(TRANSACTION, rows_of(record))] == [refused, 0]  # archives share a transaction
     assert [(error.operation, error.count) for error in record.errors.values()] == [("delete", 1)]
     assert on_server(backend) == [(0, 1), (1, 1), (2, 1), (2, 2), (3, 1)]
 

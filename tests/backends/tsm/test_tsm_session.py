@@ -1,4 +1,4 @@
-"""TSM sessions against a real store, through our library: what they leave there, and what they record."""
+"""TSM sessions against a real store, through our library: the objects on the server, and the recorded rows."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def server(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 @pytest.fixture
 def own_server(shim: Path, tmp_path: Path) -> Iterator[Server]:
-    """One that a test may kill."""
+    """A server that the test may kill."""
     with process.start(tmp_path / "store") as store, reached(store, shim) as server:
         yield server
 
 
 @pytest.fixture
 def setting(server: Server, request: pytest.FixtureRequest) -> TsmWorkerSetting:
-    """For a file space and names of the test's own."""
+    """A setting with a file space and names for one test."""
     return server.prepared(run_id=f"run-{abs(hash(request.node.nodeid))}")[0].worker_setting()
 
 
 def held_by(server: Server, setting: TsmWorkerSetting) -> list[int]:
-    """The numbers of the objects that the server says it has."""
+    """Return the numbers of the objects that the server lists."""
     backend = server.backend()
     with backend._session("look") as session:
         return sorted(int(one.low_level[1:]) for one in session.archives(setting.space, f"/{setting.prefix}/*"))
@@ -116,7 +116,7 @@ def test_objects_are_retrieved_in_restore_order(setting: TsmWorkerSetting) -> No
     record_of_sessions(data_plane(setting), archives(*range(50)))
     order = [number * 7 % 50 for number in range(50)]
     rows = rows_of(record_of_sessions(data_plane(setting, reads=tuple(order)), retrieves(*order)))
-    assert [row.number for row in of(RETRIEVE, rows)] == list(range(50))  # as the store put them down
+    assert [row.number for row in of(RETRIEVE, rows)] == list(range(50))  # the order in which the store keeps them
 
 
 def test_known_ids_are_queried_once_and_new_ids_are_found(
@@ -149,7 +149,9 @@ def test_missing_object_is_no_match_and_others_are_retrieved(setting: TsmWorkerS
 
 
 @pytest.mark.parametrize(("verify", "status"), [("all", Status.DAMAGED), ("none", Status.OK)])
-def test_bytes_that_are_not_those_archived_are_damaged(setting: TsmWorkerSetting, verify: str, status: Status) -> None:
+def test_retrieve_of_other_content_is_damaged_if_verified(
+    setting: TsmWorkerSetting, verify: str, status: Status
+) -> None:
     record_of_sessions(data_plane(setting), archives(1))
     other = Content("another-run", 8, 1 << 20)
     plane = data_plane(setting, reads=(1,), verify=verify, content=other)
@@ -164,7 +166,7 @@ def test_archiving_and_retrieving_may_alternate_in_a_session(setting: TsmWorkerS
     assert [row.operation for row in rows[1:-1]] == [RETRIEVE, ARCHIVE, ARCHIVE, TRANSACTION, RETRIEVE]
 
 
-def test_clients_have_sessions_of_their_own_at_the_same_time(server: Server, setting: TsmWorkerSetting) -> None:
+def test_clients_have_separate_concurrent_sessions(server: Server, setting: TsmWorkerSetting) -> None:
     plane = data_plane(setting, clients=(0, 1, 2))
     records = [Recorder(1000) for _ in range(3)]
     all_open = asyncio.Barrier(3)
@@ -186,9 +188,7 @@ def test_clients_have_sessions_of_their_own_at_the_same_time(server: Server, set
     assert held_by(server, setting) == [number for first in (0, 100, 200) for number in range(first, first + 50)]
 
 
-def test_a_refused_transaction_fails_each_of_its_objects_with_the_servers_reason(
-    server: Server, setting: TsmWorkerSetting
-) -> None:
+def test_failed_transaction_fails_its_object_with_the_reason(server: Server, setting: TsmWorkerSetting) -> None:
     plane = data_plane(setting)
     functions = plane._library.functions
     first = functions.dsmEndSendObj
@@ -219,7 +219,7 @@ def test_refused_session_reports_reason_and_has_no_close_row(
     assert (error.operation, error.reason) == ("open", reason)
 
 
-def test_a_server_that_is_gone_is_a_connection_that_failed(own_server: Server) -> None:
+def test_killed_server_fails_every_session_open(own_server: Server) -> None:
     setting = own_server.prepared()[0].worker_setting()
     plane = data_plane(setting)
     own_server.store.kill()
@@ -227,7 +227,7 @@ def test_a_server_that_is_gone_is_a_connection_that_failed(own_server: Server) -
     assert [(row.operation, row.status) for row in rows] == [(OPEN, Status.CONNECT_FAILED)] * 2
 
 
-def test_a_server_that_dies_before_the_vote_has_nothing_of_the_transaction(own_server: Server) -> None:
+def test_server_crash_before_the_vote_stores_nothing_of_the_transaction(own_server: Server) -> None:
     setting = own_server.prepared()[0].worker_setting()
     plane = data_plane(setting)
     functions = plane._library.functions
@@ -330,7 +330,7 @@ def test_cancelled_phase_aborts_transaction_and_ends_threads(server: Server, set
         await asyncio.to_thread(begun.wait, 60)
         performing.cancel()
         ending = asyncio.create_task(plane.end_phase())
-        await asyncio.sleep(0)  # it has asked for the stop by now
+        await asyncio.sleep(0)  # The stop has been requested by now.
         go_on.set()
         await ending
         with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""TLS of TSM sessions: our library against its TSM server, and what neither of them takes for safe."""
+"""TLS of TSM sessions between our library and its TSM server, and what each of them refuses as unsafe."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def write_stanza(
             monkeypatch.setenv(name, value)
 
 
-def test_objects_travel_whole(
+def test_objects_are_archived_and_retrieved_over_tls(
     shim: Path, secured: StoreProcess, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_stanza(tmp_path, monkeypatch, secured.tsm_port, "SSL yes", f"SSLCAFILE {bundle}")
@@ -86,7 +86,7 @@ def test_objects_travel_whole(
     rows = rows_of(record_of_sessions(plane, archives(*numbers), retrieves(*numbers)))
     done = [row for row in rows if row.operation in (Operation.ARCHIVE, Operation.RETRIEVE)]
     assert len(done) == 2 * len(numbers)
-    assert {row.status for row in done} == {Status.OK}  # and so every byte was the one that was sent
+    assert {row.status for row in done} == {Status.OK}  # so every byte was verified
 
 
 @pytest.mark.parametrize("is_secure", [True, False])
@@ -109,7 +109,7 @@ def test_profile_reports_whether_tls_is_used(
 
 @contextmanager
 def only_shaking_hands(certificate: trustme.LeafCert) -> Iterator[int]:
-    """The port of a server that has this certificate and nothing to say."""
+    """Start a server that only does the TLS handshake with this certificate. Yields its port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(context)
 
@@ -129,12 +129,12 @@ def only_shaking_hands(certificate: trustme.LeafCert) -> Iterator[int]:
 
 @pytest.fixture
 def attempt(shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
-    """Signs on with these lines in the stanza, and tells the code."""
+    """Sign on with these lines in the stanza. Returns the code."""
 
     def sign_on(store: StoreProcess, *lines: str, host: str = "127.0.0.1", port: int | None = None) -> int:
         write_stanza(tmp_path, monkeypatch, port or store.tsm_port, *lines, host=host)
         library = Library(str(shim))
-        library.set_up(None)  # what an earlier test of this process told it is not meant here
+        library.set_up(None)  # resets what an earlier test of this process set
         code, handle = SignOn(library, store.node, store.node_password, "").attempt()
         if handle:
             library.functions.dsmTerminate(handle)
@@ -144,7 +144,7 @@ def attempt(shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Atte
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_server_is_believed_by_name_and_by_address(
+def test_certificate_is_accepted_by_host_name_and_by_address(
     attempt: Attempt, secured: StoreProcess, bundle: Path, host: str
 ) -> None:
     assert attempt(secured, "SSL yes", f"SSLCAFILE {bundle}", host=host) == Code.OK
@@ -152,7 +152,7 @@ def test_a_server_is_believed_by_name_and_by_address(
 
 
 @pytest.mark.parametrize("fault", ["wrong name", "wrong address", "expired", "untrusted"])
-def test_a_certificate_that_does_not_hold_is_refused(
+def test_invalid_certificate_is_refused(
     attempt: Attempt, secured: StoreProcess, authority: trustme.CA, bundle: Path, fault: str
 ) -> None:
     certificate = {
@@ -169,7 +169,7 @@ def test_a_certificate_that_does_not_hold_is_refused(
     assert code == Code.SSL_BAD_CERTIFICATE
 
 
-def test_without_a_file_the_authorities_of_this_system_count(
+def test_system_authorities_are_used_without_a_ca_file(
     attempt: Attempt, secured: StoreProcess, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert attempt(secured, "SSL yes") == Code.SSL_BAD_CERTIFICATE
@@ -184,7 +184,7 @@ def test_invalid_ca_file_yields_keyfile_open_error(attempt: Attempt, secured: St
 
 
 @pytest.mark.parametrize("lines", [("SSLREQuired yes",), ("SSLREQuired yes", "SSL no"), ("SSL perhaps",)])
-def test_a_session_that_must_be_safe_is_never_plain(
+def test_contradictory_or_invalid_ssl_options_are_refused(
     attempt: Attempt, secured: StoreProcess, lines: tuple[str, ...]
 ) -> None:
     assert attempt(secured, *lines) == Code.INVALID_OPT
@@ -198,7 +198,7 @@ def test_tls_mismatch_between_client_and_server_fails(
     assert attempt(secured, "SSL yes", f"SSLCAFILE {bundle}") == Code.OK
 
 
-def test_old_tls_is_not_spoken(secured: StoreProcess) -> None:
+def test_tls_below_1_2_is_refused(secured: StoreProcess) -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_ciphers("ALL:@SECLEVEL=0")

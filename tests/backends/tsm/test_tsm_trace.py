@@ -1,4 +1,4 @@
-"""Programs that ran with ARCHIVER_TSM_TRACE: their journals become traces of what they did, and nothing stops them."""
+"""Programs with ARCHIVER_TSM_TRACE: their journals are imported as traces, and recording never stops a program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.backends.tsm.program_options import run, settings
 from tests.backends.tsm.tsm_sessions import Server, reached
 
 ROOT = Path(__file__).parents[3]
-SECONDS_MAX = 60  # only a program that hangs gets there
+SECONDS_MAX = 60  # reached only if a program hangs
 DAY = 86_400.0
 ABORTED, REFUSED = TSM_ERROR + Code.ABORT_BY_CLIENT, TSM_ERROR + Code.ABORT_DELETE_NOT_ALLOWED
 
@@ -37,7 +37,7 @@ def server(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 
 def start(server: Server, what: str, journal: Path, **more: str) -> subprocess.Popen[str]:
-    """traced_program.py, with its journal there."""
+    """Start traced_program.py with this journal."""
     password = server.store.node_password
     assert password is not None
     environment = {**os.environ, "TSM_NODE": server.store.node, "TSM_PASSWORD": password, "PYTHONPATH": str(ROOT)}
@@ -69,7 +69,7 @@ def of(rows: list[TracedOperation], *operations: str) -> list[TracedOperation]:
 
 @pytest.fixture(scope="module")
 def journal(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a program left that did everything."""
+    """The journal of a program that performed every operation."""
     journal = tmp_path_factory.mktemp("traced") / "all.journal"
     finish(start(server, "everything", journal))
     return journal
@@ -99,7 +99,7 @@ def test_traced_archives_have_size_and_transaction_outcome(
     ]
 
 
-def test_transactions_have_their_good_bytes_and_their_votes(everything: list[TracedOperation]) -> None:
+def test_traced_transactions_have_committed_bytes_and_votes(everything: list[TracedOperation]) -> None:
     shown = [(row.size_bytes, row.status) for row in of(everything, "transaction")]
     not_by_event = next(row.status for row in of(everything, "other") if row.status and row.key)
     assert not_by_event > TSM_ERROR
@@ -121,7 +121,7 @@ def test_traced_retrieves_use_names_from_queries(everything: list[TracedOperatio
         ("range-retrieve", b, 3000, 2500, 500, 0, 0),
         ("range-retrieve", b, 3000, 0, 1000, 0, 0),  # the program stopped there
         ("retrieve", f"#{1 << 40}", None, None, None, 0, TSM_ERROR + Code.ABORT_NO_MATCH),
-        ("retrieve", b, 3000, None, None, 1, 0),  # in a session that did not ask for its name
+        ("retrieve", b, 3000, None, None, 1, 0),  # in a session that did not query its name
     ]
 
 
@@ -136,11 +136,11 @@ def test_traced_holds_releases_and_deletions_are_separate_rows(everything: list[
     ]  # fmt: skip
 
 
-def test_the_rest_is_a_list_or_other(everything: list[TracedOperation]) -> None:
+def test_queries_and_remaining_calls_are_list_or_other_rows(everything: list[TracedOperation]) -> None:
     assert [(row.key, row.status) for row in of(everything, "list")] == [("/traced/in*", 0)]
     others = [(row.key, bool(row.status)) for row in of(everything, "other")]
     assert others == [
-        ("/traced", False), ("/traced", False),  # registered and asked for
+        ("/traced", False), ("/traced", False),  # registered and looked up
         ("/traced/in/a", True), ("/traced/in/b", True),  # an event, refused
         (None, True),  # a password that was not changed
     ]  # fmt: skip
@@ -175,7 +175,7 @@ def test_no_secret_is_in_a_journal(server: Server, journal: Path) -> None:
         assert secret.lower().encode() not in told
 
 
-def test_a_sign_on_that_is_refused_is_an_open_that_failed(server: Server, tmp_path: Path) -> None:
+def test_refused_sign_on_is_traced_as_a_failed_open(server: Server, tmp_path: Path) -> None:
     journal = tmp_path / "refused.journal"
     finish(start(server, "refused", journal, TSM_PASSWORD="wrong-as-wrong-can-be"))
     _, rows = traced(journal)
@@ -317,7 +317,7 @@ def test_unwritable_journal_is_logged_once_without_stopping_program(
     os.mkfifo(tmp_path / "pipe")
     log = server.configuration / "dsierror.log"
     log.unlink(missing_ok=True)
-    reader = os.open(tmp_path / "pipe", os.O_RDWR)  # who reads slowly must not make the program wait
+    reader = os.open(tmp_path / "pipe", os.O_RDWR)  # A slow reader must not block the program.
     try:
         finish(start(server, "some_transactions", tmp_path / place))
     finally:
@@ -354,7 +354,7 @@ def test_api_program_passes_when_recorded_under_sanitizers(sanitized: Path, tmp_
     assert len(of(rows, "open")) >= len(of(rows, "close"))
 
 
-def test_the_command_makes_a_trace_of_journals(journal: Path, tmp_path: Path) -> None:
+def test_import_command_creates_a_trace_from_a_journal(journal: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["trace", "import", "--kind", "tsm", str(journal), str(tmp_path / "out.parquet")])
     assert done.exit_code == 0, done.output
     assert "1 stream" in done.output

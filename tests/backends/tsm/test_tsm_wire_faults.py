@@ -1,4 +1,4 @@
-"""TSM sessions over a connection that breaks, lies or dawdles: what is counted, for which reason, and what is there."""
+"""TSM sessions over a faulty connection: the recorded reasons, the counts, and the objects that the server has."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.support.servers import fault_proxy as wire
 from tests.support.servers.fault_proxy import Fault, FaultProxy, Message, Nth, half_the_body, half_the_head, nothing_of
 
 OBJECTS = 6
-LATE = 3  # seconds, the whole ones that COMMTimeout takes
+LATE = 3  # seconds; COMMTimeout takes whole seconds
 PATIENT = 60
 ARCHIVE, RETRIEVE, HEAD = Operation.ARCHIVE, Operation.RETRIEVE, Operation.HEAD
-# The frame in which an operation's answer is.
+# The frame that carries an operation's answer.
 ANSWER = {ARCHIVE: FrameKind.VOTE, RETRIEVE: FrameKind.OBJECT_HEAD, HEAD: FrameKind.ARCHIVES}
 LOST, TIMED_OUT, ODD = "-50 TCPIP_FAILURE", "-51 CONN_TIMEDOUT", "136 COMM_PROTOCOL_ERROR"
 
@@ -52,7 +52,7 @@ FAULTS: dict[str, tuple[Fault, dict[Operation, str], bool]] = {
     "an answer twice": (wire.twice_at_once(), {ARCHIVE: ODD}, False),
 }
 CASES = [(name, operation) for name, (_, reasons, _) in FAULTS.items() for operation in reasons]
-# Every fault once is enough where tests have to be quick, and of those that wait out a time-out one of each kind.
+# The quick tests play every fault once, and only one of each kind that waits for a timeout.
 _IN_TURN = {(name, list(reasons)[at % len(reasons)]) for at, (name, (_, reasons, _)) in enumerate(FAULTS.items())}
 QUICK = {("silence", ARCHIVE), ("a dripping body", RETRIEVE)} | {case for case in _IN_TURN if not FAULTS[case[0]][2]}
 
@@ -65,7 +65,7 @@ class Place:
     setting: TsmWorkerSetting
 
     def play(self, fault: Nth, seconds: int, operation: Operation) -> Recorder:
-        """One session whose connection goes through the proxy."""
+        """Run one session whose connection goes through the proxy."""
         known = data_plane(self.setting, reads=(0,) if operation is RETRIEVE else ())._index
         with (
             FaultProxy(self.server.store.tsm_port, frames=fault) as proxy,
@@ -78,7 +78,7 @@ class Place:
             return record_of_sessions(plane, batch(operation, *range(OBJECTS)))
 
     def held(self) -> int:
-        """How many objects the server really has."""
+        """Return how many objects the server has."""
         with self.server.backend()._session("look") as session:
             return sum(1 for _ in session.archives(self.setting.space, f"/{self.setting.prefix}/*"))
 
@@ -94,13 +94,13 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def place(server: Server) -> Place:
-    """One of the test's own."""
+    """A file space for one test."""
     return Place(server, server.prepared(f"faults-{next(_numbers)}", objects_per_transaction=2)[0].worker_setting())
 
 
 @pytest.fixture(scope="module")
 def filled(server: Server) -> Place:
-    """One in which all objects are, which tests only read."""
+    """A file space with all objects, which tests only read."""
     found = Place(server, server.prepared("faults-read", objects_per_transaction=2)[0].worker_setting())
     assert record_of_sessions(data_plane(found.setting), batch(ARCHIVE, *range(OBJECTS))).errors == {}
     return found
@@ -134,8 +134,8 @@ def test_answer_fault_is_counted_by_reason_and_excluded_from_throughput(
     assert error.message
     if operation is ARCHIVE:
         assert (good, bad) == ([SIZE] * 2, [0] * 2)
-        assert error.outcomes_unknown == 2  # the vote was asked for
-        # A server whose client goes while it commits may give it up; from all others it comes only after the commit.
+        assert error.outcomes_unknown == 2  # The vote was sent.
+        # A server may abort a commit if its client leaves meanwhile. All other faults follow the commit.
         assert place.held() in ((2, 4) if fault == "an answer twice" else (4,))
     else:
         assert good == ([0] if operation is HEAD else [SIZE]) * (OBJECTS - 1 if reasons[operation] == "damaged" else 1)

@@ -1,7 +1,7 @@
 """A program that archives through the client library: ``traced_program.py WHAT LIBRARY CONFIGURATION``.
 
-It takes node and password from TSM_NODE and TSM_PASSWORD, and does one of the things that are functions here. What it
-prints is for the test to wait for, or to compare with.
+It takes node and password from TSM_NODE and TSM_PASSWORD, and runs one of the functions below. Tests wait for its
+output, or compare with it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Program:
     def get(
         self, ids: Sequence[int], parts: Sequence[tuple[int, int]] = (), stop_after: int = sys.maxsize
     ) -> list[int]:
-        """Bytes that came of each; a failed object ends it, with its code below zero."""
+        """Return the bytes received of each object. A failed object ends the list with its negative code."""
         handle, came = self.session.handle, []
         array = (abi.ObjID * len(ids))(*map(halves, ids))
         wanted = abi.dsmGetList(abi.dsmGetListVersion, len(ids), cast(array, POINTER(abi.ObjID)))
@@ -103,7 +103,7 @@ def _block(content: bytes) -> Any:
 
 
 def everything(sign_on: SignOn, library: Library) -> None:
-    """Every operation at least once, good and failed; prints the ids of objects."""
+    """Perform every operation at least once, successful and failed. Prints the ids of objects."""
     with sign_on.open() as session:
         program = Program(session, library)
         session.register_space(SPACE)
@@ -150,7 +150,7 @@ def refused(sign_on: SignOn, library: Library) -> None:
 
 
 def transactions(sign_on: SignOn, library: Library) -> None:
-    """Transactions of two objects until it is ended, each printed when it has been answered."""
+    """Perform transactions of two objects until the program is killed. Prints each number after its vote."""
     with sign_on.open() as session:
         session.register_space(SPACE)
         program = Program(session, library)
@@ -163,7 +163,7 @@ def transactions(sign_on: SignOn, library: Library) -> None:
 
 
 def some_transactions(sign_on: SignOn, library: Library) -> None:
-    """Forty of them in each of two threads."""
+    """Perform 40 transactions in each of two threads."""
 
     def work(thread: int) -> None:
         with sign_on.open() as session:
@@ -182,7 +182,9 @@ def some_transactions(sign_on: SignOn, library: Library) -> None:
 
 
 def night(sign_on: SignOn, library: Library) -> None:
-    """A backup: transactions of many objects, one aborted, one with newer content among what is new, held; and read."""
+    """Perform a backup: transactions of many objects, one aborted, one that also archives known names again, holds and
+    reads.
+    """
     with sign_on.open() as session:
         session.register_space(SPACE)
         program = Program(session, library)

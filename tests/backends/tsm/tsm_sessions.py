@@ -1,4 +1,4 @@
-"""The data plane of one worker as tests use it: its setting, its sessions, and the rows they leave."""
+"""The data plane of one worker for tests: its setting, its sessions, and the rows that they record."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Server:
         return TsmBackend(self.options(**changes))
 
     def prepared(self, run_id: str = RUN_ID, **changes: Any) -> tuple[TsmBackend, Location]:
-        """A backend that is ready for its first phase, and where its objects go."""
+        """Return a backend that is ready for its first phase, and the location of its objects."""
         backend = self.backend(**changes)
         backend.profile()
         location = backend.locate(RunPlan(run_id, self.retention(backend)))
@@ -122,7 +122,7 @@ def data_plane(
 
 
 def record_of_sessions(plane: TsmDataPlane, *batches: Batch) -> Recorder:
-    """The record of these sessions, one after another, by one client, as the engine carries them out."""
+    """Run one session for each batch, by one client, as the engine does, and return the record."""
     record = Recorder(20_000)
 
     async def work() -> None:
@@ -138,6 +138,6 @@ def record_of_sessions(plane: TsmDataPlane, *batches: Batch) -> Recorder:
 
 
 def archived(backend: TsmBackend, *numbers: int) -> None:
-    """Archive these objects; all of them must have arrived."""
+    """Archive these objects, and check that none failed."""
     record = record_of_sessions(data_plane(backend.worker_setting()), archives(*numbers))
     assert record.errors == {}
