@@ -1,4 +1,4 @@
-"""Fixtures of all tests: a home of its own for every test, so that none touches the user's."""
+"""Fixtures of all tests. Each test has its own ARCHIVER_HOME, so that no test changes the user's."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, settings
 from tests.support import forks
 from tests.support.examples import ALL
 
-# The tests start hundreds of processes, each of which would compile all of its modules anew.
+# The tests start hundreds of processes. Without bytecode files each of them would compile all of its modules.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 forks.fork_from_now_on()
 
-# How long an example takes says what else the machine does.
+# Examples have no deadline: how long one takes depends on the load of the machine.
 settings.register_profile("all", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("share", settings.get_profile("all"), max_examples=ALL // 8)
 settings.load_profile(os.environ.get("ARCHIVER_EXAMPLES", "share"))
@@ -42,20 +42,20 @@ LONGEST_FIRST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest come first, so that at the end no worker is left alone with one."""
+    """Run the slowest files first, so that no worker still runs one after all others have ended."""
     places = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 def pytest_collection_finish() -> None:
-    """Keep the modules of the tests out of later garbage collections, which would look at all of their objects."""
+    """Exclude the modules of the tests from later garbage collections, which would examine all of their objects."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def what_is_kept() -> Iterator[None]:
-    """Keep what a file's tests leave out of later garbage collections, too: it would make each of them longer."""
+    """Exclude what the tests of a file leave in memory from later garbage collections, to keep them short."""
     yield
     gc.collect()
     gc.freeze()
@@ -66,9 +66,9 @@ _numbers = itertools.count()
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an ARCHIVER_HOME of this test that does not exist yet, and hide the user's AWS and TSM settings.
+    """Return an ARCHIVER_HOME for this test that does not exist yet, and hide the user's AWS and TSM settings.
 
-    The folder is not made here: most tests need none, and making one in a folder of thousands takes 2 ms.
+    The folder is not created here: most tests need none, and creating one in a folder of thousands takes 2 ms.
     """
     base = tmp_path_factory.getbasetemp()
     folder = base / f"archiver-home-{next(_numbers)}"

@@ -1,7 +1,7 @@
-"""Looks for secrets wherever commands could have left them: files of every kind, what was printed, processes.
+"""Search for secrets wherever commands could leave them: in files, in printed text, in arguments and environments.
 
-One idea: a secret is looked for in pieces, each in every form in which bytes are written down, so that one which was
-cut, encoded or compressed is found as well.
+One idea: the search looks for pieces of a secret, each in every usual encoding, so that it also finds a secret that
+was cut, encoded or compressed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from urllib.parse import quote
 
 import pyarrow.parquet as pq
 
-PIECE_BYTES, STEP_BYTES = 16, 8  # any 23 bytes of a secret that stand together contain a piece
+PIECE_BYTES, STEP_BYTES = 16, 8  # any 23 consecutive bytes of a secret contain a piece
 SAMPLE_SECONDS = 0.02
 SECONDS_MAX = 300.0
 
 
 def forms(piece: bytes) -> set[bytes]:
-    """How these bytes may be written down."""
+    """Return the encodings in which these bytes may be written."""
     text = piece.decode("latin-1")
     written = {
         piece, piece[::-1], piece.hex().encode(), piece.hex().upper().encode(), quote(piece, safe="").encode(),
@@ -46,26 +46,26 @@ def forms(piece: bytes) -> set[bytes]:
         repr(piece)[2:-1].encode(), text.encode("utf-16-le"), text.encode("utf-16-be"),
         piece.lower(), piece.upper(),
     }  # fmt: skip
-    for before in range(3):  # base64 depends on where in a group of three the piece begins
+    for before in range(3):  # base64 depends on the position of the piece in a group of three bytes
         encoded = base64.b64encode(bytes(before) + piece)
-        first, last = -(-before * 4 // 3), (before + len(piece)) // 3 * 4  # characters of which every bit is known
+        first, last = -(-before * 4 // 3), (before + len(piece)) // 3 * 4  # characters that depend on the piece alone
         known = encoded[first:last]
         written |= {known, known.replace(b"+", b"-").replace(b"/", b"_")}
     return written
 
 
 def patterns(secret: bytes) -> list[bytes]:
-    """What tells that a part of a secret is there."""
+    """Return the byte strings whose presence shows that data contain a part of the secret."""
     last = max(0, len(secret) - PIECE_BYTES)
     starts = {*range(0, last, STEP_BYTES), last}
     return sorted({form for start in starts for form in forms(secret[start : start + PIECE_BYTES])})
 
 
 def inside(data: bytes) -> Iterator[bytes]:
-    """The bytes of a file, and what is compressed in them."""
+    """Yield the bytes of a file, and those that are compressed in it."""
     yield data
     if data.startswith(b"\x1f\x8b"):
-        with suppress(OSError, EOFError, zlib.error):  # by chance, or cut off
+        with suppress(OSError, EOFError, zlib.error):  # no gzip file, or a truncated one
             yield from inside(gzip.decompress(data))
     if data.startswith(b"PK"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -83,9 +83,9 @@ def inside(data: bytes) -> Iterator[bytes]:
 
 
 def _values(data: bytes) -> Iterator[bytes]:
-    """All values of a database: in its pages long ones are in pieces."""
+    """Yield all values of a database. Its pages store long values in pieces, so searching the file is not enough."""
     with closing(sqlite3.connect(":memory:")) as db:
-        # A copy in memory has no journal beside it.
+        # A database in memory cannot use a WAL: set the journal mode in its header to "rollback".
         db.deserialize(data[:18] + b"\x01\x01" + data[20:])
         for (table,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             for row in db.execute(f'SELECT * FROM "{table}"'):
@@ -94,25 +94,26 @@ def _values(data: bytes) -> Iterator[bytes]:
 
 @dataclass
 class Search:
-    """What commands printed and wrote, and what their processes looked like, searched for secrets by name."""
+    """A search for named secrets in what commands print and write, and in the arguments of their processes."""
 
-    root: Path  # everything in it was written by commands
+    root: Path  # commands wrote everything in it
     secrets: dict[str, bytes] = field(default_factory=dict)
-    seen: dict[str, bytes] = field(default_factory=dict)  # what is searched, by what it was
-    own: set[Path] = field(default_factory=set)  # files whose purpose is to keep a secret for their owner
+    seen: dict[str, bytes] = field(default_factory=dict)  # data to search, by a description of their source
+    own: set[Path] = field(default_factory=set)  # files that are meant to contain a secret
     _going_on: dict[int, _GoingOn] = field(default_factory=dict)
 
     def plant(self, name: str, secret: str | bytes) -> None:
+        """Add a secret to search for."""
         value = secret.encode() if isinstance(secret, str) else secret
         assert len(value) >= PIECE_BYTES, f"{name} is too short to be told from chance"
         self.secrets[name] = value
 
     def run(self, *arguments: str, environment: Mapping[str, str] | None = None, status: int | None = 0) -> str:
-        """Carry out an `archiver` command in the root; returns what it printed."""
+        """Run an `archiver` command in the root; return what it printed."""
         return self.finish(self.start(*arguments, environment=environment), status=status)
 
     def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """A command that goes on until `finish`."""
+        """Start a command; `finish` waits until it ends."""
         printed, errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - `finish` closes them
         process = subprocess.Popen(
             [sys.executable, "-m", "archiver", *arguments],
@@ -125,7 +126,7 @@ class Search:
         return process
 
     def finish(self, process: subprocess.Popen[bytes], status: int | None = 0) -> str:
-        """Wait for its end; returns what it printed."""
+        """Wait until the command ends; return what it printed."""
         going_on = self._going_on.pop(process.pid)
         try:
             process.wait(SECONDS_MAX)
@@ -139,12 +140,12 @@ class Search:
         return text
 
     def forget_last(self) -> None:
-        """Do not search what was printed last: it is what that command is for."""
+        """Exclude the last command's standard output from the search: that command is meant to print a secret."""
         for place in [place for place in self.seen if place.endswith("(stdout)")][-1:]:
             del self.seen[place]
 
     def found(self) -> list[str]:
-        """Every place at which a secret is that is not its own."""
+        """Return each place that contains a secret and is not meant to."""
         wanted = {name: patterns(secret) for name, secret in self.secrets.items()}
         found = []
         for where, data in {**self.seen, **self._files()}.items():
@@ -170,7 +171,7 @@ class _GoingOn:
     errors: IO[bytes]
 
     def end(self) -> dict[str, bytes]:
-        """What there was to see, by where."""
+        """Stop watching; return the data to search by their source."""
         self.watcher.stop()
         with self.printed, self.errors:
             for file in (self.printed, self.errors):
@@ -179,9 +180,9 @@ class _GoingOn:
 
 
 class Watcher:
-    """Samples the arguments and the environment of a process and of all that it starts, while they live.
+    """Samples the arguments and environments of a process and of its descendants while they live.
 
-    What was given to the command by its environment is inherited by all of them, and not what is looked for there.
+    The values that the test itself set in the command's environment are removed: all descendants inherit them.
     """
 
     def __init__(self, pid: int, given: set[str]) -> None:
@@ -219,7 +220,7 @@ class Watcher:
 
 
 def _hear_ctrl_c() -> None:
-    """Whoever started the tests in the background has had SIGINT ignored."""
+    """Restore the default action of SIGINT, which is ignored if the tests were started in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

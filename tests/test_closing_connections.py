@@ -1,4 +1,4 @@
-"""A platform that ends each connection after some requests: whatever measures, replays or audits it goes on."""
+"""A platform that closes each connection after a few requests: runs, replays, audits and background load continue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.runs import TINY, keys_of, s3
 from tests.support.servers import fault_proxy as wire
 from tests.support.waiting import wait_until
 
-REQUESTS = 3  # after so many each connection ends
+REQUESTS = 3  # per connection
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def proxy(store: embedded.StoreProcess) -> Iterator[wire.FaultProxy]:
         yield running
 
 
-def test_a_run_its_audit_and_its_replay_go_on_over_other_connections(
+def test_run_audit_and_replay_continue_when_connections_are_closed(
     tmp_path: Path, home: Path, store: embedded.StoreProcess, proxy: wire.FaultProxy
 ) -> None:
     reach = ("--endpoint", proxy.url, "--json", "--quiet")

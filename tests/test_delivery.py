@@ -1,4 +1,4 @@
-"""The container's and the workflow's files name what is there, and do what the Makefile does."""
+"""The Dockerfile, the CI workflow and CONTRIBUTING.md agree with the files and the Makefile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORKFLOW = (ROOT / ".github/workflows/ci.yml").read_text()
 
 
 def instructions() -> list[tuple[str, list[str]]]:
-    """The Dockerfile's, in order: word and arguments."""
+    """Return the instructions of the Dockerfile in order: (word, arguments)."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
     lines = [line.split(None, 1) for line in text.splitlines() if line.strip()]
     return [(word, shlex.split(rest)) for word, rest in lines]
@@ -33,8 +33,8 @@ def test_files_copied_into_image_exist_and_match_dockerignore() -> None:
     assert sorted(allowed) == sorted(copied), "more is sent to the builder than is copied"
 
 
-def test_the_build_has_all_that_the_package_is_made_of() -> None:
-    """setup.cfg and setup.py name files; without them a wheel is not built, or lacks something."""
+def test_image_build_copies_all_files_and_packages_of_setup_cfg() -> None:
+    """Without a file that setup.cfg names, the wheel is not built or is incomplete."""
     copied = {name for word, words in instructions() if word == "COPY" for name in words}
     config = (ROOT / "setup.cfg").read_text()
     named = re.findall(r"(?:file: |license_files = )(\S+)", config)
@@ -59,14 +59,14 @@ def test_image_runs_as_unprivileged_user_with_state_in_volume() -> None:
     assert not {"gcc", "apt-get"} & {each for _, arguments in last for each in arguments}
 
 
-def test_base_images_are_of_a_python_that_the_package_names() -> None:
+def test_base_images_and_workflow_use_supported_python_versions() -> None:
     bases = [arguments[0] for word, arguments in instructions() if word == "FROM"]
     versions = set(re.findall(r"Python :: (3\.\d+)", (ROOT / "setup.cfg").read_text()))
     assert {re.sub(r"^python:([\d.]+)-slim$", r"\1", base) for base in bases} <= versions
     assert set(re.findall(r'"(3\.\d+)"', WORKFLOW)) == versions
 
 
-def test_every_step_of_the_workflow_is_a_target_of_the_makefile() -> None:
+def test_every_workflow_step_runs_a_make_target() -> None:
     runs = re.findall(r"^\s+- run: (.*)$", WORKFLOW, re.MULTILINE)
     assert runs
     assert len(runs) == WORKFLOW.count("run:"), "a step that is not in one line"
@@ -75,7 +75,7 @@ def test_every_step_of_the_workflow_is_a_target_of_the_makefile() -> None:
         assert (make, set(named) - targets()) == ("make", set()), line
 
 
-def test_the_workflow_runs_all_that_a_change_has_to_pass() -> None:
+def test_workflow_runs_all_targets_of_the_gate() -> None:
     gate = {*re.findall(r"\bmake ([a-z-]+)(?: \|\| try_again)?$", (ROOT / ".ci/run").read_text(), re.MULTILINE)}
     assert {"check", "test", "test-benchmarks", "test-platforms", "test-browser", "demo"} <= gate
     assert gate <= set(re.findall(r"- run: make ([a-z-]+)", WORKFLOW))

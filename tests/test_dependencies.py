@@ -1,4 +1,4 @@
-"""What is imported is declared, what is declared is imported, and the lock file names versions that are allowed."""
+"""Imported packages equal declared ones, and the lock file has allowed versions of them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements-dev.lock"
 OURS = {"archiver", "backends", "scenarios", "results", "tests", "benchmarks", "docs"}
 CALLED = {"hdrh": "hdrhistogram"}  # packages whose modules have another name
-# What a declared package is made of and hands out: it comes with it, at the version that it needs.
+# Packages that a declared package requires and whose objects are part of its interface.
 PART_OF = {
     "botocore": "boto3", "cryptography": "rfc3161-client", "dask": "distributed", "multidict": "aiohttp",
     "packaging": "build", "urllib3": "requests", "yarl": "aiohttp",
 }  # fmt: skip
 IMPORT = re.compile(r"^\s*(?:from\s+([A-Za-z_]\w*)[\w.]*\s+import\b|import\s+([A-Za-z_]\w*)[\w., ]*$)", re.MULTILINE)
-# Programs, plug-ins and types, which nobody imports.
+# Programs, plug-ins and type stubs, which no code imports.
 NOT_IMPORTED = {"mypy", "pytest-asyncio", "pytest-xdist", "ruff", "types-requests"}
 
 
 def declared() -> dict[str, dict[str, Requirement]]:
-    """The requirements by name, of the package ("") and of its extras."""
+    """Return the requirements by name, of the package ("") and of each extra."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     groups = {"": config["options"]["install_requires"], **config["options.extras_require"]}
@@ -37,7 +37,7 @@ def declared() -> dict[str, dict[str, Requirement]]:
 
 
 def imported(*folders: str) -> Iterator[tuple[str, str]]:
-    """(package, file) of what is imported from elsewhere."""
+    """Yield (package, file) for each import of a third-party package."""
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     own = (
         OURS | {path.stem for path in files} | {path.name for folder in folders for path in (ROOT / folder).rglob("*")}
@@ -79,7 +79,7 @@ def test_every_requirement_has_lower_bound_and_allowed_locked_version() -> None:
             assert requirement.specifier.contains(pins[name]), f"{name} {pins[name]}: make lock"
 
 
-def test_the_lock_file_names_versions_and_no_place_that_they_come_from() -> None:
+def test_lock_file_has_sorted_exact_versions_without_sources() -> None:
     lines = [line for line in LOCK.read_text().splitlines() if not line.startswith("#")]
     assert lines == sorted(lines, key=lambda line: canonicalize_name(line.partition("==")[0]))
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][\w.+!]*", line)] == []

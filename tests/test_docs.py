@@ -1,6 +1,4 @@
-"""Documents kept true: docs/index.md has every command, every help text has an example, nothing named is missing, what
-is written as a command is one, and the rights and bounds that are promised are the code's.
-"""
+"""The documents agree with the code: commands, help texts, links, permissions and request counts."""
 
 from __future__ import annotations
 
@@ -30,7 +28,8 @@ PAGE = "docs/measuring-your-own-platform.md"
 AWS_PAGE = "docs/platforms/aws-s3.md"
 PLATFORM_PAGES = [f"docs/platforms/{path.name}" for path in sorted((ROOT / "docs/platforms").glob("*.md"))]
 DOCS = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))]
-# What each call of the control plane asks for, by "Required permissions for Amazon S3 API operations".
+# The permissions that each call of the control plane requires; source: "Required permissions for Amazon S3 API
+# operations".
 CONTROL_RIGHTS = {
     "list_buckets": {"ListAllMyBuckets"},
     "create_bucket": {"CreateBucket", "PutBucketObjectLockConfiguration", "PutBucketVersioning"},
@@ -48,8 +47,8 @@ CONTROL_RIGHTS = {
     "put_object_lock_configuration": {"PutBucketObjectLockConfiguration"},
     "delete_bucket": {"DeleteBucket"},
 }
-# And each method of the data plane; HEAD is of the bucket, GET of its lock configuration, too; POST is for uploads in
-# parts, DELETE with a version or without one, or of such an upload.
+# The permissions that each method of the data plane requires. HEAD also requests the bucket, GET its lock
+# configuration. POST is part of multipart uploads. DELETE is of an object, a version or a multipart upload.
 DATA_RIGHTS = {
     "PUT": {"PutObject", "PutObjectRetention", "PutObjectLegalHold"},
     "GET": {"GetObject", "GetObjectRetention", "GetBucketObjectLockConfiguration"},
@@ -60,7 +59,7 @@ DATA_RIGHTS = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_command_is_in_the_index_of_the_documents(name: str) -> None:
+def test_docs_index_names_every_command(name: str) -> None:
     assert f"`{name}" in (ROOT / "docs/index.md").read_text()
 
 
@@ -87,14 +86,14 @@ def test_links_and_named_files_exist(name: str) -> None:
         assert (ROOT / file).exists(), f"{name} names {file}, which is not there"
 
 
-def test_make_targets_in_the_readme_exist() -> None:
+def test_make_targets_in_readme_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"`make ([a-z-]+)`", (ROOT / "README.md").read_text()))
     assert named
     assert named <= targets
 
 
-# Usage lines stand in the page of commands; the tutorial is carried out (tests/test_examples.py).
+# The page of commands has usage lines instead; tests/test_examples.py runs the commands of the tutorial.
 PARSED = [name for name in ("README.md", *DOCS) if name not in ("docs/reference/commands.md", "docs/tutorial.md")]
 WRITTEN = [(name, line) for name in PARSED for line in written_commands(name) if "[" not in line]  # usage has brackets
 PLANNED = [(name, line) for name in ("README.md", PAGE, *PLATFORM_PAGES) for line in written_commands(name)]
@@ -102,7 +101,7 @@ PLANNED = [(name, line) for name in ("README.md", PAGE, *PLATFORM_PAGES) for lin
 
 @pytest.fixture
 def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with the files that the documents' commands read."""
+    """Change to a folder with the files that the documents' commands read."""
     monkeypatch.chdir(tmp_path)
     Path("ceph.toml").write_text((ROOT / "archiver/watch/node_exporter.toml").read_text())
     Path("minio.token").write_text("token")
@@ -117,14 +116,14 @@ def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("with_files")
 @pytest.mark.parametrize(("name", "line"), WRITTEN)
-def test_every_command_in_a_code_block_is_understood(name: str, line: str) -> None:
+def test_every_command_in_code_blocks_parses(name: str, line: str) -> None:
     command, arguments = command_of(words_of(line))
     command.make_context(name, arguments)
 
 
 @pytest.mark.usefixtures("with_files")
 @pytest.mark.parametrize("line", [line for _, line in PLANNED if line.startswith("archiver run")])
-def test_every_run_in_a_code_block_has_a_plan(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_run_in_code_blocks_passes_dry_run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archiver.engine.plan.check_space", lambda *_: None)  # this machine's disk may be smaller
     with pretending() as (endpoint, archived):
         done = CliRunner(env=KEYS).invoke(main, [*_answered_here(words_of(line)[1:], endpoint), "--dry-run"])
@@ -133,7 +132,7 @@ def test_every_run_in_a_code_block_has_a_plan(line: str, monkeypatch: pytest.Mon
     assert not archived
 
 
-# What names a platform, a cluster or files that are not here.
+# Options that name a platform, a cluster or files that this machine does not have.
 ELSEWHERE = frozenset(
     ("--platform", "--dask", "--ca-bundle", "--tsm-library", "--tsm-server", "--tsm-node", "--tsm-password-file",
      "--management-class")
@@ -141,7 +140,7 @@ ELSEWHERE = frozenset(
 
 
 def _answered_here(words: list[str], endpoint: str) -> list[str]:
-    """The same command, for a platform at ``endpoint`` or the embedded store instead of those that documents name."""
+    """Return the same command for the platform at ``endpoint``, or for the embedded store."""
     found, rest = list[str](), iter(words)
     for word in rest:
         if word in ELSEWHERE:
@@ -158,7 +157,7 @@ def _answered_here(words: list[str], endpoint: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [PAGE, *PLATFORM_PAGES])
-def test_every_command_and_option_in_the_text_of_the_page_exists(name: str) -> None:
+def test_every_command_and_option_in_running_text_exists(name: str) -> None:
     options = {flag for command in ALL.values() for parameter in command.params for flag in parameter.opts}
     spans = re.findall(r"`([^`\n]+)`", (ROOT / name).read_text())
     for span in spans:
@@ -167,14 +166,14 @@ def test_every_command_and_option_in_the_text_of_the_page_exists(name: str) -> N
             command.make_parser(click.Context(command)).parse_args(arguments)
         elif span.startswith("--"):
             assert {word for word in span.split() if word.startswith("--")} <= options, span
-    assert any(span.startswith("--") for span in spans)  # they are written so
+    assert any(span.startswith("--") for span in spans)  # the page writes options as code
 
 
 def fenced(language: str, name: str = PAGE) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_the_names_file_of_the_ceph_page_reads_both_of_its_pages(tmp_path: Path) -> None:
+def test_names_file_of_ceph_page_reads_gateway_and_host_metrics(tmp_path: Path) -> None:
     (added,) = fenced("toml", "docs/platforms/ceph-rgw.md")
     path = tmp_path / "ceph.toml"
     path.write_text(builtin("node_exporter").read_text() + added)
@@ -189,7 +188,7 @@ def test_the_names_file_of_the_ceph_page_reads_both_of_its_pages(tmp_path: Path)
 
 
 def statements() -> list[list[dict[str, Any]]]:
-    """The statements of the policy for a run and its clean-up, and of the one that is given apart."""
+    """Return the statements of the policy for a run and its clean-up, and those of the separate second policy."""
     return [json.loads(policy)["Statement"] for policy in fenced("json")]
 
 
@@ -217,7 +216,7 @@ def test_documented_policies_allow_exactly_the_calls_of_the_code() -> None:
 
 
 def restricted(server: Server, *policies: list[dict[str, Any]]) -> dict[str, str]:
-    """The variables of a credential that these policies allow what it does."""
+    """Return a credential, as environment variables, that has only the permissions of these policies."""
     policy = {"Version": "2012-10-17", "Statement": [each for policy in policies for each in policy]}
     given = real.client_of(server, "sts").assume_role(
         RoleArn="arn:aws:iam::000000000000:role/ignored", RoleSessionName="page", Policy=json.dumps(policy)
@@ -230,7 +229,7 @@ def restricted(server: Server, *policies: list[dict[str, Any]]) -> dict[str, str
 
 
 @pytest.mark.platforms
-def test_the_policies_of_the_page_suffice_on_minio(tmp_path: Path) -> None:
+def test_documented_policies_suffice_for_run_and_cleanup_on_minio(tmp_path: Path) -> None:
     both = statements()
     with real.real_server("minio", tmp_path / "minio") as server:
         done = archiver("run", "dr550", *TINY, "--endpoint", server.endpoint, "--quiet", **restricted(server, both[0]))
@@ -244,7 +243,7 @@ def test_the_policies_of_the_page_suffice_on_minio(tmp_path: Path) -> None:
 
 
 @pytest.mark.platforms
-def test_the_rights_that_the_page_names_for_lock_cost_suffice_on_minio(tmp_path: Path) -> None:
+def test_documented_rights_suffice_for_lock_cost_on_minio(tmp_path: Path) -> None:
     run, apart = statements()
     hold = [{**each, "Action": ["s3:PutObjectLegalHold"]} for each in apart]
     options = (*TINY_LOCK_COST, "--max-retain", "25h", "--quiet")
@@ -261,7 +260,7 @@ def test_the_rights_that_the_page_names_for_lock_cost_suffice_on_minio(tmp_path:
 
 
 def planned(seed: int, *, quick: bool = False) -> dict[str, int]:
-    """Requests of the built-in matrix at most."""
+    """Return the largest number of requests of the built-in matrix, by method."""
     workloads = [
         (each.objects_max, each)
         for phase in read_scenario("dr550", order_seed=seed, quick=quick).phases
@@ -276,7 +275,7 @@ def planned(seed: int, *, quick: bool = False) -> dict[str, int]:
 
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.skipif(shutil.which("awk") is None, reason="awk is not installed")
-def test_the_page_counts_the_requests_of_a_plan(quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_awk_program_counts_requests_of_a_plan(quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archiver.engine.plan.check_space", lambda *_: None)  # this machine's disk may be smaller
     found = re.search(r"\| tr -d , \| awk '\n(.*?)'", (ROOT / AWS_PAGE).read_text(), re.DOTALL)
     assert found

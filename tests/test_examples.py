@@ -1,6 +1,4 @@
-"""The tutorial's commands run in its order and print what it shows; every help example runs as written; and the JSON of
-all these runs is what docs/reference/json.md says.
-"""
+"""The commands of the tutorial and of the help texts run as written. Their JSON agrees with docs/reference/json.md."""
 
 from __future__ import annotations
 
@@ -26,14 +24,14 @@ from tests.support.commands import archiver_within
 from tests.support.documented import ALL, example
 from tests.support.waiting import SECONDS_MAX
 
-# Examples that need a platform's program run in tests/archiver/cli/platforms/test_platform.py, with a program in its
-# place. A comparison needs two runs, by their names; the tutorial has one. Only a run that broke off can be resumed:
+# Examples that need a platform's program run in tests/archiver/cli/platforms/test_platform.py, with a substitute for
+# the program. A comparison needs the names of two runs; the tutorial has one. Only an interrupted run can be resumed:
 # tests/archiver/cli/runs/test_resume.py. Only a finding can be reproduced: tests/archiver/worm/test_reproductions.py.
 ELSEWHERE = ["archiver serve", "archiver web", "archiver compare", "archiver resume", "archiver capture"]
 ELSEWHERE += ["archiver worm reproduce"]
 ELSEWHERE += [name for name in ALL if name.startswith("archiver platform")]
-# Documents that need no run, or two of another kind: tests/docs/test_json_page.py. Objects of another run, and workers
-# on a cluster, are no part of the tutorial.
+# Documents that need no run, or two of another kind, are tested in tests/docs/test_json_page.py. The tutorial does not
+# use objects of another run, or workers on a cluster.
 NOT_HERE = {
     "A plan", "Range", "Fits", "Load", "Year", "Trial", "Retrieval", "SizeShare", "Price", "Line", "Basis", "BasisCell",
     "Need", "Sensitivity", "Outcome", "Traces", "Kind", "This machine", "Limit", "ComparedWorkload", "Measured",
@@ -41,10 +39,10 @@ NOT_HERE = {
     "MissingPart", "CheckFinding",
 }  # fmt: skip
 OF_A_WORKLOAD = {("Judgement", field) for field in ("phase", "scale", "workload")}
-OF_OPTIONS = {("A conformance run", field) for field in ("against", "expected")}  # what archiver worm adds by options
+OF_OPTIONS = {("A conformance run", field) for field in ("against", "expected")}  # only with options of archiver worm
 
 
-# A minute of measuring ends in seconds; lines and documents are the same.
+# These options shorten a minute of measuring to seconds. Lines and documents keep their shape.
 SHORTER = {"archiver run dr550 --quick": "--set stop.seconds_min=500ms --set stop.seconds_max=1s"}
 
 
@@ -55,16 +53,16 @@ def run(line: str) -> subprocess.CompletedProcess[str]:
 
 
 def carry_out_the_tutorial() -> list[str]:
-    """Every command in order, each looked at; the names of its runs."""
+    """Run every command of the tutorial in order and check what it prints. Return the names of its runs."""
     names: dict[str, str] = {}
     for step in steps():
         line = step.command
         for on_the_page, here in names.items():
             line = line.replace(on_the_page, here)
         done = run(line)
-        # What is refused while a lock lasts is not refused on a machine so slow that it has ended.
+        # On a slow machine a lock may have ended before the command that it should refuse.
         assert done.returncode in (0, step.exit_status), f"{line}\n{done.stdout}\n{done.stderr}"
-        in_print = in_shape(done.stdout + done.stderr)  # of wider numbers a line has fewer
+        in_print = in_shape(done.stdout + done.stderr)  # the wider the numbers, the fewer fit on a line
         for shown in step.shown if done.returncode == step.exit_status else ():
             assert in_shape(shown) in in_print or is_otherwise_when_slow(shown, in_print), (
                 f"{line} has no {shown!r}\n{done.stdout}"
@@ -76,11 +74,11 @@ def carry_out_the_tutorial() -> list[str]:
 
 def is_otherwise_when_slow(shown: str, in_print: str) -> bool:
     """Return whether a busy machine explains that this line of the tutorial was not printed."""
-    if " locked " in shown:  # by then the lock has ended
+    if " locked " in shown:  # the lock may have ended
         return in_shape(shown.replace(" locked ", " can be removed ")) in in_print
     if not shown.startswith("batching: "):
         return False
-    # No line describes sessions of which the longer ones take more time for each object.
+    # The line is left out if longer sessions take more time for each object.
     rates = {
         each["objects_per_session"]: each["objects_per_second"]
         for each in printed("report", "latest", "--format", "json")["results"]
@@ -90,7 +88,7 @@ def is_otherwise_when_slow(shown: str, in_print: str) -> bool:
 
 
 def met_in_runs(through_s3: str, through_tsm: str) -> Met:
-    """What the page has of the documents of these runs."""
+    """Compare the documents of these runs with the page; return the fields that were found."""
     condition = "archive.8KiB.1.errors > 0"
     met = compare(printed("compare", through_s3, through_tsm, "--json", "--fail-if", condition), "A comparison")
     met |= compare(printed("ledger", "--json", "--price-per-gb-month", "0.023"), "The ledger")
@@ -104,7 +102,7 @@ def met_in_runs(through_s3: str, through_tsm: str) -> Met:
 
 
 def is_too_slow(name: str, exit_status: int) -> bool:
-    """Return whether a command measured without an error, but this busy machine kept it from ending in time."""
+    """Return whether a command measured without errors but failed because this busy machine was too slow."""
     if (name, exit_status) != ("archiver replay", 1):
         return False
     document = printed("report", "latest", "--format", "json")
@@ -123,7 +121,7 @@ def lacks_platform(ran: subprocess.CompletedProcess[str]) -> bool:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where commands run, with Archiver's home in it, as the tutorial has it, and the files that examples read."""
+    """Change to a folder with Archiver's home, as in the tutorial, and with the files that examples read."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ARCHIVER_HOME", str(tmp_path / "tutorial"))
     Path("sizes.csv").write_text("size,share\n8KiB,70%\n1MiB,30%\n")  # for archiver plan size
@@ -132,10 +130,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_tutorial_and_then_the_help_examples_run_as_written() -> None:
+def test_tutorial_and_help_examples_run_as_written() -> None:
     met = met_in_runs(*carry_out_the_tutorial())
     done = {step.command for step in steps()}
-    # What the clean-up removes is the replay's; the tutorial's second run is locked by its class.
+    # The clean-up removes the objects of the replay; those of the tutorial's second run are locked.
     first = ["archiver replay", "archiver cleanup"]
     for name in [*first, *(name for name in ALL if name not in first and name not in ELSEWHERE)]:
         if example(name) not in done:
@@ -149,7 +147,7 @@ def test_the_tutorial_and_then_the_help_examples_run_as_written() -> None:
     assert not missing, f"docs/reference/json.md has what no document has: {sorted(missing)}"
 
 
-def test_the_serve_example_serves_until_ctrl_c(tmp_path: Path) -> None:
+def test_serve_example_serves_until_ctrl_c(tmp_path: Path) -> None:
     words = shlex.split(example("archiver serve").replace("/tmp/worm-store", str(tmp_path / "worm-store")))
     process = subprocess.Popen(
         [sys.executable, "-m", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -162,7 +160,7 @@ def test_the_serve_example_serves_until_ctrl_c(tmp_path: Path) -> None:
     assert process.returncode == 0, errors
 
 
-def test_the_web_example_serves_until_ctrl_c() -> None:
+def test_web_example_serves_until_ctrl_c() -> None:
     with started_web(*shlex.split(example("archiver web"))[2:]) as (process, address):
         assert requests.get(address, timeout=SECONDS_MAX).status_code == 200
         process.send_signal(signal.SIGINT)

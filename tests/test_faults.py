@@ -1,8 +1,8 @@
-"""Faults seen in other tools of this kind, each with a test by its number that shows that ours does not have it.
+"""Faults of other benchmarks, numbered. Each has a test which shows that Archiver does not have it.
 
-F1, F2, F5, F6, F8 and F13 are in tests/backends/s3/test_session.py, where a scripted server plays them; F1 once more
-through the command line in tests/archiver/cli/runs/test_run.py; F16 in tests/backends/s3/test_tls.py. F12 (a locked
-bucket that cannot be cleaned up) is what cleanup's tests in tests/archiver/cli/runs/test_run.py are about.
+F1, F2, F5, F6, F8 and F13 are in tests/backends/s3/test_session.py, with a scripted server; F1 through the command line
+also in tests/archiver/cli/runs/test_run.py; F16 in tests/backends/s3/test_tls.py. F12 (a locked bucket that cannot be
+cleaned up) is tested by the tests of cleanup in tests/archiver/cli/runs/test_run.py.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WHOLE_SESSIONS = AllObjects()  # one session per client, however long
 
 
 class Reports:
-    """A channel that starts at once and keeps what is reported."""
+    """A worker's channel that starts the phase at once and records the reports."""
 
     def __init__(self) -> None:
         self.tally = Tally()
@@ -82,7 +82,7 @@ def carry_out(
     stop: StopRule = WHOLE_SESSIONS,
     clients: int = 1,
 ) -> tuple[Reports, PhaseReport]:
-    """One phase in this process: every client takes ``objects`` in one session, or as the stop rule has it."""
+    """Run one phase in this process. By default each client transfers ``objects`` objects in one session."""
     workload = Workload(operation, Sessions(operation, size_bytes, stop), clients, objects)
     phase = Phase("fault", 1, 1, (workload,))
     share = workload.objects_max // clients
@@ -115,7 +115,7 @@ def s3_setting(store: embedded.StoreProcess) -> Any:
     return backend.worker_setting()
 
 
-def test_f3_percentiles_are_the_runs_and_not_the_mean_of_windows() -> None:
+def test_f3_percentiles_are_of_merged_windows_and_not_their_mean() -> None:
     windows = [np.full(1000, 1_000_000), np.full(10, 900_000_000)]  # a busy second, and a stalled one
     merged = Histogram()
     for window in windows:
@@ -127,8 +127,8 @@ def test_f3_percentiles_are_the_runs_and_not_the_mean_of_windows() -> None:
 
 
 def test_f4_response_time_includes_waiting_in_session() -> None:
-    # Objects of a session are due when the one before is done; a platform that stalls once makes the next one late,
-    # and only the response time can show it. The rows are those of tests/archiver/measure/test_folding.py.
+    # Each object of a session is due when the previous one is done. A platform that stalls once delays the next object,
+    # and only the response time shows it (coordinated omission). tests/archiver/measure/test_folding.py has the rows.
     reports, _ = carry_out("null", None, "archive", 8192, 100)
     service, response = reports.tally.histograms["object_service"], reports.tally.histograms["object_response"]
     assert response.total_ns >= service.total_ns
@@ -137,7 +137,7 @@ def test_f4_response_time_includes_waiting_in_session() -> None:
 
 
 @pytest.mark.parametrize("size_bytes", [1, 63, 64, 65, 8192, 1 << 20, 9 << 20])
-def test_f7_its_own_objects_verify_and_damage_is_found(store: embedded.StoreProcess, size_bytes: int) -> None:
+def test_f7_intact_objects_verify_and_damaged_ones_are_errors(store: embedded.StoreProcess, size_bytes: int) -> None:
     setting = s3_setting(store)
     archived, _ = carry_out("s3", setting, "archive", size_bytes, 3)
     assert (archived.tally.objects, archived.tally.errors) == (3, 0)
@@ -173,8 +173,8 @@ def test_f9_cleanup_keeps_objects_of_others_in_shared_bucket(home: Path, store: 
     assert "DeleteMarkers" not in kept
 
 
-def test_f10_memory_does_not_grow_with_the_number_of_objects() -> None:
-    carry_out("null", None, "archive", 8192, 500)  # what is loaded and cached once
+def test_f10_memory_does_not_grow_with_number_of_objects() -> None:
+    carry_out("null", None, "archive", 8192, 500)  # load modules and fill caches
     tracemalloc.start()
     try:
         peaks = []
@@ -218,7 +218,7 @@ def test_f15_bytes_are_those_that_went_over_the_wire(store: embedded.StoreProces
     assert reports.tally.bytes == 20 * 100_000 == after["bytes"] - before["bytes"]
 
 
-# What networks and broken servers do; every fault by itself is in tests/backends/s3/test_wire_faults.py.
+# Faults of networks and broken servers, mixed. tests/backends/s3/test_wire_faults.py tests each fault alone.
 
 MESS = {
     "connection lost": wire.reset(wire.nothing_of),
@@ -265,7 +265,7 @@ bytes_max = "10MB"
 
 
 class InTurn:
-    """Every so many-th answer about an object has the next of these faults."""
+    """Choose the next of these faults for every ``every``-th answer about an object."""
 
     def __init__(self, reasons: Sequence[str], every: int) -> None:
         self._reasons = itertools.cycle(reasons)
@@ -291,7 +291,7 @@ class InTurn:
 def through_a_bad_line(
     home: Path, store: embedded.StoreProcess, *arguments: str, reasons: Sequence[str] = tuple(MESS), every: int
 ) -> dict[str, Any]:
-    """A command over a proxy with faults: it ends, with exit 1, and the ledger has all that the store has."""
+    """Run a command over a proxy with faults. Check that it exits with 1 and that the ledger has all stored objects."""
     chosen = InTurn(reasons, every)
     with wire.FaultProxy(int(store.endpoint.rpartition(":")[2]), answers=chosen) as proxy:
         done = archiver(
@@ -311,7 +311,7 @@ def through_a_bad_line(
 
 
 def test_run_over_faulty_network_ends_and_counts_good_objects(home: Path, store: embedded.StoreProcess) -> None:
-    quick = [reason for reason in MESS if reason != "read timeout"]  # which takes as long as it says
+    quick = [reason for reason in MESS if reason != "read timeout"]  # each takes the whole time limit
     document = through_a_bad_line(home, store, "run", "dr550", *TINY, reasons=quick, every=11)
     for result in document["results"]:
         assert result["bytes"] == result["objects"] * 8192
@@ -342,6 +342,7 @@ def test_replay_over_faulty_network_ends_and_counts_good_objects(
         for index in range(40)
     ]
     trace = write(tmp_path / "web.parquet", rows)
-    # What the trace reads is archived first; where that fails there is no replay, so every fault is later.
+    # The replay first archives the objects that the trace reads. If that fails there is no replay, so the first fault
+    # comes later.
     document = through_a_bad_line(home, store, "replay", str(trace), "--tolerance", "30s", every=23)
     assert sum(result["objects"] for result in document["results"]) > 0

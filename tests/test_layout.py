@@ -1,4 +1,7 @@
-"""The layout's rules: arrows point one way, names say what a module is about, nothing is left lying about."""
+"""Rules of the source layout: directions of imports, names of modules, sizes of folders.
+
+A "room" is a module or a folder with modules.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("archiver", "backends", "scenarios", "results")
 
-VALUES = "archiver.values"  # what the four packages share
+VALUES = "archiver.values"  # all four packages may import it
 MAY_IMPORT = {
     "archiver": {"archiver", "backends", "scenarios", "results"},
     "backends": {"backends"},
@@ -23,7 +26,7 @@ MAY_IMPORT = {
     "results": {"results"},
 }
 EMBEDDED = "backends.embedded"
-# Rooms of the embedded store, lowest first: a room imports its own modules and those of the rooms named here.
+# Rooms of the embedded store, lowest first. A room may import its own modules and those of the rooms named here.
 STORE_ROOMS = {
     "core.rules": set(),
     "core.files": {"core.rules"},
@@ -32,12 +35,12 @@ STORE_ROOMS = {
     "core": {"core.rules", "core.files", "core.tables", "core.changes"},
     "s3": {"core"},
     "tsm": {"core"},
-    "": {"s3", "tsm", "core"},  # server and process, which run both servers
+    "": {"s3", "tsm", "core"},  # the modules server and process, which run both servers
 }
-FILES_MAX = 15  # in one folder: more are hard to find one's way in
-ROOMS_MAX = 14  # folders and modules of one folder, as a newcomer sees them
+FILES_MAX = 15  # in one folder
+ROOMS_MAX = 14  # in one folder
 C_SOURCES = Path("backends/tsm/shim")  # built as one library; its header says which file holds which call
-# The engine knows no command line, and it does not ask results for what it knows itself.
+# The engine imports no command line, and of results only what it needs to fill the database.
 SHOWING = ("archiver.cli", "archiver.web")  # rooms that show results
 ENGINE_RESULTS = {"results.database", "results.model", "results.resources", "results.statistics", "results.verdict"}
 
@@ -51,7 +54,7 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 @cache
 def imports(name: str, path: Path) -> list[str]:
-    """Our own modules that a module imports when it is loaded or run."""
+    """Return the modules of our packages that a module imports, at load time or later."""
     return list(_imports(name, path))
 
 
@@ -76,7 +79,7 @@ def _is_module(name: str) -> bool:
 
 
 @pytest.mark.parametrize(("name", "path"), list(modules()), ids=[name for name, _ in modules()])
-def test_imports_point_one_way(name: str, path: Path) -> None:
+def test_modules_import_only_allowed_packages(name: str, path: Path) -> None:
     home = name.partition(".")[0]
     for imported in imports(name, path):
         top = imported.partition(".")[0]
@@ -95,7 +98,7 @@ def test_values_import_only_values() -> None:
 
 
 def rooms(folder: str) -> dict[str, set[str]]:
-    """What each module and folder directly in one folder imports of the others there."""
+    """Return which rooms of this folder each room of it imports."""
     depth = len(folder.split("."))
 
     def room(name: str) -> str | None:
@@ -116,8 +119,8 @@ FOLDERS = sorted({name for name, path in modules() if path.name == "__init__.py"
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_no_arrow_between_rooms_points_up(folder: str) -> None:
-    """The rooms of a folder have an order: none imports one that imports it, directly or through others."""
+def test_rooms_of_a_folder_have_no_import_cycle(folder: str) -> None:
+    """No room imports a room that imports it, directly or through others."""
     graph = rooms(folder)
     while graph:
         lowest = {room for room, imported in graph.items() if not imported & set(graph)}
@@ -125,7 +128,7 @@ def test_no_arrow_between_rooms_points_up(folder: str) -> None:
         graph = {room: imported for room, imported in graph.items() if room not in lowest}
 
 
-def test_archiver_has_few_rooms() -> None:
+def test_number_of_rooms_in_archiver_package_is_limited() -> None:
     assert len(rooms("archiver")) <= ROOMS_MAX
 
 
@@ -149,7 +152,7 @@ def _in_room(name: str, room: str) -> bool:
     return not room or name == room or name.startswith(f"{room}.")
 
 
-def test_rooms_of_the_embedded_store_import_only_lower_ones() -> None:
+def test_embedded_store_rooms_import_only_lower_rooms() -> None:
     inside = {name.removeprefix(EMBEDDED).lstrip("."): path for name, path in modules() if _in_room(name, EMBEDDED)}
     for name, path in inside.items():
         room = next(room for room in STORE_ROOMS if _in_room(name, room))
@@ -162,7 +165,7 @@ def test_rooms_of_the_embedded_store_import_only_lower_ones() -> None:
             assert allowed, f"{name} imports {target}: {room} may import only {sorted(STORE_ROOMS[room])}"
 
 
-def test_no_folder_has_too_many_files() -> None:
+def test_number_of_files_per_folder_is_limited() -> None:
     listed = subprocess.run(["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("not a git checkout")
@@ -182,7 +185,7 @@ def test_no_module_has_a_meaningless_name() -> None:
 
 
 @pytest.mark.parametrize(("name", "path"), list(modules()), ids=[name for name, _ in modules()])
-def test_every_module_opens_with_its_purpose(name: str, path: Path) -> None:
+def test_every_module_has_a_docstring_with_a_full_sentence(name: str, path: Path) -> None:
     text = ast.get_docstring(ast.parse(path.read_text()))
     assert text, f"{name} has no docstring"
     assert text.split("\n\n")[0].rstrip().endswith((".", "DIR`.", ":")), f"{name}: the first sentence does not end"
@@ -210,15 +213,15 @@ def test_top_level_has_only_files_of_the_layout() -> None:
     }  # fmt: skip
 
 
-def test_importing_a_package_loads_nothing_heavy() -> None:
+def test_importing_packages_loads_no_heavy_dependency() -> None:
     code = "import sys, archiver, backends, scenarios, results; print([m for m in sys.modules if m in sys.argv[1:]])"
     heavy = ["matplotlib", "boto3", "numpy", "aiohttp"]
     out = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True, cwd=ROOT)
     assert out.stdout.strip() == "[]"
 
 
-def test_a_worker_loads_nothing_heavy_before_it_needs_it() -> None:
-    """They take longer to load than all else, and a run waits for its workers."""
+def test_starting_a_worker_loads_no_heavy_dependency() -> None:
+    """Loading them takes most of a worker's start, and a run waits for its workers."""
     code = "import sys, archiver.engine.workers.processes, backends.s3; "
     code += "print([m for m in sys.modules if m in sys.argv[1:]])"
     heavy = ["boto3", "pyarrow", "matplotlib", "aiohttp", "requests"]
@@ -227,7 +230,7 @@ def test_a_worker_loads_nothing_heavy_before_it_needs_it() -> None:
 
 
 def test_no_test_file_imports_from_another() -> None:
-    """What several of them need is in a module of their folder, or in tests/support."""
+    """Shared helpers are in a module of the same folder, or in tests/support."""
     importing = re.compile(
         r"^(?:from|import) (?:tests\.(?:\w+\.)*)?test_\w+|^from tests(?:\.\w+)* import test_", re.MULTILINE
     )

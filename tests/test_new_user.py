@@ -1,4 +1,4 @@
-"""What a new user does with README.md alone: install, measure, plan and compare, in an environment of its own."""
+"""A new user follows README.md: installs, measures, plans and compares, in a fresh environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 
 class NewUser:
-    """Commands in an environment that has nothing but what README.md installs."""
+    """Runs commands in an environment that has only what README.md installs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

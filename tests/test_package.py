@@ -1,6 +1,4 @@
-"""What users install: the wheel, built from the sdist, works from any folder, in an environment of its own, with and
-without a C compiler; and it is the same bytes wherever it is built.
-"""
+"""The sdist and the wheel: their contents, installation with and without a C compiler, and reproducible builds."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ import pytest
 from tests.support.runs import TINY
 
 ROOT = Path(__file__).parent.parent
-SECONDS_MAX = 600.0  # only a command that hangs gets there
+SECONDS_MAX = 600.0  # reached only if a command hangs
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what is checked in, or would be."""
+    """Copy all files that are checked in, and new ones that are not ignored."""
     tree = tmp_path_factory.mktemp("source") / "tree"
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
@@ -36,7 +34,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which the wheel was unpacked; the wheel itself was built from the sdist."""
+    """Build the sdist, and from it the wheel. Return the folder into which the wheel is unpacked."""
     folder = tmp_path_factory.mktemp("package")
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), str(tree)],
@@ -44,7 +42,7 @@ def installed(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
     )
     (wheel,) = (folder / "dist").glob("*.whl")
-    assert "-py3-none-linux_" in wheel.name  # of this kind of machine, and of any Python
+    assert "-py3-none-linux_" in wheel.name  # for this architecture and any Python 3
     assert list((folder / "dist").glob("*.tar.gz"))
     site = folder / "site"
     with zipfile.ZipFile(wheel) as archive:
@@ -90,7 +88,7 @@ def test_sdist_contains_everything_to_build_and_test(tree: Path, installed: Path
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_the_tsm_library_comes_with_the_wheel_and_needs_no_python(installed: Path, tmp_path: Path) -> None:
+def test_wheel_contains_tsm_library_that_does_not_link_python(installed: Path, tmp_path: Path) -> None:
     assert (installed / "backends/tsm/shim/include/dsmapitd.h").exists()
     said = run(installed, tmp_path, "-m", "archiver", "tsm-library", "--check")
     assert str(installed / "backends" / "tsm" / "libApiTSM64.so") in said
@@ -102,12 +100,12 @@ def test_the_tsm_library_comes_with_the_wheel_and_needs_no_python(installed: Pat
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_the_md5_library_comes_with_the_wheel_and_is_used(installed: Path, tmp_path: Path) -> None:
+def test_wheel_contains_md5_library_and_uses_it(installed: Path, tmp_path: Path) -> None:
     used = run(installed, tmp_path, "-c", "from backends.embedded.core.files import md5; print(type(md5.start()))")
     assert "_LibraryMd5" in used
 
 
-def test_without_a_compiler_everything_else_is_installed(tree: Path, tmp_path: Path) -> None:
+def test_wheel_built_without_compiler_works_except_for_tsm(tree: Path, tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(tree)],
         env={**os.environ, "CC": str(tmp_path / "no-such-compiler")},
@@ -138,7 +136,7 @@ def test_without_a_compiler_everything_else_is_installed(tree: Path, tmp_path: P
 
 
 def test_run_works_from_any_folder_and_leaves_no_files(installed: Path, tmp_path: Path) -> None:
-    """Also in one with a folder of a package's name, which is neither imported nor written."""
+    """The folder has a folder with the name of a package, which is neither imported nor written to."""
     folder = tmp_path / "project"
     (folder / "results").mkdir(parents=True)
     (folder / "results" / "mine.txt").write_text("mine")
@@ -151,7 +149,7 @@ def test_run_works_from_any_folder_and_leaves_no_files(installed: Path, tmp_path
 
 
 def built(tree: Path, out: Path, umask: int, **environment: str) -> dict[str, bytes]:
-    """sdist and wheel of a tree, by name."""
+    """Build the sdist and the wheel of a tree; return their contents by name."""
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)],
         env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000", **environment},
@@ -161,7 +159,7 @@ def built(tree: Path, out: Path, umask: int, **environment: str) -> dict[str, by
 
 
 @pytest.mark.long
-def test_sdist_and_wheel_are_the_same_bytes_wherever_they_are_built(tree: Path, tmp_path: Path) -> None:
+def test_sdist_and_wheel_builds_are_reproducible(tree: Path, tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "a folder of another name"
     for folder, rights in ((one, 0o644), (other, 0o600)):
         shutil.copytree(tree, folder)
@@ -178,7 +176,7 @@ def test_sdist_and_wheel_are_the_same_bytes_wherever_they_are_built(tree: Path, 
 @pytest.mark.long
 @pytest.mark.parametrize("with_compiler", [True, False], ids=["with a compiler", "without a compiler"])
 def test_sdist_installs_and_runs_in_fresh_environment(tree: Path, tmp_path: Path, with_compiler: bool) -> None:
-    """As a user installs it, in versions that are known to work: `pip install` of the sdist, which builds."""
+    """Install the sdist with pip, as a user does, with the locked versions of its dependencies."""
     if with_compiler and shutil.which("cc") is None:
         pytest.skip("no C compiler")
     sdist = next(path for path in _sdist_of(tree, tmp_path / "dist") if path.name.endswith(".tar.gz"))
@@ -204,8 +202,8 @@ def test_sdist_installs_and_runs_in_fresh_environment(tree: Path, tmp_path: Path
 
 @pytest.mark.long
 @pytest.mark.parametrize("installer", ["pipx", "uv"])
-def test_installers_of_tools_install_a_checkout(tree: Path, tmp_path: Path, installer: str) -> None:
-    """The two other ways of README.md: ``pipx install .`` and ``uv tool install .``."""
+def test_pipx_and_uv_install_a_checkout(tree: Path, tmp_path: Path, installer: str) -> None:
+    """README.md names them next to pip: ``pipx install .`` and ``uv tool install .``."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "tools"], check=True)
     own = tmp_path / "tools/bin"
     subprocess.run([own / "pip", "install", "--quiet", "--disable-pip-version-check", installer], check=True)
@@ -226,7 +224,7 @@ def test_installers_of_tools_install_a_checkout(tree: Path, tmp_path: Path, inst
 
 @pytest.mark.long
 def test_built_packages_pass_strict_twine_check(tree: Path, tmp_path: Path) -> None:
-    """Metadata are complete, and the long description can be shown."""
+    """The metadata are complete, and the long description can be rendered."""
     built(tree, tmp_path / "dist", 0o022)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "tools"], check=True)
     subprocess.run(

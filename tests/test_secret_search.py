@@ -1,4 +1,4 @@
-"""The search for secrets finds them in every form in which they could be left."""
+"""The search for secrets finds them in every encoding."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def search(tmp_path: Path) -> Search:
 
 
 @pytest.mark.parametrize("form", WRITTEN)
-def test_every_form_is_found(search: Search, form: str) -> None:
+def test_secret_is_found_in_every_encoding_and_container(search: Search, form: str) -> None:
     content = b"before " + WRITTEN[form] + b" after"
     (search.root / "plain").write_bytes(content)
     (search.root / "packed").write_bytes(gzip.compress(content))
@@ -60,9 +60,9 @@ def test_text_other_than_secret_is_not_found(search: Search) -> None:
     assert search.found() == []
 
 
-def test_the_arguments_and_environments_of_processes_are_searched(search: Search) -> None:
+def test_process_arguments_are_searched_but_given_environment_is_not(search: Search) -> None:
     search.run("run", "no-such-scenario", SECRET, status=2)
     assert [place.split(" (")[1] for place in search.found() if "arguments" in place] != []
     search.seen.clear()
     search.run("scenarios", "list", environment={"GIVEN": SECRET})
-    assert search.found() == []  # it was given by the environment; nobody passed it on otherwise
+    assert search.found() == []  # the test itself set it, and no process passed it on in another way

@@ -1,10 +1,10 @@
-"""No secret that Archiver is given is left anywhere.
+"""No command leaves a secret in its output, its files, or the arguments and environments of its processes.
 
-One idea: commands are carried out with secrets of every kind, given in every way there is, and then all that they
-printed and wrote, and the processes that they started, are searched for them.
+One idea: the tests run commands with every kind of secret, given in every possible way, and then search all that the
+commands printed and wrote, and the processes that they started.
 
-The files in which the embedded store and `archiver platform start` keep their own credentials are the exception, and
-nobody but their owner can read them.
+The embedded store and `archiver platform start` keep their own credentials in files. These are the exception; only
+their owner can read them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Search:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A store that somebody else runs, and what a user is told of it."""
+    """A store with TLS that runs outside the searched folder, and what a user needs to reach it."""
 
     store: embedded.StoreProcess
     folder: Path
@@ -107,20 +107,20 @@ def given(tmp_path: Path, search: Search) -> Iterator[Given]:
 
 
 def planted(search: Search, name: str) -> str:
-    """A new secret, with characters that are written otherwise in URLs, JSON and HTML."""
+    """Return a new secret with characters that URLs, JSON and HTML escape."""
     search.plant(name, f"{secrets.token_hex(12)}/{secrets.token_hex(12)}+&=")
     return search.secrets[name].decode()
 
 
 def profile_file(given: Given, name: str, access_key: str, secret_key: str, session_token: str = "") -> dict[str, str]:
-    """An AWS profile, and the variables with which it is used."""
+    """Write an AWS profile; return the environment variables that select it."""
     text = f"[{name}]\naws_access_key_id = {access_key}\naws_secret_access_key = {secret_key}\n"
     text += f"aws_session_token = {session_token}\n" if session_token else ""
     return {"AWS_SHARED_CREDENTIALS_FILE": given.file(f"profile-{name}", text), "AWS_PROFILE": name}
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Refuses every request, quoting it as a server does that tells what it checked the signature of."""
+    """Refuse every request with an error that quotes its headers, as S3 does if a signature does not match."""
 
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -140,7 +140,7 @@ class Echo(BaseHTTPRequestHandler):
     do_PUT = do_POST = do_DELETE = do_HEAD = do_GET
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -157,13 +157,13 @@ def echoing_server() -> Iterator[str]:
 
 
 def run_through_s3(search: Search, given: Given) -> None:
-    """What a run leaves, everything it can write switched on."""
+    """Do a run that writes everything it can write."""
     search.run("run", "dr550", *TINY, *given.address, "--op-log", "log", environment=given.keys)
     assert list(search.root.glob("log/*.parquet"))
 
 
 def tsm_environment(search: Search, given: Given) -> dict[str, str]:
-    """Option files of the user's own: the store speaks TLS only."""
+    """Write TSM option files for the store, which accepts only TLS; return the variables that select them."""
     given.file("dsm.opt", "SErvername SECRETS\n")
     given.file(
         "dsm.sys",
@@ -181,7 +181,7 @@ def publish(search: Search) -> None:
 
 
 def fail_with_everything_quoted(search: Search, given: Given) -> None:
-    """A store that refuses, quoting what it was sent; keys by a profile, a session token and a token for metrics."""
+    """Run against a server that quotes requests in its refusals, with keys, a session token and a metrics token."""
     token_file = given.file("metrics.token", planted(search, "metrics token"))
     secret_key, session_token = planted(search, "profile's secret key"), planted(search, "session token")
     profile = profile_file(given, "temporary", "ASIAEXAMPLE", secret_key, session_token)
@@ -194,7 +194,7 @@ def fail_with_everything_quoted(search: Search, given: Given) -> None:
 
 
 def crash(search: Search, given: Given) -> None:
-    """A worker that fails where nobody expected it: its traceback, with the representation of all that it was given."""
+    """Make a worker fail unexpectedly, with a traceback that contains the representation of its assignment."""
     package = given.folder / "crash"
     package.mkdir()
     (package / "sitecustomize.py").write_text(
@@ -226,7 +226,7 @@ def nothing_was_left(search: Search) -> None:
 
 
 def plant_its_own(search: Search, store: Path | None = None) -> None:
-    """The credentials that an embedded store made for itself; in Archiver's home unless another is named."""
+    """Search also for the credentials that an embedded store made; by default of the store in Archiver's home."""
     folder = store or search.root / "home" / "store"
     for each in json.loads((folder / "credentials.json").read_text())["credentials"]:
         search.plant(f"{folder.name}'s secret key of {each['name']}", each["secret_key"])
@@ -242,7 +242,7 @@ def free_port() -> int:
 
 
 def page(url: str) -> bytes | None:
-    """What is served there, refusals included; None while nobody listens."""
+    """Return the page at this URL, also that of an error status. None if no server listens."""
     try:
         with urllib.request.urlopen(url, timeout=SECONDS_MAX) as answer:
             content: bytes = answer.read()
@@ -263,7 +263,7 @@ def test_run_report_bundle_and_failing_run_leave_no_secret(search: Search, given
 
 @pytest.mark.skipif(not HAS_TSM_LIBRARY, reason="our TSM library was not built: no C compiler")
 @pytest.mark.long
-def test_tsm_passwords_are_left_nowhere(search: Search, given: Given) -> None:
+def test_tsm_commands_leave_no_password(search: Search, given: Given) -> None:
     environment = tsm_environment(search, given)
     right = given.file("password", f"{given.store.node_password}\n")
     wrong = given.file("wrong.password", planted(search, "wrong TSM password"))
@@ -347,7 +347,7 @@ def test_traces_leave_no_secret(search: Search, given: Given) -> None:
 
 
 def use_presigned_url(search: Search, given: Given, port: int) -> None:
-    """A client's requests through the proxy: signed in their heads, and presigned."""
+    """Send requests through the capturing proxy: some signed in their headers, one presigned."""
     with closing(
         boto3.session.Session().client(
             "s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1",
@@ -390,14 +390,14 @@ def test_served_and_started_stores_leave_no_secret(search: Search, given: Given)
     serve = search.start("serve", "--port", "0", "--tsm-port", "0", "--node", "OTHER", *certificate)
     wait_until((search.root / "home" / "store" / "nodes.json").exists, "store")
     serve.send_signal(signal.SIGINT)
-    search.finish(serve, status=None)  # 0, or 130 where it did not listen yet
+    search.finish(serve, status=None)  # 0, or 130 if it did not listen yet
     plant_its_own(search)
     search.run("platform", "start", "embedded")
     try:
         plant_its_own(search, search.root / "home" / "platforms" / "embedded")
         search.run("platform", "list")
         printed = search.run("platform", "environment", "embedded")
-        assert "AWS_SECRET_ACCESS_KEY=" in printed  # what it is for
+        assert "AWS_SECRET_ACCESS_KEY=" in printed  # the purpose of this command
         search.forget_last()
     finally:
         search.run("platform", "stop", "embedded")
@@ -405,7 +405,7 @@ def test_served_and_started_stores_leave_no_secret(search: Search, given: Given)
 
 
 @pytest.mark.platforms
-def test_throw_away_credentials_of_platforms_are_left_nowhere(search: Search) -> None:
+def test_platform_runs_leave_no_generated_credentials(search: Search) -> None:
     for name in real.NAMES:
         real.need(name)
         search.run("run", "dr550", *TINY, "--platform", name)
@@ -413,7 +413,7 @@ def test_throw_away_credentials_of_platforms_are_left_nowhere(search: Search) ->
             if "(environment of" in place:
                 for variable in re.findall(rb"(?:MINIO_ROOT_PASSWORD|ROOT_SECRET_ACCESS_KEY)=([^\0]+)", environment):
                     search.plant(f"secret key of {name}", variable)
-                    del search.seen[place]  # it is how these programs are told
+                    del search.seen[place]  # these programs take their credentials from the environment
         assert f"secret key of {name}" in search.secrets
         publish(search)
         (search.root / "audit.zip").rename(search.root / f"{name}.zip")

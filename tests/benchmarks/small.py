@@ -1,4 +1,4 @@
-"""Benchmarks that are carried out small, each in a process of its own."""
+"""Run small versions of the benchmarks, each in its own process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 from tests.support import commands
 
-SECONDS_MAX = 600.0  # only a benchmark that hangs gets there
+SECONDS_MAX = 600.0  # reached only if a benchmark hangs
 
 
 def document_of(name: str) -> dict[str, Any]:
-    """Return what `python -m benchmarks` prints of a small benchmark as JSON."""
+    """Run `python -m benchmarks NAME --small --json`; return the document that it prints."""
     benchmark = commands.StartedCommand([name, "--small", "--json"], {}, _carry_out)
     try:
         out, errors = benchmark.communicate(SECONDS_MAX)

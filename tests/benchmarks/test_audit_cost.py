@@ -1,4 +1,4 @@
-"""The audit benchmark runs small, so that it does not rot. How fast an audit is, is no matter for a test."""
+"""The small version of the audit benchmark runs. No test depends on a rate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from archiver.values.sizes import format_size
 from benchmarks import audit, page
 
 
-def test_the_same_objects_are_retrieved_and_audited() -> None:
+def test_same_objects_are_retrieved_and_audited() -> None:
     document = audit.measure(small=True)
     assert list(document["sizes"]) == [format_size(size) for size in audit.OBJECTS]
     for rounds in document["sizes"].values():

@@ -1,4 +1,4 @@
-"""Every benchmark runs small, so that none rots. How fast anything is, is no matter for a test."""
+"""The small versions of the benchmarks run. No test depends on a rate."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_ceilings_are_measured_for_engine_and_wire() -> None:
     assert all(c["errors"] == 0 and c["objects_per_second"] > 0 for c in found.values())
 
 
-def test_sampling_measures_the_host_and_a_process_of_many_threads() -> None:
+def test_sampling_measures_host_and_process_with_many_threads() -> None:
     document = small("sampling")
     assert {"host", "process"} <= set(document["medians"])
     assert document["values_per_read"]["process"] > document["threads_of_process"]
@@ -69,4 +69,4 @@ def test_method_simulates_coverage_and_bias_and_measures_the_tail() -> None:
     assert all(0 <= each["settled"] <= 1 and 0 <= each["coverage"] <= 1 for each in document["coverage"])
     assert [each["votes_seconds"] for each in document["bias"]] == [0.45, 1.0, 2.5]
     for percentiles in document["tail"].values():
-        assert all(values[0] >= 0.5 for values in percentiles.values())  # no answer comes before its time
+        assert all(values[0] >= 0.5 for values in percentiles.values())  # no answer is early

@@ -1,4 +1,4 @@
-"""The benchmark of many objects runs small, and what it says of each size is whole."""
+"""The small version of the many-objects benchmark runs and reports every value of each size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks import many_objects
 
 
 @pytest.mark.long
-def test_every_size_has_every_value_and_its_ratio_to_the_smallest() -> None:
+def test_every_size_has_all_values_and_ratios_to_smallest_size() -> None:
     document = many_objects.measure(small=True)
     few, many = document["sizes"].values()
     assert set(few) == set(many)

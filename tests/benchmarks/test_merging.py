@@ -1,11 +1,11 @@
-"""The merging benchmark runs small and merges everything; how fast it is, is no matter for a test."""
+"""The small version of the merging benchmark runs and merges all reports. No test depends on a rate."""
 
 from __future__ import annotations
 
 from benchmarks import merging, page
 
 
-def test_all_that_was_reported_is_merged() -> None:
+def test_all_reported_objects_are_merged() -> None:
     reports = merging.made_reports(3)
     phase = merging.a_phase(3)
     assert merging.merge_phase(phase, reports) == 3 * merging.OBJECTS

@@ -1,4 +1,4 @@
-"""The page of results: made of documents, and quoted by others as it is."""
+"""The page of results is made from JSON documents, and other pages quote it unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def made_module() -> ModuleType:
     table = Table("made", "Costs", labelled(("",), "µs"), ((*plain("archive"), spread([3.0, 1.0, 2.0], 1)),))
     module.__dict__.update(
         TITLE="What it costs",
-        measure=lambda small: {"small": small, "rounds": 5, "seconds": 77.0},  # seconds that it measured
+        measure=lambda small: {"small": small, "rounds": 5, "seconds": 77.0},  # 77 s of measuring
         tables=lambda document: [table],
         notes=lambda document: ["goal: met"],
         headline=lambda document: "2.0 µs",
@@ -45,7 +45,7 @@ def test_page_shows_results_date_command_and_machine() -> None:
     assert re.search(r"\| date \| \d{4}-\d\d-\d\d \d\d:\d\d UTC \|", text)
 
 
-def test_quotes_are_written_anew_and_nothing_else_is() -> None:
+def test_only_quotes_of_given_benchmarks_are_replaced() -> None:
     text = (
         "before\n<!-- benchmark made -->\nold\n<!-- end -->\nbetween\n<!-- benchmark other -->\nstays\n<!-- end -->\n"
     )
@@ -98,7 +98,7 @@ def test_quoting_sections_contain_only_published_numbers(name: str, section: str
 
 
 def numbers(text: str) -> dict[str, Any]:
-    """Those that stand alone, in order; none within a word such as 8KiB or S3."""
+    """Return the numbers of a text in order, without those within a word such as 8KiB or S3."""
     return dict.fromkeys(
         number.replace(",", "") for number in re.findall(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?![\w])", text)
     )

@@ -1,4 +1,4 @@
-"""Archiver next to other clients: what small jobs cost them, and what agreement means."""
+"""Archiver compared with other clients: the costs of small jobs, and when their results agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.benchmarks.small import document_of
 
 
 @pytest.mark.platforms
-def test_every_installed_client_is_measured_with_its_options_on_every_server() -> None:
+def test_every_installed_client_is_measured_on_every_server() -> None:
     installed = {name for name, found in comparison.programs_found().items() if found}
     document = document_of("peers")
     missing = {*document["missing"]}
@@ -33,7 +33,7 @@ def test_every_installed_client_is_measured_with_its_options_on_every_server() -
     assert all(f"{name} is not installed" in text for name in missing)
 
 
-def test_goals_are_compared_with_the_median_of_the_ratios_within_a_round() -> None:
+def test_goals_apply_to_median_of_ratios_within_rounds() -> None:
     (_, met, not_met) = comparison.notes(
         {
             "missing": [WRK],
@@ -51,7 +51,7 @@ def test_goals_are_compared_with_the_median_of_the_ratios_within_a_round() -> No
 
 
 def compared(archiver: list[float], minio_go: list[float], goal: float) -> dict[str, Any]:
-    """A case with the CPU of two clients in every round."""
+    """Return a case with the CPU time of two clients in each round."""
     cpu = {ARCHIVER: archiver, MINIO_GO: minio_go}
     return {
         "operation": "archive", "object_bytes": 8192, "connections": 1, "with_tls": False, "goals": {MINIO_GO: goal},

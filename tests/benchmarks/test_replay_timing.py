@@ -1,4 +1,4 @@
-"""What the replay benchmark says of a log whose answer is known; and that it runs. How fast is no matter here."""
+"""The replay benchmark computes the known figures of synthetic logs, and its small version runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MS = 10**6
 
 
 def log(path: Path, rows: Sequence[tuple[int, float, float, float]]) -> Path:
-    """An operation log of (stream, due, sent, done), in milliseconds."""
+    """Write an operation log with rows of (stream, due, sent, done), in milliseconds."""
     with TraceWriter(path, 0, [Origin("operation-log", "")]) as writer:
         for client, due, sent, done in rows:
             due_ns, sent_ns, done_ns = (round(each * MS) for each in (due, sent, done))
@@ -24,17 +24,17 @@ def log(path: Path, rows: Sequence[tuple[int, float, float, float]]) -> Path:
     return path
 
 
-def test_lateness_excludes_first_and_waiting_operations(tmp_path: Path) -> None:
+def test_scheduling_delay_excludes_first_and_waiting_operations(tmp_path: Path) -> None:
     rows = [(0, 0, 30, 31), (0, 40, 41, 70), (0, 60, 70, 71), (0, 80, 83, 84), (1, 10, 12, 13), (1, 90, 92, 93)]
     figures = replay.figures_of(log(tmp_path / "log", rows))
-    assert figures["lateness_ms_p50"] == pytest.approx(2.0)  # of 1, 3 and 2: no first one, nor the one that had to wait
+    assert figures["lateness_ms_p50"] == pytest.approx(2.0)  # of 1, 2 and 3; first and waiting operations do not count
     assert figures["lateness_ms_max"] == pytest.approx(3.0)
     assert figures["waited_percent"] == pytest.approx(100 / 6)
     assert figures["gap_ms"] == pytest.approx(90 / 5)
     assert figures["stream_gap_ms_min"] == pytest.approx(80 / 3)
 
 
-def test_a_constant_delay_keeps_the_gaps_and_bunching_does_not(tmp_path: Path) -> None:
+def test_constant_delay_keeps_gaps_and_bunching_changes_them(tmp_path: Path) -> None:
     due = np.cumsum(np.arange(1, 101)).tolist()
     late = replay.figures_of(log(tmp_path / "late", [(i % 2, at, at + 7, at + 7) for i, at in enumerate(due)]))
     assert late["gaps_distance"] == late["stream_gaps_distance_max"] == 0
@@ -44,11 +44,11 @@ def test_a_constant_delay_keeps_the_gaps_and_bunching_does_not(tmp_path: Path) -
     assert bunched["gaps_distance"] > 0.5
 
 
-def test_the_trace_has_its_rate_at_random_moments(tmp_path: Path) -> None:
+def test_generated_trace_has_requested_rate_and_exponential_gaps(tmp_path: Path) -> None:
     rows = list(Trace.open(replay.write_trace(tmp_path / "made", 4000, 500.0, seed=1)).operations(must_rise=True))
     gaps = np.diff([row.due_ns for row in rows])
     assert gaps.mean() == pytest.approx(2 * MS, rel=1e-6)
-    assert gaps.std() == pytest.approx(gaps.mean(), rel=0.1)  # as exponential ones have
+    assert gaps.std() == pytest.approx(gaps.mean(), rel=0.1)  # as of an exponential distribution
     assert {row.client for row in rows} == set(range(replay.STREAMS))
     assert sum(row.operation == "archive" for row in rows) == pytest.approx(2000, rel=0.1)
 

@@ -1,4 +1,4 @@
-"""What a rate takes, on numbers whose answer is known; that the benchmark runs small, and what its words say."""
+"""The hardware that a rate needs, for numbers with a known answer. The small version of the benchmark runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_need_computes_cores_machines_and_links_for_rate() -> None:
     ("rate", "cost", "cores", "machines_of_16"),
     [(1, 1.0, 1, 1), (16_000, 1000.0, 16, 1), (16_001, 1000.0, 17, 2), (10_000, 100.0, 1, 1), (10_001, 100.0, 2, 1)],
 )
-def test_a_part_of_a_core_or_machine_is_a_whole_one(rate: int, cost: float, cores: int, machines_of_16: int) -> None:
+def test_cores_and_machines_are_rounded_up(rate: int, cost: float, cores: int, machines_of_16: int) -> None:
     need = Need.of(rate, 1 << 20, cost, 1.0)
     assert (need.cores, need.machines[16]) == (cores, machines_of_16)
 
@@ -30,9 +30,9 @@ def test_link_count_follows_archive_throughput() -> None:
     assert Need.of(12_501, 100_000, 1.0, 1.0).links == {10: 2, 25: 1, 100: 1}
 
 
-def test_a_coordinator_is_full_when_its_reports_take_a_second() -> None:
+def test_coordinator_is_full_when_reports_take_one_second_per_second() -> None:
     assert workers_at_most(500.0) == 2000
-    full = Need.of(2000, 1, 1e6, 500.0)  # a core and a worker for every object
+    full = Need.of(2000, 1, 1e6, 500.0)  # each object takes one core, and one worker, for one second
     assert full.cores == 2000
     assert full.coordinator_percent == pytest.approx(100.0)
 

@@ -1,4 +1,4 @@
-"""What the open-loop benchmark says of a schedule, on samples whose answer is known; and that it runs."""
+"""The open-loop benchmark computes the known figures of synthetic schedules, and its small version runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def array(values: list[int]) -> NDArray[np.int64]:
         ([5], [5, 5, 5, 9], 0.25),
     ],
 )
-def test_the_distance_of_two_samples(one: list[int], other: list[int], expected: float) -> None:
+def test_distance_of_two_samples_is_symmetric_and_as_expected(
+    one: list[int], other: list[int], expected: float
+) -> None:
     assert distance(array(one), array(other)) == pytest.approx(expected)
     assert distance(array(other), array(one)) == pytest.approx(expected)
 
@@ -42,7 +44,7 @@ def test_early_and_late_count_equally_and_constant_delay_keeps_gaps() -> None:
     assert mixed["gaps_distance"] > 0
 
 
-def test_open_loop_compares_the_pacer_with_the_loops_own_timers() -> None:
+def test_open_loop_compares_pacer_with_event_loop_timers() -> None:
     document = document_of("open-loop")
     assert list(document["cases"]) == ["engine alone", "sessions begun", "objects sent"]
     for keepers in document["cases"].values():

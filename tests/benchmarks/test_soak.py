@@ -1,4 +1,4 @@
-"""The soak's judgement on made-up courses, and the whole of it for seconds."""
+"""The soak benchmark judges synthetic series correctly, and its small version runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GOAL = GOALS["resident_bytes"]
 
 
 def course(per_hour: float, moved: float = 0.0) -> Series:
-    """An hour, looked at each 10 seconds, of something that grows evenly and moves up and down meanwhile."""
+    """Return one hour of samples, 10 s apart, that grow linearly with an alternating offset of ``moved``."""
     series = Series()
     for second in range(0, 3600, 10):
         series.add(second, 100 * MIB + per_hour * second / 3600 + (moved if second // 10 % 2 else -moved))
@@ -23,7 +23,7 @@ def course(per_hour: float, moved: float = 0.0) -> Series:
     ("per_hour", "moved", "verdict"),
     [(0, 0, "flat"), (0, 5, "flat"), (-100, 0, "flat"), (10, 1, "flat"), (30, 1, "grows"), (1000, 5, "grows")],
 )
-def test_a_course_is_flat_or_grows(per_hour: float, moved: float, verdict: str) -> None:
+def test_series_is_judged_flat_or_growing(per_hour: float, moved: float, verdict: str) -> None:
     found = growth("worker", "resident_bytes", course(per_hour * MIB, moved * MIB), GOAL)
     assert found is not None
     assert found["verdict"] == verdict
@@ -41,7 +41,7 @@ def test_strongly_varying_series_is_not_judged() -> None:
 
 
 @pytest.mark.long
-def test_the_whole_of_it_watches_every_process_and_every_file() -> None:
+def test_soak_watches_every_process_and_file() -> None:
     document = document_of("soak")
     assert document["runs"].keys() == {"s3", "tsm"}
     for run in document["runs"].values():

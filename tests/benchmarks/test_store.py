@@ -1,4 +1,4 @@
-"""The store benchmark runs small, so that it does not rot. How fast the store is, is no matter for a test."""
+"""The small version of the store benchmark runs. No test depends on a rate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks import page, store
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler, so no TSM library")
-def test_every_load_archives_without_errors_and_the_text_has_every_figure() -> None:
+def test_store_loads_have_no_errors_and_text_has_all_figures() -> None:
     document = store.measure(small=True)
     for loads in (document["archive_8KiB"], document["archive_1MiB"]):
         assert len(loads) == document["rounds"]

@@ -1,7 +1,8 @@
-"""docs/reference/json.md as data: which fields each document has, to compare documents with it.
+"""docs/reference/json.md as data: the fields of each document, to compare real documents with the page.
 
-One idea: a kind that links to another heading says that the field holds such values, so a document is followed from
-table to table; what was met on the way is returned, so that a row that no document has is found, too.
+One idea: where the kind of a field links to another heading, the values of the field have the fields of that table.
+The comparison follows these links and returns all fields that it found, so that a test can also find rows of the page
+that no document has.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Met = set[tuple[str, str]]
 
 
 def tables() -> dict[str, dict[str, str]]:
-    """Field -> kind, by heading; a heading that says that it has another's fields has them as well."""
+    """Return {heading: {field: kind}}. A heading that includes the fields of another heading has those as well."""
     found, more = {}, {}
     for heading, text in _SECTION.findall(PAGE.read_text()):
         found[heading] = dict(_ROW.findall(text))
@@ -38,13 +39,13 @@ def tables() -> dict[str, dict[str, str]]:
 
 
 def generated() -> set[str]:
-    """Headings whose tables are made from the code, so that no row of them can be missing there."""
+    """Return the headings whose tables are generated from the code and therefore complete."""
     marked = re.findall(r"<!-- begin fields .*?-->(.*?)<!-- end -->", PAGE.read_text(), re.DOTALL)
     return {heading for part in marked for heading in re.findall(r"^### (\w+)", part, re.MULTILINE)}
 
 
 def compare(document: Mapping[str, Any], heading: str) -> Met:
-    """Assert that the page has every field of a document, and that values are of the kinds that it says."""
+    """Assert that the page has every field of a document and its kind. Return (heading, field) of all fields found."""
     fields = tables()[heading]
     unknown = set(document) - set(fields)
     assert not unknown, f"{heading}: the page does not have {sorted(unknown)}"
@@ -56,7 +57,7 @@ def compare(document: Mapping[str, Any], heading: str) -> Met:
 
 
 def _values(what: str, kind: str, value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What a value holds that has a table of its own."""
+    """Check the kind of a value; yield (heading, value) for each value in it that has its own table."""
     linked = _LINK.search(kind)
     if value is None:
         assert "null" in kind or kind == "anything", f"{what} is null; the page says {kind}"
@@ -88,6 +89,7 @@ def _is_of_kind(kind: str, value: Any) -> bool:
 
 
 def printed(*arguments: str) -> dict[str, Any]:
+    """Run a command in this process; return the JSON document that it prints."""
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)

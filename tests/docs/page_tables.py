@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def rows(text: str) -> dict[str, str]:
-    """The defaults in the tables of keys, by key."""
+    """Return the defaults in a page's tables of keys, by key."""
     found = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("|")]

@@ -1,4 +1,4 @@
-"""docs/reference/json.md has every field of documents that need no run; those of runs: tests/test_examples.py."""
+"""docs/reference/json.md has exactly the fields of real documents. tests/test_examples.py tests those of runs."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ PLANS = (
 
 
 def all_of(met: Met, *headings: str) -> bool:
-    """Whether every row of these tables was met; which were not is the assertion's message."""
+    """Assert that documents had every row of these tables."""
     missing = {(heading, field) for heading in headings for field in tables()[heading]} - met
     assert not missing, f"no document has {sorted(missing)}"
     return True
 
 
-def test_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_documents_have_exactly_documented_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("prices.toml").write_text(PRICES)
     Path("sizes.csv").write_text("size,share\n8KiB,70%\n1MiB,30%\n")
@@ -69,18 +69,20 @@ def test_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )  # fmt: skip
 
 
-def test_traces(tmp_path: Path) -> None:
+def test_trace_documents_have_exactly_documented_fields(tmp_path: Path) -> None:
     write_example_files(tmp_path)
     (trace,) = printed("trace", "info", str(tmp_path / "day.parquet"), "--json")["traces"]
     assert all_of(compare(trace, "Traces"), "Traces", "Kind", "Origin")
 
 
-def test_ceilings(make_result: MakeResult, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_documents_have_exactly_documented_fields(
+    make_result: MakeResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(doctor, "ceilings", lambda seconds: iter([MeasuredCeiling("engine", make_result())]))
     assert all_of(compare(printed("doctor", "--json"), "This machine"), "This machine", "Limit", "Host")
 
 
-def test_comparisons_of_workloads(make_result: MakeResult) -> None:
+def test_workload_comparison_documents_have_exactly_documented_fields(make_result: MakeResult) -> None:
     tiles = TileRun(make_result)
     runs = [together(tiles, label, rate, 500, 550) for label, rate in (("a", 1000), ("b", 800))]
     comparison = compare_runs(runs)
@@ -91,7 +93,7 @@ def test_comparisons_of_workloads(make_result: MakeResult) -> None:
     assert met >= {("Measured", field) for field in ("platform", "objects_per_second", "errors", "repetitions")}
 
 
-def test_scorecards(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_scorecard_documents_have_exactly_documented_fields(make_result: MakeResult, make_run: MakeRun) -> None:
     checked = make_run(id="checked", platform=replace(PLATFORM, version="1"), settings={"platform_started": True})
     checked.add_check(FAILED, [])
     variants = [

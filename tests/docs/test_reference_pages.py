@@ -1,6 +1,4 @@
-"""What the reference pages say follows from the code: commands, tables, keys of scenarios, metrics; and the page on the
-method names tests that there are.
-"""
+"""The reference pages agree with the code: commands, tables, scenario keys, metrics, and the tests that they name."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ SCENARIOS = (PAGES / "reference" / "scenarios.md").read_text()
 
 
 def section(text: str, heading: str) -> str:
-    """What stands below a heading, up to the next one of its kind."""
+    """Return the text below a heading, up to the next heading of the same level."""
     level = heading.partition(" ")[0]
     return text.partition(f"\n{heading}\n")[2].partition(f"\n{level} ")[0]
 
@@ -41,7 +39,7 @@ def test_generated_reference_pages_are_current(name: str) -> None:
     assert generated(text) == text, f"docs/{name}.md is old; `make docs` writes it anew"
 
 
-def test_every_option_of_every_command_has_a_row() -> None:
+def test_commands_page_has_row_for_every_option() -> None:
     text = (PAGES / "reference" / "commands.md").read_text()
     for name, command in all_commands():
         found = section(text, f"## {name}")
@@ -52,7 +50,7 @@ def test_every_option_of_every_command_has_a_row() -> None:
 @pytest.mark.parametrize(
     ("heading", "schema"), [("run.db", "results/schema.sql"), ("ledger.db", "archiver/ledger/ledger.sql")]
 )
-def test_the_page_has_the_tables_and_columns_that_sqlite_makes(heading: str, schema: str) -> None:
+def test_database_page_has_tables_and_columns_of_schema(heading: str, schema: str) -> None:
     database = sqlite3.connect(":memory:")
     database.executescript((ROOT / schema).read_text())
     tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -66,7 +64,7 @@ def test_the_page_has_the_tables_and_columns_that_sqlite_makes(heading: str, sch
 
 
 @pytest.mark.parametrize("group", ["", "bundle", "plan", "platform", "scenarios", "trace", "worm"])
-def test_a_list_of_commands_cuts_no_description(group: str) -> None:
+def test_command_lists_truncate_no_description(group: str) -> None:
     shown = CliRunner().invoke(main, [*group.split(), "--help"], terminal_width=80).output
     assert "Commands:" in shown
     assert "..." not in shown.partition("Commands:")[2]
@@ -80,10 +78,10 @@ def test_a_list_of_commands_cuts_no_description(group: str) -> None:
         (file_tables.StopTable, "## stop"),
     ],
 )
-def test_every_key_of_a_scenario_has_a_row_with_its_default(table: type[msgspec.Struct], heading: str) -> None:
+def test_scenario_page_has_every_key_and_marks_required_ones(table: type[msgspec.Struct], heading: str) -> None:
     documented = rows(section(SCENARIOS, heading))
     if table is file_tables.FileTable:
-        assert documented.pop("stop")  # spread over its sweeps before the file is read
+        assert documented.pop("stop")  # copied into the sweeps before the file table is decoded
     assert set(documented) == set(table.__struct_fields__)
     for field in msgspec.structs.fields(table):
         default = "`false`" if field.default is False else documented[field.name]
@@ -96,7 +94,7 @@ def test_every_sweep_value_is_documented() -> None:
         assert f"`{word}`" in section(SCENARIOS, "## [[sweep]]"), word
 
 
-def test_the_example_scenario_can_be_read(tmp_path: Path) -> None:
+def test_example_scenario_of_page_is_readable(tmp_path: Path) -> None:
     (example,) = re.findall(r"^```toml\n(.*?)^```", SCENARIOS, re.MULTILINE | re.DOTALL)
     path = tmp_path / "statements.toml"
     path.write_text(example)
@@ -104,7 +102,7 @@ def test_the_example_scenario_can_be_read(tmp_path: Path) -> None:
     assert len(read_scenario(str(path), quick=True).phases) == 2 * 2 + 2
 
 
-def test_the_metrics_of_a_run_are_those_of_the_page() -> None:
+def test_metrics_of_a_run_equal_documented_metrics() -> None:
     text = (PAGES / "reference" / "metrics.md").read_text()
     told = dict(re.findall(r"^\| `(\w+)` \| ([\w, ]+) \|", text, re.MULTILINE))
     run = Run()

@@ -1,4 +1,4 @@
-"""The documentation as a site: built without a warning, whole without a network, every page in the navigation."""
+"""The documentation site: it builds without warnings, its links work, and its pages load nothing from the network."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_site_has_every_docs_and_repository_page(site: Path) -> None:
 
 def test_every_local_link_leads_to_a_site_file(site: Path) -> None:
     for page in site.rglob("*.html"):
-        if page.name == "404.html":  # its links are for a server
+        if page.name == "404.html":  # its links are absolute paths on a server
             continue
         for link in _REFERENCE.findall(page.read_text()):
             if not re.match(r"https?:|mailto:|#|data:", link):
                 assert (page.parent / unquote(link.partition("#")[0].partition("?")[0])).exists(), f"{page}: {link}"
 
 
-def test_nothing_that_a_page_needs_comes_from_elsewhere(site: Path) -> None:
+def test_pages_load_nothing_from_other_hosts(site: Path) -> None:
     for path in (*site.rglob("*.html"), *site.rglob("*.css")):
         text = path.read_text()
         fetched = re.findall(r"<(?:script|img|iframe)[^>]*\bsrc=\"(https?:[^\"]+)", text)

@@ -1,6 +1,6 @@
-"""docs/tutorial.md as steps: each command, the exit status that it ends with, the lines that it is said to print.
+"""docs/tutorial.md as steps: each command, its exit status, and the lines that the page shows as its output.
 
-One idea: what is printed is compared but for what differs each time, so the page shows real output and stays true.
+One idea: output is compared without the parts that differ in each run, so the page can show real output.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 _RUN = re.compile(r"\b\d{8}t\d{6}-[0-9a-f]{6}\b")
 _PART = re.compile(r"(?ms)^```text\n(?P<shown>.*?)^```|^ {4}(?P<command>archiver [^\n]*)$")
-# What differs from one run to the next: numbers, amounts, times of so many seconds, and what was not measured.
+# Parts that differ from run to run: numbers, sizes, durations, and the dash of a missing measurement.
 _DIFFERS = re.compile(r"<?[+-]?\d[\d,.]*(?: [kMGT]?B\b)?|–")
 _NOTES = re.compile("[ᵃᵇᶜᵈᵉᶠᵍʰⁱʲ]+")
 
@@ -27,7 +27,7 @@ class Step:
 
 
 def steps() -> list[Step]:
-    """Every command in order. The prose before one says so where it does not end with 0."""
+    """Return every command in order. Its exit status is 0 unless the text before it names another one."""
     text = PAGE.read_text().replace("\\\n", " ")
     parts = list(_PART.finditer(text))
     found = []
@@ -47,10 +47,10 @@ def steps() -> list[Step]:
 
 
 def run_names() -> list[str]:
-    """By which the page calls its runs, in their order."""
+    """Return the names of the runs on the page, in order."""
     return list(dict.fromkeys(_RUN.findall(PAGE.read_text())))
 
 
 def in_shape(text: str) -> str:
-    """A text without what differs, and without the width of columns."""
+    """Return a text without the parts that differ from run to run, and without the padding of columns."""
     return " ".join(_DIFFERS.sub("#", _NOTES.sub("", _RUN.sub("#", text))).split())

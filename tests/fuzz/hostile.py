@@ -1,8 +1,9 @@
-"""How hostile input is made, and how much of it is tried.
+"""Strategies that make hostile input, and settings for how much of it a test tries.
 
-One idea: what is nearly right gets furthest. So inputs are true ones with faults here and there, more often than noise.
+One idea: input that is nearly valid reaches most code. So most inputs are valid ones with a few faults; few are noise.
 
-By default each test tries a few, the same every time. FUZZ_TIMES=100 tries a hundred times as many, others each time.
+By default each test tries a few inputs, the same in each run. With FUZZ_TIMES=100 it tries a hundred times as many,
+different in each run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ TIMES = int(os.environ.get("FUZZ_TIMES", "1"))
 
 
 def tries(count: int) -> settings:
-    """Settings of a test that tries so many inputs."""
+    """Return the Hypothesis settings of a test that tries ``count`` inputs, times FUZZ_TIMES."""
     return settings(
         max_examples=count * TIMES,
         derandomize=TIMES == 1,
@@ -28,7 +29,7 @@ def tries(count: int) -> settings:
 
 
 def tried(refusal: type[Exception], work: Callable[..., Any], *what: Any, **how: Any) -> tuple[Any, str]:
-    """What it gave, or None and the words with which it was refused; anything else is raised."""
+    """Call ``work``; return (result, "") or, if it raised ``refusal``, (None, message). Other exceptions propagate."""
     try:
         return work(*what, **how), ""
     except refusal as error:
@@ -37,7 +38,7 @@ def tried(refusal: type[Exception], work: Callable[..., Any], *what: Any, **how:
 
 @st.composite
 def damaged(draw: st.DrawFn, good: bytes, *, faults_max: int = 3) -> bytes:
-    """These bytes with some changed, left out, put in, repeated or cut off; now and then as they are."""
+    """Draw these bytes with up to ``faults_max`` faults: bytes changed, removed, inserted, repeated or truncated."""
     data = bytearray(good)
     for _ in range(draw(st.integers(0, faults_max))):
         at = draw(st.integers(0, len(data)))
@@ -59,7 +60,7 @@ def damaged(draw: st.DrawFn, good: bytes, *, faults_max: int = 3) -> bytes:
 
 @st.composite
 def damaged_text(draw: st.DrawFn, good: str, *, faults_max: int = 3) -> str:
-    """The same of a text: whole lines, words and numbers."""
+    """Draw this text with up to ``faults_max`` faults in its lines, words and values."""
     lines = good.splitlines()
     for _ in range(draw(st.integers(0, faults_max))):
         at = draw(st.integers(0, max(0, len(lines) - 1)))
@@ -87,7 +88,7 @@ def damaged_text(draw: st.DrawFn, good: str, *, faults_max: int = 3) -> str:
     return "\n".join(lines) + "\n"
 
 
-# What may stand where a number, a name or a list is wanted.
+# Values in place of a number, a name or a list.
 VALUES = st.sampled_from(
     ["0", "-1", "1", "2", "1e308", "-0.0", "nan", "inf", "-inf", "true", '""', '"\\u0000"', "[]", "[[]]", "{}",
      "[1, 2]", '["a"]', '"1 GiB"', '"999999999 TiB"', '"1e400 s"', '"1 d"', "9223372036854775807",

@@ -1,4 +1,4 @@
-"""Results databases and bundles that were damaged or forged: what they say, or one message that names the file."""
+"""Damaged and forged results databases and bundles are reported, or refused in one line that names the file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE_BYTES = 4096
 
 @pytest.fixture(scope="module")
 def whole(make_result: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A run's database in one file."""
+    """Return the database of a run as one file, without a WAL."""
     folder = tmp_path_factory.mktemp("whole")
     database = whole_run(folder / "run.db", make_result)
     database.close()
@@ -54,7 +54,7 @@ DAMAGES = st.tuples(
 
 
 def damaged_pages(good: bytes, damages: list[Damage]) -> bytes:
-    """As disks and copies damage a database: other bytes, pages that are empty, swapped or missing."""
+    """Damage a database as disks and copies do: wrong bytes, and pages that are empty, swapped or missing."""
     data = bytearray(good)
     for what, first, second, noise in damages:
         pages = max(1, len(data) // PAGE_BYTES)
@@ -73,13 +73,13 @@ def damaged_pages(good: bytes, damages: list[Damage]) -> bytes:
     return bytes(data)
 
 
-def test_a_damaged_database_is_reported_or_refused(whole: bytes, tmp_path: Path) -> None:
+def test_damaged_database_is_reported_or_refused(whole: bytes, tmp_path: Path) -> None:
     path = tmp_path / "run.db"
 
     @tries(8)
     @given(st.lists(DAMAGES, min_size=1, max_size=3))
     def check(damages: list[Damage]) -> None:
-        path.unlink(missing_ok=True)  # what an earlier traceback still holds of it is to hold nothing of this one
+        path.unlink(missing_ok=True)  # an earlier traceback may still have the old file open
         path.write_bytes(damaged_pages(whole, damages))
         said_or_refused(path, "report", str(path), "--format", "json")
 
@@ -93,7 +93,7 @@ VALUES = st.one_of(
 )  # fmt: skip
 
 
-def test_a_forged_database_is_reported_or_refused(whole: bytes, tmp_path: Path) -> None:
+def test_forged_database_is_reported_or_refused(whole: bytes, tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     path.write_bytes(whole)
     with closing(sqlite3.connect(path)) as database:
@@ -124,7 +124,7 @@ CONTENTS = {"run.db": b"pages" * 300, "results.json": b'{"a": 1}' * 50, "report.
 
 
 @pytest.mark.parametrize("compression", [ZIP_STORED, ZIP_DEFLATED])
-def test_nothing_of_a_damaged_bundle_is_believed(compression: int, tmp_path: Path) -> None:
+def test_damaged_bundle_with_published_hash_has_unchanged_contents(compression: int, tmp_path: Path) -> None:
     path, into = tmp_path / "audit.zip", tmp_path / "into"
     into.mkdir()
     write_audit_bundle(path, "run-1", CONTENTS)

@@ -1,4 +1,4 @@
-"""Small files and pages of others: prices, histograms of sizes, metrics and their names, passwords, servers."""
+"""Damaged small inputs: prices, size histograms, metrics pages and names files, password files, server addresses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ READERS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_damaged_file_is_read_or_refused_by_name(name: str, tmp_path: Path) -> None:
+def test_damaged_file_is_read_or_refused_with_its_path(name: str, tmp_path: Path) -> None:
     read, text = READERS[name]
     path = tmp_path / name
 
@@ -78,7 +78,7 @@ writes NaN
 
 
 class Page(MetricsAddress):
-    """A page whose bytes came already."""
+    """A metrics page with given bytes."""
 
     content = b""
 
@@ -102,12 +102,12 @@ def test_damaged_page_gives_series_or_short_error_with_url(data: bytes) -> None:
 
 @tries(60)
 @given(st.text(max_size=40) | st.sampled_from(["host:1500", "[::1]:1500", "ONE"]).flatmap(damaged_text).map(str.rstrip))
-def test_a_server_is_an_address_a_stanza_or_refused(server: str) -> None:
+def test_tsm_server_is_parsed_to_host_and_port_or_refused(server: str) -> None:
     found, _ = tried(UsageError, parse_server, server)
     assert found is None or (found[0] and 0 < found[1] < 65536)
 
 
-def test_a_password_file_is_one_line_or_refused(tmp_path: Path) -> None:
+def test_password_file_gives_one_line_or_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.touch(mode=0o600)
 

@@ -1,7 +1,7 @@
-"""Answers of a server that sends anything: no success but for the right bytes, no hang, no connection used again.
+"""Damaged HTTP replies: only correct contents succeed, nothing hangs, and a faulty connection is not used again.
 
-One idea: Python's own HTTP client reads the same bytes. It believes more than ours does; so whatever ours takes for a
-good answer has to be one for it as well.
+One idea: Python's own HTTP client reads the same bytes. It is less strict than our client, so every reply that ours
+accepts must also be valid for Python's.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tests.fuzz.hostile import damaged, tries
 
 SIZE, OBJECTS = 300, 3
 CONTENT = Content("20261121-run", 7, 1 << 16)
-SECONDS_MAX = 60.0  # only what hangs gets there
-PATIENCE_SECONDS = 0.3  # with an answer that ends later than Python thinks
+SECONDS_MAX = 60.0  # reached only if something hangs
+PATIENCE_SECONDS = 0.3  # read timeout, for a reply that our client does not take for complete
 
 
 class Kept(BytesIO):
-    """A stream that one reader after another reads, and none closes."""
+    """A stream that several readers read in turn; none of them closes it."""
 
     def makefile(self, mode: str) -> Kept:
         return self
@@ -45,11 +45,11 @@ class Kept(BytesIO):
 
 @dataclass(frozen=True)
 class Seen:
-    """What Python's client makes of an answer."""
+    """A reply as Python's HTTP client reads it."""
 
     status: int = 0
     body: bytes = b""
-    is_all: bool = False  # it was whole, and nothing but ends of lines came after it
+    is_all: bool = False  # the reply was complete, and only line ends followed it
 
 
 def seen(data: bytes, method: str = "GET") -> Seen:
@@ -75,7 +75,7 @@ def chunked(body: bytes, chunk_bytes: int) -> bytes:
 
 @st.composite
 def answers(draw: st.DrawFn, right: bytes) -> bytes:
-    """To a GET of these bytes, in any form that HTTP has; most of them then damaged."""
+    """Draw a reply to a GET of these bytes, in any form of HTTP, in many cases damaged."""
     start = draw(st.sampled_from([b"HTTP/1.1 200 OK"] * 6 + [b"HTTP/1.0 200 OK", b"HTTP/1.1 206 Partial Content",
                                   b"HTTP/1.1 204 No Content", b"HTTP/1.1 304 Not Modified", b"HTTP/1.1 503 Slow Down",
                                   b"HTTP/1.1 404 Not Found", b"HTTP/1.1 307 Elsewhere"]))  # fmt: skip
@@ -127,8 +127,11 @@ def test_accepted_reply_is_also_valid_for_python_http_client(data: bytes, cuts: 
 
 @dataclass
 class Liar:
-    """Answers each request with the next of its answers, in pieces, and closes after the last or after one that is no
-    answer; notes what it was asked after that."""
+    """A server that sends the next of its answers, in pieces, for each request.
+
+    It closes the connection after the last answer, or after one that is no valid reply, and records in
+    ``asked_too_much`` what the client still sends then.
+    """
 
     answers: list[bytes]
     cuts: list[int]
@@ -203,7 +206,7 @@ def test_only_correct_replies_of_faulty_server_count_as_success() -> None:
             failed = sum(status != Status.OK for status in statuses.values())
             assert sum(kind.count for kind in record.errors.values()) >= failed
             assert all(kind.reason for kind in record.errors.values())
-            # After what was no answer nothing is asked on that connection.
+            # After an invalid reply the client sends no request on that connection.
             assert liar.asked_too_much == []
 
         check()

@@ -1,7 +1,7 @@
-"""What anybody may send to the S3 server: an answer that blames the sender, or an end; nothing is stored unsigned.
+"""Hostile requests to the S3 server: it answers with a client error or closes, and stores nothing unsigned.
 
-One idea: 500 is the server's own word for a fault of its own, so no request may come to it. Requests here are signed
-after they were made strange, so that they get past the signature, to what parses them.
+One idea: status 500 means a fault of the server, so no request may cause it. The tests sign requests after damaging
+them, so that they pass the check of the signature and reach the parsers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HELD = {"kept": b"content that stays", "a/b": b"more"}
 
 
 class Witness:
-    """A store with something in it that must not change."""
+    """A store with objects that must not change."""
 
     def __init__(self, store: StoreProcess) -> None:
         self.store = store
@@ -46,13 +46,13 @@ class Witness:
         return buckets, [(each["Key"], each["VersionId"], each["ETag"]) for each in listed]
 
     def exchange(self, data: bytes, *, finishes: bool = True) -> bytes:
-        """All that comes for these bytes, up to the end of the connection."""
+        """Send these bytes; return all that the server sends until it closes the connection."""
         parts = urlsplit(self.store.endpoint)
         received = b""
         with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
-            with suppress(OSError):  # it closed in the middle
+            with suppress(OSError):  # the server may close before it has read everything
                 connection.sendall(data)
-                if finishes:  # or else it would be waited for
+                if finishes:  # otherwise the server would wait for the rest of a request
                     connection.shutdown(socket.SHUT_WR)
             with suppress(ConnectionResetError):
                 while more := connection.recv(65536):
@@ -60,7 +60,7 @@ class Witness:
         return received
 
     def check_answers(self, received: bytes) -> list[int]:
-        """Their statuses; none may say that the server has a fault."""
+        """Return the status of each answer. Fails if one is a fault of the server."""
         statuses = [int(each) for each in re.findall(rb"(?:^|\r\n|>|\n)HTTP/\d\.\d (\d{3}) ", received)]
         assert bool(statuses) == bool(received), received[:200]
         assert not [each for each in statuses if each in (500, 502, 503)], received[:2000]
@@ -153,7 +153,7 @@ bodies = st.sampled_from(DOCUMENTS).flatmap(damaged_text) | st.just("") | st.tex
 paths = st.sampled_from(["/", "/plain", "/locked", "/plain/none", "/plain/a/b", "/locked/none", "/none/k", "/A_b/k",
                          "/plain/..", "/plain//",
                          "/plain/" + "k" * 1025]) | st.text(max_size=8).map("/plain/{}".format)  # fmt: skip
-# Nothing here may delete or lock what the witness has: it is in `locked`, under names that no request has.
+# No request may delete or lock the objects of the witness: they are in `locked`, under names that no request has.
 queries = st.lists(st.tuples(QUERIES, WORDS | st.just("")), max_size=3)
 
 
@@ -178,7 +178,7 @@ def test_signed_request_is_answered_and_never_with_internal_error(
     query = "&".join(f"{quote(name)}={quote(value)}" if value else quote(name) for name, value in said)
     data = signed(witness.store, method, path, query, headers, body.encode("utf-8", "surrogatepass"))
     statuses = witness.check_answers(witness.exchange(data, finishes=False))
-    assert statuses, data  # it is a request, so it has an answer
+    assert statuses, data  # each request gets an answer
 
 
 READERS = (
@@ -189,7 +189,9 @@ READERS = (
 
 @tries(120)
 @given(st.sampled_from(READERS), st.sampled_from(DOCUMENTS).flatmap(damaged_text), st.booleans())
-def test_any_document_is_read_or_malformed(read: Callable[[bytes], object], text: str, is_utf_16: bool) -> None:
+def test_damaged_xml_document_is_parsed_or_raises_s3_error(
+    read: Callable[[bytes], object], text: str, is_utf_16: bool
+) -> None:
     with suppress(S3Error):
         read(text.encode("utf-16" if is_utf_16 else "utf-8", "surrogatepass"))
 

@@ -1,4 +1,4 @@
-"""Scenario files that are nearly right: they are read or refused with their name, quickly, and never otherwise."""
+"""Damaged scenario files and overrides are read or refused, and nothing else happens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from archiver.values.errors import UsageError
 from scenarios.reading.reader import builtin_names, read_scenario
 from tests.fuzz.hostile import VALUES, damaged, damaged_text, tried, tries
 
-PHASES_MAX = 2_000_000  # far more than any file of these lengths may come to
+PHASES_MAX = 2_000_000  # far more than a file of these lengths may have
 
 
 def read_or_refused(path: Path, overrides: list[str], quick: bool) -> None:
@@ -27,7 +27,7 @@ def read_or_refused(path: Path, overrides: list[str], quick: bool) -> None:
 
 
 @pytest.mark.parametrize("name", builtin_names())
-def test_a_damaged_scenario_is_read_or_refused(name: str, tmp_path: Path) -> None:
+def test_damaged_scenario_is_read_or_refused(name: str, tmp_path: Path) -> None:
     text = files("scenarios").joinpath(f"{name}.toml").read_text()
     path = tmp_path / "damaged.toml"
 
@@ -59,5 +59,5 @@ KEYS = st.sampled_from(
     st.lists(st.builds("{}={}".format, KEYS, VALUES) | st.text(max_size=12), min_size=1, max_size=3),
     st.booleans(),
 )
-def test_any_override_is_followed_or_refused(name: str, overrides: list[str], quick: bool) -> None:
+def test_any_override_is_applied_or_refused(name: str, overrides: list[str], quick: bool) -> None:
     read_or_refused(Path(name), overrides, quick)

@@ -1,4 +1,4 @@
-"""Traces, servers' logs and journals that were damaged: read to the last good row, or refused with file and place."""
+"""Damaged traces, server logs and journals are read to the last good row, or refused with the file's path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.archiver.traces.made import HERE, ORIGIN, read, write
 from tests.fuzz.hostile import damaged, damaged_text, tried, tries
 
 
-def test_a_damaged_trace_is_refused_by_name_or_read(tmp_path: Path) -> None:
+def test_damaged_trace_is_read_or_refused_with_its_path(tmp_path: Path) -> None:
     good = [
         TracedOperation(number * 10, operation="archive", key=f"k/{number}", size_bytes=number, client=number % 3)
         for number in range(500)
@@ -40,7 +40,7 @@ def test_a_damaged_trace_is_refused_by_name_or_read(tmp_path: Path) -> None:
 
 @tries(15)
 @given(st.binary(min_size=1, max_size=12))
-def test_a_forged_key_is_refused_where_it_is_no_text(tmp_path_factory: pytest.TempPathFactory, key: bytes) -> None:
+def test_trace_key_that_is_not_utf8_is_refused(tmp_path_factory: pytest.TempPathFactory, key: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "forged.parquet"
     text = pa.Array.from_buffers(
         pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, len(key))), pa.py_buffer(key)]
@@ -79,7 +79,7 @@ def test_damaged_log_is_refused_or_every_line_is_counted(kind: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_line_is_an_entry_or_refused(kind: str) -> None:
+def test_any_log_line_is_parsed_or_refused(kind: str) -> None:
     read_line = reader_of(kind, None)
     lines = (HERE / "logs" / f"{kind}.log").read_text().splitlines()
 
@@ -91,7 +91,7 @@ def test_any_line_is_an_entry_or_refused(kind: str) -> None:
     check()
 
 
-def test_a_damaged_journal_of_a_capture_keeps_its_rows(tmp_path: Path) -> None:
+def test_truncated_capture_journal_keeps_its_complete_rows(tmp_path: Path) -> None:
     path = tmp_path / "day.parquet.journal"
 
     @tries(25)
@@ -105,7 +105,7 @@ def test_a_damaged_journal_of_a_capture_keeps_its_rows(tmp_path: Path) -> None:
         journal.flush()
         journal.close()
         whole = path.read_bytes()
-        # What a kill leaves is a beginning of the file; what a broken disk leaves may be anything.
+        # A kill leaves a prefix of the file; a broken disk may leave anything.
         is_cut = data.draw(st.booleans())
         changed = whole[: data.draw(st.integers(0, len(whole)))] if is_cut else data.draw(damaged(whole))
         path.write_bytes(changed)

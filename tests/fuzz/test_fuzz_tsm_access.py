@@ -1,4 +1,4 @@
-"""Other nodes' objects at the TSM server: whatever is asked with access frames, nothing is told that no rule opens."""
+"""Hostile access frames at the TSM server: no request reads another node's object without an access rule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANSWERS = {
 
 
 class Guarded:
-    """A server whose owner keeps one object to itself and shares another."""
+    """A TSM server with two objects of one node: a secret one, and one that the node shares with others."""
 
     def __init__(self, tsm_server: RunningTsmServer) -> None:
         self.server = tsm_server
@@ -50,7 +50,7 @@ class Guarded:
             try:
                 client.send_bytes(data)
                 client.finish_sending()
-            except OSError:  # refused already
+            except OSError:  # the server has already closed the connection
                 pass
             received = client.receive_all()
         self.server.settled(sessions=1)

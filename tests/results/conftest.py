@@ -1,5 +1,4 @@
-"""Synthetic results: the published matrix at another speed, so that every table and figure can be seen; and a run's
-database with samples of its server, second by second."""
+"""Synthetic results: single ones, the published matrix at another speed, and the database of a run with samples."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ MakeResult = Callable[..., Result]
 
 @pytest.fixture(scope="session")
 def make_result() -> MakeResult:
-    """One result of an operation, size, objects per session and rate; all else can be overridden."""
+    """Return a function that makes a result. All its fields can be overridden."""
 
     def make(
         operation: str = "archive",
@@ -103,7 +102,7 @@ def make_result() -> MakeResult:
 
 @pytest.fixture
 def full_run(make_result: MakeResult) -> list[Result]:
-    """The whole matrix, archive and retrieve, then 1, 2 and 4 clients at 250 objects per session."""
+    """Return the whole matrix of archive and retrieve, then 1, 2 and 4 clients with 250 objects per session."""
     results: list[Result] = []
     for cell in dr550().cells.values():
         gain = 18 if cell.operation == "archive" else 27
@@ -133,7 +132,7 @@ MakeRun = Callable[..., RunDatabase]
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Iterator[MakeRun]:
-    """A run's database with these phases and samples; columns of its own row can be overridden."""
+    """Return a function that makes a run's database. Columns of the run's own row can be overridden."""
     made: list[RunDatabase] = []
 
     def make(phases: Sequence[PhaseRecord] = (), samples: Sequence[SampleRow] = (), **record: Any) -> RunDatabase:

@@ -1,4 +1,4 @@
-"""The JSON contract: its keys are published, and what is written can be read back."""
+"""The JSON contract: documents have the published keys, and results can be read back from them."""
 
 from __future__ import annotations
 
@@ -72,23 +72,23 @@ def test_result_document_has_every_promised_key(make_result: MakeResult) -> None
         {"errors": 2, "first_errors": (FirstError("archive", "403 AccessDenied", 2, "no", "id1", "o/1"),)},
     ],
 )
-def test_a_result_survives_json(make_result: MakeResult, overrides: dict[str, Any]) -> None:
+def test_result_round_trips_through_json(make_result: MakeResult, overrides: dict[str, Any]) -> None:
     result = make_result(**overrides)
     assert result_from_document(json.loads(json.dumps(result_document(result)))) == result
 
 
-def test_a_whole_run_survives_json(full_run: list[Result]) -> None:
+def test_full_run_round_trips_through_json(full_run: list[Result]) -> None:
     document = json.loads(json.dumps(run_document(FACTS, full_run)))
     assert [result_from_document(entry) for entry in document["results"]] == full_run
 
 
-def test_a_reader_ignores_fields_it_does_not_know(make_result: MakeResult) -> None:
+def test_unknown_fields_are_ignored(make_result: MakeResult) -> None:
     document = result_document(make_result())
     document["server"]["temperature_celsius"] = 40
     assert result_from_document({**document, "added_later": 1, "added_ms": 2}) == make_result()
 
 
-def test_a_document_from_before_transactions_can_be_read(make_result: MakeResult) -> None:
+def test_document_without_transaction_fields_is_readable(make_result: MakeResult) -> None:
     document = result_document(make_result())
     for name in ("objects_per_transaction", "transaction_send_ms", "transaction_commit_ms"):
         del document[name]
@@ -96,21 +96,21 @@ def test_a_document_from_before_transactions_can_be_read(make_result: MakeResult
 
 
 @pytest.mark.parametrize("key", ["operation", "objects_per_second", "client"])
-def test_a_missing_key_is_named(make_result: MakeResult, key: str) -> None:
+def test_missing_key_is_named(make_result: MakeResult, key: str) -> None:
     document = result_document(make_result())
     del document[key]
     with pytest.raises(ResultsError, match=key):
         result_from_document(document)
 
 
-def test_a_missing_key_inside_is_named(make_result: MakeResult) -> None:
+def test_missing_key_of_nested_document_is_named(make_result: MakeResult) -> None:
     document = result_document(make_result())
     del document["object_service_ms"]["p99"]
     with pytest.raises(ResultsError, match=r"Latency: p99 missing"):
         result_from_document(document)
 
 
-def test_a_run_is_one_document(make_result: MakeResult) -> None:
+def test_run_document_has_results_cells_criteria_and_verdict(make_result: MakeResult) -> None:
     criterion = CriterionResult("objects_per_second >= 100", "archive", 1, 100.0, 500.0, True)
     document = run_document({**FACTS, "seed": 7}, [make_result()], [criterion], "pass")
     assert document == {
@@ -148,6 +148,6 @@ def test_a_run_is_one_document(make_result: MakeResult) -> None:
     }
 
 
-def test_a_run_without_its_facts_is_refused() -> None:
+def test_run_document_without_required_facts_is_refused() -> None:
     with pytest.raises(ResultsError, match="scenario, backend"):
         run_document({"run": "r1", "platform": {"name": "x"}, "hosts": []}, [])

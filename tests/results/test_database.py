@@ -1,4 +1,4 @@
-"""One database per run: a phase is in it whole or not at all, and what was put in comes out equal."""
+"""The database of a run: phases are stored atomically, and stored values are read back unchanged."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def phase(position: int, *results: Result, drift_check: bool = False, **more: An
 
 
 def rows(path: Path) -> dict[str, int]:
-    """How many rows each table has, as somebody else sees them now."""
+    """Return the number of rows of each table, as another connection sees them."""
     connection = sqlite3.connect(path)
     try:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -104,7 +104,7 @@ def rows(path: Path) -> dict[str, int]:
         connection.close()
 
 
-def test_a_runs_own_row_comes_back_as_it_was(database: RunDatabase) -> None:
+def test_run_record_is_read_back_unchanged(database: RunDatabase) -> None:
     assert database.run() == StoredRun(
         **{each.name: getattr(RECORD, each.name) for each in fields(RECORD)},
         ended_at=None,
@@ -120,7 +120,7 @@ def test_finished_run_records_end_time_and_verdict(database: RunDatabase) -> Non
     assert (run.lock_verified, run.ended_at, run.verdict) == ("verified", 1_800_000_100.0, "none")
 
 
-def test_results_come_back_equal_in_the_order_of_measuring(database: RunDatabase, make_result: MakeResult) -> None:
+def test_results_are_read_back_in_order_of_measurement(database: RunDatabase, make_result: MakeResult) -> None:
     error = FirstError("archive", "403 AccessDenied", 3, "Access Denied", "req-9", "object-9")
     first = make_result(position=1, first_errors=(error,), errors=3)
     second = make_result("retrieve", 1 << 20, server=None, first_byte_ms=None, store_bytes_before=None, position=2)
@@ -149,19 +149,17 @@ def test_finished_phase_is_readable_during_the_run(database: RunDatabase, make_r
         {"archived": [(8192, 1)]},
     ],
 )
-def test_a_phase_is_stored_whole_or_not_at_all(
-    database: RunDatabase, make_result: MakeResult, broken: dict[str, Any]
-) -> None:
+def test_phase_is_stored_atomically(database: RunDatabase, make_result: MakeResult, broken: dict[str, Any]) -> None:
     database.add_phase(phase(1, make_result()))
     before = rows(database.path)
     with pytest.raises(ResultsError, match="cannot be written"):
         database.add_phase(phase(2, make_result(), **broken))
     assert rows(database.path) == before
-    database.add_phase(phase(2, make_result(position=2)))  # and the database goes on
+    database.add_phase(phase(2, make_result(position=2)))  # the database is still usable
     assert len(database.results()) == 2
 
 
-def test_no_phase_is_stored_twice(database: RunDatabase, make_result: MakeResult) -> None:
+def test_phase_cannot_be_stored_twice(database: RunDatabase, make_result: MakeResult) -> None:
     database.add_phase(phase(1, make_result()))
     with pytest.raises(ResultsError, match="cannot be written"):
         database.add_phase(phase(1, make_result()))
@@ -186,7 +184,7 @@ def test_phase_times_are_returned_in_order(database: RunDatabase, make_result: M
     assert (second.position, second.start_ns) == (2, 20_000_000_000)
 
 
-def test_resource_samples_come_back_by_source_in_order(database: RunDatabase) -> None:
+def test_resource_samples_are_read_back_by_source_in_order(database: RunDatabase) -> None:
     host = [
         SampleRow("local", 1.5 + second, second * 10**9, {"cpu_user_seconds": {"0": 1.5 * second, "1": 0.1}})
         for second in range(4)
@@ -202,7 +200,7 @@ def test_resource_samples_come_back_by_source_in_order(database: RunDatabase) ->
     assert timelines["minio"].last("process_cpu_seconds", 10**9) == {"": 0.25}
 
 
-def test_the_first_problem_of_a_source_stays(database: RunDatabase) -> None:
+def test_first_problem_of_a_source_is_kept(database: RunDatabase) -> None:
     database.add_source_problem(SourceProblem("minio", 2.5, "minio: it did not answer"))
     database.add_source_problem(SourceProblem("local", 1.5, "local: /proc is not there"))
     database.add_source_problem(SourceProblem("minio", 3.5, "minio: refused"))
@@ -213,7 +211,7 @@ def test_the_first_problem_of_a_source_stays(database: RunDatabase) -> None:
 
 
 @pytest.mark.parametrize("folder", ["plain", "50% #1?", "with space", "ünïcode"])
-def test_a_run_is_opened_by_its_folder_or_its_file(tmp_path: Path, folder: str) -> None:
+def test_run_is_opened_by_folder_or_file(tmp_path: Path, folder: str) -> None:
     path = tmp_path / folder / FILE_NAME
     RunDatabase.create(path, RECORD).close()
     for name in (path, path.parent):
@@ -222,14 +220,14 @@ def test_a_run_is_opened_by_its_folder_or_its_file(tmp_path: Path, folder: str) 
         opened.close()
 
 
-def test_an_opened_run_cannot_be_changed(database: RunDatabase) -> None:
+def test_opened_run_is_read_only(database: RunDatabase) -> None:
     reader = RunDatabase.open(database.path)
     with pytest.raises(ResultsError, match="readonly"):
         reader.finish(1.0, "pass")
     reader.close()
 
 
-def test_a_run_is_never_written_over(database: RunDatabase) -> None:
+def test_existing_run_is_never_overwritten(database: RunDatabase) -> None:
     with pytest.raises(ResultsError, match="its run is under way"):
         RunDatabase.create(database.path, RECORD)
     database.close()
@@ -312,8 +310,8 @@ def sample(at: float, monotonic_ns: int) -> SampleRow:
     return SampleRow("local", at, monotonic_ns, {"cpu_seconds": {"": 1.0}})
 
 
-BEGAN = 1_800_000_001.0  # phase() in wall-clock time
-LAST_NS = 10**10 + 3_500_000_000  # the end of its first, on the run's clock
+BEGAN = 1_800_000_001.0  # wall-clock time at which phase() begins
+LAST_NS = 10**10 + 3_500_000_000  # end of the first phase on the run's monotonic clock
 
 
 def instants(database: RunDatabase) -> list[tuple[int, int]]:
@@ -321,7 +319,7 @@ def instants(database: RunDatabase) -> list[tuple[int, int]]:
 
 
 def broken_off(database: RunDatabase, *results: Result) -> RunDatabase:
-    """A run that was killed after its first phase, opened to go on."""
+    """Return the database of a run that was interrupted after its first phase, reopened for writing."""
     database.begin_phase(1, BEGAN)
     database.add_phase(phase(1, *results))
     database.begin_phase(2, BEGAN + 4)
@@ -337,7 +335,7 @@ def test_resumed_run_keeps_finished_phases_and_records_resumption(
     again = broken_off(database, make_result())
     before = (instants(again), again.results(), rows(again.path))
     found = again.resume(BEGAN + 60, LAST_NS + 56_000_000_000)
-    assert found == Resumption(BEGAN + 60, 1, 0)  # wall clocks differ by half a second, which is nothing
+    assert found == Resumption(BEGAN + 60, 1, 0)  # the wall clock differs by only 0.5 s, so there is no shift
     assert again.resumptions() == [found]
     assert (instants(again), again.results(), rows(again.path)) == (*before[:2], {**before[2], "resumption": 1})
     assert (again.run().ended_at, again.run().verdict) == (None, None)
@@ -350,12 +348,12 @@ def test_resumed_run_keeps_finished_phases_and_records_resumption(
 @pytest.mark.parametrize(
     ("seconds_later", "now_ns", "last_ns"),
     [
-        (1000.0, 5 * 10**9, 5 * 10**9 - 996_500_000_000),  # the machine was started again: the clock began anew
-        (1000.0, LAST_NS + 10**12 * 7, LAST_NS + 10**12 * 7 - 996_500_000_000),  # likewise, long before
+        (1000.0, 5 * 10**9, 5 * 10**9 - 996_500_000_000),  # after a reboot the monotonic clock starts again
+        (1000.0, LAST_NS + 10**12 * 7, LAST_NS + 10**12 * 7 - 996_500_000_000),  # the same, with an older boot
         (-1000.0, 5 * 10**9, 5 * 10**9),  # and the wall clock was set back
     ],
 )
-def test_instants_of_before_stay_before_those_of_after(
+def test_resumption_shifts_earlier_instants_before_later_ones(
     database: RunDatabase, make_result: MakeResult, seconds_later: float, now_ns: int, last_ns: int
 ) -> None:
     again = broken_off(database, make_result())
@@ -370,8 +368,8 @@ def test_instants_of_before_stay_before_those_of_after(
     again.close()
 
 
-@pytest.mark.parametrize("objects_of_its_last_interval", [0, 3])  # before it went away
-def test_phases_from_where_the_platform_went_away_are_forgotten(
+@pytest.mark.parametrize("objects_of_its_last_interval", [0, 3])  # done before the platform became unreachable
+def test_resumption_deletes_phases_since_platform_became_unreachable(
     database: RunDatabase, make_result: MakeResult, objects_of_its_last_interval: int
 ) -> None:
     good = IntervalRow(4, "archive", "measured", 1, 25, 204_800, 25, 0)
@@ -379,7 +377,7 @@ def test_phases_from_where_the_platform_went_away_are_forgotten(
     failing = IntervalRow(5, "archive", "measured", 0, objects, objects * 8192, objects + 9, 9)
     for position in (1, 2, 3):
         database.begin_phase(position, BEGAN + position)
-    database.add_phase(phase(1, make_result(), intervals=[failing, replace(good, interval=6)]))  # it had recovered
+    database.add_phase(phase(1, make_result(), intervals=[failing, replace(good, interval=6)]))  # it recovered
     database.add_phase(
         phase(2, make_result(position=2), intervals=[good, failing], probes=[ProbeRow(None, 8192, 1, 1)])
     )
@@ -401,10 +399,10 @@ def test_object_changes_are_returned_in_order(database: RunDatabase, make_result
     assert database.archived_by(2) == [(8192, 200, 224, "", 0)]
 
 
-def test_only_one_writes(database: RunDatabase) -> None:
+def test_run_database_has_only_one_writer(database: RunDatabase) -> None:
     with pytest.raises(ResultsError, match="its run is under way; wait for its end"):
         RunDatabase.reopen(database.path)
-    reader = RunDatabase.open(database.path)  # reading is free
+    reader = RunDatabase.open(database.path)  # reading is allowed
     reader.close()
     database.close()
     writer = RunDatabase.reopen(database.path.parent)
@@ -434,7 +432,7 @@ def test_phase_that_gave_up_can_be_repeated_with_all_parts(database: RunDatabase
     assert database.finished() == 1
 
 
-def test_a_run_is_under_way_until_its_writer_ends(tmp_path: Path) -> None:
+def test_run_is_under_way_until_writer_closes(tmp_path: Path) -> None:
     path = tmp_path / "run-1" / FILE_NAME
     assert not is_under_way(path)
     writer = RunDatabase.create(path, RECORD)
@@ -443,12 +441,10 @@ def test_a_run_is_under_way_until_its_writer_ends(tmp_path: Path) -> None:
     assert not is_under_way(path)
 
 
-def test_asking_whether_a_run_is_under_way_does_not_stop_its_resumption(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reopening_waits_for_a_short_shared_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run-1" / FILE_NAME
     RunDatabase.create(path, RECORD).close()
     with (path.parent / LOCK_NAME).open("rb") as reader:
-        fcntl.flock(reader, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as is_under_way has it for a moment
+        fcntl.flock(reader, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as is_under_way takes it for a moment
         monkeypatch.setattr(time, "sleep", lambda seconds: fcntl.flock(reader, fcntl.LOCK_UN))
         RunDatabase.reopen(path).close()

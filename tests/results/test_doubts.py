@@ -1,4 +1,4 @@
-"""Each doubt appears exactly when it should, and says by how much and what to try."""
+"""Each warning appears exactly when it should, with its amount and a remedy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORD = RunRecord(
 
 @pytest.fixture
 def doubts_of(tmp_path: Path) -> Iterator[Doubts]:
-    """The doubts about a run with these results, and these as drift checks."""
+    """Return a function that makes a run with these results and drift checks, and returns its warnings."""
     open_databases: list[RunDatabase] = []
 
     def of(
@@ -61,10 +61,10 @@ def doubts_of(tmp_path: Path) -> Iterator[Doubts]:
 
 def test_a_good_run_leaves_no_doubt(doubts_of: Doubts, make_result: MakeResult) -> None:
     assert doubts_of(make_result(), make_result("retrieve")) == []
-    assert doubts_of(make_result(), lock=None) == []  # nothing was locked, so there was nothing to read back
+    assert doubts_of(make_result(), lock=None) == []  # without locks there is nothing to verify
 
 
-def test_a_run_under_way_has_not_ended_early(doubts_of: Doubts, make_result: MakeResult) -> None:
+def test_run_under_way_is_not_reported_as_ended_early(doubts_of: Doubts, make_result: MakeResult) -> None:
     (doubt,) = doubts_of(make_result(), ended=False, phases_planned=3)
     assert doubt == "the run is under way: 1 of 3 phases finished"
 
@@ -88,7 +88,7 @@ def test_a_run_under_way_has_not_ended_early(doubts_of: Doubts, make_result: Mak
         ({"platform": replace(PLATFORM, details={"retention_protected": True})}, None),
     ],
 )
-def test_doubts_about_a_run(
+def test_run_facts_cause_expected_warning(
     doubts_of: Doubts, make_result: MakeResult, of_the_run: dict[str, Any], doubt: str | None
 ) -> None:
     found = doubts_of(make_result(), **of_the_run)
@@ -143,7 +143,7 @@ def test_doubts_about_a_run(
         ("archive", {"temperature": None}, None),
     ],
 )
-def test_doubts_about_a_cell(
+def test_cell_facts_cause_expected_warning(
     doubts_of: Doubts, make_result: MakeResult, operation: str, of_the_result: dict[str, Any], doubt: str | None
 ) -> None:
     found = doubts_of(make_result(operation, **of_the_result), make_result("archive", 1 << 20))
@@ -177,7 +177,7 @@ def test_client_limit_warning_names_resource_and_remedy(doubts_of: Doubts, make_
     assert "a faster link or more memory" in found
 
 
-def test_cells_are_counted_and_the_first_is_named(doubts_of: Doubts, make_result: MakeResult) -> None:
+def test_warnings_count_cells_and_name_the_first(doubts_of: Doubts, make_result: MakeResult) -> None:
     found = doubts_of(
         make_result("archive", 1 << 20, 100, errors=2, limited_by="client"),
         make_result("retrieve", errors=5, limited_by="client", temperature="warm"),
@@ -193,7 +193,7 @@ def test_cells_are_counted_and_the_first_is_named(doubts_of: Doubts, make_result
     ("again_per_second", "drift"),
     [(500, None), (549, None), (451, None), (551, "+10%"), (440, "-12%"), (1000, "+100%")],
 )
-def test_a_first_cell_that_runs_otherwise_when_repeated_is_doubted(
+def test_drift_of_repeated_first_cell_above_ten_percent_causes_warning(
     doubts_of: Doubts, make_result: MakeResult, again_per_second: float, drift: str | None
 ) -> None:
     found = doubts_of(
@@ -216,7 +216,7 @@ def test_drift_check_is_compared_with_same_cell_sweep_and_repetition(
         make_result("retrieve", objects_per_second=1.0),
     )
     assert doubts_of(*others, make_result(), drift_checks=(make_result(),)) == []
-    assert doubts_of(*others, drift_checks=(make_result(),)) == []  # there is nothing to compare with
+    assert doubts_of(*others, drift_checks=(make_result(),)) == []  # there is no cell to compare with
 
 
 def test_first_cell_without_success_has_no_drift_warning(doubts_of: Doubts, make_result: MakeResult) -> None:
@@ -224,7 +224,7 @@ def test_first_cell_without_success_has_no_drift_warning(doubts_of: Doubts, make
     assert [sentence.partition(" in ")[0] for sentence in found] == ["9 operations failed"]
 
 
-def test_a_drift_checks_own_failures_are_not_of_the_matrix(doubts_of: Doubts, make_result: MakeResult) -> None:
+def test_client_limit_of_drift_check_causes_no_warning(doubts_of: Doubts, make_result: MakeResult) -> None:
     assert doubts_of(make_result(), drift_checks=(make_result(limited_by="client"),)) == []
 
 
@@ -240,14 +240,14 @@ def test_too_few_device_writes_warn_of_acknowledgement_from_memory(
 
 
 @pytest.mark.parametrize(("written", "doubted"), [(539_000, True), (540_000, False)])
-def test_a_short_cell_may_have_written_all_that_came_between_two_samples(
+def test_write_warning_of_short_cell_allows_for_sample_overlap(
     doubts_of: Doubts, make_result: MakeResult, written: int, doubted: bool
 ) -> None:
     server = ServerUsage(None, None, None, None, 0, written, None, overlap=0.6)
     assert bool(doubts_of(make_result(bytes=1_000_000, server=server))) is doubted
 
 
-def test_the_gravest_doubt_comes_first(doubts_of: Doubts, make_result: MakeResult) -> None:
+def test_warnings_are_sorted_by_severity(doubts_of: Doubts, make_result: MakeResult) -> None:
     found = doubts_of(
         make_result(
             "retrieve", errors=1, limited_by="client", settled=False, unsteady="it was not", temperature="warm"
@@ -305,7 +305,7 @@ def test_unreadable_source_causes_warning(make_run: MakeRun, make_result: MakeRe
     assert doubt.startswith("minio: 403; give a token (first at 2027-01-15T08:00:00Z)")
 
 
-def test_a_rate_is_compared_with_the_best_of_fewer_clients(doubts_of: Doubts, make_result: MakeResult) -> None:
+def test_rate_is_compared_with_best_rate_of_fewer_clients(doubts_of: Doubts, make_result: MakeResult) -> None:
     cells = [
         make_result(phase="parallel", clients=clients, objects_per_second=rate, position=clients)
         for clients, rate in ((1, 100), (2, 200), (4, 150))
@@ -332,7 +332,7 @@ def test_different_server_request_count_causes_warning(make_run: MakeRun, make_r
     found = doubts(make_run([phase_record(1, make_result(), 0, 2)], samples, phases_planned=1))
     assert [each.partition(" that")[0] for each in found] == [
         "the server counted 1,003 PutObject, 3 more than the 1,000",
-        "the server counted 0 HeadBucket, 40 fewer than the 40",  # of its sessions
+        "the server counted 0 HeadBucket, 40 fewer than the 40",  # one per session
     ]
 
 
@@ -359,7 +359,7 @@ def test_write_warning_needs_half_overlap_of_samples(
         (4, True, "stop.client_bytes_max", "seconds_m"),
     ],
 )
-def test_the_remedy_for_an_unsettled_cell_applies_to_its_clients(
+def test_remedy_for_unsettled_cell_depends_on_its_clients(
     doubts_of: Doubts, make_result: MakeResult, clients: int, ended_early: bool, remedy: str, other: str
 ) -> None:
     (doubt,) = doubts_of(make_result(clients=clients, settled=False, ended_early=ended_early, sessions=400))

@@ -1,4 +1,4 @@
-"""What is read from the published study, and what is said of the cells that contradict themselves."""
+"""The values read from the published study, including its contradictory cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KIB = 1024
         ("retrieve", 1024, 500, 43.67, 44.72),
     ],
 )
-def test_cells_are_those_of_the_paper(
+def test_published_cells_equal_those_of_paper(
     operation: str, kibibytes: int, count: int, objects_per_second: float, megabytes_per_second: float
 ) -> None:
     cell = dr550().cells[operation, kibibytes * KIB, count]
@@ -50,7 +50,7 @@ def test_three_contradicted_cells_keep_printed_and_corrected_rates() -> None:
 def test_every_cell_rate_agrees_with_its_megabytes_per_second() -> None:
     for (_, object_bytes, _), cell in dr550().cells.items():
         megabytes = megabytes_in_the_papers_unit(cell.objects_per_second, object_bytes)
-        rounding = 0.005 + megabytes_in_the_papers_unit(0.005, object_bytes)  # both are printed to 1/100
+        rounding = 0.005 + megabytes_in_the_papers_unit(0.005, object_bytes)  # both are printed with two decimals
         assert megabytes == pytest.approx(cell.megabytes_per_second, abs=rounding + 1e-9)
 
 
@@ -62,12 +62,12 @@ def test_every_cell_rate_agrees_with_its_megabytes_per_second() -> None:
         ("archive", 8, 250, 2, 1.33),
         ("archive", 8, 250, 4, 1.21),
         ("archive", 8, 250, 1, None),
-        ("archive", 64, 250, 4, None),  # measured by IBM, but no number is quoted
+        ("archive", 64, 250, 4, None),  # IBM measured it, but the paper gives no number
         ("archive", 8, 100, 4, None),
         ("retrieve", 8, 250, 4, None),
     ],
 )
-def test_parallel_gains_exist_only_where_the_paper_quotes_them(
+def test_parallel_gains_exist_only_where_paper_gives_them(
     operation: str, kibibytes: int, count: int, clients: int, gain: float | None
 ) -> None:
     assert dr550().improvement(operation, kibibytes * KIB, count, clients) == gain

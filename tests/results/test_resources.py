@@ -1,4 +1,4 @@
-"""Samples of the server: what was used between two instants, however sampling and phases lie."""
+"""Samples of the server: usage between any two instants, also if they are not those of samples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_usage_is_interpolated_at_interval_edges() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 3), st.floats(0, 10)), min_size=2, max_size=12), st.data())
-def test_parts_sum_to_the_whole(steps: list[tuple[float, float]], data: st.DataObject) -> None:
+def test_usage_of_parts_sums_to_usage_of_whole(steps: list[tuple[float, float]], data: st.DataObject) -> None:
     at = total = 0.0
     points = [(0.0, cpu(0.0))]
     for wait, grown in steps:
@@ -49,13 +49,13 @@ def test_counter_reset_by_restart_does_not_reduce_usage() -> None:
     assert used(line, 0, 3) == {"0": pytest.approx(10 + 3 + 1)}
 
 
-def test_an_item_that_appears_counts_from_nothing_only_where_that_is_true() -> None:
+def test_new_item_counts_from_zero_only_for_threads_and_requests() -> None:
     before: Reading = {"thread_cpu_seconds": {"1/1": 5.0}, "disk_read_bytes": {"vda": 1e9}}
     after: Reading = {"thread_cpu_seconds": {"1/1": 6.0, "1/2": 0.5}, "disk_read_bytes": {"vda": 1e9, "vdb": 7e9}}
     line = timeline((0, before), (1, after))
     assert used(line, 0, 1, "thread_cpu_seconds") == {"1/1": 1.0, "1/2": 0.5}
-    assert used(line, 0, 1, "disk_read_bytes") == {"vda": 0.0}  # since boot, not since a second ago
-    requests = timeline((0, {}), (1, {"requests": {"PutObject": 3.0}}))  # no request yet, so no such series
+    assert used(line, 0, 1, "disk_read_bytes") == {"vda": 0.0}  # disks count since boot
+    requests = timeline((0, {}), (1, {"requests": {"PutObject": 3.0}}))  # the series appears with the first request
     assert used(requests, 0, 1, "requests") == {"PutObject": 3.0}
 
 
@@ -75,7 +75,7 @@ def test_no_usage_for_interval_outside_samples() -> None:
     assert used(line, 1, 2, "disk_reads") == {}
 
 
-def test_a_count_reaches_from_the_sample_before_to_the_one_after() -> None:
+def test_count_uses_samples_before_and_after_interval() -> None:
     def requests(count: float) -> Reading:
         return {"requests": {"PutObject": count}}
 
@@ -84,7 +84,7 @@ def test_a_count_reaches_from_the_sample_before_to_the_one_after() -> None:
     assert used(line, 1, 3, "requests")["PutObject"] < 100
 
 
-def test_how_much_of_the_sampled_time_a_phase_is() -> None:
+def test_overlap_is_share_of_phase_in_sampled_time() -> None:
     line = timeline((0, cpu(0)), (1, cpu(1)), (3, cpu(3)))
     assert line.overlap(0, 3 * SECOND) == 1.0
     assert line.overlap(SECOND // 2, 3 * SECOND) == pytest.approx(2.5 / 3)
@@ -100,13 +100,13 @@ def test_spread_uses_rate_of_counter_and_value_of_gauge() -> None:
     assert (memory.mean, memory.p95, memory.max) == (4.0, 6.0, 6.0)
 
 
-def test_a_rate_of_unevenly_spaced_samples_is_weighted_by_time() -> None:
+def test_rates_of_unevenly_spaced_samples_are_weighted_by_time() -> None:
     line = timeline((0, cpu(0)), (1, cpu(1)), (4, cpu(1)))
     spread = line.spread("cpu_user_seconds", 0, 4 * SECOND)["0"]
     assert (spread.mean, spread.max) == pytest.approx((1 / 4, 1.0))
 
 
-def test_a_silence_in_between_is_not_bridged_but_loses_no_count() -> None:
+def test_gap_in_samples_gives_no_usage_but_keeps_counts() -> None:
     def both(value: float) -> Reading:
         return {**cpu(value), "requests": {"PutObject": value}}
 
@@ -132,7 +132,7 @@ def test_last_value_may_be_older_than_last_sample() -> None:
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=60))
-def test_at_least_95_percent_do_not_exceed_the_95th_percentile(values: list[float]) -> None:
+def test_at_least_95_percent_do_not_exceed_95th_percentile(values: list[float]) -> None:
     found = percentile_95(values)
     assert found in values
     assert sum(value <= found for value in values) >= 0.95 * len(values)
@@ -140,7 +140,7 @@ def test_at_least_95_percent_do_not_exceed_the_95th_percentile(values: list[floa
     assert len(smaller) < 0.95 * len(values)
 
 
-def test_units_are_in_the_names_of_quantities() -> None:
+def test_names_of_quantities_have_units() -> None:
     counts = {"disk_reads", "disk_writes", "process_open_files", "process_context_switches", "process_cpu_limit_cores",
               "requests", "request_errors", "first_byte_requests", "store_syncs"}  # fmt: skip
     for name in QUANTITIES.keys() - counts:

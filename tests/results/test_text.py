@@ -1,4 +1,4 @@
-"""One small table in every form, character by character."""
+"""Tables as text, Markdown and CSV, compared character by character."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WORDY = Table(
 )
 
 
-def test_text() -> None:
+def test_table_renders_as_text() -> None:
     assert render_text(TABLE) == (
         "Tiny: objects/s\n"
         "One client.\n"
@@ -62,7 +62,7 @@ def test_text() -> None:
     )
 
 
-def test_words_are_wrapped_to_the_width() -> None:
+def test_long_texts_are_wrapped_to_width() -> None:
     assert render_text(WORDY, width=40) == (
         "Errors\n"
         "\n"
@@ -75,7 +75,7 @@ def test_words_are_wrapped_to_the_width() -> None:
     )
 
 
-def test_markdown() -> None:
+def test_table_renders_as_markdown() -> None:
     assert render_markdown(TABLE) == (
         "### Tiny: objects/s\n"
         "\n"
@@ -92,11 +92,11 @@ def test_markdown() -> None:
     )
 
 
-def test_markdown_cells_cannot_break_the_table() -> None:
+def test_markdown_cells_are_escaped() -> None:
     assert "| 403 | 2 | Access \\| denied by the policy of" in render_markdown(WORDY)
 
 
-def test_csv_has_full_numbers_and_the_notes_in_words() -> None:
+def test_table_renders_as_csv_with_full_numbers_and_notes() -> None:
     assert render_csv(TABLE) == (
         "object size,,1 objects per session,250 objects per session,notes\n"
         "8KiB,measured,27.0312345,1234.5,250 objects per session: late; 250 objects per session: odd\n"
@@ -113,14 +113,14 @@ def test_csv_quotes_fields_that_need_quoting() -> None:
 
 
 @pytest.mark.parametrize("width", [110, 120])
-def test_every_table_of_a_full_run_fits_a_terminal(full_run: list[Result], width: int) -> None:
+def test_tables_of_full_run_fit_terminal_width(full_run: list[Result], width: int) -> None:
     for table in build_tables(full_run):
         widest = max(render_text(table, width).splitlines(), key=len)
         assert len(widest) <= width, f"{table.name}: {widest}"
 
 
-def test_numbers_of_a_column_end_in_one_place(make_result: Callable[..., Result]) -> None:
-    """Footnote letters stand in a slot of their own, so that 27.03 and 27.03ᵃ still line up."""
+def test_numbers_of_a_column_are_aligned_despite_footnotes(make_result: Callable[..., Result]) -> None:
+    """Footnote letters have their own space, so that 27.03 and 27.03ᵃ are aligned."""
     results = [
         make_result(objects_per_session=1, settled=False),
         make_result("archive", 16384, 1, position=2),

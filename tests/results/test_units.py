@@ -1,4 +1,4 @@
-"""Which results make a cell, and what is said about it."""
+"""The results that make up a cell, its warnings, and its error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MakeResult = Callable[..., Result]
 KEY = UnitKey("archive", 8192, 25, 1)
 
 
-def test_a_cell_is_the_median_of_its_repetitions(make_result: MakeResult) -> None:
+def test_cell_rate_is_median_of_repetitions(make_result: MakeResult) -> None:
     results = [
         make_result(objects_per_second=rate, repetition=n, position=n)
         for n, rate in enumerate((500, 100, 300), start=1)
@@ -34,7 +34,7 @@ def test_a_cell_is_the_median_of_its_repetitions(make_result: MakeResult) -> Non
     assert single_cells(results)[KEY].megabytes_per_second == pytest.approx(300 * 8192 / 1e6)
 
 
-def test_the_first_cell_measured_again_changes_no_value(make_result: MakeResult) -> None:
+def test_first_cell_measured_again_changes_no_value(make_result: MakeResult) -> None:
     results = [
         make_result(objects_per_second=450, position=9),
         make_result(objects_per_second=500, position=1),
@@ -43,7 +43,7 @@ def test_the_first_cell_measured_again_changes_no_value(make_result: MakeResult)
     assert single_cells(results)[KEY].objects_per_second == 500
 
 
-def test_a_phase_of_several_clients_stays_out_of_the_matrix(make_result: MakeResult) -> None:
+def test_parallel_phases_are_not_in_single_client_matrix(make_result: MakeResult) -> None:
     alone = make_result(objects_per_second=500, position=1)
     parallel = [make_result(objects_per_second=510.0 * n, clients=n, phase="parallel", position=n + 1) for n in (1, 2)]
     elsewhere = make_result(objects_per_session=250, phase="parallel", position=4)
@@ -71,7 +71,7 @@ def test_single_client_cells_of_other_phases_replace_missing_matrix(make_result:
         ({"errors": 1, "settled": False, "limited_by": "client"}, (ERRORS, UNSETTLED, CLIENT_LIMITED)),
     ],
 )
-def test_one_doubtful_repetition_makes_the_cell_doubtful(
+def test_warning_of_one_repetition_applies_to_cell(
     make_result: MakeResult, overrides: dict[str, Any], doubts: tuple[str, ...]
 ) -> None:
     results = [make_result(), make_result(repetition=2, position=2, **overrides)]
@@ -91,19 +91,19 @@ def test_no_results_error_states_that_no_phase_finished() -> None:
 
 def test_error_of_single_repetition_is_that_of_mean_session_time(make_result: MakeResult) -> None:
     cell = single_cells([make_result(session_half_width=0.2)])[KEY]  # 40 sessions at 500 objects/s
-    assert cell.relative_error == pytest.approx((0.2 / 2.2622, 9), rel=1e-4)  # ten batches, Student's t of 9 degrees
+    assert cell.relative_error == pytest.approx((0.2 / 2.2622, 9), rel=1e-4)  # ten batches: t with 9 degrees of freedom
     assert cell.rate_interval is not None
     low, high = cell.rate_interval
     assert (low * high) ** 0.5 == pytest.approx(500)
     assert high / low == pytest.approx(math.exp(2 * 0.2), rel=1e-4)
 
 
-def test_the_error_of_a_repetition_with_few_sessions_has_as_many_batches(make_result: MakeResult) -> None:
+def test_error_of_few_sessions_uses_one_batch_per_session(make_result: MakeResult) -> None:
     cell = single_cells([make_result(session_half_width=0.2, sessions=6)])[KEY]
     assert cell.relative_error == pytest.approx((0.2 / 2.5706, 5), rel=1e-4)
 
 
-def test_the_error_of_repetitions_is_that_of_their_rates(make_result: MakeResult) -> None:
+def test_error_of_repetitions_is_error_of_their_rates(make_result: MakeResult) -> None:
     rates = (90.0, 100.0, 110.0)
     cell = single_cells(
         [make_result(objects_per_second=rate, repetition=n, session_half_width=0.9) for n, rate in enumerate(rates, 1)]

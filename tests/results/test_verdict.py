@@ -1,4 +1,4 @@
-"""The one verdict of a run: what fails it, what makes it void, and what a search needs."""
+"""The verdict of a run: when it fails, when it is void, and the verdict of a search."""
 
 from __future__ import annotations
 
@@ -20,16 +20,14 @@ LOST = InfrastructureResult("storage migration", 1, 0, 10.0, 1.0, 5.0, 10, 100, 
     ("criteria", "is_judged", "expected"),
     [([], False, "none"), ([], True, "pass"), ([MET], True, "pass"), ([MET, MISSED], True, "fail")],
 )
-def test_criteria_decide(
+def test_verdict_follows_from_criteria(
     make_result: MakeResult, criteria: list[CriterionResult], is_judged: bool, expected: str
 ) -> None:
     assert verdict([make_result()], criteria, None, is_judged=is_judged) == expected
 
 
 @pytest.mark.parametrize("changes", [{"incomplete": "a worker was lost"}, {"infrastructure": LOST}])
-def test_lost_workers_and_lost_content_fail_a_run_without_criteria(
-    make_result: MakeResult, changes: dict[str, Any]
-) -> None:
+def test_lost_worker_or_content_fails_run_without_criteria(make_result: MakeResult, changes: dict[str, Any]) -> None:
     assert verdict([make_result(), make_result(**changes)], [], None, is_judged=False) == "fail"
 
 
@@ -39,7 +37,7 @@ def test_lost_workers_and_lost_content_fail_a_run_without_criteria(
 def test_a_criterion_missed_while_the_client_was_the_limit_is_void(
     make_result: MakeResult, limited_by: str | None, expected: str
 ) -> None:
-    """Any workload of the phase shares the client with the others."""
+    """All workloads of a phase share the client, so the limit of one makes all of them void."""
     results = [make_result(position=2), make_result(position=2, limited_by=limited_by)]
     assert verdict(results, [MET, MISSED], None, is_judged=True) == expected
     assert phases_verdict(results, [MISSED]) == expected
@@ -76,13 +74,11 @@ def test_void_result_makes_run_void_despite_missed_criteria(make_result: MakeRes
 
 
 @pytest.mark.parametrize(("largest", "expected"), [(None, "fail"), (2, "pass")])
-def test_a_search_passes_if_a_scale_met_its_criteria(
-    make_result: MakeResult, largest: int | None, expected: str
-) -> None:
+def test_search_passes_if_a_scale_met_its_criteria(make_result: MakeResult, largest: int | None, expected: str) -> None:
     search = SearchOutcome("tiles", (), largest, 4, 3, "", "the edge was found")
     assert verdict([without_port(make_result())], [MET, MISSED], search, is_judged=True) == expected
 
 
 def without_port(result: Result) -> Result:
-    """The same of a client that had too few local ports."""
+    """Return the result with a client that had no free local port for one session."""
     return replace(result, client=replace(result.client, sessions_without_port=1))

@@ -1,4 +1,4 @@
-"""A tile run made by hand: results of every workload, their criteria, and a phase's intervals, second by second."""
+"""Synthetic results of a tile run: every workload, criteria, and the intervals of a phase."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ MakeResult = Callable[..., Result]
 
 
 def latency(mean: float, count: int = 1000) -> Latency:
+    """Return a latency of ``count`` equal times, in ms."""
     return Latency(count, mean, mean, mean, mean, mean, mean, mean)
 
 
 def part(name: str, rate: float, mean: float | None = 5.0, size: int = 8192, operation: str = "") -> PartResult:
-    """A part measured for 100 s."""
+    """Return the result of one operation of a workload, measured for 100 s. ``rate`` per second, ``mean`` in ms."""
     objects = round(rate * 100)
     times = latency(mean, objects) if mean is not None else None
     return PartResult(
@@ -28,7 +29,7 @@ def part(name: str, rate: float, mean: float | None = 5.0, size: int = 8192, ope
 def email_parts(
     rate: float, retrieve_ms: float | None = 14.0, log_ms: float | None = 3.0, page: int = 8192
 ) -> tuple[PartResult, ...]:
-    """57% retrieves, as Jetstress; and the log beside them."""
+    """Return the parts of an e-mail workload: 57% retrieves, as in Jetstress, and the separate log."""
     shares = {"archive": 0.2, "delete": 0.08, "delete-marker": 0.07, "new-version": 0.08, "retrieve": 0.57}
     parts = [
         part(name, rate * share, retrieve_ms if name == "retrieve" else 6.0, page) for name, share in shares.items()
@@ -37,7 +38,7 @@ def email_parts(
 
 
 class TileRun:
-    """Results of tiles; what a test does not say is ESG's DS5020 at 4 tiles."""
+    """A maker of results of tiles. The defaults are the values of ESG's DS5020 with 4 tiles."""
 
     def __init__(self, make_result: MakeResult) -> None:
         self._make = make_result
@@ -50,7 +51,7 @@ class TileRun:
     def database(
         self, tile: int, small: dict[int, tuple[float, float]], large: dict[int, float], **given: Any
     ) -> list[Result]:
-        """Points by outstanding requests: (small operations/s, mean ms), and large MB/s."""
+        """Return the points of a database by outstanding requests: (small operations/s, mean ms), and large MB/s."""
         points = [
             self.one("database small", tile, "mixed", clients=count, objects_per_second=rate,
                      object_response_ms=latency(mean), workload=f"tile {tile} database small {count}", **given)
@@ -73,7 +74,7 @@ class TileRun:
         )
 
     def tile(self, tile: int = 1, rate: float = 1233.0, **given: Any) -> list[Result]:
-        """All five; ``given`` to every one of them."""
+        """Return the results of all five workloads of a tile, each with the fields ``given``."""
         small = {1: (180.0, 5.42), 5: (600.0, 8.3), 25: (882.0, 28.3)}
         return [
             self.email(tile, rate, **given),
@@ -83,6 +84,7 @@ class TileRun:
         ]  # fmt: skip
 
     def one(self, application: str, tile: int, operation: str, **given: Any) -> Result:
+        """Return the result of one workload of a tile."""
         named = {
             "workload": f"tile {tile} {application}",
             "application": application,
@@ -101,7 +103,7 @@ def criterion(
 
 
 def held(results: Sequence[Result]) -> list[CriterionResult]:
-    """No errors, of every workload."""
+    """Return a met criterion "errors == 0" for every workload."""
     return [
         criterion(result.workload, "errors == 0", 0, 0, True, position=result.position, scale=result.scale)
         for result in results
@@ -111,7 +113,7 @@ def held(results: Sequence[Result]) -> list[CriterionResult]:
 def steps(
     workload: str, levels: Sequence[tuple[float, float, float, float]], size: int = 8192
 ) -> Iterator[WorkloadInterval]:
-    """Intervals of a workload from levels of (from s, to s, objects/s, mean ms)."""
+    """Yield the intervals of a workload from levels of (from s, to s, objects/s, mean ms)."""
     seconds = INTERVAL_NS / 1e9
     for begins, ends, rate, mean in levels:
         for interval in range(round(begins / seconds), round(ends / seconds)):

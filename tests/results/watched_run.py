@@ -1,4 +1,4 @@
-"""A run whose server was watched: phases and samples to fill its database with, second by second."""
+"""A synthetic run whose server was watched: phases and samples to fill its database with."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ RECORD: dict[str, Any] = {
     "content_kind": "k", "interval_ns": 250_000_000,
 }  # fmt: skip
 SECOND = 10**9
-BOOT = 500 * SECOND  # the clock of a run begins anywhere
+BOOT = 500 * SECOND  # an arbitrary offset of the run's monotonic clock
 
 
 def phase_record(position: int, result: Result, start: float, end: float, **more: Any) -> PhaseRecord:
-    """A phase of one result between two seconds, all of it measured: its objects in one interval, one attempt each."""
+    """Return a measured phase of one result between two seconds, with all objects in one interval and no retries."""
     label = f"{result.operation} {result.object_bytes} x {result.objects_per_session}"
     start_ns, end_ns = BOOT + round(start * SECOND), BOOT + round(end * SECOND)
     values: dict[str, Any] = {
@@ -50,19 +50,22 @@ def phase_record(position: int, result: Result, start: float, end: float, **more
 
 
 def sample(source: str, second: float, **quantities: Any) -> SampleRow:
-    """What a source said so many seconds after BOOT; a number is that of the whole."""
+    """Return a sample of a source, ``second`` s after BOOT. A quantity is a number, or numbers by item."""
     reading = {name: value if isinstance(value, dict) else {"": value} for name, value in quantities.items()}
     return SampleRow(source, 1000 + second, BOOT + round(second * SECOND), reading)
 
 
 def two_phases(archive: Result, retrieve: Result) -> list[PhaseRecord]:
-    """From second 1 to 4 and from 5 to 9."""
+    """Return two phases: from second 1 to 4, and from second 5 to 9."""
     return [phase_record(1, archive, 1, 4), phase_record(2, retrieve, 5, 9)]
 
 
 def ten_seconds(archived: int = 1000, retrieved: int = 1000) -> list[SampleRow]:
-    """Samples from second 0 to 10 of a host, of a store's process and of what a store counts: archiving between 1 and
-    4 takes 80% of a core and half of a disk's time, retrieving between 5 and 9 takes 40% and no disk."""
+    """Return samples from second 0 to 10 of a host, of the process of a store, and of the counters of a store.
+
+    Archiving from 1 to 4 uses 80% of a core and 50% of the time of a disk. Retrieving from 5 to 9 uses 40% of a core
+    and no disk.
+    """
     samples = []
     for second in range(11):
         archiving, retrieving = max(0, min(second, 4) - 1), max(0, min(second, 9) - 5)

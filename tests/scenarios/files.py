@@ -1,4 +1,4 @@
-"""Scenario files, written from plain values."""
+"""Write scenario files from plain values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def toml(document: dict[str, Any]) -> str:
-    """A document as TOML, tables inline."""
+    """Return a document as TOML with inline tables."""
     return "".join(f"{_text(key)} = {_value(value)}\n" for key, value in document.items())
 
 
@@ -30,5 +30,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """JSON's escapes are TOML's, too."""
+    """Return a text as a TOML string. TOML has the same escapes as JSON."""
     return json.dumps(text).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""The scenarios that `archiver bench` makes are ordinary ones, bounded, and archive what they retrieve."""
+"""The scenarios of `archiver bench` are valid and bounded, and archive the objects that they retrieve."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_retrieve_reads_data_of_archive_phase() -> None:
 
 
 @pytest.mark.parametrize("operations", [(RETRIEVE,), (MIXED,), (RETRIEVE, ARCHIVE)])
-def test_objects_are_archived_first_if_the_first_operation_retrieves(operations: tuple[AdHocOperation, ...]) -> None:
+def test_load_phase_archives_objects_if_first_operation_retrieves(operations: tuple[AdHocOperation, ...]) -> None:
     first, *others = made(operations=operations, object_bytes=(8192, 64 << 20)).phases
     assert first.is_load
     assert not any(phase.is_load for phase in others)
@@ -62,12 +62,12 @@ def test_objects_are_archived_first_if_the_first_operation_retrieves(operations:
     assert first.archived_max().objects == 1000 + 16
 
 
-def test_a_mixed_operation_has_its_shares() -> None:
+def test_mixed_operation_has_requested_shares() -> None:
     (mix,) = mixes(made(operations=(MIXED,)))
     assert [(each.steps, each.share) for each in mix.transactions] == [(("retrieve",), 70), (("archive",), 30)]
 
 
-def test_a_rate_makes_an_open_loop() -> None:
+def test_session_rate_makes_an_open_loop() -> None:
     for mix in mixes(made(operations=(ARCHIVE, RETRIEVE, MIXED), sessions_per_second=12.5)):
         assert mix.arrivals is not None
         assert (mix.arrivals.kind, mix.arrivals.per_second, mix.bytes_max) == ("poisson", 12.5, None)
@@ -88,16 +88,16 @@ def test_short_measurement_bound_allows_for_fast_platforms() -> None:
     assert (small, large) == (984 * 10**6, 6 * 10**9)  # 20,000 objects/s and 1 GB/s
 
 
-def test_long_sessions_may_be_finished_even_beyond_the_guard() -> None:
+def test_bound_allows_two_long_sessions_per_client_beyond_limit() -> None:
     scenario = made(10**6, operations=(ARCHIVE,), object_bytes=(1 << 20,), objects_per_session=(100,), clients=(8,))
     assert scenario.archived_max().bytes >= 2 * 8 * 100 << 20
 
 
-def test_tiny_objects_for_an_hour_are_possible() -> None:
+def test_one_hour_of_one_byte_objects_is_possible() -> None:
     assert made(operations=(ARCHIVE,), object_bytes=(1,), seconds=3600.0).archived_max().objects == 10_000_000
 
 
-def test_criteria_are_in_the_text() -> None:
+def test_criteria_of_options_are_in_scenario() -> None:
     assert [each.text for each in made(criteria=("errors == 0", "object_ms.p99 <= 20")).criteria] == [
         "errors == 0", "object_ms.p99 <= 20",
     ]  # fmt: skip
@@ -116,6 +116,6 @@ def test_operations_are_parsed(text: str, operation: AdHocOperation | None) -> N
     "text", ["", "delete", "mixed", "mixed:", "mixed:70", "mixed:0/100", "mixed:70/1000", "mixed:-1/3", "mixed:a/b",
              "mixed:1/2/3", "archive:1/2", "mixed:²/3"]
 )  # fmt: skip
-def test_another_operation_is_refused(text: str) -> None:
+def test_unknown_operation_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an operation: archive, retrieve, or mixed:70/30"):
         parse_operation(text)

@@ -1,4 +1,4 @@
-"""Models of applications: what a table may say, and what is refused with the remedy."""
+"""Models of applications: valid tables, and invalid ones with their error messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def model(**keys: Any) -> ApplicationModel:
     return application_model(table, "the mail server")
 
 
-def test_a_plain_model_is_always_busy_with_one_object_a_session() -> None:
+def test_default_model_is_always_busy_with_one_object_per_session() -> None:
     made = model()
     assert (made.busy_share, made.objects_per_session, made.gap_seconds, made.recent_share) == (1.0, 1.0, 0.0, 0.0)
     assert made.operations == (("archive", 0.25), ("retrieve", 0.75))
@@ -35,12 +35,12 @@ def test_a_plain_model_is_always_busy_with_one_object_a_session() -> None:
 
 def test_silence_is_busy_time_left_by_sessions() -> None:
     made = model(**SESSIONS)
-    # 4 streams do 40 operations/s while busy: each has a session of 5 every half a second, of which 4 gaps are 40 ms.
+    # 4 streams do 40 operations/s while busy: each has a session of 5 every 0.5 s, with 4 gaps of 10 ms.
     assert made.silence_seconds == pytest.approx(0.5 - 0.04)
     assert (made.busy_seconds, made.gap_seconds) == (2.0, 0.01)
 
 
-def test_an_operation_without_a_share_is_not_done() -> None:
+def test_operation_with_share_zero_is_left_out() -> None:
     assert model(operations={"archive": 0, "head": 2}).operations == (("head", 1.0),)
 
 
@@ -98,7 +98,7 @@ trace = "mail.parquet"
 """
 
 
-def test_the_model_of_an_application_is_found_in_a_scenario() -> None:
+def test_model_of_application_is_read_from_scenario() -> None:
     made, seconds, capacity_bytes = model_of(FILE, "sets.toml", "mail server")
     assert (made.streams, seconds, capacity_bytes) == (4, 3600.0, 80 * 10**9)
     assert model_of(FILE.replace('seconds = "1h"', ""), "sets.toml", "mail server")[1] is None
@@ -120,13 +120,13 @@ def test_the_model_of_an_application_is_found_in_a_scenario() -> None:
         (FILE.replace("streams = 4", "streams = 0"), "mail server", "application 'mail server': model: streams: 0"),
     ],
 )
-def test_a_scenario_without_that_model_is_refused(text: str, name: str, says: str) -> None:
+def test_missing_or_invalid_model_in_scenario_is_refused(text: str, name: str, says: str) -> None:
     with pytest.raises(ScenarioError, match=r"sets\.toml") as caught:
         model_of(text, "sets.toml", name)
     assert says in str(caught.value)
 
 
-def test_the_eight_applications_are_those_of_table_10() -> None:
+def test_application_sets_have_eight_applications_of_table_10() -> None:
     text = files("scenarios").joinpath("application-sets.toml").read_text()
     gigabytes = {
         "mail server": 80,
@@ -145,7 +145,7 @@ def test_the_eight_applications_are_those_of_table_10() -> None:
     assert 30 <= sum(made.per_second for made, _, _ in models.values()) <= 60
 
 
-def test_the_documents_have_every_model_as_it_is() -> None:
+def test_application_sets_page_has_every_model() -> None:
     text = files("scenarios").joinpath("application-sets.toml").read_text()
     page = (Path(__file__).parents[2] / "docs" / "application-sets.md").read_text()
     replays = [replay for phase in tomllib.loads(text)["phase"] for replay in phase["replay"]]

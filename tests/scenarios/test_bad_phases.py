@@ -1,4 +1,4 @@
-"""What phases cannot be, refused before anything is touched: with the file, the place and the remedy."""
+"""Invalid scenarios with phases are refused with the file, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scenarios.reading.reader import read_scenario
 from tests.scenarios.files import toml
 from tests.support.examples import share_of
 
-# Right as it is; the tests put something wrong into a copy of it.
+# A valid scenario. The tests make one or more values of a copy invalid.
 RIGHT: dict[str, Any] = {
     "name": "mine",
     "title": "Mine",
@@ -55,7 +55,7 @@ GONE = object()
 
 
 def changed(*changes: tuple[tuple[Any, ...], Any]) -> dict[str, Any]:
-    """RIGHT with something else in some places, or with nothing there."""
+    """Return a copy of RIGHT with other values at some paths; GONE removes a value."""
     document = copy.deepcopy(RIGHT)
     for path, value in changes:
         at: Any = document
@@ -69,7 +69,7 @@ def changed(*changes: tuple[tuple[Any, ...], Any]) -> dict[str, Any]:
 
 
 def refusal(folder: Path, document: dict[str, Any], **given: Any) -> str:
-    """The message, without the file that it begins with."""
+    """Read the document as a scenario, which must fail; return the message without the path that it begins with."""
     path = folder / "mine.toml"
     path.write_text(toml(document))
     with pytest.raises(ScenarioError) as refused:
@@ -108,7 +108,7 @@ PLACE_MAIL = "phase 'mix': workload 'mail': "
         ((*MAIL, "transactions", 0, "step"), 1, f"{PLACE_MAIL}transactions[0]: unknown key 'step'; did you mean"),
         ((*WEB, "quick", "secnods"), "2s", f"{PLACE_WEB}unknown key 'secnods'; did you mean 'seconds'?"),
         (("phase", 1, "quick", "cahce"), "keep", "phase 'mix': unknown key 'cahce'; did you mean 'cache'?"),
-        # ---- words that are none
+        # ---- invalid words
         ((*CHECK, "operation"), "retreive", "operation: Invalid enum value 'retreive'; choose one of archive, retr"),
         ((*MAIL, "transactions", 0, "steps", 1), "put", "steps[1]: Invalid enum value 'put'; choose one of archive,"),
         ((*ARRIVALS, "kind"), "random", "Invalid enum value 'random'; choose one of constant, poisson, ramp, bursts"),
@@ -116,7 +116,7 @@ PLACE_MAIL = "phase 'mix': workload 'mail': "
         (("phase", 1, "cache"), "empty", "'empty'; choose one of drop, keep"),
         ((*PAGES, "lock"), "hard", "'hard'; choose one of none, bucket-default, header, separate, header-and-hold"),
         ((*PAGES, "checksum"), "sha1", "'sha1'; choose one of crc32c,"),
-        # ---- what is missing, and names
+        # ---- missing keys, and names
         ((*WEB, "clients"), GONE, f"{PLACE_WEB}Object missing required field `clients`"),
         ((*WEB, "data"), "", f"{PLACE_WEB}data: Expected `str` of length >= 1"),
         ((*WEB, "name"), "", "name: Expected `str` of length >= 1"),
@@ -275,7 +275,7 @@ PLACE_MAIL = "phase 'mix': workload 'mail': "
         (("criterion", 0, "that"), "object_msec.mean <= 20", "there is no metric 'object_msec'; did you mean"),
         (("criterion", 0, "that"), "errors", "write it as metric, operator, limit"),
         (("criterion", 0, "workload"), "mial", "no workload 'mial' is measured; did you mean 'mail'?"),
-        (("criterion", 0, "workload"), "pages", "no workload 'pages' is measured"),  # a load is asked nothing
+        (("criterion", 0, "workload"), "pages", "no workload 'pages' is measured"),  # a load phase has no criteria
         (("criterion", 0, "operation"), "query", "there is no operation 'query' of 'mail'"),
         (("weights",), {"mail": 0, "web": 0}, "weights: all of them are 0; at least one must be above 0"),
         (("weights", "web"), -1, "weights: -1 of 'web' is not possible; each is at least 0"),
@@ -289,7 +289,7 @@ PLACE_MAIL = "phase 'mix': workload 'mail': "
         (("sweep",), [{}], "sweep[0]: Object missing required field `name`"),
     ],
 )  # fmt: skip
-def test_a_wrong_phase_is_refused_naming_place_and_remedy(
+def test_invalid_phase_is_refused_with_place_and_remedy(
     tmp_path: Path, path: tuple[Any, ...], value: Any, message: str
 ) -> None:
     assert message in refusal(tmp_path, changed((path, value)))
@@ -307,7 +307,7 @@ def test_a_wrong_phase_is_refused_naming_place_and_remedy(
         (("search", "step"), 0, "search: from 1 to 8 by 0 is not a range"),
         (("search", "step"), 2, "search: first and last must be multiples of step (2)"),
         (("search", "repeat"), 0, "search.repeat: 0 is not possible; the edge needs 1 to 100 trials"),
-        (("search", "last"), 10**5, "is above 100000, the maximum of a phase"),  # before its first step
+        (("search", "last"), 10**5, "is above 100000, the maximum of a phase"),  # before the first step
         (("search", "last"), 10**400, "is not a range"),
         (("search", "first"), 1.5, "search.first: Expected `int`, got `float`"),
         (("scale",), GONE, "[scale]"),
@@ -315,7 +315,7 @@ def test_a_wrong_phase_is_refused_naming_place_and_remedy(
         (("search",), GONE, "--search: the scenario has no [search] with the range of scales"),
     ],
 )
-def test_a_wrong_search_is_refused_before_its_first_step(
+def test_invalid_search_is_refused_before_first_step(
     tmp_path: Path, path: tuple[Any, ...], value: Any, message: str
 ) -> None:
     assert message in refusal(tmp_path, changed((path, value)), searches=True)
@@ -363,12 +363,12 @@ SWEEP = {
 }  # fmt: skip
 
 
-def test_sweeps_and_phases_are_not_mixed(tmp_path: Path) -> None:
+def test_scenario_with_sweeps_and_phases_is_refused(tmp_path: Path) -> None:
     message = refusal(tmp_path, {**RIGHT, "sweep": [SWEEP]})
     assert message == "[[sweep]] and [[phase]]: a scenario has only one of them; write two scenarios"
 
 
-def test_a_sweep_has_no_weights(tmp_path: Path) -> None:
+def test_weights_of_sweep_are_refused(tmp_path: Path) -> None:
     message = refusal(tmp_path, {"name": "a", "title": "b", "sweep": [SWEEP], "weights": {"archive": 1}})
     assert message == "scale, search and weights are for phases; sweeps have their own lists"
 
@@ -409,7 +409,7 @@ def test_override_of_unknown_key_is_refused(tmp_path: Path, override: str, messa
         ("clients=" + "9" * 5000, "Expected `int | array`, got `str`"),
     ],
 )
-def test_an_override_of_a_phase_is_checked_like_the_file(tmp_path: Path, override: str, message: str) -> None:
+def test_override_of_phase_is_validated_like_the_file(tmp_path: Path, override: str, message: str) -> None:
     assert message in refusal(tmp_path, RIGHT, overrides=[override])
 
 
@@ -420,11 +420,11 @@ def test_toml_that_breaks_the_parser_is_refused(tmp_path: Path, text: str) -> No
         read_scenario(str(tmp_path / "mine.toml"))
 
 
-# ---- anything anywhere
+# ---- arbitrary values
 
 
 def places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path of every value."""
+    """Return the path of every value of a document."""
     steps = (
         document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
     )
@@ -446,7 +446,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=share_of(300))
 @given(st.sampled_from(places(RIGHT)), VALUES, st.booleans(), st.booleans())
-def test_any_value_in_the_place_of_any_other_is_read_or_refused(
+def test_scenario_with_any_value_replaced_is_read_or_refused(
     tmp_path_factory: Any, path: tuple[Any, ...], value: Any, quick: bool, searches: bool
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "anything.toml"
@@ -463,7 +463,7 @@ def test_any_value_in_the_place_of_any_other_is_read_or_refused(
 @settings(max_examples=share_of(100))
 @given(st.sampled_from(["web.", "mail.", "mix.", "scale.", "search.", "", "arrivals.", "web.arrivals.", "mail.sizes."]),
        KEYS, VALUES | st.text(max_size=8).map(str))  # fmt: skip
-def test_any_override_is_carried_out_or_refused(tmp_path_factory: Any, name: str, key: str, value: Any) -> None:
+def test_any_override_of_phases_is_applied_or_refused(tmp_path_factory: Any, name: str, key: str, value: Any) -> None:
     file = tmp_path_factory.getbasetemp() / "right.toml"
     file.write_text(toml(RIGHT))
     text = value if isinstance(value, str) else toml({"v": value}).partition("=")[2].strip()

@@ -1,4 +1,4 @@
-"""The capacity exercises: what they ask at each scale, and that they run, search, fail and are compared with a plan."""
+"""The capacity exercises: their load at each scale, and small runs that search, fail and are compared with a plan."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_capacity_scenario_searches_by_default(scenario: Scenario) -> None:
     assert {each.scale for each in scenario.phases} == {scenario.search.first}
 
 
-def test_rates_are_measured_one_after_another(scenario: Scenario) -> None:
+def test_lone_rates_are_measured_one_after_another(scenario: Scenario) -> None:
     first, *others = phase(scenario.phases, RATES_PHASE).workloads
     before = first.name
     for each in others:
@@ -55,13 +55,13 @@ def test_first_step_stays_below_tenth_of_locked_bytes_limit(scenario: Scenario) 
 
 
 @pytest.mark.parametrize("users", [20, 260])
-def test_every_user_has_a_session_of_thirty_messages(users: int) -> None:
+def test_every_user_has_one_session_of_thirty_messages(users: int) -> None:
     night = workload(phases_at(read_scenario("mail"), users, 1), "nightly archive")
     assert (night.objects_per_session, mix_of(night).objects) == (30, 30 * users)
     assert mix_of(night).arrivals is None
 
 
-def test_mail_rates_are_of_the_sizes_and_sessions_that_the_night_has() -> None:
+def test_mail_lone_rates_use_sizes_and_sessions_of_night() -> None:
     phases = read_scenario("mail").phases
     night, alone = workload(phases, "nightly archive"), workload(phases, "archive alone 8")
     assert alone.objects_per_session == night.objects_per_session
@@ -72,7 +72,7 @@ def test_mail_rates_are_of_the_sizes_and_sessions_that_the_night_has() -> None:
         assert workload(phases, single).objects_per_session == workload(phases, wanted).objects_per_session
 
 
-def test_retrievals_go_on_until_the_night_is_over() -> None:
+def test_retrievals_continue_until_nightly_archive_ends() -> None:
     phases = read_scenario("mail").phases
     for name in ("discovery", "single retrieval"):
         mix = mix_of(workload(phases, name))
@@ -91,15 +91,15 @@ def test_each_camera_has_chunk_every_two_seconds_with_two_second_deadline(camera
     assert (streams.clients, streams.objects_per_session) == (cameras, 1)
 
 
-def test_video_rates_are_of_the_chunks_and_films_that_the_shift_has() -> None:
+def test_video_lone_rates_use_chunks_and_films_of_shift() -> None:
     phases = read_scenario("video").phases
     assert workload(phases, "archive alone 1").object_bytes == workload(phases, "camera streams").object_bytes
     assert workload(phases, "film alone 2").objects_per_session == workload(phases, "editors").objects_per_session
     assert workload(phases, "film alone 2").clients == workload(phases, "editors").clients
 
 
-def test_the_larger_chunks_of_the_comment_go_in_parts() -> None:
-    """What the file shows for 16 s of 8 Mbit/s."""
+def test_chunks_of_16_mb_are_multipart_uploads() -> None:
+    """These are the settings that a comment of the scenario file gives for chunks of 16 s at 8 Mbit/s."""
     larger = read_scenario(
         "video",
         overrides=[
@@ -115,7 +115,7 @@ def test_the_larger_chunks_of_the_comment_go_in_parts() -> None:
 
 
 def run(home: Path, name: str, *settings: str, backend: str = "s3") -> tuple[int, dict[str, Any], RunDatabase]:
-    """A run of an exercise, made small; on the embedded store unless the backend needs none."""
+    """Do a small run of an exercise; return its exit status, its JSON document and its database."""
     sets = [word for setting in settings for word in ("--set", setting)]
     done = archiver("run", name, "--backend", backend, "--quick", "--json", *sets, ARCHIVER_HOME=str(home))
     assert done.returncode in (0, 1), done.stderr
@@ -129,7 +129,7 @@ SMALL_MAIL = (
 )  # fmt: skip
 
 
-def test_a_search_of_mail_and_its_plan(tmp_path: Path) -> None:
+def test_mail_search_passes_and_is_compared_with_plan(tmp_path: Path) -> None:
     code, document, database = run(
         tmp_path, "mail", *SMALL_MAIL, "search.first=1", "search.last=2", "search.step=1", "search.repeat=1",
         "window.that=seconds <= 20", "patience.that=session_ms.p90 <= 20000",
@@ -167,7 +167,7 @@ def test_unreachable_window_criterion_ends_search_at_first_step(tmp_path: Path) 
     assert table.rows[0][2].notes == (f"2, the fewest tried, {bound}; other values are from there",)
 
 
-def test_cameras_and_their_plan(tmp_path: Path) -> None:
+def test_video_run_passes_and_is_compared_with_plan(tmp_path: Path) -> None:
     code, document, database = run(
         tmp_path, "video", "films.fill=30", "archive alone.clients=[1, 2]", "search.first=2", "search.last=2",
         "search.step=1", "camera streams.seconds=2s", "playback.seconds=2s", "editors.seconds=2s",

@@ -1,4 +1,4 @@
-"""Criteria as scenarios write them: what is read, and what is refused with which remedy."""
+"""Criteria in scenarios: valid ones, invalid ones with their error messages, and the workloads they apply to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scenarios.work.sessions import AllObjects, Sessions
 
 @dataclass(frozen=True)
 class Together:
-    """A phase, as far as criteria know it."""
+    """A phase with the fields that criteria use."""
 
     workloads: tuple[Workload, ...]
     is_load: bool = False
@@ -65,7 +65,7 @@ def refused(text: str, operation: str | None = None, where: str = "") -> str:
         ("objects_per_second>400.5", "objects_per_second", None, ">", 400.5),
     ],
 )
-def test_a_criterion_is_read_as_it_is_written(
+def test_criterion_is_parsed_into_its_parts(
     text: str, metric: str, statistic: str | None, operator: str, limit: float
 ) -> None:
     read = read_criterion(text, workload="e-mail", abort=True)
@@ -122,7 +122,7 @@ def test_invalid_criterion_is_refused_with_alternatives(text: str, said: str) ->
     assert said in message
 
 
-def test_a_part_is_refused_where_only_whole_workloads_are_measured() -> None:
+def test_operation_is_refused_for_metric_of_whole_workloads() -> None:
     message = refused("session_ms.mean <= 20", operation="retrieve")
     assert "session_ms is measured for whole workloads only: leave out operation, or limit one of object_ms" in message
 
@@ -164,7 +164,7 @@ def test_criterion_without_workload_applies_to_all_with_metric_except_load() -> 
     assert speaks_of("object_ms.mean <= 5", operation="archive") == tiles + camera
     assert speaks_of("achieved_over_offered >= 0.99") == camera
     assert speaks_of("missed_deadlines == 0") == camera
-    assert speaks_of("lateness_ms.p99 <= 2") == tiles + camera  # known of the client in a closed loop, too
+    assert speaks_of("lateness_ms.p99 <= 2") == tiles + camera  # the client measures it in closed loops, too
     assert speaks_of("lateness_ms.mean <= 2") == camera
     assert speaks_of("share_of_ceiling <= 0.7") == []
     assert speaks_of("share_of_ceiling <= 0.7", Together(PHASE.workloads, measures_ceiling=True)) == tiles + camera
@@ -209,12 +209,12 @@ def test_criteria_that_apply_in_some_phase_are_accepted() -> None:
     check_names(criteria, [Together((workload("other", CAMERA),)), PHASE])
 
 
-def test_sessions_of_one_operation_are_one_part() -> None:
+def test_part_names_are_operations_and_aside_of_workload() -> None:
     assert Sessions("retrieve", 8192, AllObjects()).part_names == {"retrieve"}
     assert MAIL.part_names == {"retrieve", "new-version", "archive", "log"}
 
 
-def test_the_table_for_the_documentation_has_every_metric_with_its_unit() -> None:
+def test_metrics_table_has_every_metric_with_unit() -> None:
     *rows, blank, statistics = metrics_table().splitlines()
     assert [row.split("`")[1].removesuffix(".*") for row in rows[2:]] == list(METRICS)
     assert "| `object_ms.*` | ms | response time of an object" in metrics_table()

@@ -1,4 +1,4 @@
-"""Infrastructure operations as a scenario asks for them: how large a set is, and how much is archived at most."""
+"""Infrastructure operations in a scenario: the sizes of their sets, and how much they archive at most."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_bounds_equal_objects_that_instances_make(
         assert (what.own_numbers, what.second_numbers) == (instances * what.objects, 0)
 
 
-def test_operations_and_locks_follow_from_the_kind() -> None:
+def test_operations_and_locks_follow_from_kind() -> None:
     clone, migration = made(), made(MIGRATION)
     assert clone.does == {"copy", "retrieve", "new-version", "delete"}
     assert migration.does == {"archive", "copy", "audit", "delete"}
@@ -78,7 +78,7 @@ def test_instances_max_grows_with_time_and_for_small_sets() -> None:
     assert made(capacity=15 * 10**9, sizes="1MiB", seconds=10.0).instances_max == 1
     assert made(capacity=1000).instances_max == INSTANCES_MAX
     some = made(capacity=15 * 10**9, scale=1e-3, sizes="1MiB", seconds=60.0)
-    assert some.instances_max == 112  # 17 objects each
+    assert some.instances_max == 112  # a set has 17 objects
     assert made(instances_max=7).instances_max == 7
 
 

@@ -1,4 +1,4 @@
-"""The pages on workloads side by side and on replays say what the reader reads: every key, word, metric, example."""
+"""The pages on mixed workloads and on replays agree with the code: keys, words, metrics, examples and commands."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ OF_REPLAYS = set(ReplayingTable.__struct_fields__) - {"name"}
         (InfrastructureTable, "infrastructure.", REPLAY_TEXT),
     ],
 )
-def test_every_key_has_a_row_with_its_default(table: type[msgspec.Struct], prefix: str, text: str) -> None:
+def test_every_key_is_documented_with_its_default(table: type[msgspec.Struct], prefix: str, text: str) -> None:
     documented = rows(text)
-    elsewhere = {"quick", "workload"}  # a section of their own each
+    elsewhere = {"quick", "workload"}  # each has its own section
     elsewhere |= OF_REPLAYS if table is PhaseTable else {"name"} if table is ReplayingTable else set()
     for field in msgspec.structs.fields(table):
         if field.name in elsewhere:
@@ -102,7 +102,7 @@ def examples(text: str = TEXT) -> list[str]:
     return re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def test_the_examples_can_be_read(tmp_path: Path) -> None:
+def test_examples_of_mixed_workloads_page_are_readable(tmp_path: Path) -> None:
     whole, scale = examples()
     path = tmp_path / "web.toml"
     path.write_text(whole)
@@ -115,7 +115,7 @@ def test_the_examples_can_be_read(tmp_path: Path) -> None:
     assert (found.first, found.last, found.step, found.repeat) == (50, 3200, 50, 3)
 
 
-def test_the_example_of_a_replay_can_be_read(tmp_path: Path) -> None:
+def test_example_of_replay_page_is_readable(tmp_path: Path) -> None:
     (whole,) = examples(REPLAY_TEXT)
     path = tmp_path / "office.toml"
     path.write_text(whole)
@@ -128,7 +128,7 @@ def test_the_example_of_a_replay_can_be_read(tmp_path: Path) -> None:
     assert read_scenario(str(path), searches=True).search is not None
 
 
-def test_the_criteria_of_the_application_sets_are_those_of_the_table() -> None:
+def test_criteria_of_application_sets_equal_documented_table() -> None:
     (table,) = re.findall(r"^\| \| 3\.8 \| 3\.2\.12 \|\n\|.*\n((?:\|.*\n)+)", REPLAY_TEXT, re.MULTILINE)
     columns = list(zip(*([cell.strip() for cell in line.split("|")[2:4]] for line in table.splitlines()), strict=True))
     for name, cells in zip(("3.8", "3.2.12"), columns, strict=True):
@@ -139,13 +139,15 @@ def test_the_criteria_of_the_application_sets_are_those_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("line", written_commands(REPLAY_PAGE))
-def test_every_command_of_the_replay_page_is_understood(line: str) -> None:
+def test_every_command_of_replay_page_parses(line: str) -> None:
     command, arguments = command_of(words_of(line))
     command.make_context(line, arguments)
 
 
 @pytest.mark.parametrize("line", written_commands(PAGE))
-def test_every_run_of_the_page_has_a_plan(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_run_of_mixed_workloads_page_passes_dry_run(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ARCHIVER_HOME", str(tmp_path))
     monkeypatch.setattr("archiver.engine.plan.check_space", lambda *_: None)  # this machine's disk may be smaller
     command, arguments = command_of(words_of(line))

@@ -1,4 +1,4 @@
-"""The most that a plan says it archives is never less than what the batches archive, for any file."""
+"""For any scenario file, batches never archive more than the planned bounds."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.support.examples import share_of
 
 WRITES = (Operation.ARCHIVE, Operation.COPY, Operation.NEW_VERSION)
 NOW, LATER = 1000.0, 1e9
-SESSIONS = 150  # of a client, when nothing else ends it
+SESSIONS = 150  # per client, for workloads without arrivals
 
 
 class Platform:
-    """Takes everything that it is handed, and keeps count."""
+    """A simulated platform that accepts every request and counts what is written."""
 
     def __init__(self) -> None:
         self.numbers = ObjectNumbers(seed=3)
@@ -117,7 +117,7 @@ WRITING = {"archive", "new-version", "copy"}
 
 @st.composite
 def documents(draw: st.DrawFn) -> dict[str, Any]:
-    """A scenario that fills a data set and then works on it."""
+    """Draw a scenario that fills a data set and then runs a mix on it."""
     sizes = draw(SIZES)
     transactions: list[dict[str, Any]] = draw(TRANSACTIONS)
     aside = draw(st.none() | ASIDE)

@@ -1,4 +1,4 @@
-"""A scenario's phases: every key as it is read; what copies, lists of clients, scales and overrides make of them."""
+"""The phases of a scenario: keys and their defaults, copies, lists of clients, scales and overrides."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mix(*workloads: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    """Read a scenario of these phases and tables."""
+    """Return a function that reads a scenario of these phases and tables."""
 
     def reading(*phases: dict[str, Any], given: dict[str, Any] | None = None, **tables: Any) -> Scenario:
         path = tmp_path / "mine.toml"
@@ -49,7 +49,7 @@ def only(phase: Phase) -> tuple[Workload, Mix]:
     return workload, mix_of(workload)
 
 
-# ---- keys and what stands for those that are left out
+# ---- keys and their defaults
 
 
 def test_omitted_keys_have_defaults(read: Read) -> None:
@@ -129,13 +129,13 @@ def test_workloads_bounded_by_counts_are_read(read: Read) -> None:
         ({"histogram": {"1KiB": 2, "1024": 1, "2KB": 1}}, Sizes(((1024, 0.75), (2000, 0.25)))),
     ],
 )
-def test_sizes_may_be_one_between_two_round_a_median_or_in_shares(read: Read, sizes: Any, expected: Sizes) -> None:
+def test_sizes_are_constant_uniform_lognormal_or_a_histogram(read: Read, sizes: Any, expected: Sizes) -> None:
     workload, mixed = only(read(load(workload=[{**LOAD, "sizes": sizes}])).phases[0])
     assert mixed.sizes == expected
     assert workload.object_bytes == round(expected.mean)
 
 
-# ---- how often a table stands there
+# ---- copies, lists of clients and repetitions
 
 
 def test_each_copy_has_separate_names_and_data(read: Read) -> None:
@@ -155,7 +155,7 @@ def test_each_copy_has_separate_names_and_data(read: Read) -> None:
     assert [each.aside.data for each in writing if each.aside] == ["copy 1 log", "copy 2 log"]
 
 
-def test_a_list_of_clients_is_one_workload_after_another(read: Read) -> None:
+def test_list_of_clients_gives_consecutive_workloads(read: Read) -> None:
     several = {**READ, "clients": [1, 4, 2], "begins": "3s"}
     phase = read(load(), mix({**READ, "name": "late", "after": "read"}, several)).phases[1]
     late, *chain = phase.workloads
@@ -167,13 +167,13 @@ def test_a_list_of_clients_is_one_workload_after_another(read: Read) -> None:
     assert [phase.begins_seconds(w) for w in (*chain, late)] == [3.0, 8.0, 13.0, 18.0]
 
 
-def test_a_phase_may_take_until_its_last_workload_ends(read: Read) -> None:
+def test_phase_lasts_until_its_last_workload_ends(read: Read) -> None:
     once = {**READ, "name": "check", "keys": "each-once", "after": "read"}
     del once["seconds"]
     last = {**READ, "name": "last", "after": "check", "begins": "2s"}
     phases = read(load(), mix({**READ, "begins": "2s"}), {**mix(READ, once, last), "name": "chained"}).phases
     assert phases[1].seconds_max == 7.0
-    assert phases[2].seconds_max == 72.0  # what ends when it is done is taken to last a minute
+    assert phases[2].seconds_max == 72.0  # a workload without seconds is assumed to last 60 s
     assert [(phase.has_time_limit, phase.expected_seconds, phase.limited_seconds) for phase in phases] == [
         (False, 0.0, 0.0), (True, 7.0, 7.0), (False, 5.0, 5.0),
     ]  # fmt: skip
@@ -210,7 +210,7 @@ def test_phases_are_numbered_through_scales_and_repetitions(read: Read) -> None:
         ("users", 7, 7),
         ("20 users", 3, 60),
         ("0.1 users", 25, 3),  # rounded up
-        ("0.07 users", 100, 7),  # exactly: in floating point it is a little more
+        ("0.07 users", 100, 7),  # computed exactly; in floating point it is slightly more than 7
         ("0.1 users", 1, 1),
         ("2.5 users", 2, 5),
         ("users", 2.5, 3),
@@ -223,7 +223,7 @@ def test_scaled_counts_are_rounded_up(read: Read, written: str, value: float, ex
     assert only(scenario.phases[0])[1].fill == expected
 
 
-def test_a_rate_need_not_be_whole(read: Read) -> None:
+def test_scaled_rates_are_not_rounded(read: Read) -> None:
     arrivals = {"kind": "ramp", "per_second": "0.25 users", "to_per_second": "users"}
     scenario = read(
         load(), mix({**READ, "arrivals": arrivals}), scale={"name": "users", "each": "user", "values": [2.5, 9]}
@@ -234,7 +234,7 @@ def test_a_rate_need_not_be_whole(read: Read) -> None:
 
 
 @pytest.mark.parametrize("name", ["uniform", "retrieve", "d", "read", "mix", "constant", "keep", "8KiB", "b.*", "Mine"])
-def test_a_scale_may_be_called_as_any_word_of_the_file(read: Read, name: str) -> None:
+def test_scale_may_have_the_name_of_any_word_of_the_file(read: Read, name: str) -> None:
     arrivals = {"kind": "constant", "per_second": name}
     scenario = read(
         load(), mix({**READ, "keys": "uniform", "arrivals": arrivals}, cache="keep"),
@@ -253,7 +253,7 @@ SEARCHED: dict[str, Any] = {
 }
 
 
-def test_a_search_begins_with_its_first_scale(read: Read) -> None:
+def test_search_begins_with_its_first_scale(read: Read) -> None:
     scenario = read(load(copies="tiles"), mix(copies="tiles"), **SEARCHED, given={"searches": True})
     assert scenario.search == SearchRange("tiles", 2, 8, 3, 2)
     assert [phase.scale for phase in scenario.phases] == [2.0, 2.0]
@@ -261,7 +261,7 @@ def test_a_search_begins_with_its_first_scale(read: Read) -> None:
     assert [(phase.position, phase.scale, len(phase.workloads)) for phase in step] == [(9, 6.0, 6), (10, 6.0, 6)]
 
 
-def test_without_a_search_every_scale_is_carried_out(read: Read) -> None:
+def test_without_search_every_scale_is_planned(read: Read) -> None:
     scenario = read(load(copies="tiles"), mix(copies="tiles"), **SEARCHED)
     assert scenario.search is None
     assert [phase.scale for phase in scenario.phases] == [1.0, 1.0, 2.0, 2.0]
@@ -280,7 +280,7 @@ def test_recorded_scenario_equals_planned_scenario(read: Read) -> None:
     assert len(again.phases[1].workloads) == 3
 
 
-def test_criteria_and_weights_are_kept(read: Read) -> None:
+def test_criteria_and_weights_are_read(read: Read) -> None:
     criterion = {"that": "object_ms.mean <= 20", "workload": "read", "operation": "retrieve", "abort": True}
     scenario = read(load(), mix(), criterion=[criterion], weights={"read": 2})
     (found,) = scenario.criteria
@@ -290,7 +290,7 @@ def test_criteria_and_weights_are_kept(read: Read) -> None:
     assert scenario.weights == (("read", 2.0),)
 
 
-# ---- what a run archives at most
+# ---- bounds of archived objects
 
 
 def test_fill_of_data_set_is_counted_once(read: Read) -> None:
@@ -323,7 +323,7 @@ def test_quick_tables_override_keys_at_every_level(read: Read) -> None:
     assert quick.phases[1].keeps_cache
     mixed = mix_of(quick.phases[1].workloads[0])
     assert mixed.seconds == 1.0
-    assert mixed.arrivals == Arrivals("constant", 10.0, backlog_max=7)  # what quick does not name stays
+    assert mixed.arrivals == Arrivals("constant", 10.0, backlog_max=7)  # keys that quick does not name are kept
     searched = read(*phases, **SEARCHED, given={"quick": True, "searches": True}).search
     assert searched == SearchRange("tiles", 2, 4, 3, 2)
     assert mix_of(read(*phases, **SEARCHED).phases[1].workloads[0]).seconds == 5.0
@@ -348,10 +348,10 @@ def test_quick_tables_override_keys_at_every_level(read: Read) -> None:
         ("cache=keep", lambda s: [p.keeps_cache for p in s.phases] == [True, True]),
         ("scale.values=3", lambda s: [p.scale for p in s.phases] == [3.0, 3.0]),
         ("scale.values=3,4", lambda s: [p.scale for p in s.phases] == [3.0, 3.0, 4.0, 4.0]),
-        ("search.last=16", lambda s: s.search is None),  # no search was asked for
+        ("search.last=16", lambda s: s.search is None),  # no search was requested
     ],
 )  # fmt: skip
-def test_set_reaches_phases_workloads_and_the_tables_within(
+def test_set_overrides_keys_of_phases_workloads_and_their_tables(
     read: Read, override: str, found: Callable[[Scenario], bool]
 ) -> None:
     arrivals = {"kind": "constant", "per_second": 1}
@@ -374,7 +374,7 @@ def test_set_overrides_search_range(read: Read) -> None:
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_e_mail_of_tiles_ends_after_the_database(quick: bool) -> None:
-    """As with ESG, whose e-mail ran for 7,200 s and whose database for 36 points of 150 s."""
+    """In ESG's study, e-mail ran for 7,200 s and the database for 36 points of 150 s."""
     measured = read_scenario("tiles", quick=quick).phases[1]
     begins = measured.beginnings()
 

@@ -1,4 +1,4 @@
-"""From a scenario's text to phases whose cost is known, or to one message that says what to mend."""
+"""Scenarios with sweeps: phases and their bounds, order, overrides and variants; invalid files and their messages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def cells(scenario: Scenario, sweep: str, *, drift_check: bool = False) -> list[
 # ---- the DR550 matrix
 
 
-def test_the_full_dr550_matrix_is_the_papers() -> None:
+def test_full_dr550_matrix_equals_that_of_paper() -> None:
     scenario = read_scenario("dr550")
     matrix = {(size, objects, 1) for size in SIZES for objects in (1, 2, 10, 25, 100, 250, 500)}
     parallel = {(size, 250, clients) for size in SIZES for clients in (1, 2, 4)}
@@ -91,7 +91,7 @@ def test_the_full_dr550_matrix_is_the_papers() -> None:
     assert all(phase.workloads[0].operation == phase.name.partition("-")[0] for phase in scenario.phases)
 
 
-def test_phases_are_numbered_in_the_order_in_which_they_run() -> None:
+def test_phases_are_numbered_in_order_of_execution() -> None:
     phases = read_scenario("dr550", repetitions=2).phases
     assert [phase.position for phase in phases] == list(range(1, len(phases) + 1))
     assert Counter(phase.repetition for phase in phases) == {1: 162, 2: 162}
@@ -110,7 +110,7 @@ def test_quick_matrix_archives_at_most_5_gb_in_any_order(seed: int) -> None:
     assert {phase.name for phase in scenario.phases} == {"archive", "retrieve", "archive-parallel", "retrieve-parallel"}
 
 
-def test_every_cell_of_the_quick_matrix_is_long_enough_for_a_headline() -> None:
+def test_quick_matrix_measures_long_enough_for_a_headline() -> None:
     scenario = read_scenario("dr550", quick=True)
     works = [phase.workloads[0].work for phase in scenario.phases]
     rules = [work.stop for work in works if isinstance(work, Sessions) and not isinstance(work.stop, AllObjects)]
@@ -131,7 +131,7 @@ def test_bound_counts_archived_objects_but_not_retrieved() -> None:
 
 
 @pytest.mark.parametrize("name", builtin_names())
-def test_every_builtin_scenario_can_be_read(name: str) -> None:
+def test_every_builtin_scenario_is_readable(name: str) -> None:
     for quick in (False, True):
         assert read_scenario(name, quick=quick).phases
 
@@ -143,40 +143,40 @@ def order_of(scenario: Scenario) -> list[Phase]:
     return list(scenario.phases)
 
 
-def test_the_papers_order_is_that_of_the_file(tmp_path: Path) -> None:
+def test_paper_order_is_order_of_file(tmp_path: Path) -> None:
     scenario = read_scenario(written(tmp_path, SMALL), order="paper")
     assert cells(scenario, "archive") == [(8192, 1, 1), (8192, 25, 1), (512, 1, 1), (512, 25, 1)]
 
 
-def test_the_same_seed_gives_the_same_order_and_another_seed_another() -> None:
+def test_order_depends_only_on_seed() -> None:
     assert order_of(read_scenario("dr550", order_seed=1)) == order_of(read_scenario("dr550", order_seed=1))
     assert order_of(read_scenario("dr550", order_seed=1)) != order_of(read_scenario("dr550", order_seed=2))
     assert order_of(read_scenario("dr550", order_seed=1)) != order_of(read_scenario("dr550", order="paper"))
 
 
 @given(st.integers(0, 2**63))
-def test_shuffling_changes_the_order_of_a_sweeps_cells_and_nothing_else(seed: int) -> None:
+def test_shuffling_changes_only_order_within_sweeps(seed: int) -> None:
     shuffled, paper = read_scenario("dr550", order_seed=seed), read_scenario("dr550", order="paper")
     assert [phase.name for phase in shuffled.phases] == [phase.name for phase in paper.phases]
     for sweep in ("archive", "retrieve", "archive-parallel", "retrieve-parallel"):
         assert sorted(cells(shuffled, sweep)) == sorted(cells(paper, sweep))
 
 
-def test_repetitions_are_shuffled_anew() -> None:
+def test_repetitions_have_different_shuffled_orders() -> None:
     phases = read_scenario("dr550", repetitions=2).phases
     first, second = ([p.workloads for p in phases if p.repetition == repetition] for repetition in (1, 2))
     assert first != second
 
 
 @pytest.mark.parametrize("order", ["paper", "shuffled"])
-def test_a_drift_check_is_the_sweeps_first_cell_again_last(order: Any) -> None:
+def test_drift_check_repeats_first_cell_at_end_of_sweep(order: Any) -> None:
     phases = [phase for phase in read_scenario("dr550", order=order, order_seed=5).phases if phase.name == "archive"]
     assert phases[-1].drift_check
     assert not any(phase.drift_check for phase in phases[:-1])
     assert phases[-1].workloads == phases[0].workloads
 
 
-def test_a_single_cell_has_no_drift_check() -> None:
+def test_sweep_of_single_cell_has_no_drift_check() -> None:
     scenario = read_scenario("dr550", overrides=["object_sizes=8KiB", "objects_per_session=25", "clients=1"])
     assert [phase.drift_check for phase in scenario.phases] == [False] * 4
 
@@ -185,7 +185,7 @@ def test_a_single_cell_has_no_drift_check() -> None:
 
 
 def stops(scenario: Scenario, sweep: str) -> list[UntilPrecise]:
-    """The stop rules of a sweep's cells with one client."""
+    """Return the stop rules of the single-client cells of a sweep."""
     found = (w.work for phase in scenario.phases if phase.name == sweep for w in phase.workloads)
     return [work.stop for work in found if isinstance(work, Sessions) and isinstance(work.stop, UntilPrecise)]
 
@@ -211,7 +211,7 @@ def test_quick_overrides_only_its_sweep(tmp_path: Path) -> None:
     assert {size for size, _, _ in cells(quick, "archive")} == {8192}
     assert {stop.bytes_max for stop in stops(quick, "archive")} == {10_000}
     assert {stop.bytes_max for stop in stops(quick, "retrieve")} == {1_000_000}
-    assert {stop.seconds_max for stop in stops(quick, "archive")} == {2.0}  # what quick does not name stays
+    assert {stop.seconds_max for stop in stops(quick, "archive")} == {2.0}  # keys that quick does not name are kept
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_quick_overrides_only_its_sweep(tmp_path: Path) -> None:
         ("stop.precision=0.2", "archive", {"precision": {0.2}}),
     ],
 )
-def test_set_changes_a_key_of_every_sweep_or_of_one(
+def test_set_overrides_key_of_all_sweeps_or_of_one(
     tmp_path: Path, override: str, sweep: str, expected: dict[str, Any]
 ) -> None:
     scenario = read_scenario(written(tmp_path, SMALL), overrides=[override])
@@ -248,7 +248,7 @@ def test_set_changes_a_key_of_every_sweep_or_of_one(
     assert {key: values[key] for key in expected} == expected
 
 
-def test_overrides_go_over_quick_and_the_last_one_counts(tmp_path: Path) -> None:
+def test_overrides_take_precedence_over_quick_and_last_one_wins(tmp_path: Path) -> None:
     overrides = ["archive.object_sizes=8KiB,16KiB", "objects_per_session=2", "objects_per_session=3"]
     scenario = read_scenario(written(tmp_path, SMALL), quick=True, overrides=overrides)
     assert sorted(cells(scenario, "archive")) == [(8192, 3, 1), (16384, 3, 1)]
@@ -260,7 +260,7 @@ def test_scenario_text_includes_applied_overrides(tmp_path: Path) -> None:
     assert '"clients":[3]' in scenario.text
 
 
-# ---- variants and the operations of a lock's life
+# ---- variants and lock operations
 
 LOCKS = """
 name = "locks"
@@ -305,7 +305,7 @@ clients = [1]
 
 
 def without(*sweeps: str) -> str:
-    """LOCKS without some of its sweeps."""
+    """Return LOCKS without these sweeps."""
     head, *tables = LOCKS.split("[[sweep]]")
     return "[[sweep]]".join([head, *(table for table in tables if not any(f'name = "{n}"' in table for n in sweeps))])
 
@@ -351,14 +351,14 @@ def test_phase_label_names_its_variant(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["paper", "shuffled"])
-def test_a_workload_without_variants_is_as_it_was(order: Any) -> None:
+def test_workload_without_variants_has_no_lock_or_checksum(order: Any) -> None:
     for phase in read_scenario("dr550", order=order).phases:
         assert {(w.lock, w.checksum, w.retain_for_seconds, w.variant) for w in phase.workloads} == {
             (None, None, None, "")
         }
 
 
-def test_the_lock_cost_scenario_compares_every_lock_and_carries_out_every_operation() -> None:
+def test_lock_cost_scenario_has_every_lock_and_lock_operation() -> None:
     for quick in (False, True):
         scenario = read_scenario("lock-cost", quick=quick)
         assert {w.lock for w in workloads(scenario, "archive")} == set(Lock)
@@ -381,7 +381,7 @@ def test_the_lock_cost_scenario_compares_every_lock_and_carries_out_every_operat
         ("archive.checksums=none", {(lock, "none") for lock in ("none", "header", "separate", "header-and-hold")}),
     ],
 )
-def test_variants_can_be_chosen_on_the_command_line(tmp_path: Path, override: str, expected: set[Any]) -> None:
+def test_set_overrides_lock_and_checksum_variants(tmp_path: Path, override: str, expected: set[Any]) -> None:
     scenario = read_scenario(written(tmp_path, LOCKS), overrides=[override])
     assert {(w.lock, w.checksum) for w in workloads(scenario, "archive")} == expected
 
@@ -395,7 +395,7 @@ def test_variants_can_be_chosen_on_the_command_line(tmp_path: Path, override: st
         ("extend", "none"),
         ("delete", "none"),
         ("event-hold", "none"),
-        ("event-release", "none"),  # of what is archived under an event hold
+        ("event-release", "none"),  # of objects that were archived under an event hold
     ],
 )
 def test_operation_is_accepted_after_required_lock_variant(tmp_path: Path, operation: str, after: str) -> None:
@@ -451,7 +451,7 @@ def test_objects_of_hold_sweep_can_be_released(tmp_path: Path) -> None:
          "'last': object_sizes: no object of 8192 bytes is archived by an earlier sweep, so there is nothing to hold"),
     ],
 )  # fmt: skip
-def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_variant_or_operation_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(ScenarioError) as refused:
         read_scenario(path)
@@ -459,7 +459,7 @@ def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, tex
     assert message in str(refused.value)
 
 
-# ---- what is refused
+# ---- invalid scenarios
 
 
 @pytest.mark.parametrize(
@@ -507,7 +507,7 @@ def test_a_variant_or_an_operation_that_cannot_be_is_refused(tmp_path: Path, tex
         ("[stop]", "[stop", "not TOML"),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_refused_naming_file_key_and_remedy(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+def test_invalid_file_is_refused_with_path_key_and_remedy(tmp_path: Path, right: str, wrong: str, message: str) -> None:
     path = written(tmp_path, SMALL.replace(right, wrong, 1))
     with pytest.raises(ScenarioError) as refused:
         read_scenario(path)
@@ -524,13 +524,13 @@ def test_a_bad_file_is_refused_naming_file_key_and_remedy(tmp_path: Path, right:
         ("", "missing required field `name`"),
     ],
 )
-def test_a_file_without_a_sweep_or_a_phase_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_file_without_sweep_or_phase_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
         read_scenario(written(tmp_path, text))
 
 
 @pytest.mark.parametrize("wrong", ["3", '"yes"', "[1]"])
-def test_a_quick_that_is_no_table_is_refused(tmp_path: Path, wrong: str) -> None:
+def test_quick_that_is_no_table_is_refused(tmp_path: Path, wrong: str) -> None:
     text = SMALL.replace('quick = { object_sizes = ["8KiB"], stop = { bytes_max = "10KB" } }', f"quick = {wrong}")
     with pytest.raises(ScenarioError, match="quick: Expected `object`"):
         read_scenario(written(tmp_path, text), quick=True)
@@ -553,19 +553,19 @@ def test_501_objects_per_session_are_accepted_if_large_sessions_allowed() -> Non
         ("archive=2", "unknown key 'archive'\nkeys of [[sweep]] and their defaults: name (required), operation ("),
         ("seconds_min=2s", "unknown key 'seconds_min'; did you mean 'stop.seconds_min'?"),
         ("sizes=8KiB,1MiB", "unknown key 'sizes'; did you mean 'object_sizes'?"),
-        ("retreive.clients=2", "no sweep 'retreive'; did you mean 'retrieve'?"),  # not ignored
+        ("retreive.clients=2", "no sweep 'retreive'; did you mean 'retrieve'?"),
         ("quick.clients=2", "no sweep 'quick'; known here: archive, archive-parallel"),
         ("a.b.c=2", "no sweep 'a'; known here"),
     ],
 )
-def test_a_bad_override_is_refused_as_it_was_written(override: str, message: str) -> None:
+def test_invalid_override_is_refused_as_written(override: str, message: str) -> None:
     with pytest.raises(ScenarioError) as refused:
         read_scenario("dr550", overrides=[override])
     assert f"--set {override}: " in str(refused.value)
     assert message in str(refused.value)
 
 
-def test_all_bad_overrides_are_named_at_once_with_keys_and_defaults() -> None:
+def test_all_invalid_overrides_are_reported_with_keys_and_defaults() -> None:
     with pytest.raises(ScenarioError) as refused:
         read_scenario("dr550", overrides=["cleints=2", "clients=2", "archive.colour=1", "stop.second_max=2s"])
     lines = str(refused.value).splitlines()
@@ -585,11 +585,11 @@ def test_all_bad_overrides_are_named_at_once_with_keys_and_defaults() -> None:
         ("object_sizes=8KiB, 64KiB", {8192, 65536}, {None}),
         ('object_sizes=["8KiB", 512]', {8192, 512}, {None}),
         ("object_sizes=512", {512}, {None}),
-        ("archive.locks=none,header", {512, 8192}, {Lock.NONE, Lock.HEADER}),  # a list that the file does not have
+        ("archive.locks=none,header", {512, 8192}, {Lock.NONE, Lock.HEADER}),  # a key that the file does not have
         ("archive.locks=none", {512, 8192}, {Lock.NONE}),
     ],
 )
-def test_an_override_is_a_toml_value_or_a_plain_list(
+def test_override_is_toml_value_or_plain_list(
     tmp_path: Path, override: str, sizes: set[int], locks: set[Lock | None]
 ) -> None:
     one = SMALL[: SMALL.rindex("[[sweep]]")]
@@ -598,7 +598,7 @@ def test_an_override_is_a_toml_value_or_a_plain_list(
     assert {each.lock for each in workloads} == locks
 
 
-def test_all_wrong_keys_of_a_file_are_named_at_once(tmp_path: Path) -> None:
+def test_all_invalid_keys_of_a_file_are_reported(tmp_path: Path) -> None:
     text = (
         SMALL.replace("title", "tilte")
         .replace("clients = [1]\n", "colour = 1\n")
@@ -623,7 +623,7 @@ def test_all_wrong_keys_of_a_file_are_named_at_once(tmp_path: Path) -> None:
         ("retrieve.object_sizes=2MiB", "is archived by an earlier sweep, so there is nothing to retrieve"),
     ],
 )
-def test_an_override_is_checked_like_the_file(override: str, message: str) -> None:
+def test_override_is_validated_like_the_file(override: str, message: str) -> None:
     with pytest.raises(ScenarioError) as refused:
         read_scenario("dr550", overrides=[override])
     assert str(refused.value).startswith("scenarios/dr550.toml: ")
@@ -642,19 +642,19 @@ def test_missing_scenario_is_refused_with_available_names(name: str, hint: str) 
     assert str(refused.value).endswith(hint)
 
 
-def test_a_scenario_that_cannot_be_read_as_text_is_refused(tmp_path: Path) -> None:
+def test_unreadable_scenario_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b"\xff\xfe\x00")
     for path in (tmp_path / "mine.toml", tmp_path):
         with pytest.raises(ScenarioError, match="cannot be read"):
             read_scenario(str(path))
 
 
-def test_a_wrong_scenario_is_a_wrong_command() -> None:
+def test_scenario_error_is_usage_error_with_exit_status_2() -> None:
     assert issubclass(ScenarioError, UsageError)
     assert ScenarioError.exit_status == 2
 
 
-def test_a_stop_key_that_is_missing_has_its_default(tmp_path: Path) -> None:
+def test_missing_stop_key_has_default(tmp_path: Path) -> None:
     text = SMALL.replace("precision = 0.05\n", "").replace('client_bytes_max = "1MB"\n', "")
     assert text.count("precision") == 0
     scenario = read_scenario(written(tmp_path, text))
@@ -681,7 +681,7 @@ objects_per_session = [10]
         ("[2, 4]", 'seconds_max = "5s"', "one client"),
     ],
 )
-def test_a_stop_key_without_meaning_is_refused_by_name(tmp_path: Path, clients: str, key: str, which: str) -> None:
+def test_stop_key_without_effect_is_refused_by_name(tmp_path: Path, clients: str, key: str, which: str) -> None:
     name = key.partition(" ")[0]
     path = written(tmp_path, f"{CELL}clients = {clients}\nstop = {{ {key} }}\n")
     with pytest.raises(ScenarioError, match=rf"'archive': stop\.{name} is for {which}, but this sweep has .*leave it"):

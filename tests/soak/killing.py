@@ -1,7 +1,7 @@
-"""Ends a run's processes with SIGKILL at moments drawn by chance, again and again, and looks what is left each time.
+"""Kill the processes of a run with SIGKILL at random moments, again and again, and check what is left each time.
 
-One idea: after every kill everything of Archiver is dead, so what the platform holds, what the ledger claims and what
-the run's database keeps stand still and can be compared; then `archiver resume` goes on.
+One idea: after each kill no process of Archiver is left, so the objects of the platform, the ledger and the run's
+database do not change and can be compared. Then `archiver resume` continues the run.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tests.support.servers import real
 from tests.support.waiting import SECONDS_MAX, wait_until
 
 VICTIMS = ("client", "worker", "store", "all")
-WORKER, STORE = "spawn_main", "backends.embedded.server"  # words of their command lines
-START_SECONDS_MAX = 3.0  # a kill during the start comes so early
+WORKER, STORE = "spawn_main", "backends.embedded.server"  # words that identify their command lines
+START_SECONDS_MAX = 3.0  # a kill during the start comes within this time
 START_SHARE = 0.25
-PHASES_MAX = 3  # a kill during the work comes within so many phases
+PHASES_MAX = 3  # any other kill comes within this number of phases
 PHASE_SECONDS = 0.4
 TABLES = ("phase", "result", "interval", "histogram", "object_range", "object_change", "error", "part")
-LOOKS_MAX = 25  # objects whose date is asked for one by one, each time
+LOOKS_MAX = 25  # number of objects whose retain-until date is requested in each check
 
 SCENARIO = """
 name = "kills"
@@ -80,45 +80,45 @@ stop = { bytes_max = "10KiB" }
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One object that a platform holds."""
+    """One object that a platform stores."""
 
     bucket: str
     number: int
     size_bytes: int
-    until: float | None  # epoch seconds; None: not asked for, or without a date
+    until: float | None  # epoch seconds; None: not requested, or without a date
 
 
 class Platform(ABC):
-    """Where runs archive to, and how it is ended and looked into."""
+    """A platform that runs archive to, which can be killed and whose objects can be listed."""
 
     arguments: tuple[str, ...]
     environment: dict[str, str]
     extends = True
 
     def begin(self) -> None:  # noqa: B027 - not every platform is a process of the test
-        """Have it run, where it is not the run that starts it."""
+        """Start it if it does not run. Does nothing if the run itself starts the platform."""
 
     @abstractmethod
     def is_there(self, children: list[psutil.Process]) -> bool:
-        """Whether it has a process, which may be a child of the command."""
+        """Return whether it has a running process, which may be a child of the command."""
 
     @abstractmethod
     def kill(self, children: list[psutil.Process]) -> None:
-        """End its process at once, where there is one."""
+        """Kill its process, if there is one."""
 
     @abstractmethod
     def objects(self) -> list[Stored]:
-        """All that it holds."""
+        """Return all objects that it stores."""
 
 
 class EmbeddedStore(Platform):
-    """The store that a run starts for itself; what it holds is in its catalogue."""
+    """The embedded store, which the run itself starts. Its objects are read from its catalogue."""
 
     def __init__(self, home: Path, backend: str) -> None:
         self._path = home / "store" / "catalogue.db"
         self._backend = backend
         self.extends = backend == "s3"
-        # Nothing expires while it is looked at.
+        # The retention period is long, so that no object expires during the checks.
         self.arguments = ("--backend", backend, *(("--retain-for", "30m") if backend == "s3" else ()))
         self.environment = {}
 
@@ -155,7 +155,7 @@ class EmbeddedStore(Platform):
 
 
 class RealServer(Platform):
-    """MinIO or versitygw, which the test starts, kills and starts again with what it holds."""
+    """MinIO or versitygw, which the test starts, kills and restarts with the same data."""
 
     def __init__(self, name: str, folder: Path, stack: ExitStack) -> None:
         self._name, self._folder, self._stack = name, folder, stack
@@ -179,7 +179,7 @@ class RealServer(Platform):
 
     def kill(self, children: list[psutil.Process]) -> None:
         psutil.Process(self._server.pid).kill()
-        self._stack.pop_all().close()  # waits for its end
+        self._stack.pop_all().close()  # waits until it has ended
         self._is_dead = True
 
     def objects(self) -> list[Stored]:
@@ -192,7 +192,7 @@ class RealServer(Platform):
 
     def _in(self, client: Any, bucket: str) -> Iterator[Stored]:
         pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket)
-        # versitygw begins a page with the last version of the one before.
+        # versitygw repeats the last version of a page at the beginning of the next one.
         found = {(each["Key"], each["VersionId"]): each for page in pages for each in page.get("Versions", [])}.values()
         step = len(found) // LOOKS_MAX + 1
         for place, each in enumerate(found):
@@ -206,7 +206,7 @@ class RealServer(Platform):
 
 @dataclass(slots=True)
 class Kills:
-    """Runs on one platform that are killed, looked at and gone on with."""
+    """Runs on one platform that are killed, checked and resumed."""
 
     home: Path
     platform: Platform
@@ -214,19 +214,19 @@ class Kills:
     more: tuple[str, ...] = ()  # arguments of new runs
     scenario: Path = field(init=False)
     _said: Path = field(init=False)
-    seen: dict[Path, set[int]] = field(default_factory=dict)  # phases that had finished just before the last kill
-    kept: dict[Path, dict[int, Any]] = field(default_factory=dict)  # rows of phases that finished, by run and position
-    told: list[str] = field(default_factory=list)  # what was done, for whoever has to look for a fault
+    seen: dict[Path, set[int]] = field(default_factory=dict)  # phases that were finished just before the last kill
+    kept: dict[Path, dict[int, Any]] = field(default_factory=dict)  # rows of finished phases, by run and position
+    told: list[str] = field(default_factory=list)  # a log of the steps, for the message of a failed test
     killed: int = 0
     resumed: int = 0
 
     def __post_init__(self) -> None:
-        self._said = self.home / "said"  # by the last command
+        self._said = self.home / "said"  # output of the last command
         self.scenario = self.home / "kills.toml"
         self.scenario.write_text(SCENARIO + (EXTEND if self.platform.extends else ""))
 
     def carry_out(self, victims: list[str]) -> None:
-        """One kill after another, then the end of the last run undisturbed; looks at everything each time."""
+        """Kill these victims one after another, then let the last run finish. Check everything each time."""
         run: str | None = None
         for victim in victims:
             with self._started(run) as process:
@@ -234,26 +234,26 @@ class Kills:
             self.told.append(f"{run or 'a new run'}: {victim}{'' if killed else ', too late'}")
             self.killed += killed
             self.look()
-            self.seen = {}  # of what gave up nothing is kept when the run goes on
+            self.seen = {}  # phases that gave up are deleted when the run is resumed
             run = self._unfinished()
         with self._started(run) as process:
             pass
         self.told.append(f"{run or 'a new run'}: left alone")
-        # A phase may have ended just when its platform was killed: what failed in it is told at the end, by status 1.
-        failed = bool(ask(max(self._databases()), "SELECT 1 FROM error LIMIT 1"))  # in the run that ended last
+        # A phase may end just when its platform is killed. Its errors give the finished run exit status 1.
+        failed = bool(ask(max(self._databases()), "SELECT 1 FROM error LIMIT 1"))  # in the last run
         assert process.returncode == int(failed), self._said.read_text()
         self.look()
         assert self._unfinished() is None
 
     def _kill(self, process: subprocess.Popen[bytes], victim: str) -> bool:
-        """At a moment drawn by chance; False where the command had ended before."""
-        run = psutil.Process(process.pid)  # as long as nobody has asked for its end it is there
+        """Kill the victim at a random moment. Return False if the command ended before."""
+        run = psutil.Process(process.pid)  # exists until its exit status is read
         self._wait_for_moment(process)
         wait_until(lambda: process.poll() is not None or self._is_there(run, victim), victim)
         if process.poll() is not None:
             return False
         self.seen = {path: finished_in(path) for path in self._databases()}
-        run.suspend()  # so that what it has started does not change, and it sees nobody's end before its own
+        run.suspend()  # so that its children do not change, and it does not see one of them end before it is killed
         children = run.children()
         if victim == "worker":
             for worker in having(children, WORKER)[: self.chance.randint(1, 2)]:  # one, or both
@@ -266,7 +266,7 @@ class Kills:
                 each.kill()
         if victim in ("client", "all"):
             process.kill()
-            # Workers and store outlive a killed client for a moment only.
+            # The workers and the store of a killed client must end, too.
             left = psutil.wait_procs(children, SECONDS_MAX)[1]
             assert not left, f"these outlive their command: {left}"
         else:
@@ -289,9 +289,9 @@ class Kills:
 
     @contextmanager
     def _started(self, run: str | None) -> Iterator[subprocess.Popen[bytes]]:
-        """The command under way: a new run, or what goes on with one. The block waits for its end."""
+        """Start a new run, or resume one; wait until it ends at the end of the block."""
         self.platform.begin()
-        # In the order of the file, so that what is retrieved was archived; 2 workers, so that one can be lost.
+        # The order of the file archives objects before it retrieves them. Of 2 workers, one can be lost.
         new = ("run", str(self.scenario), *self.platform.arguments, "--order", "paper", "--workers", "2", *self.more)
         with self._said.open("w") as said:
             process = subprocess.Popen(
@@ -319,7 +319,7 @@ class Kills:
         return sum(len(ask(path, "SELECT position FROM begun")) for path in self._databases())
 
     def _unfinished(self) -> str | None:
-        """The run to go on with; None where there is none, or where the last was killed before it was one."""
+        """Return the run to resume. None if there is none, or if the last one was killed before it began."""
         databases = self._databases()
         if not databases:
             return None
@@ -328,11 +328,11 @@ class Kills:
         if not rows or rows == [("none",)]:
             return None
         known = ask(self.home / "ledger.db", f"SELECT 1 FROM placement WHERE run = '{path.parent.name}'")
-        # Its bucket may be missing yet: then it is told apart, and is no run to go on with.
+        # A run that was killed before its first phase may lack its bucket, so it cannot be resumed.
         return path.parent.name if known and ask(path, "SELECT 1 FROM begun") else None
 
     def look(self) -> None:
-        """Everything that has to be true whatever was killed when."""
+        """Check everything that must be true after any kill."""
         for path in self._databases():
             self._look_at_database(path)
         self._look_at_ledger()
@@ -346,7 +346,7 @@ class Kills:
         assert not lost, f"{path}: finished phases {sorted(lost)} are gone"
         for position, before in self.kept.get(path, {}).items():
             assert rows[position] == before, f"{path}: phase {position} is not what it was when it had finished"
-        # A phase that gave up, or saw the platform go, is measured again; one in which nothing failed never is.
+        # Phases with errors may be measured again. A phase without errors never is.
         again = {position for (position,) in ask(path, _SOMETHING_FAILED)}
         self.kept[path] = {position: of_phase for position, of_phase in rows.items() if position not in again}
 
@@ -385,7 +385,7 @@ class Kills:
 
 @dataclass(slots=True)
 class _Promise:
-    """A row of the ledger."""
+    """A row of the ledger: the objects that a run may have left, and their latest dates."""
 
     row: int
     bucket: str
@@ -402,7 +402,7 @@ class _Promise:
         return self.first <= number < self.first + self.objects_max
 
     def take(self, objects: list[Stored]) -> None:
-        """What lies there under its numbers: never more than it claims, nor locked beyond its dates."""
+        """Check the stored objects with its numbers: not more than it claims, and with dates between its dates."""
         self.found = len(objects)
         claimed = (
             self.objects if self.objects is not None else self.objects_max,
@@ -423,13 +423,13 @@ _SOMETHING_FAILED = "SELECT position FROM phase WHERE gave_up NOT NULL UNION SEL
 
 
 def phases_in(path: Path) -> dict[int, Any]:
-    """All rows of each finished phase. Nobody writes meanwhile."""
+    """Return all rows of each finished phase. No process may write to the database meanwhile."""
     found: dict[int, Any] = {
         position: {table: [] for table in TABLES} for (position,) in ask(path, "SELECT position FROM phase")
     }
     for table in TABLES:
         for position, *row in ask(path, f"SELECT position, * FROM {table} ORDER BY rowid"):
-            # The run's clock may be moved when a run goes on: instants of phases are not compared.
+            # Resuming a run may shift its clock, so the instants of phases are not compared.
             found[position][table].append(row[:8] if table == "phase" else row)
     return found
 
@@ -439,13 +439,13 @@ def finished_in(path: Path) -> set[int]:
 
 
 def assert_whole(path: Path) -> None:
-    """SQLite finds nothing wrong with a database."""
+    """Assert that SQLite finds no damage in a database."""
     found = ask(path, "PRAGMA integrity_check")
     assert found == [("ok",)], f"{path}: {found}"
 
 
 def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
-    """Rows of a database that somebody else may be making."""
+    """Return rows of a database that another process may be creating. The list is empty until it is usable."""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
             return db.execute(statement).fetchall()
@@ -456,7 +456,7 @@ def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
 
 
 def having(processes: list[psutil.Process], word: str) -> list[psutil.Process]:
-    """Those with such a word in their command line."""
+    """Return the processes with this word in their command line."""
     found = []
     for each in processes:
         with suppress(psutil.Error):

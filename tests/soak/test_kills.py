@@ -1,7 +1,7 @@
-"""`kill -9` of the command, a worker, the store or all of them, at moments drawn by chance: nothing that finished is
-lost, the ledger never claims less than what is there, and `archiver resume` goes on right.
+"""`kill -9` of the command, a worker, the store or all of them at random moments: no finished phase is lost, the ledger
+never claims less than what is stored, and `archiver resume` continues correctly.
 
-The seed is said where a test fails; ARCHIVER_KILL_SEED=... repeats the draws (moments depend on the machine, too).
+A failed test reports its seed. ARCHIVER_KILL_SEED=... repeats the random draws; the moments also depend on the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KILLS_OF_PLATFORM = 8
 
 
 def carry_out(home: Path, platform: Platform, kills: int, *more: str) -> Kills:
-    """So many kills, each victim in turn, beginning with any; then every object is read again."""
+    """Kill so many times, each kind of victim in turn in random order; then audit all objects."""
     seed = int(os.environ.get("ARCHIVER_KILL_SEED") or secrets.randbits(32))
     home.mkdir()
     done = Kills(home, platform, random.Random(seed), more)
@@ -43,18 +43,18 @@ def carry_out(home: Path, platform: Platform, kills: int, *more: str) -> Kills:
 
 
 def runs_of(done: Kills) -> list[str]:
-    """Those that may have left objects."""
+    """Return the runs that may have left objects."""
     rows = ask(done.home / "ledger.db", "SELECT DISTINCT run FROM placement WHERE objects_max > 0 ORDER BY run")
     done.platform.begin()
     return [run for (run,) in rows]
 
 
 def clean_up(done: Kills) -> None:
-    """All that may go goes."""
+    """Clean up all runs, and check that all objects that may be deleted are deleted."""
     bypass = ("--bypass-governance",) if "--retain-for" in done.platform.arguments else ()
     for run in runs_of(done):
         removed = archiver("cleanup", run, *bypass, **done.platform.environment)
-        assert removed.returncode == (0 if bypass else 1), removed.stdout + removed.stderr  # a class is not bypassed
+        assert removed.returncode == (0 if bypass else 1), removed.stdout + removed.stderr  # TSM retention stays
     assert bool(done.platform.objects()) is not bool(bypass)
 
 
@@ -65,7 +65,7 @@ def test_no_object_is_lost_after_kills(home: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["s3", "tsm"])
-def test_nothing_is_lost_in_a_hundred_kills(home: Path, backend: str) -> None:
+def test_no_object_is_lost_in_100_kills(home: Path, backend: str) -> None:
     done = carry_out(home, EmbeddedStore(home, backend), KILLS_LONG)
     assert done.killed > KILLS_LONG / 2
     assert done.resumed > KILLS_LONG / 2
@@ -74,7 +74,7 @@ def test_nothing_is_lost_in_a_hundred_kills(home: Path, backend: str) -> None:
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_lost_on_a_platform_that_is_killed(home: Path, tmp_path: Path, name: str) -> None:
+def test_no_object_is_lost_when_real_platform_is_killed(home: Path, tmp_path: Path, name: str) -> None:
     with ExitStack() as stack:
         done = carry_out(home, RealServer(name, tmp_path / name, stack), KILLS_OF_PLATFORM)
         clean_up(done)

@@ -1,4 +1,4 @@
-"""What becomes of a worker whose coordinator was killed: it ends, and says nothing to whoever looks at the terminal."""
+"""A worker whose coordinator was killed ends and prints nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def assignment(backend: str) -> Assignment:
 
 
 def heard_nothing(has_spoken: Callable[[], bool]) -> None:
-    """The worker has said that it is ready, or what went wrong, and nobody has read it."""
+    """Wait until the worker has sent a message, ready or an error, which the test does not read."""
     deadline = time.monotonic() + SECONDS_MAX
     while not has_spoken():
         assert time.monotonic() < deadline, "the worker says nothing"
@@ -40,7 +40,7 @@ def test_worker_ends_silently_when_its_parent_closes_the_pipe(capfd: pytest.Capt
     try:
         ours.send(assignment(backend))
         heard_nothing(ours.poll)
-        ours.close()  # with something in it that was not read, so that the other end is reset
+        ours.close()  # with an unread message, so that the other end gets a reset
         worker.join(SECONDS_MAX)
         assert worker.exitcode == 0
         assert capfd.readouterr().err == ""

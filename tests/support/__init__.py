@@ -1,1 +1,1 @@
-"""What tests of several folders share: commands, servers, and what runs leave."""
+"""Helpers that tests of several folders share: commands, servers, and access to what runs leave behind."""

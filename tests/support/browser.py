@@ -13,8 +13,9 @@ import pytest
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Yield a running browser. Where ARCHIVER_NEEDS_BROWSER is set a missing browser fails the tests, so that nothing
-    is skipped unseen.
+    """Yield a running browser. Skip the test if no browser is installed.
+
+    If ARCHIVER_NEEDS_BROWSER is set, a missing browser fails the test instead.
     """
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
@@ -25,7 +26,7 @@ def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        # Without a sandbox of its own, as in a container where the tests run as root: the pages are ours.
+        # In a container the tests run as root, where Chromium's sandbox does not start. All pages are our own.
         running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield running
         running.close()

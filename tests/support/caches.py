@@ -1,4 +1,4 @@
-"""Fills the caches that most commands fill: the fork server imports it, so each forked process finds them filled."""
+"""Fill the caches that most commands need. The fork server imports this module, so forked processes inherit them."""
 
 from __future__ import annotations
 

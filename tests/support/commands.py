@@ -1,4 +1,4 @@
-"""`archiver` commands as their users meet them: in processes of their own, against real stores."""
+"""Run `archiver` commands as users do: each in its own process."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _SECONDS_MAX = 120.0
 
 
 def hear_ctrl_c() -> None:
-    """For a process that is to be interrupted: whoever started the tests in the background has had SIGINT ignored."""
+    """Restore the default action of SIGINT, which is ignored if the tests were started in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class StartedCommand(forks.Forked):
-    """A command that runs, and leads a process group."""
+    """A running command. It is the leader of its own process group."""
 
     def __init__(
         self, arguments: Sequence[str], environment: Mapping[str, str], program: Callable[..., NoReturn] | None = None
     ) -> None:
-        """``program``: what the process carries out instead of `archiver`."""
+        """``program``: the function that the process runs instead of `archiver`."""
         self.args = ["archiver", *arguments]
         self._out, self._errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - until the end
         command = forks.ForkedProcess(target=program or _carry_out, args=tuple(arguments))
@@ -39,7 +39,7 @@ class StartedCommand(forks.Forked):
         super().__init__(command)
 
     def communicate(self, timeout: float = _SECONDS_MAX) -> tuple[str, str]:
-        """Wait for its end; return what it wrote to stdout and stderr. Raises TimeoutExpired."""
+        """Wait until it ends; return what it wrote to stdout and stderr. Raises TimeoutExpired."""
         self.wait(timeout)
         return _text(self._out), _text(self._errors)
 
@@ -56,7 +56,9 @@ def _text(file: IO[bytes]) -> str:
 
 @contextmanager
 def started(*arguments: str, **environment: str) -> Iterator[StartedCommand]:
-    """A command in the current folder, with these environment variables besides those of the test; killed at last."""
+    """Start a command in the current folder, with these environment variables in addition to the test's. Kill it at
+    the end of the block.
+    """
     command = StartedCommand(arguments, environment)
     try:
         yield command
@@ -66,14 +68,14 @@ def started(*arguments: str, **environment: str) -> Iterator[StartedCommand]:
 
 
 def archiver(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Carry out a command as ``started`` does. Raises TimeoutExpired after two minutes."""
+    """Run a command, as ``started`` does, to its end. Raises TimeoutExpired after two minutes."""
     return archiver_within(_SECONDS_MAX, arguments, environment)
 
 
 def archiver_within(
     seconds_max: float, arguments: Sequence[str], environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Carry out a command as ``archiver`` does, with a time limit of ``seconds_max``."""
+    """Run a command, as ``archiver`` does, with a time limit of ``seconds_max``."""
     with started(*arguments, **environment) as command:
         out, errors = command.communicate(seconds_max)
         assert command.returncode is not None
@@ -81,9 +83,9 @@ def archiver_within(
 
 
 def begin(name: str, *arguments: str) -> None:
-    """Make this forked process the program of that name, with these arguments."""
+    """Prepare this forked process to run as the program ``name`` with these arguments."""
     forks.fork_from_now_on()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had them ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored if the tests were started in the background
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - until the process ends

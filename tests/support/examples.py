@@ -1,12 +1,12 @@
-"""How many examples a property is tried with: all of them in `make test-long`, a share of them in `make test`."""
+"""The number of examples of a Hypothesis property: all of them in `make test-long`, a share of them in `make test`."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
-ALL = 100  # of a property that names no number, as Hypothesis has it
+ALL = 100  # Hypothesis's default for a property that names no number
 
 
 def share_of(count: int) -> int:
-    """So many of ``count`` examples as the profile in force tries; at least one."""
+    """Return the share of ``count`` examples that the current profile tries; at least one."""
     return max(1, count * settings().max_examples // ALL)

@@ -1,8 +1,8 @@
-"""Commands, workers, embedded stores and null responders that are forked from a server with Archiver's modules.
+"""Fork commands, workers, embedded stores and null responders from a server that has loaded Archiver's modules.
 
-One idea: the server has loaded the modules once, which takes longer than most of these processes live. They are
-processes of their own all the same, with the environment, the folder, the cores, the descriptors and the process group
-of the process that starts them.
+One idea: loading the modules takes longer than most of these processes live, so a fork server loads them once. Each
+forked process gets the environment, the folder, the cores, the descriptors and the process group of the process that
+starts it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _MODULES = (
 
 
 class ForkedProcess(ForkServerProcess):
-    """A process that the server forks; its public attributes may be changed before its start."""
+    """A process that the fork server forks. Its public attributes may be changed before ``start``."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.environment: Mapping[str, str] = dict(os.environ)
-        self.descriptors = {1: 1, 2: 2}  # this process's, by their numbers in the new process
-        self.group = os.getpgrp()  # 0: one of its own
+        self.descriptors = {1: 1, 2: 2}  # by the number in the new process: the number in this one
+        self.group = os.getpgrp()  # 0: a new process group
         self._cores = os.sched_getaffinity(0)
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class _Context(ForkServerContext):
 
 
 class Forked:
-    """A forked process that runs, with what its users know of subprocess.Popen."""
+    """A running forked process, with the part of the interface of subprocess.Popen that its users need."""
 
     def __init__(self, running: ForkedProcess) -> None:
         assert running.pid is not None
@@ -98,7 +98,7 @@ class Forked:
 
     def send_signal(self, number: signal.Signals) -> None:
         if self.poll() is None:
-            with suppress(ProcessLookupError):  # it has just ended, and the server that forked it knows first
+            with suppress(ProcessLookupError):  # it has just ended, and the fork server has already reaped it
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
@@ -109,11 +109,11 @@ class Forked:
 
 
 def _no_change() -> None:
-    """Let a store start as it is."""
+    """Change nothing before the store starts."""
 
 
 class ForkedStore(Forked):
-    """An embedded store."""
+    """A forked embedded store."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class ForkedStore(Forked):
 
 
 class ForkedResponder(Forked):
-    """A null responder."""
+    """A forked null responder."""
 
     def __init__(self) -> None:
         (its_stdin, stdin), (stdout, its_stdout) = os.pipe(), os.pipe()
@@ -143,7 +143,7 @@ class ForkedResponder(Forked):
         responder = ForkedProcess(target=_run_responder)
         responder.descriptors = {0: its_stdin, 1: its_stdout, 2: 2}
         responder.start()
-        process._children.discard(responder)  # type: ignore[attr-defined]  # its end of a pipe ends it
+        process._children.discard(responder)  # type: ignore[attr-defined]  # it ends when its stdin is closed
         os.close(its_stdin)
         os.close(its_stdout)
         super().__init__(responder)
@@ -172,10 +172,10 @@ _executing = {way: getattr(*way) for way in _ways}
 
 
 def fork_from_now_on() -> None:
-    """Let this process fork its workers, stores and null responders."""
+    """Make this process fork its workers, stores and null responders from the fork server."""
     context = _Context()
     context.set_forkserver_preload(list(_MODULES))
-    if forkserver.get_inherited_fds() is not None:  # the server that forked this process forks for it too
+    if forkserver.get_inherited_fds() is not None:  # forked itself: use the same fork server
         forkserver._forkserver.ensure_running = resource_tracker.ensure_running  # type: ignore[method-assign]
     forked = {embedded: ForkedStore, null_responder: ForkedResponder}
     for way in _ways:
@@ -183,6 +183,6 @@ def fork_from_now_on() -> None:
 
 
 def execute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this test's process execute its workers, stores and null responders, as Archiver does."""
+    """Make this test start its workers, stores and null responders as new programs, as Archiver does."""
     for (module, name), way in _executing.items():
         monkeypatch.setattr(module, name, way)

@@ -1,4 +1,4 @@
-"""Small runs, the keys of the stores that they use, and what they leave."""
+"""Options of small runs, clients and keys of their stores, and access to what runs leave behind."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ PHASE_TABLES = (
 
 
 def keys_of(store: StoreProcess, name: str = "default") -> dict[str, str]:
-    """The environment variables of one of its credentials."""
+    """Return one credential of the store, as environment variables."""
     credential = store.credentials[name]
     return {"AWS_ACCESS_KEY_ID": credential.access_key, "AWS_SECRET_ACCESS_KEY": credential.secret_key}
 
 
 @functools.cache
 def _loader() -> botocore.loaders.Loader:
-    """Return botocore's descriptions of services: a session that reads them anew takes 0.1 s for a client."""
+    """Return botocore's descriptions of services. They are cached: reading them takes 0.1 s for each client."""
     return botocore.loaders.create_loader()
 
 
 def s3(store: StoreProcess) -> Any:
-    """A client of the store's owner."""
+    """Return a boto3 client with the keys of the store's owner."""
     session = botocore.session.Session()
     session.register_component("data_loader", _loader())
     return boto3.session.Session(botocore_session=session).client(
@@ -65,7 +65,7 @@ def s3(store: StoreProcess) -> Any:
 
 
 def left_in(home: Path) -> list[sqlite3.Row]:
-    """The ledger's rows of what was not removed; none where no run got as far as a ledger."""
+    """Return the ledger's rows of objects that were not removed. The list is empty if there is no ledger."""
     if not (home / "ledger.db").exists():
         return []
     with sqlite3.connect(home / "ledger.db") as db:
@@ -76,7 +76,7 @@ def left_in(home: Path) -> list[sqlite3.Row]:
 
 
 def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
-    """Rows of a database that somebody else writes; none while it is not there yet."""
+    """Return rows of a database that another process writes. The list is empty until the database exists."""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
             return db.execute(statement).fetchall()
@@ -85,9 +85,9 @@ def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
 
 
 def shorten(home: Path, before: str, after: str) -> None:
-    """Replace a time in the recorded scenario of the only run, so that the resumed run takes less.
+    """Replace a time in the recorded scenario of the only run, so that the resumed run takes less time.
 
-    A run that is to be interrupted has a phase of an hour, which cannot end before the signal on a slow machine.
+    A run that a test interrupts has a phase of one hour: even on a slow machine it cannot end before the signal.
     """
     (path,) = home.glob("runs/*/run.db")
     with closing(sqlite3.connect(path)) as db, db:
@@ -96,7 +96,7 @@ def shorten(home: Path, before: str, after: str) -> None:
 
 
 def break_off(home: Path, position: int) -> None:
-    """Change the record of the only run, which has ended, to that of a run that was killed in this phase."""
+    """Change the record of the only run, which has ended, as if the run had been killed in this phase."""
     (path,) = home.glob("runs/*/run.db")
     with closing(sqlite3.connect(path)) as db, db:
         for table in PHASE_TABLES:
@@ -105,7 +105,10 @@ def break_off(home: Path, position: int) -> None:
 
 
 def verdict_of_missed(document: dict[str, Any]) -> str:
-    """The verdict on a run that missed a criterion: void if the client was the limit wherever one was missed."""
+    """Return the expected verdict of a run that missed a criterion.
+
+    It is "void" if the client was the limit in each phase that missed one, otherwise "fail".
+    """
     missed = {each["position"] for each in document["criteria"] if not each["passed"]}
     limited = {each["position"] for each in document["results"] if each["limited_by"] == "client"}
     assert missed
@@ -113,5 +116,5 @@ def verdict_of_missed(document: dict[str, Any]) -> str:
 
 
 def begun(runs: Path) -> int:
-    """How many phases of the only run in a folder have begun."""
+    """Return how many phases of the only run in a folder have begun."""
     return sum(len(ask(path, "SELECT position FROM begun")) for path in runs.glob("*/run.db"))

@@ -1,4 +1,4 @@
-"""Audit bundles that somebody changed: what is in one, and another made of it, with its manifest made right or not."""
+"""Unpack audit bundles, and make changed ones from their files, with or without a matching manifest."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from results.bundle.audit import MANIFEST
 
 
 def unpacked(path: Path) -> dict[str, bytes]:
-    """Every file by name."""
+    """Return the contents of every file of a bundle, by name."""
     with ZipFile(path) as bundle:
         return {name: bundle.read(name) for name in bundle.namelist()}
 
 
 def packed(path: Path, contents: Mapping[str, bytes] | Iterable[tuple[str, bytes]]) -> Path:
-    """A ZIP of these, as they are."""
+    """Write a ZIP file with exactly these files."""
     with ZipFile(path, "w") as bundle:
         for name, content in contents.items() if isinstance(contents, Mapping) else contents:
             bundle.writestr(name, content)
@@ -26,7 +26,7 @@ def packed(path: Path, contents: Mapping[str, bytes] | Iterable[tuple[str, bytes
 
 
 def with_manifest(contents: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The same, with a manifest that says so: what a forger would do who knows the form."""
+    """Return these files with a manifest that matches them, as a forger who knows the format would write it."""
     manifest = json.loads(contents[MANIFEST])
     others = sorted((name, content) for name, content in contents.items() if name != MANIFEST)
     manifest["files"] = [
@@ -37,7 +37,7 @@ def with_manifest(contents: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def flipped(content: bytes, place: int) -> bytes:
-    """One bit of it another."""
+    """Return the content with one bit of the byte at ``place`` flipped."""
     changed = bytearray(content)
     changed[place] ^= 1 << place % 8
     return bytes(changed)

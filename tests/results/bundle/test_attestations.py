@@ -1,4 +1,4 @@
-"""Signatures and timestamps of a bundle: made with real programs, and refused after every change."""
+"""Signatures and timestamps of a bundle: real programs make them, and a changed bundle is refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MANIFEST = b"a manifest"
 
 @dataclass(frozen=True, slots=True)
 class Attested:
-    """A signed and time-stamped bundle, another one of the same maker, and what a reader trusts."""
+    """Two signed and time-stamped bundles of the same author, and the key and certificate that a reader trusts."""
 
     bundle: Path
     other: Path
@@ -107,12 +107,12 @@ def test_other_programs_confirm_signature_and_timestamp(attested: Attested, tmp_
     subprocess.run(tsa, cwd=tmp_path, check=True, capture_output=True)
 
 
-def test_packing_the_same_files_again_changes_nothing(attested: Attested, tmp_path: Path) -> None:
+def test_repacked_bundle_keeps_valid_attestations(attested: Attested, tmp_path: Path) -> None:
     again = packed(tmp_path / "again.zip", dict(reversed(unpacked(attested.bundle).items())))
     assert len(findings(again, attested.trusted, tmp_path).confirmed) == 2
 
 
-def test_without_trust_attestations_are_named_as_not_checked(attested: Attested, tmp_path: Path) -> None:
+def test_attestations_are_not_checked_without_trusted_files(attested: Attested, tmp_path: Path) -> None:
     found = findings(attested.bundle, Trusted(), tmp_path)
     assert (found.wrong, found.confirmed) == ((), ())
     assert found.not_checked == (
@@ -125,7 +125,7 @@ Change = Callable[[dict[str, bytes], dict[str, bytes]], Mapping[str, bytes]]
 
 
 def changed_and_listed(held: dict[str, bytes], _: dict[str, bytes]) -> dict[str, bytes]:
-    """What a forger does who knows the form but has no key: contents and manifest agree."""
+    """Change the contents and the manifest consistently, as a forger does who knows the format but has no key."""
     seals = {name: held.pop(name) for name in (SIGNATURE, TIMESTAMP)}
     return with_manifest(held | {"results.json": b'{"a": 2}'}) | seals
 
@@ -186,7 +186,7 @@ def test_forged_swapped_cut_or_removed_attestation_is_refused(attested: Attested
     assert len(found.confirmed) == 2 - len(sentences)
 
 
-def test_contents_that_changed_under_a_right_signature_are_found(attested: Attested, tmp_path: Path) -> None:
+def test_changed_contents_under_unchanged_signature_are_found(attested: Attested, tmp_path: Path) -> None:
     held = unpacked(attested.bundle)
     changed = packed(tmp_path / "changed.zip", held | {"results.json": b'{"a": 2}'})
     assert read_audit_bundle(changed, tmp_path).wrong == ("results.json was changed",)
@@ -196,7 +196,7 @@ def test_contents_that_changed_under_a_right_signature_are_found(attested: Attes
     assert read_audit_bundle(long, tmp_path).wrong == (f"'{SIGNATURE}': 65,537 bytes are more than its limit",)
 
 
-def test_no_change_of_a_byte_moves_a_timestamp(attested: Attested) -> None:
+def test_flipped_bit_never_changes_time_of_accepted_timestamp(attested: Attested) -> None:
     held = unpacked(attested.bundle)
     at = stamped_at(held["manifest.json"], held[TIMESTAMP], attested.authority.root)
     refused = 0
@@ -210,14 +210,14 @@ def test_no_change_of_a_byte_moves_a_timestamp(attested: Attested) -> None:
     assert refused > 0.9 * len(held[TIMESTAMP])
 
 
-def test_a_signature_by_another_key_is_refused(attested: Attested, tmp_path: Path) -> None:
+def test_signature_by_another_key_is_refused(attested: Attested, tmp_path: Path) -> None:
     signers = public_key(new_key(tmp_path / "stranger"))
     (wrong,) = findings(attested.bundle, Trusted(signers), tmp_path).wrong
     key = f"ED25519 key {fingerprint(attested.key)}"
     assert wrong == f"its signature is by {key}, which {signers} does not allow: No principal matched."
 
 
-def test_a_signature_for_another_purpose_is_refused(attested: Attested, tmp_path: Path) -> None:
+def test_signature_for_another_namespace_is_refused(attested: Attested, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(MANIFEST)
     subprocess.run(("ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", attested.key, tmp_path / "m"), check=True)
     signature = (tmp_path / "m.sig").read_bytes()
@@ -234,7 +234,7 @@ def test_a_signature_for_another_purpose_is_refused(attested: Attested, tmp_path
         ('alice valid-before="20200101"', "key has expired"),
     ],
 )
-def test_allowed_signers_decide_by_name_purpose_and_date(
+def test_allowed_signers_file_restricts_namespace_and_date(
     attested: Attested, tmp_path: Path, principals: str, sentence: str
 ) -> None:
     signers = tmp_path / "signers"
@@ -244,7 +244,7 @@ def test_allowed_signers_decide_by_name_purpose_and_date(
     assert bool(found.confirmed) == sentence.startswith("signed")
 
 
-def test_a_timestamp_by_another_authority_is_refused(attested: Attested, tmp_path: Path) -> None:
+def test_timestamp_by_another_authority_is_refused(attested: Attested, tmp_path: Path) -> None:
     with time_stamping_authority(tmp_path / "other") as other:
         (wrong,) = findings(attested.bundle, Trusted(authority=other.root), tmp_path).wrong
         assert wrong.startswith(f"its timestamp is not of this bundle's manifest by an authority of {other.root}: ")
@@ -284,7 +284,7 @@ def test_missing_ssh_keygen_is_reported_on_signing_and_checking(
         (lambda file: Trusted(authority=file), "--timestamp-certificate .* is not a PEM certificate"),
     ],
 )
-def test_trust_that_is_unreadable_is_the_readers_mistake(
+def test_unreadable_signer_or_certificate_file_is_usage_error(
     attested: Attested, tmp_path: Path, trusted: Callable[[Path], Trusted], words: str
 ) -> None:
     (tmp_path / "file").write_bytes(b"\xff")
@@ -308,7 +308,7 @@ def test_timestamp_request_contains_only_manifest_hash(authority: TimeStampingAu
         (bytes, 503, "sent no timestamp: 503"),
     ],
 )
-def test_an_answer_that_is_no_timestamp_is_refused(
+def test_authority_answer_that_is_no_timestamp_is_refused(
     authority: TimeStampingAuthority, change: Callable[[bytes], bytes], status: int, sentence: str
 ) -> None:
     authority.change, authority.status = change, status
@@ -317,8 +317,8 @@ def test_an_answer_that_is_no_timestamp_is_refused(
     assert str(refused.value).startswith(f"--timestamp {authority.url}: ")
 
 
-def test_an_answer_to_another_request_is_refused(authority: TimeStampingAuthority) -> None:
-    for other in (MANIFEST, b"another"):  # of the same contents with another nonce, and of other contents
+def test_timestamp_of_another_request_is_refused(authority: TimeStampingAuthority) -> None:
+    for other in (MANIFEST, b"another"):  # the same contents with another nonce, and other contents
         old = attest(other, authority_url=authority.url).timestamp
         assert old is not None
         authority.change = partial(lambda answer, _: answer, old)
@@ -327,7 +327,7 @@ def test_an_answer_to_another_request_is_refused(authority: TimeStampingAuthorit
         authority.change = bytes
 
 
-def test_a_refusal_of_the_authority_gives_its_reason(tmp_path: Path) -> None:
+def test_refusal_by_authority_is_reported_with_its_reason(tmp_path: Path) -> None:
     with time_stamping_authority(tmp_path / "strict", digest="sha512") as strict:
         with pytest.raises(PlatformError, match=r"refused: .*not supported"):
             attest(MANIFEST, authority_url=strict.url)

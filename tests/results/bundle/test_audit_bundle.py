@@ -1,4 +1,4 @@
-"""The audit bundle as a file: the same every time, and whatever was done to it is found without trusting it."""
+"""The audit bundle as a file: it is reproducible, and a reader finds every change without trusting the bundle."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_bundle_hash_is_plain_sha256_of_canonical_manifest(bundle: Path, tmp_pat
     assert manifest == json.dumps(json.loads(manifest), sort_keys=True, separators=(",", ":")).encode()
 
 
-def test_nothing_is_written_over(bundle: Path) -> None:
+def test_existing_bundle_is_not_overwritten(bundle: Path) -> None:
     with pytest.raises(ResultsError, match="already exists"):
         write_audit_bundle(bundle, "run-1", HELD)
 
@@ -76,7 +76,7 @@ def test_one_bit_of_any_file_is_found(bundle: Path, tmp_path: Path, name: str) -
         assert wrong(changed, tmp_path) == f"{name} was changed"
 
 
-def test_one_bit_of_the_manifest_is_found_or_is_another_hash(bundle: Path, tmp_path: Path) -> None:
+def test_flipped_bit_in_manifest_is_found_or_changes_bundle_hash(bundle: Path, tmp_path: Path) -> None:
     contents = unpacked(bundle)
     published = read(bundle, tmp_path).sha256
     for place in range(len(contents["manifest.json"])):
@@ -129,7 +129,7 @@ def test_changed_bundle_is_reported_with_its_fault(bundle: Path, tmp_path: Path,
 def test_duplicate_file_name_is_reported(bundle: Path, tmp_path: Path) -> None:
     contents = [*unpacked(bundle).items(), ("results.json", b'{"a": 2}')]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # zipfile's own, of the one who writes it
+        warnings.simplefilter("ignore", UserWarning)  # zipfile warns about a duplicate name
         twice = packed(tmp_path / "twice.zip", contents)
     assert wrong(twice, tmp_path) == "'results.json' occurs 2 times"
 
@@ -162,8 +162,8 @@ def test_bundle_beyond_size_or_file_limits_is_not_unpacked(
     assert list((tmp_path / "into").iterdir()) == []
 
 
-def test_a_length_that_is_not_true_reads_no_further(bundle: Path, tmp_path: Path) -> None:
-    """The directory of the ZIP says 8 bytes, and what is packed would give 2 MiB."""
+def test_file_longer_than_its_zip_header_is_reported_as_changed(bundle: Path, tmp_path: Path) -> None:
+    """The ZIP's directory states 8 bytes; the compressed data would expand to 2 MiB."""
     lying = tmp_path / "lying.zip"
     with ZipFile(lying, "w", ZIP_DEFLATED) as file:
         for name, content in (unpacked(bundle) | {"results.json": bytes(2 << 20)}).items():
@@ -173,7 +173,7 @@ def test_a_length_that_is_not_true_reads_no_further(bundle: Path, tmp_path: Path
     assert wrong(lying, tmp_path) == "results.json was changed"
 
 
-def test_other_compressions_are_not_read(bundle: Path, tmp_path: Path) -> None:
+def test_other_compression_methods_are_refused(bundle: Path, tmp_path: Path) -> None:
     with ZipFile(tmp_path / "other.zip", "w", ZIP_BZIP2) as file:
         for name, content in unpacked(bundle).items():
             file.writestr(name, content)

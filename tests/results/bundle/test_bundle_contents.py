@@ -1,4 +1,4 @@
-"""The documents of an audit bundle: what they say of traces, models, prices and platforms, and that no secret is in."""
+"""The documents of an audit bundle: traces and their models, environment, prices, and evidence of the platform."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_each_trace_is_listed_once_with_its_generating_model(run: RunDatabase) -
     assert replayed_traces(run) == {"aa", "bb"}
 
 
-def test_the_environment_has_the_command_the_scenario_and_who_made_the_bundle(run: RunDatabase) -> None:
+def test_environment_document_has_command_scenario_and_versions(run: RunDatabase) -> None:
     found = environment_document(run)
     assert found["bundle_made_by"] == {"archiver": version.VERSION, "database_version": VERSION}
     assert found["run"]["command_line"] == ["archiver", "run", "sets.toml"]
@@ -86,7 +86,7 @@ def evidence(name: str, version: str | None) -> dict[str, Any]:
     return {"parts": {"summary": {"platform": {"name": name, "version": version}}}}
 
 
-def test_evidence_of_another_platform_is_refused_naming_both() -> None:
+def test_evidence_of_another_platform_is_refused_with_both_names() -> None:
     measured = replace(PLATFORM, version="2025-01")
     check_same_platform(measured, evidence("minio", "2025-01"))
     for other, words in (

@@ -1,4 +1,4 @@
-"""A copy of a database while it is written, and what is seen of one that comes from somebody else."""
+"""Copies of a database that is being written, and checks of a database from an untrusted source."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_database_copy_includes_committed_rows_from_write_ahead_log(run: RunData
         assert copied.execute("SELECT started_at FROM audit").fetchall() == [(1.0,)]
 
 
-def test_histograms_and_sums_of_intervals_by_phase_and_workload(copy: Path) -> None:
+def test_histograms_and_interval_sums_are_by_phase_and_workload(copy: Path) -> None:
     assert stored_histograms(copy) == {(1, "archive"): [ROW]}
     counts = stored_counts(copy)[1, "archive"]
     assert counts["measured"] == {"sessions": 5, "objects": 50, "bytes": 500, "attempts": 50, "errors": 0}
@@ -77,13 +77,13 @@ def test_histograms_and_sums_of_intervals_by_phase_and_workload(copy: Path) -> N
         "ALTER TABLE audit ADD COLUMN more",
     ],
 )
-def test_anything_but_our_tables_is_seen(copy: Path, written: sqlite3.Connection, statement: str) -> None:
+def test_database_with_other_schema_is_unsound(copy: Path, written: sqlite3.Connection, statement: str) -> None:
     written.execute(statement)
     written.commit()
     assert unsound(copy) == "its tables are not those of a results database of Archiver"
 
 
-def test_a_view_in_the_place_of_a_table_is_seen(copy: Path, written: sqlite3.Connection) -> None:
+def test_database_with_view_instead_of_table_is_unsound(copy: Path, written: sqlite3.Connection) -> None:
     written.execute("DROP TABLE search")
     written.execute(
         "CREATE VIEW search AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i AS document FROM n"
@@ -92,7 +92,7 @@ def test_a_view_in_the_place_of_a_table_is_seen(copy: Path, written: sqlite3.Con
     assert unsound(copy) is not None
 
 
-def test_a_damaged_page_is_seen(copy: Path) -> None:
+def test_database_with_damaged_page_is_unsound(copy: Path) -> None:
     content = bytearray(copy.read_bytes())
     content[-4096:] = bytes(4096)
     copy.write_bytes(content)

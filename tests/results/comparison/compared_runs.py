@@ -1,4 +1,4 @@
-"""Runs to compare, of results that a test names by their rates."""
+"""Synthetic runs to compare, with the rates that a test names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def measured_run(
     doubts: tuple[str, ...] = (),
     **overrides: Any,
 ) -> MeasuredRun:
-    """A run of a platform: ``rates`` are those of archive 8 KiB x 25, one for each repetition, or of several cells."""
+    """Return a run of a platform.
+
+    ``rates``: objects per second of archive 8 KiB x 25, one for each repetition; or such rates by cell.
+    """
     cells = {key: list(each) for key, each in (rates if isinstance(rates, Mapping) else {CELL: rates}).items()}
     results = [
         make_result(*key, rate, **{"repetition": number, "position": number, **overrides})

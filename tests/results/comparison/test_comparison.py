@@ -1,4 +1,4 @@
-"""Platforms compared: which pairs, which verdicts, which marks, and the documents that say so."""
+"""Comparisons of platforms: pairs, verdicts, marks, and the documents that show them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_paired_repetitions_remove_drift_from_ratio(make_run: MakeRun) -> None:
     assert (found.verdict, found.pairs) == ("better", 4)
 
 
-def test_the_ratio_is_other_to_first(make_run: MakeRun) -> None:
+def test_ratio_is_other_platform_to_first(make_run: MakeRun) -> None:
     slow, fast = make_run("minio", (100, 101, 102)), make_run("versitygw", (200, 203, 201))
     assert only_ratio(compare_runs([slow, fast])).verdict == "better"
     assert only_ratio(compare_runs([fast, slow])).verdict == "worse"
@@ -80,7 +80,7 @@ def test_noisy_ratio_shows_no_difference_and_needed_repetitions(
     )
 
 
-def test_repetitions_needed_allow_for_the_number_of_cells(make_run: MakeRun) -> None:
+def test_needed_repetitions_grow_with_number_of_cells(make_run: MakeRun) -> None:
     def needed(cells: int) -> int:
         keys = [("archive", 1024 * (index + 1), 25) for index in range(cells)]
         sides = [dict.fromkeys(keys, rates) for rates in ((100, 100, 100, 100), (102, 97, 104, 99))]
@@ -130,9 +130,7 @@ def test_large_client_share_of_object_time_is_noted_with_ratio_bound(make_run: M
 
 
 @pytest.mark.parametrize(("pairs", "because"), [(1, "1 pair"), (2, "2 pairs")])
-def test_fewer_than_three_pairs_give_no_verdict_however_clear_they_look(
-    make_run: MakeRun, pairs: int, because: str
-) -> None:
+def test_fewer_than_three_pairs_give_no_verdict(make_run: MakeRun, pairs: int, because: str) -> None:
     comparison = compare_runs([make_run("a", [100.0] * pairs), make_run("b", [900.0, 901.0][:pairs])])
     found = only_ratio(comparison)
     assert (found.verdict, found.because, found.p, found.low) == ("no verdict", because, None, None)
@@ -179,7 +177,7 @@ def test_unsettled_cells_are_judged_and_marked(make_run: MakeRun) -> None:
 
 
 def test_verdicts_are_adjusted_for_number_of_cells(make_run: MakeRun) -> None:
-    """What would be a difference in one cell alone is none among twenty."""
+    """A difference that is significant in a single cell is not significant among twenty cells."""
     clear = ((100, 100, 100), (105.0, 106.0, 104.0))
     same = ((100, 100, 100), (99.0, 101.5, 100.2))
     sizes = [1024 * (index + 1) for index in range(20)]
@@ -214,8 +212,8 @@ def test_five_pairs_detect_twenty_percent_under_three_percent_noise(make_run: Ma
     assert overall.ratio.ratio == pytest.approx(1.2, rel=0.005)
 
 
-def test_pairs_are_independent_of_each_other_and_cells_are_not(make_run: MakeRun) -> None:
-    """A repetition in which the other side was slow everywhere must not count once for each of many cells."""
+def test_overall_interval_treats_cells_of_one_pair_as_dependent(make_run: MakeRun) -> None:
+    """A repetition that is slow in all cells counts once, not once for each cell."""
     keys = [("archive", 1024 * size, 25) for size in range(1, 31)]
     common = (1.0, 1.3, 0.8)
     comparison = compare_runs(
@@ -229,8 +227,8 @@ def test_pairs_are_independent_of_each_other_and_cells_are_not(make_run: MakeRun
     assert (whole.verdict, whole.pairs) == ("no difference shown", 3)
 
 
-def test_the_whole_is_over_the_pairs_that_every_cell_has(make_run: MakeRun) -> None:
-    """The other run broke off in its fourth repetition."""
+def test_overall_ratio_uses_only_pairs_of_every_cell(make_run: MakeRun) -> None:
+    """The other run ended early, in its fourth repetition."""
     large = ("archive", 65536, 25)
     comparison = compare_runs(
         [
@@ -257,7 +255,7 @@ def test_runs_of_one_platform_are_pooled_in_start_order(make_run: MakeRun) -> No
     found = only_ratio(comparison)
     assert found.pairs == 3
     assert found.ratio == pytest.approx(2.0)
-    assert found.low == pytest.approx(2.0)  # every pair says 2: none was made of other repetitions
+    assert found.low == pytest.approx(2.0)  # every pair has ratio 2, so the right repetitions were paired
 
 
 def test_missing_repetitions_of_aborted_run_do_not_shift_pairs(make_run: MakeRun) -> None:
@@ -292,14 +290,14 @@ def test_sides_are_labelled_by_what_distinguishes_them(make_run: MakeRun) -> Non
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(None, None), ("x", None), ("x", "y")])
-def test_runs_that_were_not_interleaved_are_marked(make_run: MakeRun, ours: str | None, theirs: str | None) -> None:
+def test_runs_not_interleaved_are_marked(make_run: MakeRun, ours: str | None, theirs: str | None) -> None:
     comparison = compare_runs([make_run("a", comparison=ours), make_run("b", comparison=theirs)])
     assert not comparison.interleaved
     assert NOT_INTERLEAVED in comparison.overall[0].marks
     assert "which were not interleaved" in rates_table(comparison, "cell").caption
 
 
-def test_interleaved_runs_bear_no_such_mark(make_run: MakeRun) -> None:
+def test_interleaved_runs_have_no_mark(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", comparison="x"), make_run("b", comparison="x")])
     assert comparison.interleaved
     assert comparison.overall[0].marks == ()
@@ -309,7 +307,9 @@ def test_interleaved_runs_bear_no_such_mark(make_run: MakeRun) -> None:
     ("ours", "theirs", "marked"),
     [("cold", "cold", False), ("warm", "warm", False), ("cold", "warm", True), ("unknown", "unknown", True)],
 )
-def test_cells_across_cache_temperatures_are_marked(make_run: MakeRun, ours: str, theirs: str, marked: bool) -> None:
+def test_cells_with_different_or_unknown_cache_state_are_marked(
+    make_run: MakeRun, ours: str, theirs: str, marked: bool
+) -> None:
     rates = {("retrieve", 8192, 25): (100, 100, 100)}
     comparison = compare_runs([make_run("a", rates, temperature=ours), make_run("b", rates, temperature=theirs)])
     assert only_ratio(comparison).notes == ((f"retrieved data: {ours} on a, {theirs} on b",) if marked else ())
@@ -317,7 +317,7 @@ def test_cells_across_cache_temperatures_are_marked(make_run: MakeRun, ours: str
     assert comparison.overall[0].marks == ((mark,) if marked else ())
 
 
-def test_cells_are_marked_where_a_platform_ends_connections_more_often(make_run: MakeRun) -> None:
+def test_cells_with_different_connections_per_session_are_marked(make_run: MakeRun) -> None:
     rates = (100, 100, 100)
     kept, often = (
         make_run("a", rates, connections_per_session=1.0),
@@ -328,11 +328,11 @@ def test_cells_are_marked_where_a_platform_ends_connections_more_often(make_run:
     assert comparison.overall[0].marks == ("connections per session differ in 1 of 1 cells",)
     assert CONNECTIONS_ENDED in {note for cell in rates_table(comparison, "cell").rows[0] for note in cell.notes}
     alike = compare_runs([often, make_run("c", rates, connections_per_session=25.5, requests_per_connection=1.0)])
-    assert only_ratio(alike).notes == ()  # counts over some seconds differ a little
+    assert only_ratio(alike).notes == ()  # small differences are ignored
     assert alike.overall[0].marks == ()
 
 
-def test_a_difference_in_durability_is_in_the_sentence_of_the_whole(make_run: MakeRun) -> None:
+def test_overall_sentence_marks_different_durability(make_run: MakeRun) -> None:
     syncing, other = make_run("minio", (100, 101, 102)), make_run("versitygw", (143, 144, 146))
     platform = replace(other.row.platform, durability="none")
     comparison = compare_runs([syncing, replace(other, row=replace(other.row, platform=platform))])
@@ -371,7 +371,7 @@ def test_comparison_of_single_or_repeated_run_is_refused(make_run: MakeRun, name
 
 @pytest.fixture
 def three(make_run: MakeRun) -> Comparison:
-    """Three platforms; the second lacks one cell, and in another it is slower."""
+    """Compare three platforms. The second lacks one cell and is slower in another."""
     large, read = ("archive", 65536, 25), ("retrieve", 8192, 25)
     return compare_runs(
         [
@@ -403,12 +403,12 @@ def test_differences_and_latencies_have_table_per_platform(three: Comparison) ->
     ]  # fmt: skip
     rows = [[cell.text for cell in row] for row in differences_table(three, "cell", 1).rows]
     assert [row[8] for row in rows] == ["no difference shown", "better", "no difference shown"]
-    for table in comparison_tables(three):  # whatever is in it can be set
+    for table in comparison_tables(three):
         assert render_text(table)
         assert render_csv(table)
 
 
-def test_the_disclosed_configurations_are_next_to_each_other(three: Comparison) -> None:
+def test_disclosed_configurations_have_one_column_per_platform(three: Comparison) -> None:
     first, *others = three.sides
     row = replace(first.runs[0].row, request=json.dumps({"disclosure": {"nodes": 4}}))
     disclosing = replace(first, runs=(replace(first.runs[0], row=row), *first.runs[1:]))
@@ -420,11 +420,11 @@ def test_the_disclosed_configurations_are_next_to_each_other(three: Comparison) 
     assert [each["disclosure"] for each in platforms] == [{"nodes": 4}, None, None]
 
 
-def test_the_doubts_of_every_run_are_led_by_its_platform(three: Comparison) -> None:
+def test_warnings_begin_with_the_platform(three: Comparison) -> None:
     assert doubt_sentences(three) == ["versitygw: acknowledged from memory"]
 
 
-def test_the_document_has_every_number_under_a_name_with_its_unit(three: Comparison) -> None:
+def test_json_document_has_values_under_names_with_units(three: Comparison) -> None:
     document = json.loads(json.dumps(comparison_document(three), allow_nan=False))
     assert document["first"] == "minio"
     assert document["interleaved"] is True
@@ -457,7 +457,7 @@ def test_the_document_has_every_number_under_a_name_with_its_unit(three: Compari
     assert whole["marks"] == ["1 cell measured on minio only"]
 
 
-def test_more_repetitions_than_a_thousand_are_not_counted(make_run: MakeRun) -> None:
+def test_needed_repetitions_above_1000_are_given_as_bound(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", (100, 100, 100)), make_run("b", (5, 100, 2300))])
     ratio = comparison_document(comparison)["cells"][0]["ratios"][0]
     assert (ratio["needed_repetitions"], ratio["needed_repetitions_more_than"]) == (None, 1000)
@@ -476,7 +476,7 @@ def test_csv_has_line_per_cell_and_platform(three: Comparison) -> None:
     assert float(lines[0]["ratio"]) == pytest.approx(1.432, abs=0.001)
 
 
-def test_the_figure_draws_every_ratio_with_its_interval_on_one_log_scale(three: Comparison) -> None:
+def test_figure_draws_all_ratios_on_a_log_scale(three: Comparison) -> None:
     archive, retrieve = comparison_figure(three).axes
     assert [axes.get_xscale() for axes in (archive, retrieve)] == ["log", "log"]
     assert [tick.get_text() for tick in archive.get_yticklabels()] == ["8KiB × 25", "64KiB × 25"]
@@ -493,15 +493,13 @@ def test_the_figure_draws_every_ratio_with_its_interval_on_one_log_scale(three: 
 
 
 @pytest.mark.parametrize("rates", [(0.0,), (100.0,), (0.0, 0.0, 0.0)])
-def test_a_comparison_that_shows_nothing_is_drawn_without_complaint(
-    make_run: MakeRun, rates: tuple[float, ...]
-) -> None:
+def test_comparison_without_ratios_or_verdicts_is_drawn(make_run: MakeRun, rates: tuple[float, ...]) -> None:
     comparison = compare_runs([make_run("a", rates), make_run("b", rates)])
     assert png_bytes(comparison_figure(comparison)).startswith(b"\x89PNG")
     assert "no verdict" in comparison_markdown(comparison)
 
 
-def test_the_folder_has_five_documents_and_comes_out_the_same_again(three: Comparison, tmp_path: Path) -> None:
+def test_five_comparison_documents_are_written_reproducibly(three: Comparison, tmp_path: Path) -> None:
     for folder in ("one", "two"):
         paths = write_comparison(tmp_path / folder, three)
         assert [path.name for path in paths] == [
@@ -514,13 +512,13 @@ def test_the_folder_has_five_documents_and_comes_out_the_same_again(three: Compa
         assert part in text
 
 
-def test_a_folder_that_cannot_be_written_is_named(three: Comparison, tmp_path: Path) -> None:
+def test_unwritable_folder_is_named_in_error(three: Comparison, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ResultsError, match=r"cannot write .*file.*another folder"):
         write_comparison(tmp_path / "file", three)
 
 
-def test_cells_of_a_machine_that_was_full_get_no_verdict(make_run: MakeRun) -> None:
+def test_cell_limited_by_host_cpu_gets_no_verdict(make_run: MakeRun) -> None:
     ours, theirs = make_run("minio", (100, 101, 102)), make_run("versitygw", (200, 203, 201), limited_by="host cpu")
     found = only_ratio(compare_runs([ours, theirs]))
     assert (found.verdict, found.because) == ("no verdict", "limited by the machine")
@@ -532,7 +530,7 @@ def test_cells_measured_on_one_platform_only_are_marked(make_run: MakeRun) -> No
     assert "2 cells measured on minio only" in overall.marks
 
 
-def test_two_servers_of_one_kind_are_two_platforms_unless_archiver_started_them(make_run: MakeRun) -> None:
+def test_servers_at_different_endpoints_are_different_sides(make_run: MakeRun) -> None:
     def at(address: str, identifier: str, *, started: bool = False) -> MeasuredRun:
         run = make_run("minio", (100.0, 101.0, 102.0), id=identifier, settings={"platform_started": started})
         platform = replace(run.row.platform, endpoints=(address,))
@@ -548,7 +546,7 @@ def test_two_servers_of_one_kind_are_two_platforms_unless_archiver_started_them(
 def test_detectable_difference_is_given_per_cell_and_overall(
     make_run: MakeRun,
 ) -> None:
-    """Two cells, one of them different: to be called so, too, the other must reach 5%, and the first reached 2.5%."""
+    """With two cells, the adjustment of p values gives the clear difference a level of 2.5% and the other cell 5%."""
     large = ("archive", 65536, 25)
     noise = [0.98, 1.0, 1.02, 1.01, 0.99]
     ours = {CELL: [100.0] * 5, large: [100.0] * 5}
@@ -570,7 +568,7 @@ def test_detectable_difference_is_given_per_cell_and_overall(
 
 
 def test_detectable_difference_is_found_with_stated_power(make_run: MakeRun) -> None:
-    """The other way round: many comparisons of one cell with a true difference of what one of them could detect."""
+    """Simulate many comparisons whose true difference is the detectable one, and count how many detect it."""
     generator = random.Random(11)
     spread, pairs = 0.05, 4
     true = math.exp(detectable(pairs, 0.05) * spread * math.sqrt(1 / pairs))
@@ -589,20 +587,20 @@ def test_detectable_difference_is_found_with_stated_power(make_run: MakeRun) -> 
     assert found.count("worse") == 0
 
 
-def test_too_few_pairs_detect_nothing_and_nothing_is_claimed(make_run: MakeRun) -> None:
+def test_two_pairs_have_no_detectable_difference(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", (100, 101)), make_run("b", (200, 203))])
     assert only_ratio(comparison).detectable_percent is None
     assert "would show" not in overall_sentences(comparison)[0]
 
 
-def test_a_spread_without_bounds_detects_nothing_but_can_be_written(make_run: MakeRun) -> None:
+def test_detectable_difference_above_1000_percent_is_given_as_bound(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", (1e-9, 1e9, 1)), make_run("b", (1e9, 1e-9, 1))])
     json.dumps(comparison_document(comparison), allow_nan=False)
     assert differences_table(comparison, "cell", 0).rows[0][-2].text == ">1000"
 
 
-def test_latencies_are_compared_in_pairs_and_less_is_better(make_run: MakeRun, make_result: MakeResult) -> None:
-    """The rates are equal; the 99th percentile is not, and the drift of all is in no ratio."""
+def test_latencies_are_paired_and_lower_is_better(make_run: MakeRun, make_result: MakeResult) -> None:
+    """The rates and medians are equal, the 99th percentiles differ, and all drift; the ratios contain no drift."""
 
     def run(platform: str, p99_ms: float) -> MeasuredRun:
         made = make_run(platform, (100.0, 100.0, 100.0))
@@ -633,9 +631,9 @@ def test_latencies_are_compared_in_pairs_and_less_is_better(make_run: MakeRun, m
 
 
 def test_between_protocols_sessions_compare_and_times_of_objects_do_not(make_run: MakeRun) -> None:
-    """Sessions of 25 objects, 4 ms each. In a TSM transaction each is done with the last: 100 to 4 ms.
+    """Sessions have 25 objects of 4 ms each. In a TSM transaction all objects end with the last one: 100 to 4 ms each.
 
-    Rates and sessions are the same, so nothing differs, though the median object takes 13 times as long.
+    Rates and session times are equal, so no difference is shown, although the median object time is 13 times as long.
     """
 
     def run(protocol: str, p50_ms: float, p99_ms: float) -> MeasuredRun:
@@ -668,14 +666,14 @@ def test_between_protocols_sessions_compare_and_times_of_objects_do_not(make_run
     assert "service" not in sentence
 
 
-def test_within_a_protocol_times_of_objects_compare(make_run: MakeRun) -> None:
+def test_object_times_are_compared_within_one_protocol(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", (100, 101, 102)), make_run("b", (200, 203, 201))])
     assert not [table for table in comparison_tables(comparison) if table.name.startswith("object-times")]
     (latencies,) = [table for table in comparison_tables(comparison) if table.name == "latencies-1"]
     assert {"session a", "p50 a", "p99 b"} <= {column.name for column in latencies.columns}
 
 
-def test_a_p99_of_few_objects_is_no_p99(make_run: MakeRun) -> None:
+def test_p99_of_fewer_than_100_objects_gets_no_verdict(make_run: MakeRun) -> None:
     runs = [make_run("a", (100, 101, 102), objects=99), make_run("b", (200, 202, 203), objects=99)]
     comparison = compare_runs(runs)
     p99 = comparison.cells[0].ratios["object_service_ms_p99"][0]
@@ -686,7 +684,7 @@ def test_a_p99_of_few_objects_is_no_p99(make_run: MakeRun) -> None:
     assert "p99" not in overall_sentences(comparison)[0]
 
 
-def test_variants_and_operations_of_a_locks_life_compare(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_lock_variants_and_hold_operations_are_compared_as_cells(make_run: MakeRun, make_result: MakeResult) -> None:
     def run(platform: str, factor: float) -> MeasuredRun:
         results = [
             make_result(
@@ -702,7 +700,7 @@ def test_variants_and_operations_of_a_locks_life_compare(make_run: MakeRun, make
     assert comparison.overall[0].verdicts["better"] == 3
 
 
-def test_every_reason_is_named_where_runs_are_refused(make_run: MakeRun) -> None:
+def test_refusal_names_every_differing_setting(make_run: MakeRun) -> None:
     unlike = [
         make_run("a", settings={"checksum": "crc32c", "verify": "all"}),
         make_run("b", settings={"checksum": "none", "verify": "all"}),

@@ -1,4 +1,4 @@
-"""The percent, times and matrix forms, with what was published in them; and the mark of what was compared by force."""
+"""The percent, times and matrix forms reproduce published tables; forced comparisons are marked in all of them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def published() -> dict[str, Any]:
 
 
 def column(table: Table, name: str, unit: str | None = None) -> list[str]:
-    """The texts of the first column of this heading."""
+    """Return the texts of the first column with this heading."""
     index = next(i for i, each in enumerate(table.columns) if each.name == name and unit in (None, each.unit))
     return [row[index].text for row in table.rows]
 
 
-def test_the_percent_form_prints_the_published_path_comparison(make_run: MakeRun) -> None:
-    """ESG's Table 5. It prints percentages alone, so that the base is 100 of each workload's unit."""
+def test_percent_form_prints_published_path_comparison(make_run: MakeRun) -> None:
+    """ESG's Table 5 has only percentages, so the base is 100 in the unit of each workload."""
     study = published()["ds5020"]["path_comparison_table_5"]
     percents = study["candidate_percent_of_baseline"]
     keys = [("retrieve", 8192, count) for count in range(1, len(percents) + 1)]
@@ -63,7 +63,7 @@ def test_times_form_reproduces_published_tiering_comparison(make_run: MakeRun) -
     }
     disks = make_run("disks", dict.fromkeys(ratios, (100.0,)), temperature="cold")
     flash = make_run("flash", {key: (100.0 * ratio,) for key, ratio in ratios.items()}, temperature="cold")
-    table = times_table(compare_runs([disks, flash]), "cell", 0)  # a result's response time is the inverse of its rate
+    table = times_table(compare_runs([disks, flash]), "cell", 0)  # synthetic results: response time is 1 / rate
     assert column(table, "objects/s")[:-1] == ["3.21 times", "1.49 times", "1.75 times"]
     assert column(table, "response")[1:-1] == ["33% faster", "43% faster"]
 
@@ -75,7 +75,7 @@ def test_longer_response_is_slower_with_negative_interval(make_run: MakeRun) -> 
     assert table.rows[0][7].number == pytest.approx(-24.7, abs=0.1)
 
 
-def test_the_matrix_form_has_sizes_down_and_objects_across(make_run: MakeRun) -> None:
+def test_matrix_form_has_sizes_in_rows_and_objects_in_columns(make_run: MakeRun) -> None:
     small, alone = ("archive", 8192, 1), (100, 100.5, 101)
     base = make_run("a", {CELL: alone, LARGE: alone, small: alone})
     other = make_run("b", {CELL: (200, 202, 201), LARGE: (50, 51, 50), small: alone})
@@ -115,7 +115,7 @@ def test_forced_comparison_is_marked_in_every_table(forced: Comparison) -> None:
         assert render_csv(table)
 
 
-def test_nothing_is_marked_as_forced_that_was_not(make_run: MakeRun) -> None:
+def test_like_runs_compared_with_force_have_no_forced_mark(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a"), make_run("b")], force=True)
     assert comparison.forced == ()
     assert not any("FORCED" in render_text(table) for table in comparison_tables(comparison, FORMS))

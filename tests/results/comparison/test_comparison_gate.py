@@ -1,4 +1,4 @@
-"""Conditions that fail a build: their grammar, what they judge, and what is said of each."""
+"""Conditions that fail a build: their grammar, what they judge, and the sentences about them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make_run(make_result: MakeResult) -> MakeRun:
 
 @pytest.fixture
 def slower(make_run: MakeRun) -> Comparison:
-    """Archiving 8 KiB is a fifth slower on b; all else is as fast."""
+    """Compare two platforms. Archiving 8 KiB is 20% slower on b; all other cells are equal."""
     other = {**RATES, SMALL: (80, 81, 80.5)}
     return compare_runs([make_run("a", RATES), make_run("b", other)])
 
@@ -67,7 +67,7 @@ def test_failure_shows_cell_and_interval_and_pass_shows_nearest_cell(slower: Com
 
 
 def test_condition_judges_estimate_and_notes_uncertain_result(make_run: MakeRun) -> None:
-    """One pair fails as well as thirty do: else who repeats least would pass most surely."""
+    """A condition fails with one pair as with thirty; otherwise fewer repetitions would pass more easily."""
     once = compare_runs([make_run("a", {SMALL: (100,)}), make_run("b", {SMALL: (80,)})])
     (sentence,) = failing(once, "archive.8KiB.500.objects_per_second < 0.9")
     assert sentence.endswith("0.800 (no verdict: 1 pair; no interval from 1 pair)")
@@ -76,14 +76,14 @@ def test_condition_judges_estimate_and_notes_uncertain_result(make_run: MakeRun)
     assert "the interval contains the threshold: repeat more often for a stable result" in sentence
 
 
-def test_errors_are_counted_on_the_further_platform(make_run: MakeRun) -> None:
+def test_error_condition_counts_errors_of_candidate(make_run: MakeRun) -> None:
     good, bad = make_run("a", {SMALL: (100, 101)}), make_run("b", {SMALL: (100, 101)}, errors=2)
     (sentence,) = failing(compare_runs([good, bad]), "archive.8KiB.500.errors > 3")
     assert sentence.endswith("b, archive.8KiB.500: 4")
     assert not failing(compare_runs([bad, good]), "archive.8KiB.500.errors > 0")
 
 
-def test_each_further_platform_is_judged(make_run: MakeRun) -> None:
+def test_condition_judges_each_candidate_platform(make_run: MakeRun) -> None:
     sides = [make_run("a", {SMALL: (100,)}), make_run("b", {SMALL: (100,)}), make_run("c", {SMALL: (80,)})]
     (sentence,) = failing(compare_runs(sides), "archive.8KiB.500.objects_per_second < 0.9")
     assert ": c, archive" in sentence
@@ -97,9 +97,7 @@ def test_each_further_platform_is_judged(make_run: MakeRun) -> None:
         ({"errors": 1}, "0.799 [95% 0.796 to 0.802] (no verdict: errors)"),
     ],
 )
-def test_a_cell_without_a_verdict_does_not_pass_in_silence(
-    make_run: MakeRun, change: dict[str, Any], words: str
-) -> None:
+def test_cell_without_verdict_fails_with_reason(make_run: MakeRun, change: dict[str, Any], words: str) -> None:
     first, other = make_run("a", {SMALL: (100, 101, 102)}), make_run("b", {SMALL: (80, 80.6, 81.4)})
     spoilt = replace(other, results=[replace(other.results[0], **change), *other.results[1:]])
     (sentence,) = failing(compare_runs([first, spoilt]), "archive.8KiB.500.objects_per_second < 0.9")
@@ -113,8 +111,8 @@ def test_judgement_of_unlike_runs_notes_no_verdict(make_run: MakeRun) -> None:
     assert "no verdict: unlike runs" in judgement.notes
 
 
-def test_a_cell_that_the_candidate_lacks_fails(make_run: MakeRun) -> None:
-    """A run that broke off early would else pass with what it had."""
+def test_cell_missing_on_candidate_fails(make_run: MakeRun) -> None:
+    """Otherwise a run that ended early could pass with its few cells."""
     comparison = compare_runs([make_run("a", RATES), make_run("b", {SMALL: (100, 101, 102)})])
     sentences = failing(comparison, "archive.*.*.objects_per_second < 0.9")
     assert sentences == [
@@ -122,13 +120,13 @@ def test_a_cell_that_the_candidate_lacks_fails(make_run: MakeRun) -> None:
     ]
 
 
-def test_no_latency_fails_too(make_run: MakeRun) -> None:
+def test_missing_latency_fails_condition(make_run: MakeRun) -> None:
     runs = [make_run("a", {SMALL: (100, 101, 102)}), make_run("b", {SMALL: (100, 101, 102)}, object_service_ms=None)]
     (sentence,) = failing(compare_runs(runs), "archive.8KiB.500.object_service_ms_p99 > 1.1")
     assert "cannot be judged (no p99 service time measured)" in sentence
 
 
-def test_variants_and_numbers_of_clients_are_named_as_in_the_table(make_result: MakeResult) -> None:
+def test_conditions_name_variants_and_client_counts(make_result: MakeResult) -> None:
     def run(platform: str, rate: float) -> MeasuredRun:
         made = measured_run(make_result, platform, {SMALL: ()})
         results = [

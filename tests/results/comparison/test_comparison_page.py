@@ -1,4 +1,4 @@
-"""The page of a comparison: the verdict first, the platforms side by side, and conformance runs check by check."""
+"""The HTML page of a comparison: verdict first, platforms in columns, and conformance runs check by check."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def texts(table: Table) -> dict[str, list[str]]:
     return {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
 
 
-def test_the_verdict_comes_first_and_the_configuration_last(make_measured: MakeRun, tmp_path: Path) -> None:
+def test_page_begins_with_verdict_and_ends_with_platforms(make_measured: MakeRun, tmp_path: Path) -> None:
     fast = make_measured("fast", (1000.0, 1010.0, 990.0), seconds=10.0)
     slow = make_measured("slow", (500.0, 505.0, 495.0), seconds=10.0, doubts=(f"odd: {HOSTILE}; look",))
     comparison = compare_runs([fast, slow])
@@ -66,7 +66,7 @@ def test_the_verdict_comes_first_and_the_configuration_last(make_measured: MakeR
     assert again.read_text() == text
 
 
-def test_pairs_without_a_verdict_have_the_median_ratio_and_the_reason(make_measured: MakeRun, tmp_path: Path) -> None:
+def test_comparison_without_verdict_shows_median_ratio_and_reason(make_measured: MakeRun, tmp_path: Path) -> None:
     cells = {("archive", size, 25): (rate,) for size, rate in ((8192, 100.0), (65536, 200.0), (1 << 20, 400.0))}
     doubled = {key: (2 * rates[0],) for key, rates in cells.items()}
     comparison = compare_runs([make_measured("one", cells), make_measured("other", doubled)])
@@ -76,8 +76,8 @@ def test_pairs_without_a_verdict_have_the_median_ratio_and_the_reason(make_measu
     )
 
 
-def test_platforms_side_by_side_show_the_same_cell(make_measured: MakeRun) -> None:
-    """The fastest cell of the second platform is another one; the row has the one of the first."""
+def test_side_by_side_table_shows_same_cell_for_all_platforms(make_measured: MakeRun) -> None:
+    """The platforms have different fastest cells; the row shows the fastest cell of the first platform for both."""
     small, large = ("archive", 8192, 25), ("archive", 65536, 25)
     first = make_measured("first", {small: (900.0,), large: (300.0,)}, seconds=10.0)
     second = make_measured("second", {small: (400.0,), large: (800.0,)}, seconds=10.0)
@@ -90,7 +90,7 @@ def test_platforms_side_by_side_show_the_same_cell(make_measured: MakeRun) -> No
     assert rows["warnings"] == ["0", "0"]
 
 
-def test_protocols_are_compared_by_their_sessions_not_by_their_objects(make_measured: MakeRun) -> None:
+def test_different_protocols_are_compared_by_session_times(make_measured: MakeRun) -> None:
     rates = {("archive", 8192, 25): (500.0,)}
     s3 = make_measured("store", rates)
     for other, shown in (("s3", "object"), ("tsm", "session")):
@@ -98,7 +98,7 @@ def test_protocols_are_compared_by_their_sessions_not_by_their_objects(make_meas
         assert {name.split()[-2] for name in rows if "p50" in name} == {f"{shown},"}
 
 
-def test_a_disclosed_price_is_shown_per_rate(make_measured: MakeRun) -> None:
+def test_disclosed_price_is_shown_per_archived_object_rate(make_measured: MakeRun) -> None:
     first, second = make_measured("first", (500.0,)), make_measured("second", (250.0,))
     request = json.dumps({"disclosure": {"list_price": 1000.0, "currency": "EUR"}})
     first = replace(first, row=replace(first.row, request=request))
@@ -144,7 +144,7 @@ def test_conformance_runs_are_compared_check_by_check(make_run: Callable[..., Ru
         assert "DEL-02" in path.read_text()
 
 
-def test_runs_of_one_platform_are_named_by_their_ids(make_run: Callable[..., RunDatabase]) -> None:
+def test_conformance_runs_of_one_platform_are_labelled_by_id(make_run: Callable[..., RunDatabase]) -> None:
     runs = [conformance_run(make_run, "same", GOOD, id=name) for name in ("one", "two")]
     assert list(compare_checks(runs).by_label) == ["one", "two"]
 
@@ -159,7 +159,7 @@ def test_invalid_set_of_conformance_runs_is_refused(make_run: Callable[..., RunD
         compare_checks([run, conformance_run(make_run, "other")])
 
 
-def test_requirements_without_a_check_of_this_run_were_not_tried() -> None:
+def test_requirement_without_check_in_run_is_shown_as_not_tried() -> None:
     rows = texts(requirement_table([GOOD], CheckCatalogue(170, frozenset({"R1", "R2"}))))
     assert rows["17a-4(f)(2)(i)(B)"][-1] == "–"
     assert rows["17a-4(f)(2)(ii)"][-1] == "not tried in this run"

@@ -1,4 +1,4 @@
-"""Power of the paired t test: known answers, and what a simulation finds."""
+"""Power of the paired t test: textbook values and simulations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from results.statistics import t_quantile
 
 @pytest.mark.parametrize(("effect", "pairs"), [(0.5, 34), (0.8, 15), (0.2, 199)])
 def test_textbook_number_of_pairs_reaches_80_percent_power(effect: float, pairs: int) -> None:
-    """Cohen, Statistical Power Analysis: a medium effect (half the spread) takes 34 pairs, a large 15, a small 199."""
+    """Cohen, Statistical Power Analysis: a medium effect (half the spread) needs 34 pairs, a large 15, a small 199."""
     assert power(effect * math.sqrt(pairs), pairs, 0.05) >= POWER
     assert power(effect * math.sqrt(pairs - 1), pairs - 1, 0.05) < POWER
 
@@ -33,7 +33,7 @@ def test_power_without_effect_is_half_of_two_sided_level() -> None:
 @pytest.mark.parametrize("cells", [1, 112])
 @pytest.mark.parametrize("pairs", [2, 3, 5, 10])
 def test_the_pairs_needed_give_a_verdict_in_four_cases_of_five(pairs: int, cells: int) -> None:
-    """Experiments of ``pairs`` pairs whose true spread is 5%, each repeated with as many as it showed to be needed."""
+    """Simulate experiments of ``pairs`` pairs with a true spread of 5%, each repeated with the pairs that it needed."""
     generator = np.random.default_rng(8)
     level, difference, spread = 0.05 / cells, math.log(1.05), 0.05
     found = []
@@ -51,6 +51,6 @@ def test_pairs_needed_is_smallest_count_that_detects_difference() -> None:
     assert detectable(needed - 1, 0.001) * 0.1 / math.sqrt(needed - 1) > math.log(1.05)
 
 
-def test_pairs_needed_has_bounds() -> None:
+def test_pairs_needed_is_at_least_pairs_done_and_none_if_too_many() -> None:
     assert pairs_needed(0.0, 3, 0.1, 0.05) == 3
     assert pairs_needed(1.0, 3, 0.01, 0.05) is None

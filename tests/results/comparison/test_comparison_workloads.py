@@ -1,6 +1,7 @@
-"""Workloads that ran side by side, compared: what is a unit, what a pair, the published forms, all of them together.
+"""Comparisons of concurrent workloads: units, pairs, combined rates, published forms and conditions.
 
-Tile runs made by hand, with rates whose ratios are known."""
+The tile runs are synthetic, with rates whose ratios are known.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def tiles(make_result: Callable[..., Result]) -> TileRun:
 
 
 def repeated(make: Callable[..., Sequence[Result]], factor: float = 1.0) -> list[Result]:
-    """Three repetitions of a phase, made from a rate's factor, with a little noise."""
+    """Return three repetitions of a phase with its rates times ``factor``, with little noise unless the factor is 1."""
     return [
         replace(result, repetition=number, position=number)
         for number, noise in enumerate(NOISE if factor != 1 else (1.0, 1.0, 1.0), 1)
@@ -62,7 +63,7 @@ def ratio_of(unit: ComparedUnit, measure: str = "objects_per_second", index: int
 
 
 def rows_of(table: Table) -> dict[str, list[str]]:
-    """Texts of each row after those that name it, by these."""
+    """Return the texts of each row by its labels, joined with "/"."""
     labels = sum(column.label for column in table.columns)
     return {
         "/".join(cell.text for cell in row[:labels] if cell.text): [cell.text for cell in row[labels:]]
@@ -88,7 +89,7 @@ def test_workloads_are_compared_by_name_with_repetitions_as_pairs(tiles: TileRun
     assert comparison.overall[0].cells_in_common == 2
 
 
-def test_workloads_are_marked_where_a_platform_ends_connections_more_often(tiles: TileRun) -> None:
+def test_workloads_with_different_connections_per_session_are_marked(tiles: TileRun) -> None:
     def run(platform: str, count: float) -> MeasuredRun:
         web = repeated(lambda factor: [tiles.web(1, 800.0 * factor)])
         return mixed_run([replace(result, connections_per_session=count) for result in web], platform)
@@ -98,8 +99,8 @@ def test_workloads_are_marked_where_a_platform_ends_connections_more_often(tiles
     assert "connections per session differ in 1 of 1 workloads" in comparison.overall[0].marks
 
 
-def test_tiles_add_up_and_are_no_pairs(tiles: TileRun) -> None:
-    """Four tiles in one repetition make one pair of what they did together."""
+def test_rates_of_tiles_are_added_and_make_one_pair(tiles: TileRun) -> None:
+    """Four tiles in one repetition make one pair, of their total rates."""
 
     def run(platform: str, rates: Sequence[float]) -> MeasuredRun:
         return mixed_run([tiles.web(number, rate, scale=4.0) for number, rate in enumerate(rates, 1)], platform)
@@ -131,7 +132,7 @@ def test_best_client_count_is_in_table_and_each_in_json(tiles: TileRun) -> None:
     assert ratio_of(small).ratio == pytest.approx(440 / 880)
     assert ratio_of(small, "object_response_ms_mean").ratio == pytest.approx(0.5)
     assert large.main_measure.name == "megabytes_per_second"
-    assert ratio_of(large, "megabytes_per_second").ratio == pytest.approx(1.5)  # not with as many outstanding
+    assert ratio_of(large, "megabytes_per_second").ratio == pytest.approx(1.5)  # the best are at 1 and at 9 clients
     assert ratio_of(found(comparison, "database small", clients=1)).ratio == pytest.approx(200 / 180)
     rows = rows_of(rates_table(comparison, "workload"))
     assert list(rows) == ["tiles/1/database small/all/1 to 25/objects/s", "tiles/1/database large/all/1 to 9/MB/s"]
@@ -140,8 +141,8 @@ def test_best_client_count_is_in_table_and_each_in_json(tiles: TileRun) -> None:
     assert ("database small", None) in told
 
 
-def test_the_bests_of_copies_add_up_and_their_points_are_judged_apart(tiles: TileRun) -> None:
-    """Of many points some differ by chance: they must not take from what is told of the workload."""
+def test_best_rates_of_copies_are_added_and_points_are_adjusted_alone(tiles: TileRun) -> None:
+    """Among many points some differ by chance. Their number must not affect the p value of the workload."""
 
     def phase(factor: float) -> list[Result]:
         points = {clients: (100.0 + clients, 5.0) for clients in range(1, 20)}
@@ -158,7 +159,7 @@ def test_the_bests_of_copies_add_up_and_their_points_are_judged_apart(tiles: Til
     assert point.adjusted_p > point.p
 
 
-def test_achieved_sessions_of_an_open_loop_are_compared(tiles: TileRun) -> None:
+def test_achieved_session_rates_of_open_loop_are_compared(tiles: TileRun) -> None:
     def run(platform: str, achieved: float) -> MeasuredRun:
         offered = Offered(1000, 100.0, 1000, 0, 0, 0, None)
         return mixed_run([tiles.web(offered=offered, achieved_per_second=achieved)], platform)
@@ -171,7 +172,7 @@ def test_achieved_sessions_of_an_open_loop_are_compared(tiles: TileRun) -> None:
 
 
 def test_missing_part_in_repetition_counts_as_zero_rate(tiles: TileRun) -> None:
-    """A part of which nothing was done is no part of that result: its pairs must not become fewer for that."""
+    """A result does not list an operation that was never done. The number of pairs must not fall because of that."""
 
     def run(platform: str, *rates: float) -> MeasuredRun:
         emails = [
@@ -189,14 +190,14 @@ def test_missing_part_in_repetition_counts_as_zero_rate(tiles: TileRun) -> None:
 @pytest.mark.parametrize(
     ("change", "because"), [({"errors": 1}, "errors"), ({"limited_by": "client"}, "limited by the client")]
 )
-def test_one_bad_copy_makes_a_workload_unfit(tiles: TileRun, change: dict[str, Any], because: str) -> None:
+def test_one_invalid_copy_takes_verdict_from_workload(tiles: TileRun, change: dict[str, Any], because: str) -> None:
     good = mixed_run([tiles.web(1), tiles.web(2)])
     bad = mixed_run([tiles.web(1), tiles.web(2, **change)], "b")
     assert ratio_of(found(compare_runs([good, bad]), "web")).because == because
 
 
 def test_repeated_search_trials_of_a_scale_are_paired_in_order(tiles: TileRun) -> None:
-    """Each of them is a first repetition. A scale that only one of them tried is named."""
+    """Each trial has repetition 1. A scale that only one platform tried is marked."""
 
     def run(platform: str, *rates: float) -> MeasuredRun:
         trials = [tiles.web(1, rate, position=number, scale=2.0) for number, rate in enumerate(rates, 1)]
@@ -209,7 +210,7 @@ def test_repeated_search_trials_of_a_scale_are_paired_in_order(tiles: TileRun) -
     assert "1 workload measured on a only" in comparison.overall[0].marks
 
 
-def test_runs_of_one_platform_are_pooled(tiles: TileRun) -> None:
+def test_workloads_of_runs_of_one_platform_are_pooled(tiles: TileRun) -> None:
     runs = [
         mixed_run([tiles.web(1, rate)], platform, id=f"{platform}-{number}", started_at=number)
         for platform, rates in (("a", (100, 110, 120)), ("b", (200, 221, 241)))
@@ -219,7 +220,7 @@ def test_runs_of_one_platform_are_pooled(tiles: TileRun) -> None:
     assert (ratio.pairs, ratio.verdict) == (3, "better")
 
 
-def test_cells_and_workloads_of_one_run_are_both_compared(tiles: TileRun, make_result: Callable[..., Result]) -> None:
+def test_run_with_cells_and_workloads_compares_both(tiles: TileRun, make_result: Callable[..., Result]) -> None:
     def run(platform: str) -> MeasuredRun:
         made = mixed_run([tiles.web()], platform)
         return replace(made, results=[*made.results, make_result()])
@@ -238,11 +239,11 @@ def test_runs_without_common_workload_are_refused(tiles: TileRun) -> None:
         compare_runs([mixed_run([tiles.web(scale=1.0)], "a"), mixed_run([tiles.web(scale=2.0)], "b")])
 
 
-# ---- all together
+# ---- combined rates
 
 
 def test_combined_rate_covers_only_time_when_all_workloads_ran(tiles: TileRun) -> None:
-    """Web alone before and after counts in neither; the check comes after e-mail, and is under way in its stead."""
+    """The time when only web runs does not count. The check replaces e-mail after its end, so that time counts."""
     comparison = compare_runs([together(tiles, "a", 1000, 500, 550), together(tiles, "b", 800, 500, 550)])
     steady, peak = found(comparison, ALL_WORKLOADS, "steady"), found(comparison, ALL_WORKLOADS, "peak")
     rates = [unit.samples[0].values["objects_per_second"] for unit in steady.measured if unit]
@@ -258,7 +259,7 @@ def test_combined_rate_covers_only_time_when_all_workloads_ran(tiles: TileRun) -
 
 
 def test_workloads_never_concurrent_have_no_combined_rate(tiles: TileRun) -> None:
-    """Were the check no successor of e-mail, it never ran beside it."""
+    """If the check were not a successor of e-mail, it would be a workload that never ran at the same time as it."""
     apart = [{**TILES, "workload": [{**each, "after": None} for each in TILES["workload"]]}]
     for phase in apart:
         for workload in phase["workload"]:
@@ -284,7 +285,7 @@ def scored(tiles: TileRun, platform: str, factor: float, *, passed: bool = True,
     return mixed_run(results, platform, criteria=criteria, **given)
 
 
-def test_scores_are_compared_only_where_every_criterion_held(tiles: TileRun) -> None:
+def test_scores_are_compared_only_if_every_criterion_is_met(tiles: TileRun) -> None:
     comparison = compare_runs([scored(tiles, "a", 1.0), scored(tiles, "b", 1.2)])
     score = ratio_of(found(comparison, ALL_WORKLOADS, "score"), "score")
     assert score.ratio == pytest.approx(1.2, rel=0.001)
@@ -297,8 +298,8 @@ def test_scores_are_compared_only_where_every_criterion_held(tiles: TileRun) -> 
     assert failed.because == "no score: failed: tile 1 e-mail: object_ms.mean <= 20 (retrieve)"
 
 
-def test_both_scores_have_the_weights_of_the_first(tiles: TileRun) -> None:
-    """By its own weights the other's would be of its e-mail alone."""
+def test_both_scores_use_weights_of_first_platform(tiles: TileRun) -> None:
+    """With its own weights the score of the second platform would depend on e-mail only."""
     other = scored(tiles, "b", 1.0, weights={"e-mail": 1.0})
     score = found(compare_runs([scored(tiles, "a", 1.0, weights={"web": 1.0}), other]), ALL_WORKLOADS, "score")
     assert [unit.samples[0].values["score"] for unit in score.measured if unit] == [846 / 800, 846 / 800]
@@ -308,7 +309,7 @@ def test_both_scores_have_the_weights_of_the_first(tiles: TileRun) -> None:
 
 
 def test_percent_form_reproduces_published_path_comparison(tiles: TileRun) -> None:
-    """ESG's Table 5: throughput, operations, random reads, the whole; its own rows are marked as ESG's."""
+    """ESG's Table 5: throughput, operations, random reads and the mixed workload. ESG's own rows are marked."""
 
     def run(platform: str, scan: float, small: float, web: float, whole: float) -> MeasuredRun:
         results = [
@@ -354,7 +355,7 @@ def test_percent_form_reproduces_published_path_comparison(tiles: TileRun) -> No
 
 
 def test_times_form_reproduces_published_gain_of_faster_tier(tiles: TileRun) -> None:
-    """Easy Tier: 3.21 times the mixed I/O, e-mail 33% and database 43% faster."""
+    """ESG on Easy Tier: 3.21 times the mixed I/O, e-mail 33% and database 43% faster."""
 
     def run(platform: str, factor: float, email_ms: float, database_ms: float) -> MeasuredRun:
         results = [
@@ -374,7 +375,7 @@ def test_times_form_reproduces_published_gain_of_faster_tier(tiles: TileRun) -> 
     assert (rows["ESG/e-mail"][3], rows["ESG/database"][3]) == ("33% faster", "43% faster")
 
 
-def test_the_matrix_form_has_workloads_down_and_scales_across(tiles: TileRun) -> None:
+def test_matrix_form_has_workloads_in_rows_and_scales_in_columns(tiles: TileRun) -> None:
     def run(platform: str, one: float, two: float) -> MeasuredRun:
         return mixed_run([tiles.web(1, one, position=1, scale=1.0), tiles.web(1, two, position=2, scale=2.0)], platform)
 
@@ -407,7 +408,7 @@ def test_every_form_and_document_can_be_written(tiles: TileRun, tmp_path: Path) 
         assert words in text
 
 
-def test_the_json_and_the_csv_have_every_measure_of_every_workload(tiles: TileRun) -> None:
+def test_json_and_csv_have_measures_and_ratios_of_workloads(tiles: TileRun) -> None:
     comparison = compare_runs([together(tiles, "a", 1000, 500, 550), together(tiles, "b", 800, 500, 550)])
     document = json.loads(json.dumps(comparison_document(comparison), allow_nan=False))
     web = next(each for each in document["workloads"] if each["workload"] == "web")
@@ -439,7 +440,7 @@ def test_different_concurrent_workloads_are_refused_on_same_platform(tiles: Tile
 
 
 def test_unused_quick_settings_do_not_mark_comparison(tiles: TileRun) -> None:
-    """A run with --quick has it in its keys; that the file had such a subset means nothing."""
+    """The ``quick`` tables of a scenario file have no effect on a run without --quick."""
     quick = {**TILES, "quick": {}, "workload": [{**each, "quick": {"clients": 1}} for each in TILES["workload"]]}
     comparison = compare_runs([mixed_run([tiles.web()]), mixed_run([tiles.web()], "b", phases=[quick])])
     assert comparison.overall[0].marks == ()
@@ -451,7 +452,7 @@ def test_different_or_unknown_cache_state_is_marked(tiles: TileRun) -> None:
     assert compare_runs(runs).overall[0].marks == (mark,)
 
 
-def test_other_scales_and_criteria_are_marked(tiles: TileRun) -> None:
+def test_different_scales_and_criteria_are_marked(tiles: TileRun) -> None:
     def run(platform: str, criteria: list[dict[str, str]], *scales: float) -> MeasuredRun:
         made = mixed_run([tiles.web(scale=scale, position=int(scale)) for scale in scales], platform)
         text = json.dumps({"phase": [TILES], "criterion": criteria})
@@ -478,7 +479,7 @@ def test_sides_of_one_server_are_labelled_by_number_of_paths(tiles: TileRun) -> 
 
 @pytest.fixture
 def slower(tiles: TileRun) -> Comparison:
-    """E-mail is a fifth slower on b, and its retrieves take half as long again; all else is alike."""
+    """Compare two platforms. On b, e-mail is 20% slower and its retrieves take 50% longer; all else is equal."""
 
     def run(platform: str, email: float, retrieve_ms: float) -> MeasuredRun:
         return mixed_run(
@@ -529,7 +530,7 @@ def test_gate_result_names_workload(slower: Comparison) -> None:
     assert passes.startswith("passes: *@1.objects_per_second < 0.7: b, 2 workloads, the nearest e-mail@1: 0.800")
 
 
-def test_a_workload_that_cannot_be_judged_fails(tiles: TileRun) -> None:
+def test_workload_without_measurement_or_score_fails_condition(tiles: TileRun) -> None:
     runs = [mixed_run([tiles.web(), tiles.scan()], "a"), mixed_run([tiles.web()], "b")]
     judgements = judge(compare_runs(runs), [parse_condition("scan.megabytes_per_second < 0.9")])
     assert [(each.fails, each.notes) for each in judgements] == [(True, ("not measured on b",))]

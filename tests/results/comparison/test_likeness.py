@@ -1,4 +1,4 @@
-"""Which runs may be compared, and what is said beside the numbers of those that are not quite alike."""
+"""Which runs may be compared, and which differences between them are marked."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ UNLIKE = {"settings__verify": "none", "settings__checksum": "none", "platform__d
 
 
 def scenario(seconds_min: str, seconds_max: str) -> str:
-    """A scenario of one sweep, as a run's row has it."""
+    """Return a scenario with one sweep, as a run records it."""
     stop = {"seconds_min": seconds_min, "seconds_max": seconds_max, "bytes_max": "1MB"}
     return json.dumps({"sweep": [{"stop": stop}]})
 
 
 def row(**given: Any) -> StoredRun:
-    """A run's own row; ``part__key=value`` changes one key of a part."""
+    """Return the record of a run; ``part__key=value`` changes one key of a part."""
     made: dict[str, Any] = {
         **RECORD,
         "backend": "s3",
@@ -75,7 +75,7 @@ def test_runs_differing_only_in_platform_are_alike() -> None:
         ({"settings__verify": "none"}, "verification of retrieved objects differs .minio: all; .*--verify"),
     ],
 )  # fmt: skip
-def test_other_work_for_the_client_is_refused(change: dict[str, Any], words: str) -> None:
+def test_settings_that_change_the_clients_work_are_refused(change: dict[str, Any], words: str) -> None:
     found = likeness(row(), row(**OTHER, **change), LABELS)
     assert re.search(words, f"{found.refusals[0]} {found.options[0]}")
 
@@ -113,7 +113,7 @@ def test_setting_unknown_on_both_sides_is_marked() -> None:
     assert likeness(row(platform__tls=None), row(**OTHER, platform__tls=None), LABELS) == Likeness(("TLS unknown",))
 
 
-def test_protocols_have_words_of_their_own_and_are_marked() -> None:
+def test_protocol_specific_settings_are_marked_across_protocols() -> None:
     tsm = row(
         platform__protocol="tsm", settings__retention_mode="CLASS", settings__checksum="crc32",
         settings__session_open="sign-on", settings__objects_per_transaction_max=256, platform__version="other words",

@@ -1,4 +1,4 @@
-"""Runs whose workloads went on side by side."""
+"""Synthetic runs with concurrent workloads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def mixed_run(
     phases: Sequence[dict[str, Any]] = (TILES,),
     **given: Any,
 ) -> MeasuredRun:
-    """A run of these results and nothing else; ``intervals`` by position."""
+    """Return a run with these results only; ``intervals``: the intervals of each position."""
     run = measured_run(lambda *_, **__: results[0], platform, **given)
     positions = sorted({result.position for result in results})
     courses = [
@@ -58,7 +58,7 @@ def mixed_run(
 
 
 def programme(tiles: TileRun, web: float, email: float, check: float, position: int = 1) -> Any:
-    """Web for 20 s; e-mail from 2 s to 12 s, and its check from 12 s to 18 s."""
+    """Return results and intervals of a phase: web for 20 s, e-mail from 2 s to 12 s, its check from 12 s to 18 s."""
     results = [
         tiles.web(1, web, begins_seconds=0.0, seconds=20.0, position=position, repetition=position),
         tiles.email(1, email, begins_seconds=2.0, seconds=10.0, position=position, repetition=position),
@@ -74,6 +74,7 @@ def programme(tiles: TileRun, web: float, email: float, check: float, position: 
 
 
 def together(tiles: TileRun, platform: str, web: float, email: float, check: float, **given: Any) -> MeasuredRun:
+    """Return a run with three repetitions of ``programme`` at these rates, in objects per second."""
     phases = [programme(tiles, web, email, check, position) for position in (1, 2, 3)]
     return mixed_run(
         [result for results, _ in phases for result in results],

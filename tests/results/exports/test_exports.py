@@ -1,4 +1,4 @@
-"""A run in the formats of other programs, read back by their libraries."""
+"""A run exported to the formats of other programs, read back by their libraries."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def run(tmp_path: Path, make_result: MakeResult) -> Iterator[RunDatabase]:
     database.close()
 
 
-def test_the_library_reads_every_histogram_back(run: RunDatabase, tmp_path: Path) -> None:
-    """Each phase recorded times of 1, 2, 2 and 50 ms for each client."""
+def test_hdr_log_is_read_back_by_its_library(run: RunDatabase, tmp_path: Path) -> None:
+    """Each phase recorded times of 1, 2 and 2 ms, and of 50 ms times its number of clients."""
     path = tmp_path / "run.hlog"
     path.write_text(hdr_log(run))
     reader = HistogramLogReader(str(path), HdrHistogram(1, HIGHEST_NS, 3))
@@ -51,7 +51,7 @@ def test_the_library_reads_every_histogram_back(run: RunDatabase, tmp_path: Path
         assert histogram.get_tag() == f"{phase.label.replace(',', ';')}; object_service"
 
 
-def test_failures_checks_and_missed_criteria_are_shown_by_build_servers(run: RunDatabase) -> None:
+def test_junit_xml_has_failed_phases_and_failed_checks(run: RunDatabase) -> None:
     root = ElementTree.fromstring(junit_xml(run))
     suites = {suite.get("name"): suite for suite in root}
     assert set(suites) == {"phases", f"worm.{CHECK.family}"}
@@ -64,7 +64,9 @@ def test_failures_checks_and_missed_criteria_are_shown_by_build_servers(run: Run
     assert (found.get("type"), found.get("message")) == ("S1", "the record is gone")
 
 
-def test_a_criterion_is_a_case_with_its_measured_value(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_junit_xml_has_criteria_with_measured_values_and_void_phases(
+    make_run: MakeRun, make_result: MakeResult
+) -> None:
     criteria = [
         CriterionResult("object_ms.mean <= 20", "web", 1, 20.0, 31.5, passed=False),
         CriterionResult("object_ms.p99 <= 50", "web", 1, 50.0, None, passed=False),

@@ -1,4 +1,4 @@
-"""Figure 20: rate and times by the number of clients; and Figures 1 to 4 without published rates."""
+"""Figure 20: rate and times by the number of clients; Figures 1 to 4 without published rates; the overview figure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CAPTION = Caption("run-1", "minio")
 
 
 def parallel(make_result: MakeResult, *rates: float, **more: object) -> list[Result]:
-    """Cells of 1, 2, 4 ... clients."""
+    """Return cells with 1, 2, 4 ... clients that have these rates."""
     return [
         make_result("archive", 8192, 100, rate, clients=2**place, phase="archive-parallel", **more)
         for place, rate in enumerate(rates)
@@ -24,12 +24,12 @@ def parallel(make_result: MakeResult, *rates: float, **more: object) -> list[Res
 
 
 def points(line: Line2D) -> tuple[list[float], list[float]]:
-    """The x and the y of a line."""
+    """Return the x values and the y values of a line."""
     xs, ys = np.asarray(line.get_xydata(), float).T.tolist()
     return xs, ys
 
 
-def test_rate_and_percentiles_are_drawn_by_the_number_of_clients(make_result: MakeResult) -> None:
+def test_rate_and_percentiles_are_drawn_by_number_of_clients(make_result: MakeResult) -> None:
     figure = build_clients_figure(parallel(make_result, 100.0, 200.0, 250.0), CAPTION)[CLIENTS]
     rate, p50, p99 = figure.axes
     lines = [axes.lines[0] for axes in (rate, p50, p99)]
@@ -40,7 +40,7 @@ def test_rate_and_percentiles_are_drawn_by_the_number_of_clients(make_result: Ma
     assert [line.get_label() for line in lines] == ["8KiB × 100"] * 3
 
 
-def test_one_client_has_no_such_figure(make_result: MakeResult) -> None:
+def test_single_client_has_no_clients_figure(make_result: MakeResult) -> None:
     assert build_clients_figure([make_result()], CAPTION) == {}
 
 
@@ -51,7 +51,7 @@ def test_figure_without_published_rates_has_no_empty_panel(make_result: MakeResu
     assert all(axes.lines for axes in figure.axes)
 
 
-def test_the_main_figure_has_one_client_and_the_most_clients(make_result: MakeResult) -> None:
+def test_overview_figure_has_lines_of_one_and_most_clients(make_result: MakeResult) -> None:
     results = [*parallel(make_result, 100.0, 200.0, 250.0), make_result("archive", 65536, 100, 60.0, settled=False)]
     figure = overview_figure(results)
     assert figure is not None

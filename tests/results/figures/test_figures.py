@@ -1,4 +1,4 @@
-"""The figures: what is drawn, how it is labelled, and that it comes out the same every time."""
+"""The figures: what they draw, their labels, and that they are reproducible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ys(line: Line2D) -> list[float]:
     return [float(y) for y in np.asarray(line.get_ydata())]
 
 
-def test_a_full_run_has_the_papers_five_figures(full_run: list[Result]) -> None:
+def test_full_run_has_five_figures_of_the_paper(full_run: list[Result]) -> None:
     assert list(build_figures(full_run, CAPTION)) == [
         "figure-1-archive-objects-per-second",
         "figure-2-retrieve-objects-per-second",
@@ -33,14 +33,14 @@ def test_a_full_run_has_the_papers_five_figures(full_run: list[Result]) -> None:
     ]
 
 
-def test_the_same_results_give_the_same_bytes(full_run: list[Result]) -> None:
-    """One figure of each kind; the tests of documents compare all of them."""
+def test_same_results_give_identical_figure_files(full_run: list[Result]) -> None:
+    """Compares one figure of each kind; the tests of documents compare all figures."""
     first, second = (build_figures(full_run, CAPTION) for _ in range(2))
     for name in ("figure-1-archive-objects-per-second", "figure-5-parallel-clients-250"):
         assert svg_bytes(first[name]) == svg_bytes(second[name]), name
         png = png_bytes(first[name])
         assert png == png_bytes(second[name]), name
-        assert b"Software" not in png  # the version of matplotlib is not part of the picture
+        assert b"Software" not in png  # the file does not contain the version of matplotlib
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_svg_contains_labels_and_caption_without_date(
     assert "matplotlib v" not in svg.lower()
 
 
-def test_lines_hold_the_rates_of_the_cells(make_result: MakeResult) -> None:
+def test_lines_show_measured_and_published_rates_of_cells(make_result: MakeResult) -> None:
     results = [
         make_result(object_bytes=size, objects_per_session=250, objects_per_second=rate, position=rate)
         for size, rate in ((2**20, 40), (8192, 900))
@@ -76,7 +76,7 @@ def test_lines_hold_the_rates_of_the_cells(make_result: MakeResult) -> None:
     assert ys(theirs) == pytest.approx([714.29 * 8192 / 1e6, 34.48 * 2**20 / 1e6])  # 10^6, as ours
 
 
-def test_a_rate_of_zero_has_no_place_on_a_log_scale(make_result: MakeResult) -> None:
+def test_rate_of_zero_is_not_drawn_on_log_scale(make_result: MakeResult) -> None:
     results = [
         make_result(object_bytes=size, objects_per_second=rate, position=size)
         for size, rate in ((8192, 0.0), (16384, 7.0))
@@ -85,7 +85,7 @@ def test_a_rate_of_zero_has_no_place_on_a_log_scale(make_result: MakeResult) -> 
     assert [ys(line) for line in measured.get_lines()] == [[7.0]]
 
 
-def test_a_line_looks_the_same_in_a_subset(full_run: list[Result]) -> None:
+def test_line_keeps_its_colour_and_marker_in_a_subset(full_run: list[Result]) -> None:
     def colours(results: list[Result]) -> dict[str, Any]:
         axes = rate_figure(results, "archive", "objects_per_second", CAPTION).axes[0]
         return {str(line.get_label()): (line.get_color(), line.get_marker()) for line in axes.get_lines()}
@@ -114,13 +114,13 @@ def test_parallel_bars_are_drawn_per_size_and_clients(full_run: list[Result]) ->
 @pytest.mark.parametrize(
     "overrides",
     [
-        {"objects_per_second": 0.0, "errors": 5},  # nothing has a place on a log scale
-        {"object_bytes": 2**22},  # nothing published
+        {"objects_per_second": 0.0, "errors": 5},  # nothing to draw on a log scale
+        {"object_bytes": 2**22},  # no published value
         {"object_bytes": 100},
         {"temperature": None, "server": None},
     ],
 )
-def test_one_odd_cell_is_drawn_without_complaint(make_result: MakeResult, overrides: dict[str, Any]) -> None:
+def test_run_of_one_unusual_cell_is_drawn(make_result: MakeResult, overrides: dict[str, Any]) -> None:
     results = [make_result(**overrides), make_result(clients=2, phase="parallel", position=2, **overrides)]
     figures = build_figures(results, CAPTION)
     assert len(figures) == 3
@@ -133,6 +133,6 @@ def test_figures_without_results_are_refused() -> None:
 
 
 def test_results_can_be_imported_without_matplotlib() -> None:
-    """Most commands draw nothing and should not wait for it."""
+    """Most commands draw nothing and should not have to wait for its import."""
     code = "import results, sys; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Logarithmic axes: how many labels there are, whatever the range."""
+"""Logarithmic axes: the number of labels for any range."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def labels(low: float, high: float, labels_max: int = 10) -> list[str]:
         (0.97, 1.02),
     ],
 )
-def test_every_range_has_some_labels_and_not_too_many(low: float, high: float) -> None:
+def test_every_range_has_3_to_12_labels(low: float, high: float) -> None:
     assert 3 <= len(labels(low, high)) <= 12
 
 
@@ -48,7 +48,7 @@ def test_labels_are_plain_numbers() -> None:
     assert labels(500, 2e6)[-1] == "1,000,000"
 
 
-def test_a_narrow_axis_has_fewer_labels() -> None:
+def test_label_limit_reduces_labels() -> None:
     assert labels(0.9, 600, labels_max=4) == ["1", "10", "100"]
 
 

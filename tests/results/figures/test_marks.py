@@ -1,4 +1,4 @@
-"""What a figure says of the uncertainty and of the doubts of its cells."""
+"""Marks for intervals and warnings of cells in a figure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CAPTION = Caption("run-7", "embedded")
 
 
 def figure_of(make_result: MakeResult, **overrides: Any) -> Figure:
-    """Figure 1 of two cells, the second with these overrides."""
+    """Return Figure 1 with two cells, the second one with these overrides."""
     second = make_result(object_bytes=16384, objects_per_second=400, position=2, **overrides)
     return rate_figure([make_result(), second], "archive", "objects_per_second", CAPTION)
 
 
 def marked(axes: Axes, marker: str) -> list[tuple[float, float]]:
-    """Points with this marker that are no line's own: hollow circles ..., and crosses."""
+    """Return the points of marks of this kind, without the markers of the lines themselves."""
     found = [line for line in axes.lines if line.get_marker() == marker and line.get_linestyle() == "None"]
     return [(x, y) for line in found for x, y in np.asarray(line.get_xydata(), float).tolist()]
 
@@ -55,7 +55,7 @@ def test_a_cell_that_the_client_limited_has_a_cross(make_result: MakeResult, lim
     assert "cross: limited by the client" in said(figure)
 
 
-def test_cells_without_doubts_have_no_marks(make_result: MakeResult) -> None:
+def test_cells_without_warnings_have_no_marks(make_result: MakeResult) -> None:
     figure = figure_of(make_result)
     assert len(figure.axes[0].lines) == 1
     assert bars(figure.axes[0]) == []
@@ -72,7 +72,7 @@ def test_a_single_repetition_has_the_interval_of_its_mean_session_time(make_resu
     assert "95% intervals of the mean session time, one repetition" in said(figure)
 
 
-def test_repetitions_have_the_interval_of_their_rates(make_result: MakeResult) -> None:
+def test_repetitions_have_interval_of_their_rates(make_result: MakeResult) -> None:
     results = [make_result(objects_per_second=rate, repetition=n) for n, rate in enumerate((90.0, 100.0, 110.0), 1)]
     figure = rate_figure(results, "archive", "megabytes_per_second", CAPTION)
     ((low, high),) = bars(figure.axes[0])
@@ -80,7 +80,7 @@ def test_repetitions_have_the_interval_of_their_rates(make_result: MakeResult) -
     assert "95% intervals over 3 repetitions" in said(figure)
 
 
-def test_parallel_bars_have_intervals_and_marks_and_wide_ones_are_cut(make_result: MakeResult) -> None:
+def test_parallel_bars_have_marks_and_truncated_intervals(make_result: MakeResult) -> None:
     results = [
         make_result(clients=clients, objects_per_second=rate, repetition=n, phase="parallel", settled=clients > 1)
         for clients in (1, 2)

@@ -1,4 +1,4 @@
-"""Figures 6 to 8 and 16: what is drawn of the server over the time of a run, and what is said if it cannot be."""
+"""Figures 6 to 8 and 16: the resources of the server over the time of a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CAPTION = Caption("run-7", "minio")
 
 @pytest.fixture
 def watched_run(make_run: MakeRun, make_result: MakeResult) -> WatchedRun:
-    """Archiving from second 1 to 4 and retrieving from 5 to 9, under these samples."""
+    """Return a function that makes a run with these samples, archiving in seconds 1 to 4 and retrieving in 5 to 9."""
 
     def make(samples: Sequence[SampleRow], **record: Any) -> Watched:
         phases = two_phases(make_result(), make_result("retrieve", position=2))
@@ -41,7 +41,7 @@ def watched_run(make_run: MakeRun, make_result: MakeResult) -> WatchedRun:
 
 
 def lines(figure: Figure | None, panel: int = 0) -> dict[str, list[float]]:
-    """The values of each line of a panel, by its label, which may have been wrapped."""
+    """Return the values of each line of a panel by its label, unwrapped."""
     assert figure is not None
     return {
         str(line.get_label()).replace("\n", " "): [float(y) for y in np.asarray(line.get_ydata())]
@@ -50,12 +50,12 @@ def lines(figure: Figure | None, panel: int = 0) -> dict[str, list[float]]:
 
 
 def said(figure: Figure | None) -> str:
-    """The caption, unwrapped."""
+    """Return the caption, unwrapped."""
     assert figure is not None
     return " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
 
 
-def test_a_watched_run_has_the_papers_figures_and_the_network_after_them(watched_run: WatchedRun) -> None:
+def test_watched_run_has_figures_6_to_8_and_16(watched_run: WatchedRun) -> None:
     roles = {"disk_roles": {"vda": "object", "vdb": "catalogue"}}
     figures = build_resource_figures(watched_run(ten_seconds(), settings=roles), CAPTION)
     assert list(figures) == [
@@ -83,7 +83,7 @@ def test_processor_figure_shows_limit_busiest_thread_and_host(watched_run: Watch
     assert drawn["their limit: 100%"] == [100, 100]
 
 
-def test_the_host_is_left_out_where_the_client_is_on_it(watched_run: WatchedRun) -> None:
+def test_host_line_is_left_out_if_client_shares_the_host(watched_run: WatchedRun) -> None:
     drawn = lines(processor_figure(watched_run(ten_seconds(), shared_host=True), CAPTION))
     assert not any("host" in label for label in drawn)
     host_only = [each for each in ten_seconds() if each.source == "local"]
@@ -99,7 +99,7 @@ def test_first_of_two_sources_for_same_processes_is_drawn(watched_run: WatchedRu
     assert drawn["the store's processes"][0] == pytest.approx(80)
 
 
-def test_disks_are_named_by_their_role_and_their_queue_is_beneath(watched_run: WatchedRun) -> None:
+def test_object_disk_figure_has_panels_of_busy_time_and_queue(watched_run: WatchedRun) -> None:
     figure = object_disk_figure(watched_run(ten_seconds()), CAPTION)
     busy, queues = lines(figure), lines(figure, 1)
     assert list(busy) == list(queues) == ["object disk vda", "disk vdb"]
@@ -117,14 +117,14 @@ def test_database_disks_and_object_disks_are_separate_figures(watched_run: Watch
     assert "unknown" not in said(objects)
 
 
-def test_a_disk_with_both_roles_is_in_both_figures(watched_run: WatchedRun) -> None:
+def test_disk_with_both_roles_is_in_both_figures(watched_run: WatchedRun) -> None:
     run = watched_run(ten_seconds(), settings={"disk_roles": {"vda": "object and catalogue"}})
     figures = database_disk_figure(run, CAPTION), object_disk_figure(run, CAPTION)
     assert [next(iter(lines(figure))) for figure in figures] == ["object and catalogue disk vda"] * 2
     assert all("Figures 7 and 8 both show it" in said(figure) for figure in figures)
 
 
-def test_disks_of_unknown_role_are_with_the_object_disks(watched_run: WatchedRun) -> None:
+def test_disks_of_unknown_role_are_drawn_with_object_disks(watched_run: WatchedRun) -> None:
     run = watched_run(ten_seconds(), settings={"disk_roles": {}})
     assert database_disk_figure(run, CAPTION) is None
     assert list(lines(object_disk_figure(run, CAPTION))) == ["disk vda", "disk vdb"]
@@ -139,7 +139,7 @@ def test_disks_with_role_and_busiest_disks_are_drawn(watched_run: WatchedRun) ->
     figure = object_disk_figure(watched_run(samples), CAPTION)
     assert list(lines(figure)) == ["object disk vda", *(f"disk sd{n}" for n in (8, 7, 6, 5, 4, 3))]
     assert figure is not None
-    assert len(figure.axes) == 1  # nobody knows their queues
+    assert len(figure.axes) == 1  # their queues are unknown
     assert "7 of 10 disks: those with a role, then the busiest" in said(figure)
 
 
@@ -163,7 +163,7 @@ def test_rated_speed_far_above_traffic_is_noted_and_not_drawn(watched_run: Watch
     assert figure.axes[0].get_ylim()[1] < 10
 
 
-def test_a_shared_machine_has_loopback_in_one_direction(watched_run: WatchedRun) -> None:
+def test_shared_machine_shows_loopback_in_one_direction_only(watched_run: WatchedRun) -> None:
     samples = [
         sample(
             "local",
@@ -190,13 +190,13 @@ def test_disks_of_several_hosts_are_labelled_by_host(watched_run: WatchedRun) ->
     }
 
 
-def test_a_line_breaks_where_its_source_was_silent(watched_run: WatchedRun) -> None:
+def test_line_has_gap_where_samples_are_missing(watched_run: WatchedRun) -> None:
     broken = [each for each in ten_seconds() if each.source != "pid:7" or each.at not in (1004, 1005, 1006)]
     values = lines(processor_figure(watched_run(broken), CAPTION))["the store's processes"]
     assert [None if np.isnan(value) else round(value) for value in values] == [80, 80, 80, None, 40, 40, 40]
 
 
-def test_phases_are_marked_by_their_sweep(watched_run: WatchedRun) -> None:
+def test_phases_are_shaded_and_named_by_sweep(watched_run: WatchedRun) -> None:
     figure = object_disk_figure(watched_run(ten_seconds()), CAPTION)
     assert figure is not None
     bands = [
@@ -209,7 +209,7 @@ def test_phases_are_marked_by_their_sweep(watched_run: WatchedRun) -> None:
     assert {text.get_text() for text in figure.axes[0].texts} == {"archive", "retrieve"}
 
 
-def test_sweeps_without_room_for_their_name_are_in_the_legend(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_names_too_long_for_their_phase_are_in_legend(make_run: MakeRun, make_result: MakeResult) -> None:
     phases = [
         phase_record(1, make_result(phase="archive"), 0, 100),
         phase_record(2, make_result(phase="a-sweep-of-long-name", position=2), 100, 101),

@@ -1,4 +1,4 @@
-"""Figure 19: what a run did from interval to interval."""
+"""Figure 19: rate, response times, errors and server CPU of a run by interval."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ CAPTION = Caption("run-7", "embedded")
 
 
 def rows(*objects: int, errors: int = 0) -> list[IntervalRow]:
-    """Intervals of 250 ms with so many objects, with a p50 of 2 ms and a p99 of 8 ms; those of no object are left
-    out."""
+    """Return intervals of 250 ms with these numbers of objects, p50 2 ms and p99 8 ms; without those of no object."""
     return [
         IntervalRow(place, "archive", "measured", 1, count, 0, count, errors, 0, 0, 2_000_000, 8_000_000)
         for place, count in enumerate(objects)
@@ -43,7 +42,7 @@ def lines(figure: Figure, panel: int) -> dict[str, list[tuple[float, float | Non
 
 @pytest.fixture
 def course(make_run: MakeRun, make_result: MakeResult) -> Callable[..., Figure]:
-    """A phase from second 1 to 2 and one from 3 to 3.75, with these intervals."""
+    """Return a function that draws a run with phases in seconds 1 to 2 and 3 to 3.75, with these intervals."""
 
     def make(first: list[IntervalRow], second: list[IntervalRow], samples: Any = (), **overrides: Any) -> Figure:
         phases = [
@@ -58,7 +57,7 @@ def course(make_run: MakeRun, make_result: MakeResult) -> Callable[..., Figure]:
 def test_rates_are_drawn_interval_by_interval_with_gaps_between_phases(course: Callable[..., Figure]) -> None:
     figure = course(rows(5, 10, 20, 1), rows(2, 4))
     assert lines(figure, 0)["objects/s"] == [
-        (0, None), (0, 20), (0.25, 20), (0.5, 40), (1, 42),  # the last interval belongs to the one before it
+        (0, None), (0, 20), (0.25, 20), (0.5, 40), (1, 42),  # the last interval is merged into the previous bin
         (2, None), (2, 8), (2.75, 8),
     ]  # fmt: skip
     responses = lines(figure, 1)
@@ -67,14 +66,14 @@ def test_rates_are_drawn_interval_by_interval_with_gaps_between_phases(course: C
     assert len(figure.axes) == 2
 
 
-def test_an_interval_without_objects_is_a_rate_of_zero(course: Callable[..., Figure]) -> None:
+def test_interval_without_objects_is_drawn_as_zero_rate(course: Callable[..., Figure]) -> None:
     figure = course(rows(5, 0, 5, 1), rows(2, 4))
     assert (0.5, 0) in lines(figure, 0)["objects/s"]
     assert (0.5, None) in lines(figure, 1)["p50 response"]
     assert figure.axes[0].get_ylim()[0] > 0  # zero is at the lower edge of the log scale
 
 
-def test_a_run_in_which_no_object_ended_is_drawn(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_run_without_completed_objects_is_drawn(make_run: MakeRun, make_result: MakeResult) -> None:
     failed = IntervalRow(0, "archive", "measured", 0, 0, 0, 5, 5)
     phase = phase_record(1, make_result(object_response_ms=None), 1, 2, intervals=[failed])
     figure = build_course_figures(watched(make_run([phase])), CAPTION)[RUN_COURSE]
@@ -82,7 +81,7 @@ def test_a_run_in_which_no_object_ended_is_drawn(make_run: MakeRun, make_result:
     assert lines(figure, 2)["errors/s"] == [(0, None), (0, 5), (1, 5)]
 
 
-def test_a_bin_of_several_workloads_has_the_highest_percentiles(course: Callable[..., Figure]) -> None:
+def test_bin_of_several_workloads_has_highest_percentiles(course: Callable[..., Figure]) -> None:
     both = [
         IntervalRow(0, "mail", "measured", 1, 5, 0, 5, 0, 0, 0, 3_000_000, 4_000_000),
         IntervalRow(0, "web", "measured", 1, 5, 0, 5, 0, 0, 0, 1_000_000, 9_000_000),
@@ -100,7 +99,7 @@ def test_errors_and_server_cpu_have_panels_when_present(course: Callable[..., Fi
     assert cpu[0][1] == pytest.approx(80)
 
 
-def test_an_unsteady_phase_has_a_triangle(course: Callable[..., Figure]) -> None:
+def test_unsteady_phase_has_triangle(course: Callable[..., Figure]) -> None:
     steady, unsteady = course(rows(5), rows(5)), course(rows(5), rows(5), unsteady="-59%")
     triangles = [line for line in unsteady.axes[0].lines if line.get_marker() == "v"]
     assert [np.asarray(line.get_xdata()).tolist() for line in triangles] == [[pytest.approx(2.375)]]
@@ -122,7 +121,7 @@ def test_the_same_run_gives_the_same_bytes(course: Callable[..., Figure]) -> Non
     assert svg_bytes(first) == svg_bytes(second)
 
 
-def test_a_run_without_phases_has_no_course() -> None:
+def test_run_without_phases_has_no_course_figure() -> None:
     assert build_course_figures(NOTHING_WATCHED, CAPTION) == {}
 
 

@@ -19,7 +19,7 @@ CAPTION = Caption("run-7", "embedded")
 
 
 def lines(axes: Axes) -> dict[str, list[tuple[float, float]]]:
-    """The points of each labelled line."""
+    """Return the points of each labelled line."""
     return {
         str(line.get_label()).replace("\n", " "): [(x, y) for x, y in np.asarray(line.get_xydata(), float).tolist()]
         for line in axes.lines
@@ -39,7 +39,7 @@ def one_size(make_result: MakeResult, times_ms: dict[int, float]) -> Figure:
     return build_session_time_figures(results, CAPTION)["figure-17-archive-session-time"]
 
 
-def test_a_full_run_has_a_panel_for_each_size_of_both_operations(full_run: list[Result]) -> None:
+def test_full_run_has_panel_per_size_and_operation(full_run: list[Result]) -> None:
     figures = build_session_time_figures(full_run, CAPTION)
     assert list(figures) == ["figure-17-archive-session-time", "figure-18-retrieve-session-time"]
     for figure in figures.values():
@@ -76,7 +76,7 @@ def test_law_that_does_not_apply_is_noted_with_dotted_line(make_result: MakeResu
     assert (styles["measured: its line"], styles["published: its line"]) == (":", "-")
 
 
-def test_odd_sizes_are_drawn_without_a_published_line(make_result: MakeResult) -> None:
+def test_unpublished_sizes_are_drawn_without_published_line(make_result: MakeResult) -> None:
     results = [
         make_result(object_bytes=size, objects_per_session=n, objects_per_second=rate, position=n)
         for size in (100, 200, 300, 400, 500)
@@ -89,5 +89,5 @@ def test_odd_sizes_are_drawn_without_a_published_line(make_result: MakeResult) -
     assert png_bytes(figure).startswith(b"\x89PNG")
 
 
-def test_a_single_column_gives_no_figure(make_result: MakeResult) -> None:
+def test_single_objects_per_session_value_gives_no_figure(make_result: MakeResult) -> None:
     assert build_session_time_figures([make_result()], CAPTION) == {}

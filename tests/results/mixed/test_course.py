@@ -1,4 +1,4 @@
-"""A phase second by second: bins, peak and steady state, spikes by the written rule, their causes, who felt them."""
+"""A phase second by second: bins, peak and steady rates, spikes, their causes, and their effect on other workloads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at(run: TileRun, application: str, begins: float, ends: float, **given: obje
 
 @pytest.fixture
 def programme(run: TileRun) -> Course:
-    """Web runs for 100 s at 1,000/s. From 40 s to 60 s e-mail reads 3,000/s: the web has 700/s, and 8 ms, not 4."""
+    """Return a course of 100 s of web at 1,000/s and 4 ms. From 40 s to 60 s e-mail reads 3,000/s; web has 700/s."""
     results = [at(run, "web", 0, 100, clients=16), at(run, "e-mail check", 40, 60, clients=32)]
     rows = [
         *steps("tile 1 web", [(0, 40, 1000, 4.0), (40, 60, 700, 8.0), (60, 100, 1000, 5.0)], 16 * KIB),
@@ -48,13 +48,13 @@ def test_intervals_are_added_up_to_seconds(run: TileRun) -> None:
     assert found.rates(MEGABYTES) == pytest.approx([0.04, 0.04])
 
 
-def test_intervals_longer_than_a_second_are_bins_of_their_own(run: TileRun) -> None:
+def test_intervals_longer_than_one_second_are_separate_bins(run: TileRun) -> None:
     rows = [WorkloadInterval("tile 1 web", n, 40, 4_000_000, 0, 1, 1) for n in range(3)]
     found = course([at(run, "web", 0, 6)], rows, 2 * 10**9)
     assert (found.bin_seconds, found.rates(OBJECTS), found.rates(MEGABYTES)) == (2.0, [20.0] * 3, [2.0] * 3)
 
 
-def test_copies_and_points_of_an_application_are_added_up(run: TileRun) -> None:
+def test_rates_of_copies_of_an_application_are_added(run: TileRun) -> None:
     results = [run.web(1, begins_seconds=0.0, seconds=2.0), run.web(2, begins_seconds=0.0, seconds=2.0)]
     rows = [*steps("tile 1 web", [(0, 2, 100, 1.0)]), *steps("tile 2 web", [(0, 2, 40, 1.0)])]
     found = course(results, rows, INTERVAL_NS)
@@ -63,7 +63,7 @@ def test_copies_and_points_of_an_application_are_added_up(run: TileRun) -> None:
 
 
 def test_partial_seconds_are_excluded_from_peak_and_median(run: TileRun) -> None:
-    """It begins at 1.5 s, and ends at 4.5 s: whole are the seconds from 2 to 4."""
+    """The workload runs from 1.5 s to 4.5 s, so only the seconds from 2 to 4 are complete."""
     found = course([at(run, "web", 1.5, 4.5)], steps("tile 1 web", [(1.5, 4.5, 100, 1.0)]), INTERVAL_NS)
     assert found.window == (2, 4)
     rate = summary(found, OBJECTS)
@@ -71,7 +71,7 @@ def test_partial_seconds_are_excluded_from_peak_and_median(run: TileRun) -> None
     assert (rate.peak, rate.peak_seconds, rate.steady) == (100.0, 2.0, 100.0)
 
 
-def test_a_phase_in_which_nothing_was_done_has_no_rate(run: TileRun) -> None:
+def test_phase_without_operations_has_no_rates_or_spikes(run: TileRun) -> None:
     found = course([at(run, "web", 0, 3)], [], INTERVAL_NS)
     assert summary(found, MEGABYTES) is None
     assert spikes(found) == []
@@ -81,7 +81,7 @@ def test_a_phase_in_which_nothing_was_done_has_no_rate(run: TileRun) -> None:
 # ---- peak, steady, spikes
 
 
-def test_peak_is_the_best_ten_seconds_and_steady_the_median_outside_spikes(programme: Course) -> None:
+def test_peak_is_best_ten_seconds_and_steady_is_median_without_spikes(programme: Course) -> None:
     rate = summary(programme, OBJECTS)
     assert rate is not None
     assert (rate.peak, rate.peak_seconds, rate.steady) == (3700.0, 10.0, 1000.0)
@@ -91,15 +91,15 @@ def test_peak_is_the_best_ten_seconds_and_steady_the_median_outside_spikes(progr
     assert megabytes.peak == pytest.approx(700 * 0.016384 + 3000 * 0.008192)
 
 
-def test_spikes_are_in_no_steady_rate(run: TileRun) -> None:
-    """A third of the time is a spike: the median of all seconds would be 110, that of the others is 100."""
+def test_steady_rate_excludes_spikes(run: TileRun) -> None:
+    """The spike takes a third of the time: the median of all seconds is 110, that of the other seconds 100."""
     levels = [(0, 11, 90, 1.0), (11, 20, 100, 1.0), (20, 30, 110, 1.0), (30, 45, 300, 1.0)]
     rate = summary(course([at(run, "web", 0, 45)], steps("tile 1 web", levels), INTERVAL_NS), OBJECTS)
     assert rate is not None
     assert rate.steady == 100.0
 
 
-def test_a_peak_shorter_than_ten_seconds_counts_with_its_surroundings(run: TileRun) -> None:
+def test_peak_shorter_than_ten_seconds_is_averaged_over_ten_seconds(run: TileRun) -> None:
     rows = steps("tile 1 web", [(0, 20, 100, 1.0), (20, 25, 300, 1.0), (25, 40, 100, 1.0)])
     rate = summary(course([at(run, "web", 0, 40)], rows, INTERVAL_NS), OBJECTS)
     assert rate is not None
@@ -110,13 +110,13 @@ def test_a_peak_shorter_than_ten_seconds_counts_with_its_surroundings(run: TileR
     ("rates", "expected"),
     [
         ([100] * 8 + [126, 126] + [100] * 8, [8, 9]),  # 25% above, for two seconds
-        ([100] * 8 + [124, 124] + [100] * 8, []),  # not far enough
-        ([100] * 8 + [400] + [100] * 8, []),  # too short
-        ([100] * 8 + [400, 100, 400] + [100] * 8, [8, 9, 10]),  # a second between two is of the spike
+        ([100] * 8 + [124, 124] + [100] * 8, []),  # less than 25% above
+        ([100] * 8 + [400] + [100] * 8, []),  # only one second
+        ([100] * 8 + [400, 100, 400] + [100] * 8, [8, 9, 10]),  # one second between two belongs to the spike
         ([100] * 8 + [20, 20] + [100] * 8, []),  # a dip is no spike
         ([100, 60, 140] * 6 + [170, 170], []),  # within the usual scatter
         ([100, 104, 96] * 6 + [170, 170], [18, 19]),
-        ([10] * 6 + [40] * 4 + [14, 14] + [10] * 6, [6, 7, 8, 9, 10, 11]),  # found once the larger is out of the way
+        ([10] * 6 + [40] * 4 + [14, 14] + [10] * 6, [6, 7, 8, 9, 10, 11]),  # found after the larger one is removed
         ([7], []),
     ],
 )
@@ -125,7 +125,7 @@ def test_spike_seconds_follow_written_rule(rates: Sequence[float], expected: Seq
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=60), st.floats(0.001, 1000))
-def test_something_is_always_left_to_be_steady(rates: list[float], factor: float) -> None:
+def test_spikes_never_cover_all_seconds(rates: list[float], factor: float) -> None:
     marked = standing_out(rates)
     assert len(marked) == len(rates)
     assert not all(marked)
@@ -135,11 +135,11 @@ def test_something_is_always_left_to_be_steady(rates: list[float], factor: float
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40))
-def test_the_unit_does_not_matter(rates: list[int]) -> None:
+def test_spikes_do_not_depend_on_unit_of_rate(rates: list[int]) -> None:
     assert standing_out([float(rate) for rate in rates]) == standing_out([rate * 1024.0 for rate in rates])
 
 
-# ---- causes, and the others
+# ---- causes, and other workloads
 
 
 def test_a_spike_is_tied_to_the_workload_that_began(programme: Course) -> None:
@@ -160,7 +160,7 @@ def test_other_workloads_are_shown_before_during_and_after_spike(programme: Cour
     ]  # fmt: skip
 
 
-def test_a_workload_that_ends_may_let_another_do_more(run: TileRun) -> None:
+def test_workload_that_ended_is_named_as_cause_of_spike(run: TileRun) -> None:
     results = [at(run, "scan", 0, 60), at(run, "web", 0, 30)]
     rows = [*steps("tile 1 scan", [(0, 30, 100, 5.0), (30, 60, 400, 2.0)]), *steps("tile 1 web", [(0, 30, 12, 5.0)])]
     (spike,) = spikes(course(results, [*rows, *steps("tile 1 scan", [(60, 200, 100, 5.0)])], INTERVAL_NS))
@@ -185,7 +185,7 @@ def test_copies_starting_together_are_one_change(run: TileRun) -> None:
 def points(
     run: TileRun, seconds: float, rates: Sequence[float], begins: float
 ) -> tuple[list[Result], list[WorkloadInterval]]:
-    """Database points one after another, each with one more outstanding."""
+    """Return results and intervals of consecutive database points, each with one more operation outstanding."""
     results: list[Result] = []
     rows: list[WorkloadInterval] = []
     for place, rate in enumerate(rates):
@@ -196,7 +196,7 @@ def points(
 
 
 def test_gradual_start_is_spike_cause_and_baseline_precedes_it(run: TileRun) -> None:
-    """With 1 outstanding it adds less than a quarter; the web server feels it from its first second on."""
+    """With 1 operation outstanding the database adds less than 25%, but slows the web server from its first second."""
     large, rows = points(run, 4.0, [1, 20, 30], 40.0)
     rows += steps("tile 1 web", [(0, 40, 1000, 4.0), (40, 52, 500, 8.0), (52, 100, 1000, 4.0)], 8 * KIB)
     found = spikes(course([at(run, "web", 0, 100), *large], rows, INTERVAL_NS))
@@ -229,7 +229,7 @@ def test_workload_ending_at_spike_start_is_named_and_not_in_baseline(run: TileRu
 
 
 def test_end_of_one_sweep_point_does_not_end_workload(run: TileRun) -> None:
-    """Numbers of outstanding operations follow each other: the end of one is not the end of the database."""
+    """The points of a database sweep follow each other: the end of one point is not the end of the database."""
     small, rows = points(run, 10.0, [1, 1, 1, 1, 1, 1], 0.0)
     results = [*small, at(run, "scan", 30, 40)]
     rows += steps("tile 1 scan", [(30, 40, 400, 2.0)], 256 * KIB)
@@ -255,7 +255,7 @@ def test_other_workloads_with_changing_concurrency_are_marked(run: TileRun) -> N
 
 
 def test_spikes_in_objects_only_are_listed(run: TileRun) -> None:
-    """Small objects: many, and hardly any bytes beside a scan's."""
+    """E-mail reads many small objects, with few bytes compared with the scan."""
     results = [at(run, "scan", 0, 60), at(run, "e-mail", 20, 30)]
     rows = [*steps("tile 1 scan", [(0, 60, 400, 2.0)], 256 * KIB), *steps("tile 1 e-mail", [(20, 30, 900, 1.0)], KIB)]
     found = course(results, rows, INTERVAL_NS)

@@ -1,4 +1,4 @@
-"""The table of workloads that ran one at a time, as an ad-hoc run prints it."""
+"""The table of workloads that ran one at a time, which an ad-hoc run prints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shown(table: Table) -> list[dict[str, str]]:
     return [dict(zip([c.name for c in table.columns], [cell.text for cell in row], strict=True)) for row in table.rows]
 
 
-def test_each_workload_has_its_rates_and_each_operation_its_own(run: TileRun) -> None:
+def test_each_workload_and_each_of_its_operations_has_a_row(run: TileRun) -> None:
     rows = shown(lone_rates_table([run.web(rate=846.0, position=1), run.email(rate=1000.0, position=2)]))
     assert [(row["workload"], row["operation"]) for row in rows[:3]] == [
         ("tile 1 web", "all"), ("tile 1 e-mail", "all"), ("tile 1 e-mail", "archive"),
@@ -38,7 +38,7 @@ def test_repetitions_have_separate_rows(run: TileRun) -> None:
     assert [row["repetition"] for row in rows] == ["1", "2"]
 
 
-def test_workloads_that_ran_at_once_have_no_such_table(run: TileRun) -> None:
+def test_concurrent_workloads_are_not_in_table(run: TileRun) -> None:
     results = [run.web(position=1), run.scan(position=1)]
     assert not lone_rates_table(results).rows
     with_ceiling = replace(results[0], ceiling=Ceiling("null sessions", 1000.0, 0.5))

@@ -1,4 +1,4 @@
-"""What is read from ESG's reports, beside what they print themselves."""
+"""The values read from ESG's reports agree with the values and totals that the reports print."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def test_published_mailbox_rates_and_latency_limits() -> None:
     assert small_latency_limit_ms() == 10
 
 
-def test_printed_users_are_operations_over_those_of_a_mailbox() -> None:
+def test_published_mailboxes_are_operations_divided_by_mailbox_rate() -> None:
     for line in ds5020().email:
         assert line.operations_per_second is not None
         assert line.mailboxes == line.operations_per_second / mailbox_rates()[8192]
     assert [line.tiles for line in ds5020().email] == [1, 2, 3, 4]
 
 
-def test_only_totals_that_are_the_sum_of_their_table_are_taken() -> None:
-    """The reports print 3,593 and 4,144 elsewhere for the small rate, and 4,551 for the web's."""
+def test_published_totals_are_sums_of_their_tables() -> None:
+    """Elsewhere the reports print 3,593 and 4,144 for the small rate, and 4,551 for the web rate."""
     study = ds5020()
     *tiles, whole = study.database
     assert whole.small_per_second == sum(line.small_per_second for line in tiles) == 3539
@@ -40,7 +40,7 @@ def test_only_totals_that_are_the_sum_of_their_table_are_taken() -> None:
     assert web.scan_mebibytes_per_second == sum(line.scan_mebibytes_per_second or 0 for line in webs) == 374
 
 
-def test_rates_per_drive_follow_from_the_printed_totals() -> None:
+def test_published_rates_per_drive_follow_from_published_totals() -> None:
     known = guidelines()
     assert (known.email.per_disk, known.database_small.per_disk, known.database_large.per_disk) == (100, 30, 20)
     for guideline, total in ((known.email, 4340), (known.database_small, 3539)):
@@ -48,8 +48,8 @@ def test_rates_per_drive_follow_from_the_printed_totals() -> None:
         assert guideline.measured_per_drive == total // guideline.drives
 
 
-def test_the_v7000_ran_sixteen_virtual_machines_as_four_tiles() -> None:
-    """Iometer measured the backup, and its MB are MiB, as in the report on the DS5020."""
+def test_v7000_results_are_of_four_tiles_and_in_mebibytes() -> None:
+    """The V7000 ran sixteen virtual machines. Iometer measured the backup; its MB are MiB, as in the DS5020 report."""
     study = storwize_v7000()
     assert study.tiles == 4
     assert [(line.tiles, line.mailboxes) for line in study.email] == [(1, 29417), (4, 54208)]

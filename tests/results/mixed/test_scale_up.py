@@ -1,4 +1,4 @@
-"""What was asked of each scale and held, and what a search came to."""
+"""Criteria of each scale and their results, and the outcome of a search."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_met_criterion_of_void_phase_is_reported_void(run: TileRun) -> None:
     assert line.endswith("; the client had no local port free for some of its sessions")
 
 
-def test_a_void_step_of_a_search_is_shown_as_such() -> None:
+def test_void_search_step_is_shown_as_void() -> None:
     steps = (SearchStep(1, (1,), passed=False, void="client limit reached at tiles 1"),)
     search = SearchOutcome("tiles", steps, None, None, 0, "nothing was judged", "client limit reached at tiles 1")
     assert texts(search_table(search)) == [["1", "1", "void", "1"]]
@@ -118,7 +118,7 @@ def test_unmeasured_criterion_ranks_as_worst(run: TileRun) -> None:
     assert row[3].notes == ("worst: tile 2 web",)
 
 
-def test_scales_rise_and_an_ended_phase_is_marked() -> None:
+def test_criteria_are_sorted_by_scale_and_aborted_phase_is_marked() -> None:
     judged = [
         criterion("ingest", "errors == 0", 0, 9, False, scale=80.0, aborted=True),
         criterion("ingest", "errors == 0", 0, 0, True, scale=10.0),
@@ -162,6 +162,6 @@ def test_search_outcome_is_summarized_in_sentence_and_caption(change: dict[str, 
     assert search_table(outcome).caption == told
 
 
-def test_nothing_judged_makes_no_rows() -> None:
+def test_criteria_table_without_criteria_is_empty() -> None:
     nothing: list[CriterionResult] = []
     assert criteria_table(nothing, [], "tiles").rows == ()

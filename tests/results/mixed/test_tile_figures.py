@@ -1,4 +1,4 @@
-"""Figures 10 to 14 of a tile run: what they draw, where limits lie, and that the same run gives the same bytes."""
+"""Figures 10 to 14 of a tile run: what they draw, their limits, and that they are reproducible."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(make_result: Callable[..., Result]) -> TileRun:
 
 
 def tiles(run: TileRun, count: int, position: int, **given: Any) -> list[Result]:
-    """So many tiles in one phase, each slower than alone."""
+    """Return the results of ``count`` tiles in one phase; the e-mail rate of each is 1,200/s divided by ``count``."""
     return [
         result
         for tile in range(1, count + 1)
@@ -52,7 +52,7 @@ def tiles(run: TileRun, count: int, position: int, **given: Any) -> list[Result]
 
 @pytest.fixture
 def courses(run: TileRun) -> list[Course]:
-    """One and two tiles for 60 s; the scan doubles the MB/s from 20 s to 30 s."""
+    """Return the courses of one and of two tiles for 60 s; the scan doubles the MB/s from 20 s to 30 s."""
     found = []
     for count in (1, 2):
         results = tiles(run, count, count)
@@ -66,7 +66,7 @@ def courses(run: TileRun) -> list[Course]:
 
 
 def lines(figure: Figure, panel: int = 0) -> dict[str, list[tuple[float, float]]]:
-    """The points of each line that the legend names, its words in one line."""
+    """Return the points of each line in the legend, by its label, unwrapped."""
     found = {}
     for line in figure.axes[panel].lines:
         label = " ".join(str(line.get_label()).split())
@@ -80,7 +80,7 @@ def drawn(figure: Figure | None) -> Figure:
     return figure
 
 
-def test_client_utilisation_is_that_of_the_workload_that_shows_most(run: TileRun) -> None:
+def test_client_utilisation_is_highest_of_all_workloads(run: TileRun) -> None:
     results = [
         *tiles(run, 1, 1, client=busy_client(40.0, 0.5)),
         *tiles(run, 2, 2, client=busy_client(70.0, 0.9)),
@@ -94,7 +94,7 @@ def test_client_utilisation_is_that_of_the_workload_that_shows_most(run: TileRun
     assert client_figure([replace(result, scale=None) for result in results], CAPTION, "tiles") is None
 
 
-def test_the_aggregate_rate_has_peak_and_steady_state_by_tiles(courses: list[Course]) -> None:
+def test_aggregate_rate_figure_has_peak_and_steady_rates_by_tiles(courses: list[Course]) -> None:
     figure = drawn(rate_figure(courses, CAPTION, "tiles"))
     steady = 100 * 0.016384 + 50 * 0.008192
     megabytes = lines(figure)
@@ -105,7 +105,7 @@ def test_the_aggregate_rate_has_peak_and_steady_state_by_tiles(courses: list[Cou
     assert rate_figure([], CAPTION, "tiles") is None
 
 
-def test_spikes_are_bands_with_numbers_and_the_others_are_beneath(courses: list[Course]) -> None:
+def test_spikes_are_numbered_bands_above_responses_of_all_workloads(courses: list[Course]) -> None:
     figure = drawn(spikes_figure(courses[1], CAPTION, "tiles"))
     assert figure.get_suptitle() == "Throughput spikes, and the response of all workloads, 2 tiles"
     (band,) = figure.axes[0].patches
@@ -114,13 +114,13 @@ def test_spikes_are_bands_with_numbers_and_the_others_are_beneath(courses: list[
     assert [text.get_text() for text in figure.axes[0].texts] == ["1"]
     assert "spike 1: scan began" in " ".join(figure.texts[-1].get_text().split())
     responses = lines(figure, 2)
-    assert list(responses) == ["e-mail", "web", "scan"]  # as they began, of several at once as the run has them
+    assert list(responses) == ["e-mail", "web", "scan"]  # in order of their beginning, then of the run
     assert {y for _, y in responses["web"]} == {4.0}
-    assert [x for x, y in responses["scan"] if y == y] == [20.5 + n for n in range(10)]  # nan is no y
+    assert [x for x, y in responses["scan"] if y == y] == [20.5 + n for n in range(10)]  # without NaN
     assert [text.get_text() for text in figure.axes[3].get_yticklabels()] == ["e-mail", "web", "scan"]
 
 
-def test_unsupported_mailboxes_are_crosses_outside_the_line(run: TileRun) -> None:
+def test_unsupported_mailboxes_are_drawn_as_crosses(run: TileRun) -> None:
     one, two = [run.email(1)], [run.email(n, 1100.0, scale=2.0, position=2) for n in (1, 2)]
     failed = [criterion("tile 2 e-mail", "object_ms.p99 <= 9", 9, 12, False, position=2, scale=2.0)]
     figure = drawn(mailboxes_figure(tile_scales([*one, *two]), failed, CAPTION))
@@ -131,7 +131,7 @@ def test_unsupported_mailboxes_are_crosses_outside_the_line(run: TileRun) -> Non
     assert mailboxes_figure(tile_scales([run.web()]), [], CAPTION) is None
 
 
-def test_response_times_have_their_limits_dotted(run: TileRun) -> None:
+def test_email_response_figure_has_dotted_limits(run: TileRun) -> None:
     results = [
         run.email(1, retrieve_ms=12.0),
         *(run.email(n, retrieve_ms=14.0 + n, scale=2.0, position=2) for n in (1, 3)),
@@ -166,7 +166,7 @@ def test_tile_figures_are_reproducible_and_can_be_inlined(run: TileRun, courses:
     assert png_bytes(first[MAILBOXES]) == png_bytes(second[MAILBOXES])
 
 
-def test_nothing_is_drawn_outside_its_figure(run: TileRun, courses: list[Course]) -> None:
+def test_no_text_is_drawn_outside_its_figure(run: TileRun, courses: list[Course]) -> None:
     results = [*tiles(run, 1, 1), *tiles(run, 2, 2)]
     failed = [criterion("tile 1 e-mail", "errors == 0", 0, 1, False, position=2, scale=2.0)]
     long = [run.one(f"database {size}", 1, "mixed", scale=4.0, seconds=20.0) for size in ("small", "large")]
@@ -183,5 +183,5 @@ def test_nothing_is_drawn_outside_its_figure(run: TileRun, courses: list[Course]
                 assert inside, f"{name}: {text.get_text()!r} is cut off"
 
 
-def test_a_run_without_tiles_draws_nothing(make_result: Callable[..., Result]) -> None:
+def test_run_without_tiles_has_no_figures(make_result: Callable[..., Result]) -> None:
     assert tile_figures([make_result()], [], [], [], CAPTION) == {}

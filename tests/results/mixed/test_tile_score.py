@@ -1,4 +1,4 @@
-"""The score of a tile run: what it is made of, when there is none, and the reference that it stands on."""
+"""The score of a tile run: its computation, when there is none, and the reference tile."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def scored(results: list[Result], criteria: list[CriterionResult] | None = None,
     return scale_score(scale, held(results) if criteria is None else criteria, REFERENCE, score_weights(weights))
 
 
-def test_the_reference_tile_scores_one(run: TileRun) -> None:
+def test_reference_tile_scores_one(run: TileRun) -> None:
     score = scored(run.tile())
     assert score.value == pytest.approx(1.0)
     assert str(score) == "1.00@1 tile"
 
 
-def test_a_tile_scores_the_geometric_mean_and_tiles_add_up(run: TileRun) -> None:
-    """The second tile's web server is 32 times the reference's: 32 to the fifth root is 2."""
+def test_score_is_sum_of_geometric_means_of_tiles(run: TileRun) -> None:
+    """The web rate of the second tile is 32 times the reference's; the fifth root of 32 is 2."""
     second = [replace(r, objects_per_second=32 * 846.0) if r.application == "web" else r for r in run.tile(2)]
     score = scored([replace(result, scale=2.0) for result in (*run.tile(1), *second)])
     assert score.value == pytest.approx(1.0 + 2.0)
@@ -66,7 +66,7 @@ def test_a_tile_scores_the_geometric_mean_and_tiles_add_up(run: TileRun) -> None
 
 
 def test_void_trial_has_no_score_and_gives_reason(run: TileRun) -> None:
-    """The web server ran at the client's limit while e-mail was too slow."""
+    """The client limited the web workload while e-mail missed its criterion."""
     results = [replace(r, limited_by="client") if r.application == "web" else r for r in run.tile()]
     missed = [replace(each, passed=each.workload != "tile 1 e-mail") for each in held(results)]
     assert scored(results).value == pytest.approx(1.0)
@@ -82,7 +82,7 @@ def test_score_of_short_measurement_shows_its_duration(run: TileRun) -> None:
     assert str(scored(short, weights={"web": 1})) == "1.00@1 tile"
 
 
-def test_a_quick_run_has_no_score_and_no_published_rows(run: TileRun, make_run: MakeRun) -> None:
+def test_quick_run_has_no_score_and_no_published_rows(run: TileRun, make_run: MakeRun) -> None:
     def tables(*, quick: bool) -> dict[str, Table]:
         results = run.tile()
         phase = phase_record(1, results[0], 1, 2, results=results, criteria=held(results))
@@ -99,13 +99,13 @@ def test_a_quick_run_has_no_score_and_no_published_rows(run: TileRun, make_run: 
     assert sources[True] == {"measured"}
 
 
-def test_weights_count_one_application_more_than_another(run: TileRun) -> None:
+def test_score_is_weighted_geometric_mean(run: TileRun) -> None:
     fast = [replace(r, objects_per_second=16 * 846.0) if r.application == "web" else r for r in run.tile()]
     assert scored(fast, weights={"web": 1, "scan": 1}).value == pytest.approx(4.0)
     assert scored(fast, weights={"web": 3, "scan": 1, "e-mail": 0}).value == pytest.approx(8.0)
 
 
-def test_an_application_without_weight_may_be_missing(run: TileRun) -> None:
+def test_application_with_weight_zero_may_be_missing(run: TileRun) -> None:
     without = [result for result in run.tile() if result.application != "scan"]
     assert scored(without).value is None
     assert scored(without).reason == "no throughput of tile 1: scan"
@@ -149,7 +149,7 @@ def test_score_requires_judged_pass_criterion(run: TileRun) -> None:
     assert "no pass criterion was judged" in scored(run.tile(), []).reason
 
 
-def test_every_trial_has_to_hold(run: TileRun) -> None:
+def test_score_requires_every_trial_to_pass(run: TileRun) -> None:
     results = [*run.tile(), *run.tile(position=2)]
     judged = held(results)
     assert scored(results, judged).value == pytest.approx(1.0)
@@ -157,7 +157,7 @@ def test_every_trial_has_to_hold(run: TileRun) -> None:
     assert scored(results, judged).value is None
 
 
-def test_a_tile_that_was_not_measured_makes_no_score(run: TileRun) -> None:
+def test_unmeasured_tile_removes_score(run: TileRun) -> None:
     assert scored([replace(result, scale=2.0) for result in run.tile()]).reason == "1 of 2 tiles were measured"
 
 
@@ -168,7 +168,7 @@ def test_run_score_is_that_of_most_passing_tiles() -> None:
     assert best_score([]) is None
 
 
-def test_the_table_has_the_ratios_the_rule_and_the_reference(run: TileRun) -> None:
+def test_score_table_has_ratios_rule_and_reference(run: TileRun) -> None:
     two = [replace(result, scale=2.0, position=2) for tile in (1, 2) for result in run.tile(tile, rate=616.5)]
     criteria = [*held(run.tile()), *held(two)]
     table = score_table(tile_scales([*run.tile(), *two]), criteria, REFERENCE)
@@ -230,7 +230,7 @@ def test_failed_or_incomplete_run_is_refused_as_reference(run: TileRun) -> None:
         ),
     ],
 )
-def test_a_damaged_reference_is_refused_by_file_and_key(
+def test_invalid_reference_is_refused_with_file_and_key(
     run: TileRun, tmp_path: Path, change: Callable[[dict[str, Any]], None], said: str
 ) -> None:
     document = reference_document(tile_scales(run.tile()), held(run.tile()), **WORDS)
@@ -251,7 +251,7 @@ def test_missing_or_invalid_reference_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not STORED.exists(), reason="no reference tile is stored as yet")
-def test_the_stored_reference_is_whole() -> None:
+def test_stored_reference_has_every_application() -> None:
     assert set(stored_reference().throughputs) == set(APPLICATIONS)
     assert stored_reference() == read_reference(STORED)
 

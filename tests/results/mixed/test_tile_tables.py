@@ -1,4 +1,4 @@
-"""The tables of a tile run, with ESG's numbers as known answers: sums, mailboxes, rates per drive, and what is none."""
+"""The tables of a tile run, with ESG's numbers as known answers: sums, mailboxes, rates per drive, missing values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(make_result: Callable[..., Result]) -> TileRun:
 
 @pytest.fixture
 def four(run: TileRun) -> list[Result]:
-    """ESG's four tiles; 4,340 e-mail operations/s together."""
+    """Return the results of ESG's four tiles, with 4,340 e-mail operations/s in total."""
     results: list[Result] = []
     for tile in range(1, 5):
         small, large, least = TABLE_3[tile - 1]
@@ -53,7 +53,7 @@ def four(run: TileRun) -> list[Result]:
 
 
 def measured(table: Table) -> list[list[str]]:
-    """The texts of our own rows, without the label that says so."""
+    """Return the texts of the measured rows, without the label "measured"."""
     return [[cell.text for cell in row if cell.text != "measured"] for row in table.rows if row[2].text == "measured"]
 
 
@@ -62,8 +62,8 @@ def only(results: Sequence[Result]) -> Scale:
     return scale
 
 
-def test_workloads_are_shown_with_their_seconds_sessions_and_objects(run: TileRun) -> None:
-    """Sessions and objects of copies add up; the shortest time is shown. A part has objects alone."""
+def test_workloads_table_shows_time_sessions_and_objects(run: TileRun) -> None:
+    """Sessions and objects of copies are added; the shortest time is shown. A part has only objects."""
     copies = [
         run.email(1, seconds=90.0, sessions=30, objects=300),
         run.email(2, seconds=80.0, sessions=20, objects=200),
@@ -86,21 +86,19 @@ def test_workloads_are_shown_with_their_seconds_sessions_and_objects(run: TileRu
         (0.9, 8192, 1),
     ],
 )
-def test_mailboxes_are_operations_over_those_of_one_mailbox(
-    run: TileRun, rate: float, page: int, mailboxes: int
-) -> None:
+def test_mailboxes_are_operations_divided_by_mailbox_rate(run: TileRun, rate: float, page: int, mailboxes: int) -> None:
     found = tile_mailboxes(only([run.email(1, rate, page=page)]), 1, [])
     assert (found.supported, found.reasons) == (mailboxes, ())
 
 
-def test_the_log_is_no_database_operation(run: TileRun) -> None:
+def test_log_is_not_counted_as_email_operation(run: TileRun) -> None:
     (scale,) = tile_scales([run.email(1, 1000.0)])
     assert scale.trials[0].tiles[0].email_rate == pytest.approx(1000.0)
     (row,) = email_operations_table([scale]).rows
     assert [cell.text for cell in row][2:10] == ["200.0", "80.0", "70.0", "80.0", "570.0", "227.0", "57", "0.227"]
 
 
-def test_a_page_size_that_no_mailbox_has_gives_no_mailboxes(run: TileRun) -> None:
+def test_unknown_page_size_gives_no_mailboxes(run: TileRun) -> None:
     found = tile_mailboxes(only([run.email(1, page=16384)]), 1, [])
     assert found.supported is None
     assert "8KiB" in found.reasons[0]
@@ -127,7 +125,7 @@ def test_too_slow_tile_supports_no_mailboxes_and_gives_reason(
 
 
 def test_mailboxes_are_void_where_the_client_was_the_limit(run: TileRun) -> None:
-    """Also by the limits of Jetstress, which the scenario does not judge."""
+    """This also applies to the limits of Jetstress, which no criterion of the scenario judges."""
     slow = [run.email(1, retrieve_ms=30.0), run.web(1, limited_by="client")]
     for criteria in ([], [criterion("tile 1 e-mail", "object_ms.mean <= 20 (retrieve)", 20, 30.0, False)]):
         (scale,) = tile_scales(slow)
@@ -137,15 +135,15 @@ def test_mailboxes_are_void_where_the_client_was_the_limit(run: TileRun) -> None
     (scale,) = tile_scales([run.email(1), run.web(1, limited_by="client")])
     assert all_mailboxes(scale, []).supported == 2466
     (scale,) = tile_scales([*slow, run.email(2, retrieve_ms=30.0, position=2, scale=1.0)])
-    assert not all_mailboxes(scale, []).is_void  # the second trial failed where it could be judged
+    assert not all_mailboxes(scale, []).is_void  # the second trial is valid, and failed
 
 
-def test_mailboxes_of_a_short_measurement_are_marked(run: TileRun) -> None:
+def test_mailboxes_of_short_measurement_are_marked(run: TileRun) -> None:
     table = totals_table([only([run.email(1, seconds=2.0)])], [])
     assert (table.rows[0][1].text, table.rows[0][1].notes) == ("2,466", ("measured for 2.00 s",))
 
 
-def test_a_scenario_may_set_other_limits_than_jetstress(run: TileRun) -> None:
+def test_criteria_of_scenario_replace_limits_of_jetstress(run: TileRun) -> None:
     scale = only([run.email(1, 1233.0, retrieve_ms=35.0, log_ms=9.0)])
     looser = [
         criterion("tile 1 e-mail", "object_ms.mean <= 40 (retrieve)", 40, 35.0, True),
@@ -158,7 +156,7 @@ def test_a_scenario_may_set_other_limits_than_jetstress(run: TileRun) -> None:
 
 
 def test_other_criteria_do_not_replace_limit_on_mean_retrieve(run: TileRun) -> None:
-    """A criterion on a percentile, on another part, or on the whole workload leaves the means to Jetstress' limits."""
+    """With criteria on a percentile, another operation or the whole workload, the limits of Jetstress still apply."""
     scale = only([run.email(1, 1233.0, retrieve_ms=35.0)])
     for name in ("object_ms.p70 <= 40 (retrieve)", "object_ms.mean <= 40 (archive)", "object_ms.mean <= 40"):
         held = [criterion("tile 1 e-mail", name, 40, 35.0, True)]
@@ -169,7 +167,9 @@ def test_other_criteria_do_not_replace_limit_on_mean_retrieve(run: TileRun) -> N
     ("workload", "position", "counts"),
     [("tile 1 e-mail", 1, True), ("tile 2 e-mail", 1, False), ("tile 1 e-mail", 2, False), ("tile 1 web", 1, False)],
 )
-def test_any_criterion_of_a_tiles_own_email_counts(run: TileRun, workload: str, position: int, counts: bool) -> None:
+def test_any_failed_criterion_of_tiles_own_email_removes_mailboxes(
+    run: TileRun, workload: str, position: int, counts: bool
+) -> None:
     failed = [criterion(workload, "errors == 0", 0, 3, False, position=position)]
     found = tile_mailboxes(only([run.email()]), 1, failed)
     assert (found.supported is None) == counts
@@ -191,30 +191,30 @@ def test_one_unsupported_tile_removes_total_of_mailboxes(run: TileRun) -> None:
     assert [row[-1] for row in rows] == ["2,466", "none", "none"]
 
 
-def test_mailboxes_take_every_trial_to_hold(run: TileRun) -> None:
+def test_mailboxes_require_every_trial_to_pass(run: TileRun) -> None:
     results = [run.email(1, 1200.0), run.email(1, 1300.0, retrieve_ms=25.0, position=2)]
     assert tile_mailboxes(only(results), 1, []).reasons == ("mean retrieve 25.0 ms > 20 ms",)
     held = [results[0], run.email(1, 1300.0, position=2)]
-    assert tile_mailboxes(only(held), 1, []).supported == 2400  # of two trials, the lower
+    assert tile_mailboxes(only(held), 1, []).supported == 2400  # the lower one of two trials
 
 
 # ---- tables
 
 
-def test_table_2_of_four_tiles(four: list[Result]) -> None:
+def test_email_table_reproduces_table_2_of_esg(four: list[Result]) -> None:
     rows = measured(email_table(tile_scales(four), []))
     assert rows[0] == ["4", "1", "1,085", "17.0", "3.0", "2,170"]
     assert rows[-1] == ["4", "all", "4,340", "17.0", "3.0", "8,680"]
 
 
-def test_table_3_of_four_tiles(four: list[Result]) -> None:
+def test_database_table_reproduces_table_3_of_esg(four: list[Result]) -> None:
     rows = measured(database_table(tile_scales(four)))
     assert rows[0] == ["4", "1", "882", "28.30", "25", "5.42", "184", "590", "108.0", "9", "–"]
     assert rows[-1] == ["4", "all", "3,539", "28.30", "–", "5.43", "–", "2,360", "433.0", "–", "low"]
 
 
 def test_rate_is_shown_with_latency_of_same_point(four: list[Result]) -> None:
-    """By Little's law 25 outstanding at 882/s take 28.3 ms: the 5.42 ms printed beside it are another point's."""
+    """By Little's law, 25 outstanding operations at 882/s take 28.3 ms; the 5.42 ms belong to another point."""
     row = measured(database_table(tile_scales(four)))[0]
     assert float(row[2]) * float(row[3]) / 1000 == pytest.approx(float(row[4]), rel=0.01)
 
@@ -225,14 +225,14 @@ def test_cell_without_point_within_limit_is_noted(run: TileRun) -> None:
     assert table.rows[0][8].notes == ("no point had a mean within the limit",)
 
 
-def test_table_4_of_four_tiles(four: list[Result]) -> None:
+def test_web_scan_table_reproduces_table_4_of_esg(four: list[Result]) -> None:
     rows = measured(web_scan_table(tile_scales(four)))
     assert [row[2] for row in rows] == ["846", "838", "800", "833", "3,317"]
     assert [row[6] for row in rows] == ["96.0", "97.0", "90.0", "91.0", "374.0"]
     assert rows[-1][5] == "392.2"  # MB/s
 
 
-def test_all_tiles_in_one_row(four: list[Result]) -> None:
+def test_totals_table_has_one_row_for_all_tiles(four: list[Result]) -> None:
     (row,) = totals_table(tile_scales(four), []).rows
     assert [cell.text for cell in row] == ["4", "8,680", "4,340", "3,539", "5.43", "433.0", "3,317", "392.2"]
 
@@ -256,7 +256,7 @@ def test_published_rows_name_source_and_leave_measured_rows_unchanged(four: list
         assert {row[2].text for row in others} == {"ESG: DS5020", "ESG: V7000"}
         assert "block storage" in table.caption
         assert "ESG" not in ours.caption
-    assert tile_tables([], [], studies) == []  # nothing of theirs where nothing of ours was measured
+    assert tile_tables([], [], studies) == []  # no published rows without measured ones
 
 
 def test_published_rows_of_the_v7000_are_of_four_tiles_and_in_mib(four: list[Result]) -> None:
@@ -266,8 +266,8 @@ def test_published_rows_of_the_v7000_are_of_four_tiles_and_in_mib(four: list[Res
     assert (database[0].text, database[-1].text) == ("4", "medium")
 
 
-def test_databases_have_the_class_of_the_sizing_guideline(four: list[Result]) -> None:
-    """ESG's four tiles: 3,539 small operations/s and 433 MB/s are the class low; a tile alone has none."""
+def test_database_table_has_sizing_class_of_all_tiles(four: list[Result]) -> None:
+    """ESG's four tiles have 3,539 small operations/s and 433 MB/s: class low. A single tile has no class."""
     *tiles, whole = measured(database_table(tile_scales(four)))
     assert [row[-1] for row in tiles] == ["–"] * 4
     assert whole[-1] == "low"
@@ -281,13 +281,13 @@ def test_deletes_markers_versions_and_skipped_steps_count_separately(run: TileRu
     assert (row["left out"], row["failed"]) == ("7", "2")
 
 
-def test_data_that_was_only_loaded_is_in_no_table(run: TileRun) -> None:
+def test_load_phases_are_in_no_tile_table(run: TileRun) -> None:
     load = [replace(result, phase="load", is_load=True, position=9) for result in run.tile(1)]
     assert tile_scales(load) == []
     assert len(tile_scales([*run.tile(1), *load])[0].trials) == 1
 
 
-def test_other_workloads_make_no_tiles(make_result: Callable[..., Result]) -> None:
+def test_workloads_other_than_tiles_give_no_tile_scales(make_result: Callable[..., Result]) -> None:
     assert tile_scales([make_result(), make_result("retrieve", application="camera", scale=3.0)]) == []
 
 
@@ -302,7 +302,7 @@ def test_medians_over_trials_use_values_measured_together(run: TileRun) -> None:
     assert "medians over up to 3 trials" in table.caption
 
 
-def test_times_of_all_tiles_are_means_over_objects_not_over_tiles(run: TileRun) -> None:
+def test_mean_response_of_all_tiles_is_weighted_by_objects(run: TileRun) -> None:
     webs = [
         run.web(tile, scale=2.0, object_response_ms=latency(mean, count))
         for tile, mean, count in ((1, 10.0, 900), (2, 40.0, 100))
@@ -311,12 +311,12 @@ def test_times_of_all_tiles_are_means_over_objects_not_over_tiles(run: TileRun) 
     assert [row[4] for row in rows] == ["10.00", "40.00", "13.00"]
 
 
-def test_a_workload_that_ended_early_is_marked(run: TileRun) -> None:
+def test_workload_that_ended_early_is_marked(run: TileRun) -> None:
     table = email_table(tile_scales([run.email(ended_early=True)]), [])
     assert "before its time was over" in table.rows[0][3].notes[0]
 
 
-def test_every_table_can_be_printed_and_read_by_programs(four: list[Result]) -> None:
+def test_every_tile_table_renders_as_text_and_csv(four: list[Result]) -> None:
     tables = tile_tables(tile_scales(four), [], [ds5020()])
     assert [table.name for table in tables] == [
         "tiles", "tiles-email", "tiles-email-operations", "tiles-database", "tiles-web-scan",
@@ -330,7 +330,7 @@ def test_every_table_can_be_printed_and_read_by_programs(four: list[Result]) -> 
 # ---- drives
 
 
-def test_rates_per_drive_are_esgs(four: list[Result]) -> None:
+def test_rates_per_drive_equal_those_of_esg(four: list[Result]) -> None:
     table = drives_table(tile_scales(four), Drives(email=32, database=16))
     rows = {row[1].text: row for row in table.rows}
     for name, per_drive, guideline, esg in (("e-mail", 135, 100, 135), ("database small", 221, 30, 221)):
@@ -339,7 +339,7 @@ def test_rates_per_drive_are_esgs(four: list[Result]) -> None:
         assert int(row[5].number) == per_drive
         assert (row[6].number, row[8].number) == (guideline, esg)
         assert row[7].number == pytest.approx(row[5].number / guideline)
-    assert rows["database large"][5].text == "27.1"  # 433 MB/s of 16
+    assert rows["database large"][5].text == "27.1"  # 433 MB/s / 16 drives
     assert rows["database large"][8].text == NOT_MEASURED
     assert "share" not in table.caption
 

@@ -1,4 +1,4 @@
-"""Plans of each kind of load by the values that a test is about."""
+"""Make plans of each kind of load from the values that a test gives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_REQUEST = ("course", "limits", "clients", "prices", "retrieved_share")
 
 
 def request_of(kind: type[PlannedLoad], **given: Any) -> PlanRequest:
-    """The request for a load with these values; some of them are of the request itself."""
+    """Return the request for a load; ``given`` has fields of the load and of the request itself."""
     own = {name: value for name, value in given.items() if name not in _OF_REQUEST}
     return PlanRequest(load=kind(**own), **{name: given[name] for name in _OF_REQUEST if name in given})
 

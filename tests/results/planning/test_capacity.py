@@ -1,4 +1,4 @@
-"""The capacity exercises beside what a plan would have said of them."""
+"""The results of capacity exercises compared with plans made from their own rates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def offered(sessions_per_second: float) -> Offered:
 
 
 class Exercise:
-    """Trials of an exercise; each has its rates, then the workloads side by side."""
+    """Synthetic trials of a capacity exercise. Each has lone rates first, then concurrent workloads."""
 
     def __init__(self, make: Make) -> None:
         self._make = make
@@ -34,7 +34,7 @@ class Exercise:
         self._position = 1
 
     def rate(self, operation: str, count: int, rate: float, clients: int = 1, size: int = MESSAGE) -> None:
-        """Of the next trial."""
+        """Add a lone rate, in objects per second, to the next trial."""
         self.results.append(
             self._make(operation, size, count, rate, phase="rates", clients=clients, position=self._position,
                        application="archive alone" if operation == "archive" else "alone", scale=0.0)
@@ -47,7 +47,7 @@ class Exercise:
         self.rate("retrieve", 30, 300 * factor)
 
     def night(self, users: int, seconds: float, window: float = 30.0, aborted: bool = False, **given: Any) -> None:
-        """A trial: one message took 15 ms, thirty 250 ms."""
+        """Add a trial of e-mail: retrieving one message took 15 ms, thirty messages 250 ms."""
         held = seconds <= window
         self.one("nightly archive", "archive", users, objects_per_session=30, clients=8, seconds=seconds,
                  sizes="32 sizes of 2421B to 195123B, 32.01KiB on average", **given)  # fmt: skip
@@ -65,7 +65,7 @@ class Exercise:
         self.rate("retrieve", 30, 300, clients=2, size=CHUNK)
 
     def shift(self, cameras: int, missed: int = 0) -> None:
-        """A trial: a chunk came back in 25 ms, a film in 600 ms."""
+        """Add a trial of cameras: retrieving one chunk took 25 ms, a film 600 ms."""
         each = {"object_bytes": CHUNK, "phase": "shift"}
         due = cameras / 2
         self.one("camera streams", "archive", cameras, objects_per_session=1, clients=cameras, deadline_seconds=2.0,
@@ -113,7 +113,7 @@ def test_night_is_compared_with_plans_of_one_and_of_all_clients(exercise: Exerci
     exercise.mail_rates()
     exercise.night(380, 31.0)
     table = exercise.table()
-    # 360 users' 10,800 messages take 108 s at 100/s; 30 s hold 3,000 of them, the messages of 100 users.
+    # The 10,800 messages of 360 users take 108 s at 100/s; in 30 s there are 3,000, the messages of 100 users.
     assert texts(table) == [
         ["users in 30 s", "1 client", "360", "100", "100 to 100", "+260"],
         ["users in 30 s", "8 clients", "360", "400", "400 to 400", "-10"],
@@ -135,7 +135,7 @@ def test_caption_states_assumptions_of_plan(exercise: Exercise) -> None:
     assert "single retrieval and discovery ran at the same time" in caption
 
 
-def test_several_trials_are_pooled_and_their_rates_spread_the_plan(exercise: Exercise) -> None:
+def test_trials_are_pooled_and_spread_of_rates_gives_plan_a_range(exercise: Exercise) -> None:
     for factor, seconds in ((0.8, 24.0), (1.0, 29.0), (1.25, 26.0)):
         exercise.mail_rates(factor)
         exercise.night(360, seconds)
@@ -149,13 +149,13 @@ def test_several_trials_are_pooled_and_their_rates_spread_the_plan(exercise: Exe
     assert low < 27 < high
 
 
-def test_one_measurement_has_no_range(exercise: Exercise) -> None:
+def test_plan_from_single_trial_has_no_range(exercise: Exercise) -> None:
     exercise.mail_rates()
     exercise.night(360, 30.0)
     assert {row[4].text for row in exercise.table().rows} == {NOT_MEASURED}
 
 
-def test_retrievals_of_several_trials_count_each_as_often_as_it_was_measured(exercise: Exercise) -> None:
+def test_retrieval_times_of_trials_are_weighted_by_their_counts(exercise: Exercise) -> None:
     exercise.mail_rates()
     exercise.night(360, 30.0)
     exercise.one("single retrieval", "retrieve", 360, session_response_ms=latency(45.0, 20), objects_per_session=1)
@@ -173,11 +173,11 @@ def test_failure_at_fewest_users_leaves_number_of_users_unmeasured(exercise: Exe
     assert users[5].text == NOT_MEASURED
     assert notes(table, "users", 2) == ("100, the fewest tried, failed; other values are from there",)
     assert night[0].text == "a night of 100 users (s)"
-    assert night[2].text == NOT_MEASURED  # the night was ended before all was archived
+    assert night[2].text == NOT_MEASURED  # the trial was aborted before everything was archived
     assert night[3].text == "30.00"
 
 
-def test_a_scale_at_which_the_client_was_the_limit_bounds_the_users(exercise: Exercise) -> None:
+def test_failure_limited_by_client_leaves_lower_bound_of_users(exercise: Exercise) -> None:
     for users, seconds, limited_by in ((10, 3.0, None), (20, 40.0, "client")):
         exercise.mail_rates()
         exercise.night(users, seconds, limited_by=limited_by)
@@ -195,7 +195,7 @@ def test_most_users_tried_is_lower_bound_without_failure(exercise: Exercise) -> 
     table = exercise.table()
     assert table.rows[0][2].text == "200"
     assert notes(table, "users", 2) == ("at least: 200, the most tried, passed",)
-    assert table.rows[0][5].text == NOT_MEASURED  # nobody knows how far the plan is off
+    assert table.rows[0][5].text == NOT_MEASURED  # the error of the plan is unknown
     assert table.rows[2][5].text != NOT_MEASURED
 
 
@@ -208,21 +208,21 @@ def test_number_of_users_is_largest_below_every_failure(exercise: Exercise) -> N
     assert not notes(table, "users", 2)
 
 
-def test_without_a_window_no_number_of_users_fits_into_it(exercise: Exercise) -> None:
+def test_exercise_without_window_has_no_row_of_users(exercise: Exercise) -> None:
     exercise.mail_rates()
     exercise.night(100, 9.0)
     exercise.criteria = [each for each in exercise.criteria if not each.name.startswith("seconds")]
     assert texts(exercise.table())[0][0] == "a night of 100 users (s)"
 
 
-def test_cameras_and_films_one_after_another_and_overlapping(exercise: Exercise) -> None:
+def test_cameras_and_films_are_compared_with_plans_per_client_count(exercise: Exercise) -> None:
     exercise.video_rates()
     exercise.shift(120)
     exercise.video_rates()
     exercise.shift(130, missed=3)
     table = exercise.table()
-    # A chunk is 2 s of a camera, so 50 chunks/s are 100 cameras. 30 chunks at 200/s are 150 ms, two films 300 ms;
-    # with two clients together 60 chunks at 300/s.
+    # A chunk is 2 s of a camera, so 50 chunks/s are 100 cameras. 30 chunks at 200/s take 150 ms, two films 300 ms;
+    # with two clients, 60 chunks at 300/s take 200 ms.
     assert texts(table) == [
         ["cameras", "1 client", "120", "100", "100 to 100", "+20"],
         ["cameras", "8 clients", "120", "160", "160 to 160", "-25"],
@@ -232,7 +232,7 @@ def test_cameras_and_films_one_after_another_and_overlapping(exercise: Exercise)
     ]
 
 
-def test_the_published_example_with_published_rates(exercise: Exercise) -> None:
+def test_exercise_with_published_rates_reproduces_published_example(exercise: Exercise) -> None:
     exercise.night(30_000, 3_200.0, window=3600.0, object_bytes=20 * 1024)
     table = exercise.table(surface=published_surface("reference:dr550"))
     night = next(row for row in table.rows if row[0].text == "a night of 30,000 users (s)")
@@ -246,7 +246,7 @@ def test_plan_values_show_warnings_of_their_rates(exercise: Exercise) -> None:
     table = exercise.table()
     told = notes(table, "users", 3)
     assert any("EXTRAPOLATED" in note and "4.0 times the largest measured size" in note for note in told)
-    # Nothing was retrieved alone.
+    # The exercise has no lone rate of retrieve.
     assert notes(table, "one message", 3) == notes(table, "30 messages", 3)
     assert "did not measure retrieve" in notes(table, "one message", 3)[0]
     assert table.rows[-1][3].text == NOT_MEASURED
@@ -290,11 +290,11 @@ def test_run_without_lone_rates_uses_workload_rates_with_warning(exercise: Exerc
     assert "measured next to discovery, single retrieval" in night.doubts
 
 
-def test_other_runs_have_no_such_table(exercise: Exercise, make_result: Make) -> None:
+def test_runs_without_rates_and_trials_have_no_capacity_table(exercise: Exercise, make_result: Make) -> None:
     assert capacity_tables([]) == []
     assert capacity_tables([make_result("archive")]) == []
     exercise.mail_rates()
-    assert capacity_tables(exercise.results) == []  # broken off before the first night
+    assert capacity_tables(exercise.results) == []  # interrupted before the first night
     exercise.results.clear()
     exercise.night(100, 29.0)
     assert capacity_tables(exercise.results, exercise.criteria) == []  # no rates to plan with

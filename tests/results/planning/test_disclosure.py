@@ -1,4 +1,4 @@
-"""The tested configuration as it is disclosed: read strictly, and shown with what is missing."""
+"""The disclosure of the tested configuration: it is validated, and shown with its missing values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read(folder: Path, text: str) -> Disclosure:
     return read_disclosure(path)
 
 
-def test_the_example_of_the_page_discloses_every_fact(tmp_path: Path) -> None:
+def test_example_of_disclosure_page_has_every_key(tmp_path: Path) -> None:
     found = read(tmp_path, EXAMPLE)
     assert set(found.document) == set(Disclosure.__struct_fields__)
     assert found.usable_bytes == 290 * 10**12
@@ -56,14 +56,14 @@ def test_the_example_of_the_page_discloses_every_fact(tmp_path: Path) -> None:
         ("[", "not TOML"),
     ],
 )
-def test_a_wrong_file_is_refused_with_its_key(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_disclosure_is_refused_with_file_and_key(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(UsageError) as refused:
         read(tmp_path, text)
     assert words in str(refused.value)
     assert "system.toml" in str(refused.value)
 
 
-def test_an_empty_platform_may_be_disclosed(tmp_path: Path) -> None:
+def test_disclosed_used_capacity_may_be_zero(tmp_path: Path) -> None:
     assert read(tmp_path, "used_tb = 0").used_tb == 0
 
 

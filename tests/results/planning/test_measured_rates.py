@@ -1,4 +1,4 @@
-"""Rates of mixes, open loops and replays, where nothing was measured alone."""
+"""Rates from concurrent workloads and open loops, for runs without lone measurements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cells(results: list[Result], criteria: list[CriterionResult] | None = None) 
     return {(cell.operation, cell.clients): cell for cell in workload_cells(results, criteria or [])}
 
 
-def test_a_mix_has_a_rate_for_each_operation_with_its_mean_size(make_result: MakeResult) -> None:
+def test_mix_has_rate_per_operation_with_mean_size(make_result: MakeResult) -> None:
     parts = (
         part("archive", 30.0, size=1000),
         part("retrieve", 70.0, size=5000),
@@ -43,27 +43,29 @@ def test_a_mix_has_a_rate_for_each_operation_with_its_mean_size(make_result: Mak
     assert archive.doubts[-1] == "measured in a mix of archive, retrieve: without the others it may be faster"
 
 
-def test_copies_that_ran_at_the_same_time_add_up(make_result: MakeResult) -> None:
+def test_clients_and_rates_of_concurrent_copies_are_added(make_result: MakeResult) -> None:
     tiles = [workload(make_result, "mail", copy=n, workload=f"tile {n} mail", clients=4) for n in (1, 2, 3)]
     (cell,) = workload_cells(tiles, [])
     assert (cell.clients, cell.objects_per_second.value) == (12, 300.0)
 
 
-def test_phases_are_repetitions_of_a_workload(make_result: MakeResult) -> None:
+def test_phases_of_one_workload_count_as_repetitions(make_result: MakeResult) -> None:
     (cell,) = workload_cells([workload(make_result, "mail", n, rate=rate) for n, rate in ((1, 90.0), (2, 110.0))], [])
     assert cell.objects_per_second.value == 100.0
     assert cell.objects_per_second.low is not None
 
 
 @pytest.mark.parametrize(("given", "is_offered"), [({"offered": SCHEDULE}, True), ({}, False)])
-def test_an_offered_load_is_a_lower_bound(make_result: MakeResult, given: dict[str, Any], is_offered: bool) -> None:
+def test_open_loop_rate_is_warned_as_offered_load(
+    make_result: MakeResult, given: dict[str, Any], is_offered: bool
+) -> None:
     (cell,) = workload_cells([workload(make_result, "mail", **given)], [])
     assert (OFFERED in cell.doubts) is is_offered
     assert cell.has_session_time is not is_offered
 
 
 def test_mixed_workload_gives_no_session_time(make_result: MakeResult, make_run: MakeRun) -> None:
-    """Eight clients that retrieve 70 objects a second among other things do not take 8 / 70 s for one."""
+    """Eight clients that retrieve 70 objects/s and do other work as well do not take 8 / 70 s for a retrieve."""
     parts = (part("archive", 30.0), part("retrieve", 70.0))
     mixed = workload(make_result, "users", operation="mixed", parts=parts, clients=8)
     surface = measured_surface(make_run([phase_record(1, mixed, 1, 2)]))
@@ -74,7 +76,7 @@ def test_mixed_workload_gives_no_session_time(make_result: MakeResult, make_run:
     assert any("do not show how long one retrieve takes" in reason for reason in plan.unanswered)
 
 
-def test_the_largest_scale_that_met_its_criteria_counts(make_result: MakeResult) -> None:
+def test_rates_are_of_largest_scale_that_met_its_criteria(make_result: MakeResult) -> None:
     results = [workload(make_result, "mail", n, scale=float(n), rate=100.0 * n) for n in (1, 2, 3)]
     missed = [criterion("mail", "object_ms.p99 <= 20", 20.0, 50.0, False, scale=3.0, position=3)]
     (cell,) = workload_cells(results, missed)
@@ -103,11 +105,11 @@ def test_plan_repeats_remarks_on_platform(make_result: MakeResult, make_run: Mak
     weak = replace(PLATFORM, details={"retention_protected": False})
     remarks = measured_surface(make_run(phases, platform=weak)).remarks
     assert remarks[0].startswith("the server is not retention-protected")
-    assert not any("precision" in remark for remark in remarks)  # that is said of each cell that the plan uses
+    assert not any("precision" in remark for remark in remarks)  # a warning of each cell that the plan uses
     assert not any("retention-protected" in remark for remark in measured_surface(make_run(phases)).remarks)
 
 
-def test_a_run_that_missed_every_criterion_is_refused(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_run_with_only_void_or_failed_phases_is_refused(make_result: MakeResult, make_run: MakeRun) -> None:
     lost = workload(make_result, "mail", incomplete="a worker was lost")
     with pytest.raises(ResultsError, match="every phase is void or missed a criterion"):
         measured_surface(make_run([phase_record(1, lost, 1, 2)]))

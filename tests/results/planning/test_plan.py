@@ -1,4 +1,4 @@
-"""Plans: the paper's own four examples, and what follows from a load."""
+"""Plans: the four examples of the paper, and the answers for a load."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def known(found: Range) -> tuple[float, float, float]:
     return found.low, found.value, found.high
 
 
-def test_the_papers_mail_example() -> None:
+def test_plan_reproduces_mail_example_of_paper() -> None:
     example = EXAMPLES["e-mail archive"]
     found = archiving(mail())
     assert found.load.objects == example["objects"]
     assert found.load.sessions == example["users"]
     assert found.rates[0].column == example["nearest_column_objects_per_session"]
-    assert 48 * 60 <= found.seconds.value <= 53 * 60  # the paper reads 300 objects/s off its graph: 50 minutes
+    assert 48 * 60 <= found.seconds.value <= 53 * 60  # the paper reads 300 objects/s from its graph: 50 minutes
     low, value, high = known(found.seconds)
     assert low < example["answer_seconds"] < high
     assert low < value < high
     assert found.fits(high)
 
 
-def test_the_papers_example_of_a_single_message() -> None:
+def test_plan_reproduces_single_message_example_of_paper() -> None:
     single = mail().single
     assert single is not None
     low, high = EXAMPLES["single e-mail retrieve"]["answer_from_the_table_milliseconds"]
@@ -70,7 +70,7 @@ def test_the_papers_example_of_a_single_message() -> None:
 
 
 @pytest.mark.parametrize(("bytes_per_second", "needed"), [(0.28e6, 28.0), (1e9 / HOUR, 27.8)])
-def test_the_papers_camera_example(bytes_per_second: float, needed: float) -> None:
+def test_plan_reproduces_camera_example_of_paper(bytes_per_second: float, needed: float) -> None:
     example = EXAMPLES["digital cameras"]
     found = archiving(
         plan_video(DR550, cameras=example["cameras"], bytes_per_second=bytes_per_second, course=LoadCourse(1))
@@ -83,7 +83,7 @@ def test_the_papers_camera_example(bytes_per_second: float, needed: float) -> No
 
 
 @pytest.mark.parametrize(("parallel", "seconds"), [(1, 100.4), (2, 200.8)])
-def test_the_papers_film_example(parallel: int, seconds: float) -> None:
+def test_plan_reproduces_film_example_of_paper(parallel: int, seconds: float) -> None:
     found = plan_retrieve(DR550, size_bytes=GIB, parallel=parallel).retrieval
     assert found is not None
     assert found.objects == 1024
@@ -95,7 +95,7 @@ def test_the_papers_film_example(parallel: int, seconds: float) -> None:
     )
 
 
-def test_an_hour_of_a_camera_is_the_film_unless_another_is_named() -> None:
+def test_film_is_one_hour_of_a_camera_by_default() -> None:
     hour = plan_video(DR550, cameras=3, bytes_per_second=1e9 / HOUR, course=LoadCourse(1)).retrieval
     named = plan_video(
         DR550, cameras=3, bytes_per_second=1e9 / HOUR, course=LoadCourse(1), film_bytes=5 * MIB
@@ -112,7 +112,7 @@ def test_sessions_are_one_per_user_unless_objects_per_session_is_given() -> None
     assert longer.seconds.value < per_user.seconds.value
 
 
-def test_discovery_takes_a_session_per_user() -> None:
+def test_discovery_uses_one_session_per_user() -> None:
     found = mail(discovery_users=20, discovery_messages=100).retrieval
     assert found is not None
     assert found.objects == 2_000
@@ -120,7 +120,7 @@ def test_discovery_takes_a_session_per_user() -> None:
     assert found.seconds.value == pytest.approx(2_000 / DR550.rate("retrieve", 20 * KIB, 100).objects_per_second.value)
 
 
-def test_growth_and_retention_make_the_years() -> None:
+def test_yearly_bytes_follow_growth_and_retention() -> None:
     years = archiving(mail(course=LoadCourse(3, growth_share=0.1))).years
     first = 900_000 * 20 * KIB * 365
     assert [year.bytes_archived for year in years] == pytest.approx([first, first * 1.1, first * 1.21])
@@ -138,7 +138,7 @@ def test_data_archived_in_year_counts_half_of_it() -> None:
     ("window", "headroom", "platforms"),
     [(3200.0, 0.0, 1), (3200.0, 0.2, 2), (1000.0, 0.0, 4), (1000.0, 0.5, 7), (1e6, 0.9, 1)],
 )
-def test_platforms_keep_the_headroom_free(window: float, headroom: float, platforms: int) -> None:
+def test_platform_count_includes_headroom(window: float, headroom: float, platforms: int) -> None:
     found = archiving(mail(course=LoadCourse(1, 0, headroom), window_seconds=window))  # 3,095 s of work
     assert found.last_year.platforms.value == platforms
 
@@ -169,7 +169,7 @@ def test_what_if_covers_load_of_which_no_unit_fits() -> None:
     assert not any(trial.fits for trial in trials)
 
 
-def test_a_mixture_is_the_sum_of_its_sizes() -> None:
+def test_plan_of_size_mix_is_sum_over_sizes() -> None:
     found = plan_size(
         DR550,
         objects_per_day=10_000,
@@ -191,7 +191,7 @@ def surface_of(make_run: MakeRun, *results: Any) -> RateSurface:
     )
 
 
-def test_one_repetition_leaves_every_range_unknown(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_plan_from_single_repetition_has_no_ranges(make_result: MakeResult, make_run: MakeRun) -> None:
     surface = surface_of(
         make_run, make_result("archive", 16 * KIB, 25, 300.0), make_result("retrieve", 16 * KIB, 1, 100.0)
     )
@@ -205,7 +205,7 @@ def test_one_repetition_leaves_every_range_unknown(make_result: MakeResult, make
     assert all((each.low, each.high) == (None, None) for each in ranges)
 
 
-def test_repetitions_carry_their_interval_into_every_answer(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_interval_of_repetitions_gives_answers_a_range(make_result: MakeResult, make_run: MakeRun) -> None:
     rates = (290.0, 300.0, 310.0)
     surface = surface_of(
         make_run,
@@ -231,7 +231,7 @@ def test_plan_without_retrieve_rates_answers_archiving_only(make_result: MakeRes
         plan_retrieve(surface, size_bytes=16 * KIB)
 
 
-def test_parallel_retrievals_overlap_as_far_as_it_was_measured(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_parallel_retrievals_overlap_only_if_measured(make_result: MakeResult, make_run: MakeRun) -> None:
     surface = surface_of(
         make_run,
         make_result("retrieve", MIB, 1, 50.0),
@@ -250,7 +250,7 @@ def test_parallel_retrievals_overlap_as_far_as_it_was_measured(make_result: Make
     assert apart.seconds.value == pytest.approx(2 * 100 / 50)
 
 
-def test_a_film_shows_its_first_byte_and_a_single_object_its_p99(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_film_has_first_byte_time_and_single_object_has_p99(make_result: MakeResult, make_run: MakeRun) -> None:
     result = make_result("retrieve", MIB, 1, 50.0)
     surface = surface_of(make_run, result)
     film, single = (plan_retrieve(surface, size_bytes=size).retrieval for size in (3 * MIB, MIB))
@@ -292,6 +292,6 @@ def test_invalid_load_is_refused(changed: dict[str, Any], words: str) -> None:
         mail(**changed)
 
 
-def test_a_stream_of_nothing_is_refused() -> None:
+def test_camera_with_zero_bytes_per_second_is_refused() -> None:
     with pytest.raises(UsageError, match="bytes per second is not possible"):
         plan_video(DR550, cameras=1, bytes_per_second=0.0, course=LoadCourse(1))

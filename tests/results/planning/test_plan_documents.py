@@ -1,4 +1,4 @@
-"""A plan for people and programs: tables, JSON, the folder of documents, and the examples of a report."""
+"""The documents of a plan: tables, JSON, files, and the example table of a report."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_answers_are_shown_with_ranges_and_reasons() -> None:
 
 
 def test_an_answer_names_the_conditions_that_its_cells_fail(make_result: MakeResult, make_run: MakeRun) -> None:
-    """Cameras from one session of 0.45 s, which the client limited."""
+    """The cameras are planned from one session of 0.45 s, which the client limited."""
     cell = make_result("archive", 1 << 20, 100, 500.0, seconds=0.45, sessions=1, limited_by="client")
     plan = video(measured_surface(make_run([phase_record(1, cell, 1.0, 1.45)])), 280_000)
     failed = "limited by the client, measured for 0.45 s"
@@ -81,7 +81,7 @@ def test_retrieval_among_several_clients_is_noted(make_result: MakeResult, make_
     assert row_of(answers, "clients of each platform")[1] == "16"
 
 
-def test_the_neighbour_of_a_measured_size_is_not_spoken_of() -> None:
+def test_measured_size_has_no_row_for_neighbour_rate() -> None:
     answers, *_ = plan_tables(mail(mean_bytes=16 << 10))
     assert not any(row[0].text.startswith("at the slower") for row in answers.rows)
 
@@ -98,7 +98,7 @@ def test_what_if_table_appears_only_on_request() -> None:
     assert [row[5].text for row in table.rows if row[7].text] == ["yes", "yes", "no"]
 
 
-def test_the_document_has_every_answer_with_its_ends() -> None:
+def test_json_document_has_answers_with_low_and_high() -> None:
     document = plan_document(mail(), what_if=True)
     assert 48 * 60 <= document["archive_seconds"]["value"] <= 53 * 60
     for key in ("archive_seconds", "fits", "retrieve_milliseconds_per_object", "retrieve_seconds"):
@@ -113,7 +113,7 @@ def test_the_document_has_every_answer_with_its_ends() -> None:
     json.dumps(document, allow_nan=False)
 
 
-def test_a_range_that_straddles_the_window_fits_at_one_end_only() -> None:
+def test_load_with_range_across_window_fits_only_at_value_and_low() -> None:
     assert plan_document(mail(window_seconds=3100))["fits"] == {"value": True, "low": True, "high": False}
 
 
@@ -130,7 +130,7 @@ def test_values_unknown_without_repetition_are_null(make_result: MakeResult, mak
     )
 
 
-def test_a_retrieval_has_no_archive_answers() -> None:
+def test_retrieval_plan_has_no_archive_answers() -> None:
     document = plan_document(retrieve(parallel=2))
     assert (document["archive_seconds"], document["fits"]) == (None, None)
     assert document["retrieve_seconds"]["value"] == pytest.approx(200.8, abs=0.05)
@@ -152,26 +152,26 @@ def test_plan_folder_is_byte_identical_every_time(tmp_path: Path) -> None:
     assert "box \\| of <disks>" in first[0].read_text()
 
 
-def test_a_retrieval_has_no_figure() -> None:
+def test_retrieval_plan_has_no_figure() -> None:
     assert list(plan_files(retrieve())) == [
         "plan.md", "plan.json", "plan.csv", "plan-sensitivity.csv", "plan-basis.csv",
     ]  # fmt: skip
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_unwritable_folder_is_named_in_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultsError, match=r"cannot write .*name another folder"):
         write_files(tmp_path / "file" / "out", plan_files(retrieve()))
 
 
-def test_the_papers_examples_for_a_report(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_examples_table_has_only_examples_near_measured_rates(make_result: MakeResult, make_run: MakeRun) -> None:
     published = examples_table(DR550)
     assert [row[1].text for row in published.rows] == ["51m 35s", "127", "72.4 ms", "100.4 s"]
     surface = measured_surface(make_run([phase_record(1, make_result("archive", 1 << 20, 100, 30.0), 1, 2)]))
-    (only,) = examples_table(surface).rows  # neither messages of 20 KiB nor retrieves are near what was measured
+    (only,) = examples_table(surface).rows  # messages of 20 KiB and retrieves are too far from the measured rates
     assert only[0].text.startswith("cameras")
 
 
-def test_every_table_is_set_in_the_width_of_a_terminal() -> None:
+def test_every_plan_table_fits_in_120_columns() -> None:
     for table in plan_tables(video(DR550, 1e9 / 3600), what_if=True):
         assert max(map(len, render_text(table, 120).splitlines())) <= 120

@@ -1,4 +1,4 @@
-"""How many platforms a load needs, by archive rate, capacity, objects and restore time, computed by hand."""
+"""Platforms that a load needs by archive rate, capacity, objects and restore time, against hand-computed values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ MakeSurface = Callable[..., RateSurface]
 
 @pytest.fixture
 def surface(make_result: MakeResult, make_run: MakeRun) -> MakeSurface:
-    """Objects of 100 kB, 10 in a session: 100 archived and 200 retrieved a second, unless other results are given."""
+    """Return a function that makes a rate surface of results.
+
+    Without results: objects of 100 kB, 10 per session, 100 archived and 200 retrieved per second.
+    """
 
     def make(*results: Result) -> RateSurface:
         measured = results or (
@@ -41,7 +44,7 @@ def surface(make_result: MakeResult, make_run: MakeRun) -> MakeSurface:
 
 
 def mail(surface: RateSurface, **given: Any) -> CapacityPlan:
-    """1 million messages of 100 kB a day, 100 GB: 10,000 s at 100 objects/s, of a window of 20,000 s."""
+    """Plan 1 million messages of 100 kB a day, 100 GB: 10,000 s at 100 objects/s in a window of 20,000 s."""
     asked = {"users": 100_000, "messages": 10, "mean_bytes": 100 * KB, "window_seconds": 20_000.0}
     return plan_mail(surface, **{**asked, "course": LoadCourse(1, 0.0, 0.0), **given})
 
@@ -59,7 +62,7 @@ def exact(year: Year) -> dict[str, float]:
     return {need.reason: need.exact.value for need in year.needs}
 
 
-def test_each_need_is_computed_and_the_largest_decides(surface: MakeSurface) -> None:
+def test_platform_count_follows_largest_need(surface: MakeSurface) -> None:
     limits = PlatformLimits(
         usable_bytes=10 * TB,  # 36.5 TB are kept after a year
         objects_max=300 * 10**6,  # 365 million
@@ -81,7 +84,7 @@ def test_each_need_is_computed_and_the_largest_decides(surface: MakeSurface) -> 
         ({"limits": PlatformLimits(restore_seconds=DAY, restore_bytes=TB)}, "restore time", 1),
     ],
 )
-def test_any_need_can_decide(surface: MakeSurface, given: dict[str, Any], reason: str, platforms: int) -> None:
+def test_each_kind_of_need_can_decide(surface: MakeSurface, given: dict[str, Any], reason: str, platforms: int) -> None:
     year = last(mail(surface(), **given))
     assert (year.decided_by.reason, year.platforms.value) == (reason, platforms)
 
@@ -106,26 +109,26 @@ def test_each_year_gives_its_own_platforms_and_deciding_reason(surface: MakeSurf
 @pytest.mark.parametrize(
     ("retention", "kept"), [(None, 109.5), (10.0, 109.5), (1.0, 36.5), (1.5, 54.75), (0.25, 9.125)]
 )
-def test_objects_are_removed_after_their_retention(surface: MakeSurface, retention: float | None, kept: float) -> None:
+def test_kept_objects_are_those_within_retention(surface: MakeSurface, retention: float | None, kept: float) -> None:
     plan = archiving(mail(surface(), course=LoadCourse(3, 0.0, 0.0, retention)))
     assert plan.last_year.bytes_kept == pytest.approx(kept * TB)
     assert plan.last_year.objects_kept == pytest.approx(kept * 1e7)
 
 
-def test_terabyte_years_end_with_the_retention(surface: MakeSurface) -> None:
-    """36.5 TB a year: kept for a quarter of a year each, but for what came in the last quarter of three years."""
+def test_terabyte_years_are_limited_by_retention(surface: MakeSurface) -> None:
+    """36.5 TB a year are kept for 0.25 years; those of the last quarter of three years on average for half of that."""
     plan = archiving(mail(surface(), course=LoadCourse(3, 0.0, 0.0, 0.25)))
     assert plan.terabyte_years == pytest.approx(36.5 * (0.25 * 2.75 + 0.25 * 0.125))
 
 
-def test_a_restore_that_grows_with_the_load(surface: MakeSurface) -> None:
+def test_restored_bytes_grow_with_load(surface: MakeSurface) -> None:
     limits = PlatformLimits(restore_seconds=DAY, restore_bytes=TB)
     plan = archiving(mail(surface(), course=LoadCourse(2, 0.5, 0.0), limits=limits))
     assert plan.restored_bytes(plan.last_year) == pytest.approx(1.5 * TB)
     assert exact(plan.last_year)["restore time"] == pytest.approx(1.5e12 / 20e6 / DAY)
 
 
-def test_a_restore_of_unmeasured_retrieves_is_refused(surface: MakeSurface, make_result: MakeResult) -> None:
+def test_restore_limit_without_retrieve_rates_is_refused(surface: MakeSurface, make_result: MakeResult) -> None:
     archive_only = surface(make_result("archive", 100 * KB, 10, 100.0))
     with pytest.raises(ResultsError, match="it did not measure retrieve"):
         mail(archive_only, limits=PlatformLimits(restore_seconds=DAY))
@@ -138,7 +141,7 @@ def test_plan_without_usable_capacity_reports_capacity_unanswered(surface: MakeS
     assert not plan_retrieve(surface(), size_bytes=100 * KB, objects_per_session=10).unanswered
 
 
-def test_the_range_of_the_platforms_is_that_of_the_rates(surface: MakeSurface, make_result: MakeResult) -> None:
+def test_range_of_platforms_follows_range_of_rates(surface: MakeSurface, make_result: MakeResult) -> None:
     rates = (90.0, 100.0, 110.0)
     repeated = [make_result("archive", 100 * KB, 10, rate, repetition=n) for n, rate in enumerate(rates, 1)]
     limits = PlatformLimits(usable_bytes=12 * TB)  # 3.04 platforms
@@ -166,25 +169,25 @@ def test_run_with_only_sixteen_clients_can_be_planned_from(surface: MakeSurface,
     assert archiving(plan).clients == 16
     assert archiving(plan).seconds.value == pytest.approx(1_000_000 / 800)
     assert plan.retrieval is not None
-    # 10 messages in one of 16 sessions at once, which share 1,600 objects/s
+    # 10 messages in one of 16 concurrent sessions, which share 1,600 objects/s.
     assert plan.retrieval.seconds.value == pytest.approx(10 * 16 / 1600)
     one, many = (
         plan_retrieve(found, size_bytes=100 * KB, objects_per_session=10, parallel=count).retrieval for count in (2, 32)
     )
     assert one is not None
     assert many is not None
-    assert one.seconds.value == pytest.approx(16 / 1600)  # no slower than it was among sixteen
+    assert one.seconds.value == pytest.approx(16 / 1600)  # as measured with sixteen clients
     assert many.seconds.value == pytest.approx(2 * 16 / 1600)
 
 
 @pytest.mark.parametrize(("rates", "clients"), [({1: 100.0, 4: 300.0, 16: 250.0}, 4), ({1: 100.0, 2: 90.0}, 1)])
-def test_the_fastest_number_of_clients_is_taken(
+def test_plan_uses_fastest_client_count(
     surface: MakeSurface, make_result: MakeResult, rates: dict[int, float], clients: int
 ) -> None:
     assert archiving(mail(surface(*parallel(make_result, rates)))).clients == clients
 
 
-def test_clients_can_be_chosen_among_those_measured(surface: MakeSurface, make_result: MakeResult) -> None:
+def test_plan_client_count_must_be_a_measured_one(surface: MakeSurface, make_result: MakeResult) -> None:
     found = surface(*parallel(make_result, {1: 100.0, 4: 300.0}))
     assert archiving(mail(found, clients=1)).seconds.value == pytest.approx(10_000)
     with pytest.raises(ResultsError, match=r"not measure archive with 8 clients \(measured: 1 client, 4 clients\)"):
@@ -201,7 +204,9 @@ def test_sound_cells_come_before_faster_ones_that_fail_a_condition(
         assert archiving(mail(surface(sound, *faster), clients=4)).clients == 4
 
 
-def test_measured_sizes_come_before_extrapolated_ones(surface: MakeSurface, make_result: MakeResult) -> None:
+def test_client_count_with_measured_size_is_preferred_to_extrapolation(
+    surface: MakeSurface, make_result: MakeResult
+) -> None:
     found = surface(
         make_result("archive", 100 * KB, 10, 100.0),
         make_result("archive", 50 * KB, 10, 900.0, clients=4, phase="parallel", position=2),
@@ -228,7 +233,7 @@ def test_published_study_gives_no_fill_level_warning() -> None:
 
 
 def test_backup_plans_window_for_full_and_retention_for_mean(surface: MakeSurface) -> None:
-    """500 GB in full every 5 days and 50 GB on the others: 140 GB a day; 5 million objects take 50,000 s."""
+    """A full backup of 500 GB every 5 days, 50 GB on other days: 140 GB a day; 5 million objects take 50,000 s."""
     plan = plan_backup(
         surface(),
         full_bytes=500 * GB,
@@ -272,7 +277,7 @@ def test_impossible_limits_are_refused(surface: MakeSurface, given: dict[str, An
         mail(surface(), **given)
 
 
-def test_a_mix_needs_a_rate_for_every_size_with_the_same_clients(surface: MakeSurface, make_result: MakeResult) -> None:
+def test_size_mix_uses_client_count_measured_for_every_size(surface: MakeSurface, make_result: MakeResult) -> None:
     def archive(size: int, rate: float, clients: int) -> Result:
         return make_result("archive", size, 10, rate, clients=clients, phase=f"with {clients}", position=clients)
 

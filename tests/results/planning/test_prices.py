@@ -1,4 +1,4 @@
-"""Price files, bills, and what a unit costs: IOmark's published prices per virtual machine come out of their tables."""
+"""Price files, bills and prices per unit. The published prices of IOmark per virtual machine are known answers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def prices_of(folder: Path, text: str) -> PriceList:
 
 
 @pytest.mark.parametrize("report", IOMARK["reports"], ids=lambda report: report["system"])
-def test_the_published_prices_per_virtual_machine(report: dict[str, Any], tmp_path: Path) -> None:
+def test_bill_reproduces_published_price_per_virtual_machine(report: dict[str, Any], tmp_path: Path) -> None:
     parts = [
         f"[[part]]\nitem = {json.dumps(item)}\nquantity = {quantity}\nlist_price = {amount / quantity}\n"
         for item, quantity, amount in report["price_table"]
@@ -59,7 +59,7 @@ def test_the_published_prices_per_virtual_machine(report: dict[str, Any], tmp_pa
     assert per_machine == pytest.approx(report["usd_per_vm"], abs=0.005)
 
 
-def test_support_is_paid_for_the_years_that_no_price_includes(tmp_path: Path) -> None:
+def test_support_is_billed_for_years_beyond_included_ones(tmp_path: Path) -> None:
     lines = bill(prices_of(tmp_path, ARRAY), Demand(years=7, platforms=2)).lines
     assert [(line.quantity, line.amount) for line in lines] == [(6, 54_000), (24, 21_600)]
     assert len(bill(prices_of(tmp_path, ARRAY), Demand(years=3)).lines) == 1
@@ -84,7 +84,7 @@ def price_per(cost: PlanCost, unit: str) -> Range:
     return next(each.price for each in cost.units if each.unit == unit)
 
 
-def test_everything_has_its_price_over_the_years(tmp_path: Path) -> None:
+def test_cost_per_mailbox_rate_and_terabyte_year_follows_from_bill(tmp_path: Path) -> None:
     plan = plan_mail(
         DR550, users=30_000, messages=30, mean_bytes=20 << 10, course=LoadCourse(7, 0.1), window_seconds=8 * 3600
     )
@@ -103,17 +103,15 @@ def test_everything_has_its_price_over_the_years(tmp_path: Path) -> None:
     assert per_rate.low < per_rate.value < per_rate.high
 
 
-def test_platforms_are_bought_for_the_last_years_load(tmp_path: Path) -> None:
+def test_bill_has_platforms_for_load_of_last_year(tmp_path: Path) -> None:
     plan = plan_video(DR550, cameras=100, bytes_per_second=1e9 / 3600, course=LoadCourse(5, growth_share=0.2))
     cost = plan_cost(plan, prices_of(tmp_path, ARRAY))
-    assert cost.platforms == 3  # 100 cameras need one; 100 x 1.2^4 of them three, a fifth kept free
+    assert cost.platforms == 3  # 100 cameras need one; 100 x 1.2^4 need three, with 20% headroom
     assert price_per(cost, "camera").value == pytest.approx(cost.bill.total / 100)
 
 
-def test_a_session_that_opens_with_a_request_pays_for_it(
-    make_result: MakeResult, make_run: MakeRun, tmp_path: Path
-) -> None:
-    database = make_run([phase_record(1, make_result("archive", 16 << 10, 25, 300.0), 1, 2)])  # opening asks HEAD
+def test_session_opening_requests_are_billed(make_result: MakeResult, make_run: MakeRun, tmp_path: Path) -> None:
+    database = make_run([phase_record(1, make_result("archive", 16 << 10, 25, 300.0), 1, 2)])  # opens with HEAD
     plan = plan_mail(
         measured_surface(database),
         users=10,
@@ -131,7 +129,7 @@ def test_a_session_that_opens_with_a_request_pays_for_it(
     assert lines["GB kept for a month"].quantity == pytest.approx(yearly / 2 * (16 << 10) / 1e9 * 12)
 
 
-def test_a_plan_that_only_retrieves_has_nothing_to_price(tmp_path: Path) -> None:
+def test_retrieval_plan_cannot_be_priced(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="only retrieves"):
         plan_cost(plan_retrieve(DR550, size_bytes=8192), prices_of(tmp_path, ARRAY))
 
@@ -160,7 +158,7 @@ def test_a_plan_that_only_retrieves_has_nothing_to_price(tmp_path: Path) -> None
         ("currency = ", "not TOML"),
     ],
 )
-def test_a_nonsense_price_is_refused_by_file_and_key(text: str, words: str, tmp_path: Path) -> None:
+def test_invalid_price_is_refused_with_file_and_key(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         prices_of(tmp_path, text)
     assert str(refused.value).startswith(f"{tmp_path / 'prices.toml'}: ")

@@ -1,4 +1,4 @@
-"""The measured matrix between, beside and beyond its cells."""
+"""Rates at, between and beyond the cells of the measured matrix."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def surface_of(make_run: MakeRun) -> MakeSurface:
 
 @pytest.fixture
 def small(make_result: MakeResult, surface_of: MakeSurface) -> RateSurface:
-    """Archive only: 8 KiB and 128 KiB, 5 and 50 objects per session."""
+    """Return a surface of archive only: 8 KiB and 128 KiB, 5 and 50 objects per session."""
     rates = {(8 * KIB, 5): 400.0, (128 * KIB, 5): 100.0, (8 * KIB, 50): 1600.0, (128 * KIB, 50): 200.0}
     return surface_of([make_result("archive", size, count, rate) for (size, count), rate in rates.items()])
 
@@ -38,17 +38,17 @@ def small(make_result: MakeResult, surface_of: MakeSurface) -> RateSurface:
     ("size", "objects", "column", "rate"),
     [
         (8 * KIB, 5, 5, 400.0),  # as measured
-        (8 * KIB, 49, 5, 400.0),  # the next smaller column, however near the larger one is
+        (8 * KIB, 49, 5, 400.0),  # the next smaller column
         (8 * KIB, 50, 50, 1600.0),
         (32 * KIB, 5, 5, 200.0),  # half way between the sizes, and the rates, on log axes
         (16 * KIB, 50, 50, 1600 * (200 / 1600) ** 0.25),
-        (128 * KIB, 200, 50, 200.0),  # longer than the longest: its rate
-        (256 * KIB, 5, 5, 50.0),  # larger than the largest: its MB/s
-        (2 * KIB, 5, 5, 400.0),  # smaller than the smallest: its objects/s
-        (8 * KIB, 2, 5, 400 * 2 / 5),  # fewer than the fewest: a session as long as theirs
+        (128 * KIB, 200, 50, 200.0),  # above the longest session: its rate
+        (256 * KIB, 5, 5, 50.0),  # above the largest size: its MB/s
+        (2 * KIB, 5, 5, 400.0),  # below the smallest size: its objects/s
+        (8 * KIB, 2, 5, 400 * 2 / 5),  # below the shortest session: its session time
     ],
 )
-def test_a_rate_follows_the_rule_for_its_place(
+def test_rate_is_measured_interpolated_or_extrapolated_by_rule(
     small: RateSurface, size: int, objects: int, column: int, rate: float
 ) -> None:
     found = small.rate("archive", size, objects)
@@ -90,11 +90,11 @@ def test_extrapolation_beyond_four_times_is_refused_with_measured_range(
 
 
 @pytest.mark.parametrize(("size", "objects"), [(512 * KIB, 5), (2 * KIB, 5), (8 * KIB, 200)])
-def test_four_times_beyond_is_still_answered(small: RateSurface, size: int, objects: int) -> None:
+def test_extrapolation_up_to_four_times_is_allowed(small: RateSurface, size: int, objects: int) -> None:
     assert small.rate("archive", size, objects).beyond == pytest.approx(BEYOND_MAX)
 
 
-def test_an_operation_that_was_not_measured_is_refused_by_name(small: RateSurface) -> None:
+def test_unmeasured_operation_is_refused_with_measured_ones(small: RateSurface) -> None:
     with pytest.raises(ResultsError, match=r"run run-1: it did not measure retrieve.*measured: archive"):
         small.rate("retrieve", 8 * KIB, 5)
 
@@ -119,9 +119,7 @@ def test_single_repetition_has_no_range_and_is_noted(small: RateSurface) -> None
     assert "measured once; run again with --repeat" in small.spread
 
 
-def test_repetitions_give_the_range_and_interpolation_carries_it(
-    make_result: MakeResult, surface_of: MakeSurface
-) -> None:
+def test_interpolated_rate_has_interpolated_range(make_result: MakeResult, surface_of: MakeSurface) -> None:
     repeated = {(8 * KIB, rate): number for number, rate in enumerate((380.0, 400.0, 420.0), 1)}
     repeated |= {(32 * KIB, rate): number for number, rate in enumerate((90.0, 100.0, 110.0), 1)}
     surface = surface_of(
@@ -136,9 +134,7 @@ def test_repetitions_give_the_range_and_interpolation_carries_it(
     assert "95% intervals" in surface.spread
 
 
-def test_a_cell_measured_once_among_repeated_ones_leaves_no_range(
-    make_result: MakeResult, surface_of: MakeSurface
-) -> None:
+def test_interpolation_with_cell_measured_once_has_no_range(make_result: MakeResult, surface_of: MakeSurface) -> None:
     surface = surface_of(
         [
             make_result("archive", 8 * KIB, 5, 400.0),
@@ -152,12 +148,12 @@ def test_a_cell_measured_once_among_repeated_ones_leaves_no_range(
     assert between == Range(between.value)
 
 
-def test_the_doubts_of_a_cell_travel_with_it(make_result: MakeResult, surface_of: MakeSurface) -> None:
+def test_rate_has_warnings_of_its_cells(make_result: MakeResult, surface_of: MakeSurface) -> None:
     surface = surface_of(
         [
             make_result("archive", 8 * KIB, 5, 400.0, limited_by="client"),
             make_result("archive", 32 * KIB, 5, 100.0, settled=False),
-            make_result("archive", 64 * KIB, 5, 0.0, errors=3),  # nothing succeeded: no rate to plan with
+            make_result("archive", 64 * KIB, 5, 0.0, errors=3),  # no object succeeded, so there is no rate
         ]
     )
     first, last = surface.rate("archive", 16 * KIB, 5).cells
@@ -166,7 +162,7 @@ def test_the_doubts_of_a_cell_travel_with_it(make_result: MakeResult, surface_of
     assert surface.size_max("archive") == 32 * KIB
 
 
-def test_parallel_rates_count_only_for_the_column_and_sizes_measured_so(
+def test_parallel_rate_is_given_only_for_measured_column_and_size(
     make_result: MakeResult, surface_of: MakeSurface
 ) -> None:
     alone = [make_result("retrieve", size, count, 100.0) for size in (8 * KIB, MIB) for count in (1, 25)]
@@ -181,7 +177,7 @@ def test_parallel_rates_count_only_for_the_column_and_sizes_measured_so(
         return None if found is None else (found.clients, found.objects_per_second.value)
 
     assert together(MIB, 25, 2) == (2, 170.0)
-    assert together(MIB, 25, 3) == (2, 170.0)  # the largest number measured that is not above
+    assert together(MIB, 25, 3) == (2, 170.0)  # the largest measured number of at most 3
     assert together(MIB, 25, 9) == (4, 250.0)
     assert together(MIB, 25, 1) is None
     assert together(MIB, 1, 2) is None
@@ -198,21 +194,21 @@ def test_run_wide_warnings_are_in_remarks(make_result: MakeResult, make_run: Mak
     assert "cut off" not in " ".join(measured_surface(database).remarks)
 
 
-def test_a_run_without_results_is_refused(make_run: MakeRun) -> None:
+def test_run_without_results_is_refused(make_run: MakeRun) -> None:
     with pytest.raises(ResultsError, match="holds no results"):
         measured_surface(make_run())
 
 
-def test_published_rates_have_the_range_of_the_papers_steps() -> None:
+def test_published_rates_have_range_of_rounding_in_paper() -> None:
     surface = published_surface("reference:dr550")
     found = surface.rate("retrieve", 16 * KIB, 1).objects_per_second
     assert (found.low, found.high) == pytest.approx((1000 / 73.5, 1000 / 72.5), abs=0.01)
     contradicted = surface.rate("retrieve", 8 * KIB, 250)
-    assert contradicted.objects_per_second.low == 526.32  # what is printed beside MB/s of another rate
+    assert contradicted.objects_per_second.low == 526.32  # the printed rate, which contradicts the printed MB/s
     assert "contradicts itself" in contradicted.cells[0].doubts[0]
     with pytest.raises(ResultsError, match="no such published study; choose one of: reference:dr550"):
         published_surface("reference:dr990")
 
 
-def test_a_higher_rate_gives_the_lower_time() -> None:
+def test_highest_rate_gives_lowest_time() -> None:
     assert Range(50.0, 40.0, 100.0).time_for(200) == Range(4.0, 2.0, 5.0)

@@ -1,4 +1,4 @@
-"""The assumptions that change an answer most."""
+"""The sensitivity of an answer to its assumptions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def named(found: list[Sensitivity]) -> dict[str, Sensitivity]:
     return {each.assumption: each for each in found}
 
 
-def test_a_slower_platform_means_more_platforms_in_proportion() -> None:
+def test_platform_count_is_inversely_proportional_to_rate() -> None:
     rate = named(sensitivities(DR550, mail()))["rate of a platform"]
     assert rate.lower is not None
     assert rate.higher is not None
@@ -30,7 +30,7 @@ def test_a_slower_platform_means_more_platforms_in_proportion() -> None:
     assert rate.effect_share == pytest.approx(1 / 3)
 
 
-def test_the_largest_effect_is_first_and_without_effect_is_not_listed() -> None:
+def test_assumptions_are_sorted_by_effect_without_those_of_none() -> None:
     found = sensitivities(DR550, mail(limits=PlatformLimits(usable_bytes=TB)))  # 6.7 TB: capacity decides
     effects = [each.effect_share for each in found]
     assert effects == sorted(effects, reverse=True)
@@ -40,7 +40,7 @@ def test_the_largest_effect_is_first_and_without_effect_is_not_listed() -> None:
 
 
 def test_assumption_can_change_deciding_reason() -> None:
-    limits = PlatformLimits(usable_bytes=57 * TB)  # 0.15 platforms; the archive rate takes 0.13
+    limits = PlatformLimits(usable_bytes=57 * TB)  # needs 0.15 platforms; the archive rate needs 0.13
     rate = named(sensitivities(DR550, mail(limits=limits)))["rate of a platform"]
     reasons = [each.need.reason if each and each.need else None for each in (rate.lower, rate.base, rate.higher)]
     assert reasons == ["archive rate", "capacity", "capacity"]
@@ -54,7 +54,7 @@ def test_sensitivity_end_beyond_measured_range_is_none() -> None:
     assert size.higher is not None
 
 
-def test_a_retrieval_depends_on_its_size_in_seconds() -> None:
+def test_retrieval_time_depends_on_retrieved_size() -> None:
     found = named(sensitivities(DR550, PlanRequest(load=RetrieveLoad(size_bytes=1 << 30))))
     size = found["size of what is retrieved"]
     assert size.base.value == pytest.approx(100.4, abs=0.05)

@@ -1,4 +1,4 @@
-"""The sizes of a load, read from a file, and every way to write them wrongly."""
+"""Size histograms of a load, read from files, and invalid files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def histogram_of(folder: Path, text: str, name: str = "sizes.csv") -> list[tuple
         ("sizes.toml", '[[size]]\nsize = "8KiB"\nshare = 0.7\n[[size]]\nsize = 1048576\nshare = "30%"\n'),
     ],
 )
-def test_sizes_come_smallest_first_with_their_shares(name: str, text: str, tmp_path: Path) -> None:
+def test_sizes_are_sorted_with_their_shares(name: str, text: str, tmp_path: Path) -> None:
     sizes, shares = zip(*histogram_of(tmp_path, text, name), strict=True)
     assert sizes == (8192, 1 << 20)
     assert shares == pytest.approx((0.7, 0.3))
 
 
-def test_rounded_shares_are_made_to_sum_to_one(tmp_path: Path) -> None:
+def test_rounded_shares_are_scaled_to_sum_to_one(tmp_path: Path) -> None:
     found = histogram_of(tmp_path, "size,share\n8KiB,33.3%\n16KiB,33.3%\n32KiB,33.3%\n")
     assert sum(share for _, share in found) == pytest.approx(1)
 
@@ -63,7 +63,7 @@ def test_invalid_histogram_is_refused_with_file_and_place(name: str, text: str, 
     assert words in str(refused.value)
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_size_histogram_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "sizes.csv"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="cannot be read"):

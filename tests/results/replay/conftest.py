@@ -1,4 +1,4 @@
-"""Application sets whose every response time is given."""
+"""A fixture of synthetic application sets with given response times."""
 
 from __future__ import annotations
 

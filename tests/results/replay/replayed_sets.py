@@ -1,4 +1,4 @@
-"""Application sets that were replayed, made by hand: every response time is given, so that numbers can be checked."""
+"""Synthetic results of replayed application sets. Each response time is given, so that tests can check all numbers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Times = Mapping[str, Sequence[float]]  # operation -> milliseconds of each respo
 
 
 def latency(milliseconds: Sequence[float]) -> Latency | None:
-    """Of these."""
+    """Return the latency of these response times; None if there are none."""
     return _latency(tuple(milliseconds))
 
 
@@ -53,7 +53,7 @@ def _latency(milliseconds: tuple[float, ...]) -> Latency | None:
 
 
 def replayed(**given: Any) -> Replayed:
-    """Of 100 s that took 100.5 of 101, in full capacity, by a client that was in time."""
+    """Return a valid replay: of 100 s, which took 100.5 s of the allowed 101 s, with full capacity and little delay."""
     values: dict[str, Any] = {
         "trace": "mail.parquet", "origin": "capture", "sha256": SHA256, "anonymised": False, "speed": 1.0,
         "streams": 4, "operations": 10, "begun": 10, "waited": 0, "left_out": (), "capacity_bytes": 80_000_000_000,
@@ -64,7 +64,7 @@ def replayed(**given: Any) -> Replayed:
 
 
 def beside(kind: str, completed: int, minimum: float, **given: Any) -> InfrastructureResult:
-    """So many in an hour."""
+    """Return infrastructure operations of a kind: ``completed`` in one hour, ``minimum`` required."""
     values: dict[str, Any] = {
         "failed": 0, "seconds": 3600.0, "mean_seconds": 2.0, "objects": 15, "bytes": 15_000_000, "findings": (),
     }  # fmt: skip
@@ -72,7 +72,7 @@ def beside(kind: str, completed: int, minimum: float, **given: Any) -> Infrastru
 
 
 def criterion(name: str, limit: float, measured: float | None, passed: bool, **given: Any) -> CriterionResult:
-    """Of all applications together, unless a workload is given."""
+    """Return a criterion result for all applications, unless a workload is given."""
     return CriterionResult(
         **{"name": name, "workload": "", "position": 2, "limit": limit, "measured": measured, "passed": passed,
            "scale": 1.0, **given}
@@ -80,7 +80,7 @@ def criterion(name: str, limit: float, measured: float | None, passed: bool, **g
 
 
 class ReplayedSets:
-    """Results of applications, and the run that they make."""
+    """A maker of results of applications, and of runs with these results."""
 
     def __init__(self, make_result: MakeResult, folder: Path) -> None:
         self._make = make_result
@@ -91,7 +91,7 @@ class ReplayedSets:
     def application(
         self, name: str, copy: int | None, times: Times, *, what: Mapping[str, Any] | None = None, **given: Any
     ) -> Result:
-        """One application of one set with these response times; ``what`` of its replay differs."""
+        """Return the result of one application of one set. ``what``: fields of its replay that differ."""
         prefix = f"set {copy} " if copy is not None else ""
         everything = [each for values in times.values() for each in values]
         values: dict[str, Any] = {
@@ -106,13 +106,13 @@ class ReplayedSets:
         return result
 
     def infrastructure(self, operation: InfrastructureResult, **given: Any) -> Result:
-        """One kind of operation beside them."""
+        """Return the result of a workload of infrastructure operations."""
         named = {"workload": operation.kind, "application": operation.kind, "phase": "replay", "position": 2}
         more = {"scale": 1.0, "begins_seconds": 0.0, "seconds": SECONDS, "infrastructure": operation}
         return self._make("mixed", **{**named, **more, **given})
 
     def sets(self, count: int, times: Times, *, what: Mapping[str, Any] | None = None, **given: Any) -> list[Result]:
-        """So many sets of eight applications, all alike."""
+        """Return the results of ``count`` equal sets of eight applications."""
         return [
             self.application(name, copy, times, what=what, **{"scale": float(count), **given})
             for copy in range(1, count + 1)
@@ -122,7 +122,7 @@ class ReplayedSets:
     def database(
         self, results: Sequence[Result], criteria: Sequence[CriterionResult] = (), verdict: str = "pass", **record: Any
     ) -> RunDatabase:
-        """The run that measured them, finished."""
+        """Return the database of a finished run with these results."""
         more: dict[str, Any] = {
             "platform": PLATFORM, "settings": SETTINGS, "host": HOST, "scenario": "application-sets",
             "scenario_title": "Application sets", "scenario_json": '{"criteria": "3.8", "scale": {"name": "sets"}}',
@@ -148,7 +148,7 @@ class ReplayedSets:
         return database
 
     def run(self, results: Sequence[Result], criteria: Sequence[CriterionResult] = (), **record: Any) -> ReplayedRun:
-        """What is to be shown of it."""
+        """Return the replay of a run with these results, as reports show it."""
         found = self.mixed(results, criteria, **record).replay
         assert found is not None
         return found
@@ -156,7 +156,7 @@ class ReplayedSets:
     def mixed(
         self, results: Sequence[Result], criteria: Sequence[CriterionResult] = (), **record: Any
     ) -> WorkloadsShown:
-        """The same with what all runs side by side have."""
+        """Return all that reports show of a run of concurrent workloads with these results."""
         found = mixed_run(self.database(results, criteria, **record))
         assert found is not None
         return found

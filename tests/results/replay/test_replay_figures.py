@@ -21,7 +21,7 @@ ASKED = [criterion("object_ms.p70 <= 20 (all)", 20, 12.0, True)]
 
 
 def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
-    """The points of each line that the legend names, its words in one line."""
+    """Return the points of each line in the legend, by its label, unwrapped."""
     return {
         " ".join(str(line.get_label()).split()): [(float(x), float(y)) for x, y in np.asarray(line.get_xydata())]
         for line in figure.axes[0].lines
@@ -30,7 +30,7 @@ def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
 
 
 def at(points: list[tuple[float, float]], milliseconds: float) -> float:
-    """The share that a curve has there, drawn or not: it rises and is right at every point."""
+    """Return the share that a curve has at this time."""
     return max((y for x, y in points if x <= milliseconds), default=0.0)
 
 
@@ -67,14 +67,14 @@ def test_sets_share_line_per_application_and_limit_of_criterion(sets: ReplayedSe
     assert (at(found["mail"], 2.0), at(found["mail"], 30.0)) == (50.0, 100.0)
 
 
-def test_the_verdict_and_the_mark_are_in_the_picture(sets: ReplayedSets) -> None:
+def test_share_figure_shows_verdict_and_capacity_mark(sets: ReplayedSets) -> None:
     results = sets.sets(1, {"archive": [3.0]}, what={"capacity_scale": 0.02, "void": "late"})
     told = " ".join(drawn(share_figure(sets.run(results, ASKED).result, CAPTION)).texts[-1].get_text().split())
     assert "verdict: VOID:" in told
     assert "capacity ratio not held (2% of the full capacity)" in told
 
 
-def test_nothing_is_drawn_where_nothing_was_done(sets: ReplayedSets) -> None:
+def test_replay_without_responses_has_no_figure(sets: ReplayedSets) -> None:
     run = sets.run([sets.application("mail", 1, {}, object_response_ms=None)])
     assert replay_figures(run, CAPTION) == {}
 
@@ -90,7 +90,7 @@ def test_share_figure_has_table_and_is_reproducible_and_inlined(sets: ReplayedSe
 
 
 @pytest.mark.parametrize("middle_ms", [0.05, 4.0, 400.0])
-def test_nothing_is_drawn_outside_its_figure(sets: ReplayedSets, middle_ms: float) -> None:
+def test_no_text_is_drawn_outside_its_figure(sets: ReplayedSets, middle_ms: float) -> None:
     noise = random.Random(1)
     results = [
         sets.application(name, 1, {"archive": [middle_ms * noise.lognormvariate(0, 0.5) for _ in range(50)]},

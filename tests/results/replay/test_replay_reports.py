@@ -1,4 +1,4 @@
-"""`archiver report` of a replay: Markdown, CSV, JSON and the page, each with its verdict and what stands with it."""
+"""`archiver report` of a replay: Markdown, CSV, JSON and HTML, each with the verdict and its required remarks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PRICES = 'currency = "USD"\n[[part]]\nitem = "array"\nquantity = 1\nlist_price =
 
 
 def written(sets: ReplayedSets, *, void: str = "", count: int = 2, verdict: str = "pass") -> Path:
-    """The folder of a run of so many sets, of which a fiftieth of the data lay there."""
+    """Return the folder of a run of ``count`` sets with 2% of the full capacity."""
     results = sets.sets(count, TIMES, what={"capacity_scale": 0.02, "void": void})
     results += [
         sets.infrastructure(each) for each in (beside("clone and deploy", 7, 6), beside("storage migration", 5, 3))
@@ -41,7 +41,7 @@ def rows(folder: Path, name: str) -> list[list[str]]:
     return list(csv.reader((folder / "out" / "tables" / f"{name}.csv").read_text().splitlines()))
 
 
-def test_markdown_has_the_layout_of_a_test_report_with_the_verdict_first(sets: ReplayedSets) -> None:
+def test_markdown_report_begins_with_verdict_and_has_all_sections(sets: ReplayedSets) -> None:
     folder = written(sets)
     assert made(folder).exit_code == 0
     text = (folder / "out" / "report.md").read_text()
@@ -89,7 +89,7 @@ def test_prices_appear_in_every_format_with_tables(sets: ReplayedSets, tmp_path:
     assert "choose another format" in str(refused.exception)
 
 
-def test_one_trace_has_no_price(sets: ReplayedSets, tmp_path: Path) -> None:
+def test_replay_of_single_trace_cannot_be_priced(sets: ReplayedSets, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text(PRICES)
     database = sets.database([sets.application("mail.parquet", None, TIMES)])
     refused = made(database.path.parent, "--format", "html", "--prices", str(tmp_path / "prices.toml"))
@@ -150,19 +150,19 @@ def test_terminal_output_has_only_short_tables(sets: ReplayedSets, capsys: pytes
     assert " ".join(printed.split()).count("capacity ratio not held (2%") >= 2
 
 
-def test_a_list_of_runs_shows_the_mark_with_the_verdict(sets: ReplayedSets, tmp_path: Path) -> None:
+def test_index_of_runs_shows_verdict_with_capacity_mark(sets: ReplayedSets, tmp_path: Path) -> None:
     folder = written(sets)
     page, runs = write_index(folder, tmp_path / "index")
     assert runs == 1
     assert f"passed; {MARK}" in page.read_text()
 
 
-def test_a_pass_with_less_capacity_is_to_be_read_with_care(sets: ReplayedSets) -> None:
+def test_pass_with_reduced_capacity_has_state_care(sets: ReplayedSets) -> None:
     run = StoredRun(**RECORD, verdict="pass")
     assert verdict(run, sets.sets(1, TIMES), []) == ("good", "passed")
     assert verdict(run, sets.sets(1, TIMES, what={"capacity_scale": 0.02}), []) == ("care", f"passed; {MARK}")
 
 
-def test_void_comes_before_errors(sets: ReplayedSets) -> None:
+def test_void_verdict_takes_precedence_over_errors(sets: ReplayedSets) -> None:
     failed = [sets.application("mail", 1, TIMES, what={"void": "late"}, errors=3)]
     assert verdict(StoredRun(**RECORD, verdict="void"), failed, []) == ("bad", "VOID")

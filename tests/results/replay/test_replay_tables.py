@@ -1,4 +1,4 @@
-"""The tables of a replay: numbers by hand, what stands with every verdict, published values, prices, and empty runs."""
+"""The tables of a replay: hand-computed numbers, verdicts, published values, prices, and runs with few results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FILE = PriceList(currency="USD", part=(PricedPart(item="array", quantity=1, list
 
 
 def row(table: Table, *labels: str) -> list[Cell]:
-    """The cells after these labels; there must be one such row."""
+    """Return the cells after these labels of the only row that has them."""
     (found,) = [list(each) for each in table.rows if tuple(cell.text for cell in each[: len(labels)]) == labels]
     return found[len(labels) :]
 
@@ -52,7 +52,7 @@ def infrastructure(sets: ReplayedSets, clones: int = 7, migrations: int = 4) -> 
 
 
 def held(results: list[Result], **given: object) -> list[CriterionResult]:
-    """70% of all responses, and the mean of every application."""
+    """Return met criteria: 70% of all responses, and the mean of every application."""
     means = [
         criterion("object_ms.mean <= 30", 30, each.object_response_ms.mean, True, workload=each.workload, **given)
         for each in results
@@ -81,18 +81,18 @@ def test_response_share_uses_limit_of_overall_criterion(sets: ReplayedSets) -> N
     results = sets.sets(1, TIMES)
     asked = [criterion("object_ms.p70 <= 30 (all)", 30, 30.0, True), criterion("object_ms.mean <= 40", 40, 1.0, True)]
     table = summary_table(sets.run(results, asked))
-    assert row(table, "responses within 30 ms", "%")[0].number == pytest.approx(100 * 5 / 7)  # 30.0 itself may be more
-    assert [cell.text for cell in row(table, "responses within 30 ms", "%")[1:]] == ["–", "–"]  # they said of 20 ms
+    assert row(table, "responses within 30 ms", "%")[0].number == pytest.approx(100 * 5 / 7)  # 30.0 ms may be above
+    assert [cell.text for cell in row(table, "responses within 30 ms", "%")[1:]] == ["–", "–"]  # published for 20 ms
     assert row(summary_table(sets.run(results)), "responses within 20 ms", "%")[0].number == pytest.approx(100 * 5 / 7)
 
 
-def test_sets_of_eight_are_counted_and_each_application_is_one_row(sets: ReplayedSets) -> None:
+def test_sets_are_counted_and_applications_have_one_row_each(sets: ReplayedSets) -> None:
     run = sets.run(sets.sets(3, TIMES), held([]))
     summary, table = summary_table(run), applications_table(run)
     assert [row(summary, name, "")[0].text for name in ("application sets", "applications")] == ["3", "24"]
     assert sorted(column(table, "application")) == sorted([*EIGHT, "all applications"])
     assert set(column(table, "begun")) == {"21", "168"}
-    assert set(column(table, "p70", "ms")) == {"10.00"}  # rank 15 of 21: 1 2 4 6 10, thrice each
+    assert set(column(table, "p70", "ms")) == {"10.00"}  # rank 15 of 21: 1, 2, 4, 6 and 10, three times each
     assert set(column(table, "p99", "ms")) == {"50.00"}
     assert set(column(table, "done", "/s")) == {"0.2", "1.7"}  # 21 and 168 in 100 s
     assert len(sets_table(run).rows) == 24
@@ -104,7 +104,7 @@ def test_application_row_shows_errors_waits_and_skipped_operations(sets: Replaye
     )
     second = sets.application("mail", 2, TIMES, what={"waited": 4, "left_out": (("list", 5),), "begun": 6})
     table = applications_table(sets.run([first, second]))
-    (only,) = table.rows  # one application alone is all of them
+    (only,) = table.rows  # a single application has no row of the total
     assert [cell.text for cell in only[-5:]] == ["71.4", "1", "0.200", "7", "7"]
     assert only[-1].notes == ("left out: deleted by nobody we know", "left out: list")
     assert column(table, "begun") == ["13"]
@@ -127,7 +127,7 @@ def test_reduced_capacity_is_noted_with_every_verdict(sets: ReplayedSets) -> Non
     assert sets.run(whole, held(whole)).result.verdict == "pass"
 
 
-def test_one_application_with_less_capacity_is_enough_for_the_mark(sets: ReplayedSets) -> None:
+def test_one_application_with_reduced_capacity_marks_verdict(sets: ReplayedSets) -> None:
     results = sets.sets(2, TIMES)
     results[5] = sets.application(EIGHT[5], 1, TIMES, what={"capacity_scale": 0.5}, scale=2.0)
     run = sets.run(results, held(results))
@@ -162,7 +162,7 @@ def test_many_void_replays_are_abbreviated_in_verdict(sets: ReplayedSets) -> Non
     assert sets.run(alike).result.verdict == "VOID: set 1 mail, set 2 mail, set 3 mail and 2 more: late"
 
 
-def test_errors_and_lost_protection_are_no_pass(sets: ReplayedSets) -> None:
+def test_errors_and_infrastructure_findings_fail_replay(sets: ReplayedSets) -> None:
     failed = [sets.application("mail", 1, TIMES, errors=2), *infrastructure(sets)]
     assert sets.run(failed, held(failed)).result.verdict == "fail: 2 operations failed"
     lost = beside("storage migration", 4, 3, findings=("a legal hold was lost",))
@@ -172,7 +172,7 @@ def test_errors_and_lost_protection_are_no_pass(sets: ReplayedSets) -> None:
     assert infrastructure_table(run).rows[0][-1].text == "a legal hold was lost"
 
 
-def test_passing_detail_has_each_criterion_with_its_limit_and_the_worst_set(sets: ReplayedSets) -> None:
+def test_passing_detail_has_criteria_with_limit_and_worst_set(sets: ReplayedSets) -> None:
     results = [sets.application("mail", copy, TIMES, scale=2.0) for copy in (1, 2)]
     results += [sets.application("web", copy, TIMES, scale=2.0) for copy in (1, 2)]
     name = "object_ms.mean <= 30"
@@ -195,7 +195,7 @@ def test_passing_detail_has_each_criterion_with_its_limit_and_the_worst_set(sets
 
 
 def steps(sets: ReplayedSets, means: dict[int, list[float]]) -> tuple[list[Result], list[CriterionResult]]:
-    """A phase for each mean, by the number of sets; up to 20 ms hold."""
+    """Return results and criteria of a phase for each mean, by number of sets. Means up to 20 ms pass."""
     results, judged = [], []
     position = 1
     for count, each in means.items():
@@ -207,7 +207,7 @@ def steps(sets: ReplayedSets, means: dict[int, list[float]]) -> tuple[list[Resul
     return results, judged
 
 
-def test_the_result_is_the_slowest_phase_of_the_most_sets_that_held(sets: ReplayedSets) -> None:
+def test_result_is_slowest_trial_of_most_sets_that_passed(sets: ReplayedSets) -> None:
     run = sets.run(*steps(sets, {1: [5.0], 2: [8.0, 9.0, 7.0], 3: [12.0, 21.0]}))
     assert (run.result.sets, run.result.position) == (2.0, 4)
     table = phases_table(run)
@@ -241,12 +241,12 @@ def test_single_phase_has_empty_phases_table(sets: ReplayedSets) -> None:
 
 
 @pytest.mark.parametrize(("clones", "migrations", "published"), [(7, 5, 2.24), (7, 4, 1.41)])
-def test_both_published_scores_come_out(clones: int, migrations: int, published: float) -> None:
+def test_infrastructure_score_reproduces_published_scores(clones: int, migrations: int, published: float) -> None:
     assert round(infrastructure_score(clones, migrations), 2) == published
     assert (clones, migrations, published) in [(r.clones, r.migrations, r.score) for r in published_reports()]
 
 
-def test_counts_per_hour_ratios_and_the_score_that_is_inferred(sets: ReplayedSets) -> None:
+def test_summary_has_infrastructure_rates_ratios_and_inferred_score(sets: ReplayedSets) -> None:
     results = [*sets.sets(1, TIMES), *infrastructure(sets, 7, 4)]
     run = sets.run(results)
     table = summary_table(run)
@@ -283,7 +283,7 @@ def test_several_instances_of_one_kind_are_summed(sets: ReplayedSets) -> None:
 
 
 def test_score_of_short_or_reduced_capacity_run_is_withheld(sets: ReplayedSets) -> None:
-    """A quick run: 4 clones in 20 s would be 720 an hour, and a score of 714 next to the published 2.24."""
+    """In a quick run, 4 clones in 20 s would be 720 per hour, and the score 714; the published one is 2.24."""
     quick = [beside("clone and deploy", 4, 6, seconds=20.0), beside("storage migration", 3, 3, seconds=20.0)]
     short = sets.run([*sets.sets(1, TIMES), *map(sets.infrastructure, quick)])
     small = sets.run([*sets.sets(1, TIMES, what={"capacity_scale": 0.0002}), *infrastructure(sets, 7, 4)])
@@ -318,7 +318,7 @@ def test_operations_never_begun_show_dashes_without_division_by_zero(sets: Repla
 # Prices
 
 
-def test_both_published_prices_per_application_come_out_of_their_price_tables() -> None:
+def test_published_prices_per_application_follow_from_price_tables() -> None:
     found = [(report.price, report.applications, report.price_per_application) for report in published_reports()]
     assert found == [(752_000.0, 1600, 470.0), (25_866.0, 56, 461.89)]
     for report in published_reports():
@@ -346,7 +346,7 @@ def test_price_per_application_is_total_over_replayed_applications(sets: Replaye
     assert found["price-per-unit"].caption.endswith("Verdict of the result: pass.")
 
 
-def test_two_hundred_sets_are_1600_applications_of_470_each(sets: ReplayedSets) -> None:
+def test_price_of_200_sets_is_470_per_application(sets: ReplayedSets) -> None:
     many = sets.run(sets.sets(200, {"archive": [1.0]}, what={"capacity_scale": 0.02}), [])
     run = priced(many, FILE, years=3)
     assert row(summary_table(run), "price per application", "USD")[0].number == 470.0
@@ -355,7 +355,7 @@ def test_two_hundred_sets_are_1600_applications_of_470_each(sets: ReplayedSets) 
     assert MARK in caption
 
 
-def test_a_published_price_of_another_currency_is_named(sets: ReplayedSets) -> None:
+def test_published_prices_show_their_currency_if_it_differs(sets: ReplayedSets) -> None:
     run = priced(sets.run(sets.sets(1, TIMES)), replace_currency(FILE, "EUR"), years=3)
     assert [cell.text for cell in row(summary_table(run), "price", "EUR")] == [
         "752,000.00", "USD 752,000.00", "USD 25,866.00",
@@ -366,7 +366,7 @@ def replace_currency(prices: PriceList, currency: str) -> PriceList:
     return PriceList(currency=currency, part=prices.part)
 
 
-def test_prices_of_one_trace_or_of_a_service_are_refused(sets: ReplayedSets) -> None:
+def test_prices_of_single_trace_or_cloud_service_are_refused(sets: ReplayedSets) -> None:
     with pytest.raises(UsageError, match="replayed one trace and no application sets"):
         priced(sets.run([sets.application("mail", None, TIMES)]), FILE, years=3)
     service = PriceList(currency="USD", cloud=CloudPrices(per_gb_month=0.02))
@@ -374,7 +374,7 @@ def test_prices_of_one_trace_or_of_a_service_are_refused(sets: ReplayedSets) -> 
         priced(sets.run(sets.sets(1, TIMES)), service, years=3)
 
 
-# Runs with little in them
+# Runs with few results
 
 
 def every_form(tables: list[Table]) -> str:
@@ -399,7 +399,7 @@ def test_idle_run_shows_dashes_without_division_by_zero(sets: ReplayedSets) -> N
     assert replay_document(run)["share_within_limit"] is None
 
 
-def test_a_run_without_reads_has_no_read_time(sets: ReplayedSets) -> None:
+def test_run_without_reads_has_no_mean_read(sets: ReplayedSets) -> None:
     table = summary_table(sets.run(sets.sets(1, {"archive": [3.0, 5.0]})))
     assert [row(table, f"mean {kind}", "ms")[0].text for kind in ("read", "write")] == ["–", "4.00"]
 
@@ -430,7 +430,7 @@ def test_preparation_phase_is_excluded_from_result(sets: ReplayedSets) -> None:
     assert [trial.position for trial in run.trials] == [2]
 
 
-# All of it
+# Complete runs
 
 
 def whole(sets: ReplayedSets) -> ReplayedRun:
@@ -463,7 +463,7 @@ def test_every_table_has_report_section_and_published_source(sets: ReplayedSets)
     assert "a0" * 32 in text
 
 
-def test_csv_has_numbers_where_people_read_words(sets: ReplayedSets) -> None:
+def test_summary_csv_has_plain_numbers_and_verdict(sets: ReplayedSets) -> None:
     lines = render_csv(summary_table(whole(sets))).splitlines()
     assert any(line.startswith("application sets,,2,200,7") for line in lines)
     assert any(line.startswith(f"verdict,,pass; {MARK}") for line in lines)
@@ -474,7 +474,7 @@ def test_replay_tables_precede_general_workload_tables(sets: ReplayedSets) -> No
     names = [each.name for each in mixed_tables(sets.mixed(results, held(results)))]
     assert names[:3] == ["replay-identifiers", "replay-traces", "replay-summary"]
     assert "workloads" in names
-    assert "criteria" not in names  # its passing detail has them
+    assert "criteria" not in names  # the passing detail shows them
     several = mixed_tables(sets.mixed(*steps(sets, {1: [5.0], 2: [8.0]})))
     (judged,) = [each for each in several if each.name == "criteria"]
     assert column(judged, "workload") == ["all applications"] * 2

@@ -1,4 +1,4 @@
-"""Runs to report on: one with everything that a report has a section for, and text that would break a careless page."""
+"""A synthetic run with data for every section of a report, and with text that would break a page without escaping."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ AUDIT: dict[str, Any] = {
 
 
 def histogram(result: Result, milliseconds: list[float]) -> HistogramRow:
-    """Of service times of that many milliseconds each."""
+    """Return the histogram of these service times."""
     part = part_of(np.array([round(each * 1e6) for each in milliseconds], dtype=np.int64))
     indices, counts = part.indices.astype("<i8").tobytes(), part.counts.astype("<i8").tobytes()
     return HistogramRow(result.workload, "object_service", part.total_ns, part.max_ns, indices, counts)
 
 
 def whole_run(path: Path, make_result: Callable[..., Result]) -> RunDatabase:
-    """Eleven cells, three of them of parallel clients, watched, with errors, a conformance check and an audit."""
+    """Make a watched run of eleven cells, three of them with parallel clients; with errors, a check and an audit."""
     error = FirstError("archive", "403 AccessDenied", 2, HOSTILE, HOSTILE, HOSTILE)
     results = [
         make_result(operation, size, count, rate, position=place, errors=2, first_errors=(error,), settled=False)
@@ -83,5 +83,5 @@ def whole_run(path: Path, make_result: Callable[..., Result]) -> RunDatabase:
 
 
 def report_of(database: RunDatabase) -> Report:
-    """Its report."""
+    """Return the report of a run."""
     return build_report(database, facts=FACTS, doubts=DOUBTS, watched=watched(database))

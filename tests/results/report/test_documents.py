@@ -1,4 +1,4 @@
-"""The folder of documents: what is in it, how it hangs together, and that it can be made again."""
+"""The folder of report documents: its contents, its links, and that it is reproducible."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_report_has_facts_doubts_and_links_and_is_the_same_twice(tmp_path: Path, full_run: list[Result]) -> None:
+def test_report_has_facts_warnings_and_links_and_is_reproducible(tmp_path: Path, full_run: list[Result]) -> None:
     for name in ("one", "two"):
         paths = write_documents(tmp_path / name, document(full_run), facts=FACTS, doubts=DOUBTS)
         assert paths[0] == tmp_path / name / "report.md"
@@ -87,9 +87,7 @@ def test_report_includes_server_samples_and_figures_in_order(
     assert "| 1 | archive 8192 x 25 | local | cpu_user_seconds | 0 | % |" in report
 
 
-def test_a_long_table_of_the_servers_resources_is_linked_only(
-    tmp_path: Path, make_run: MakeRun, make_result: MakeResult
-) -> None:
+def test_long_server_resource_table_is_only_linked(tmp_path: Path, make_run: MakeRun, make_result: MakeResult) -> None:
     phases = [phase_record(n, make_result(position=n), 1 + 0.5 * n, 1.5 + 0.5 * n) for n in range(1, 13)]
     database = make_run(phases, ten_seconds())
     write_documents(tmp_path, document(database.results()), facts={}, watched=watched(database))
@@ -101,7 +99,7 @@ def test_a_long_table_of_the_servers_resources_is_linked_only(
     assert "### Server resources, phase by phase\n\nDuring the measured time of each phase" in report
 
 
-def test_results_json_is_the_run_document(tmp_path: Path, make_result: MakeResult) -> None:
+def test_results_json_has_run_document_with_results(tmp_path: Path, make_result: MakeResult) -> None:
     write_documents(tmp_path, document([make_result()]), facts={})
     saved = json.loads((tmp_path / "results.json").read_text())
     assert saved.keys() >= {
@@ -144,7 +142,7 @@ def test_csv_tables_alone_equal_those_of_full_report_folder(tmp_path: Path, make
     assert len(paths) == len(whole) > 3
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, make_result: MakeResult) -> None:
+def test_unwritable_folder_is_named_in_error(tmp_path: Path, make_result: MakeResult) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ResultsError, match=r"cannot write .*file.*another folder"):
         write_documents(tmp_path / "file", document([make_result()]), facts={})

@@ -1,4 +1,4 @@
-"""The pages in a real browser: no errors, tables that sort and filter, paper, the dark, and a telephone's width."""
+"""The HTML pages in a real browser: no errors, sorting and filtering, printing, dark mode, and narrow screens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, make_result: Callable[..., Result]) -> Path:
-    """A run's folder with its page, the index of the folder, and the page of a plan."""
+    """Return a folder with a run and its page, the index of the folder, and the page of a plan."""
     folder = tmp_path_factory.mktemp("runs")
     database = whole_run(folder / "run-1" / FILE_NAME, make_result)
     (folder / "run-1" / "report").mkdir()
@@ -46,7 +46,10 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def opened(browser: Any, folder: Path) -> Iterator[Callable[..., Any]]:
-    """The report, or another page, in a window of its own; whatever its console says fails the test."""
+    """Return a function that opens the report, or another page, in a new window.
+
+    A console message, an error or a network request of the page fails the test.
+    """
     said: list[str] = []
     contexts = []
 
@@ -69,18 +72,18 @@ def opened(browser: Any, folder: Path) -> Iterator[Callable[..., Any]]:
 
 
 def column(page: Any, table: str, place: int) -> list[str]:
-    """What a column shows, in order."""
+    """Return the visible texts of a column, in order."""
     cells = page.locator(f"#table-{table} tbody tr:visible > :nth-child({place})")
     return [re.sub(r"\s+", " ", text) for text in cells.all_inner_texts()]
 
 
-def test_a_table_sorts_by_number_by_size_and_back(opened: Callable[..., Any]) -> None:
+def test_table_sorts_numbers_and_sizes_in_both_directions(opened: Callable[..., Any]) -> None:
     page = opened()
     head = page.locator("#table-distributions th", has_text="objects/session")
     head.locator("button").click()
     assert head.get_attribute("aria-sort") == "ascending"
     assert column(page, "distributions", 3) == ["1"] * 4 + ["25"] * 4 + ["250"] * 3
-    head.locator("button").press("Enter")  # the keyboard does as well
+    head.locator("button").press("Enter")  # with the keyboard
     assert head.get_attribute("aria-sort") == "descending"
     assert column(page, "distributions", 3) == ["250"] * 3 + ["25"] * 4 + ["1"] * 4
     page.locator("#table-distributions th", has_text="object size").locator("button").click()
@@ -100,7 +103,7 @@ def test_unmeasured_cells_sort_last_in_both_directions(opened: Callable[..., Any
         assert set(shown[8:]) == {"–"}
 
 
-def test_a_table_filters_by_words_and_a_link_finds_its_row_again(opened: Callable[..., Any]) -> None:
+def test_table_filter_hides_rows_and_link_to_row_clears_filter(opened: Callable[..., Any]) -> None:
     page = opened()
     field = page.locator("#table-distributions .filter input")
     field.fill("retrieve 16kib")
@@ -113,7 +116,7 @@ def test_a_table_filters_by_words_and_a_link_finds_its_row_again(opened: Callabl
     assert field.input_value() == ""
 
 
-def test_the_page_is_whole_without_its_script(browser: Any, folder: Path) -> None:
+def test_page_without_javascript_shows_all_rows_and_no_controls(browser: Any, folder: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((folder / "run-1" / "report" / "report.html").as_uri())
@@ -133,11 +136,11 @@ def test_report_prints_on_white_a4_pages(opened: Callable[..., Any], tmp_path: P
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == "rgb(255, 255, 255)"
     assert page.locator(".filter:visible, .skip:visible").count() == 0
-    page.set_viewport_size({"width": 703, "height": 1000})  # A4 less its margins, in CSS pixels
+    page.set_viewport_size({"width": 703, "height": 1000})  # A4 without its margins, in CSS pixels
     assert page.evaluate("[...document.querySelectorAll('figure svg')].every(each => each.clientWidth <= 703)")
 
 
-def test_the_first_screen_has_answer_figure_numbers_warnings_and_verdict(opened: Callable[..., Any]) -> None:
+def test_first_screen_has_answer_figure_and_numbers(opened: Callable[..., Any]) -> None:
     page = opened(viewport={"width": 1280, "height": 800})
     for seen in (".answer", "#overview svg", ".numbers", ".dense"):
         box = page.locator(f"#summary {seen}").first.bounding_box()
@@ -145,7 +148,7 @@ def test_the_first_screen_has_answer_figure_numbers_warnings_and_verdict(opened:
     assert 1 <= page.locator("#summary .numbers dt").count() <= 6
 
 
-def test_configuration_is_last_and_folded_and_a_link_unfolds_it(opened: Callable[..., Any]) -> None:
+def test_configuration_is_folded_and_its_link_unfolds_it(opened: Callable[..., Any]) -> None:
     page = opened()
     table = page.locator("#table-platform")
     assert not table.is_visible()
@@ -154,7 +157,7 @@ def test_configuration_is_last_and_folded_and_a_link_unfolds_it(opened: Callable
     table.wait_for(state="visible")
 
 
-def test_a_figure_fits_a_phone_and_grows_when_it_is_tapped(opened: Callable[..., Any]) -> None:
+def test_figure_fits_phone_width_and_grows_when_tapped(opened: Callable[..., Any]) -> None:
     page = opened(viewport={"width": 390, "height": 844})
     figure = page.locator("#overview .wide")
     fits = "each => each.scrollWidth <= each.clientWidth"
@@ -186,19 +189,19 @@ def test_text_colours_have_wcag_contrast_with_background(opened: Callable[..., A
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("name", ["run-1/report/report.html", "index.html", "plan.html"])
-def test_nothing_sticks_out_at_any_width(opened: Callable[..., Any], tmp_path: Path, name: str, width: int) -> None:
+def test_page_has_no_horizontal_scrolling(opened: Callable[..., Any], tmp_path: Path, name: str, width: int) -> None:
     page = opened(name, viewport={"width": width, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.screenshot(path=tmp_path / "page.png", full_page=True)
 
 
-def test_the_index_shows_the_warnings_of_a_run_without_scrolling(opened: Callable[..., Any]) -> None:
+def test_index_shows_warnings_column_without_scrolling(opened: Callable[..., Any]) -> None:
     page = opened("index.html", viewport={"width": 1280, "height": 800})
     box = page.locator("#table-runs th", has_text="warnings").bounding_box()
     assert box["x"] + box["width"] <= 1280
 
 
-def test_the_index_leads_to_the_report(opened: Callable[..., Any]) -> None:
+def test_index_links_to_report(opened: Callable[..., Any]) -> None:
     page = opened("index.html")
     page.locator("#table-runs a", has_text="run-1").click()
     page.wait_for_url("**/report.html")

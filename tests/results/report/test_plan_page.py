@@ -1,4 +1,4 @@
-"""The page of a plan: the answer first, then what it depends on, its inputs and its warnings; whole by itself."""
+"""The HTML page of a plan: answer, sensitivity, inputs and warnings, in one file that loads nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mail() -> PlanAnswer:
 
 
 def words(page: str) -> str:
-    """The text of a page without its styles, scripts and figures."""
+    """Return the text of a page without its styles, scripts and figures."""
     for kind in ("style", "script", "svg"):
         page = re.sub(rf"<{kind}.*?</{kind}>", " ", page, flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", " ", page).split())
@@ -47,14 +47,14 @@ def test_plan_page_starts_with_answer_then_sensitivity_and_inputs() -> None:
     assert len(re.findall('<section class="table" id="table-plan-sensitivity".*?</section>', page, re.DOTALL)) == 1
 
 
-def test_the_page_loads_nothing_and_is_the_same_every_time() -> None:
+def test_plan_page_loads_nothing_and_is_reproducible() -> None:
     page = plan_page(mail())
     assert page == plan_page(mail())
     assert not re.search(r"""(?:src|href)=["'](?!#|data:)""", page.replace('xlink:href="#', ""))
     assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
 
 
-def test_every_input_has_a_name_and_a_unit() -> None:
+def test_inputs_table_has_readable_names_and_units() -> None:
     rows = {row[0].text: row[1].text for row in inputs_table(mail()).rows}
     assert rows["mean size of a message"] == "20KiB"
     assert rows["window"] == "8h"
@@ -75,11 +75,11 @@ def test_every_input_has_a_name_and_a_unit() -> None:
         ),
     ],
 )
-def test_every_kind_of_plan_has_a_page(request_: PlanRequest, headline: str) -> None:
+def test_retrieval_and_backup_plans_have_a_headline(request_: PlanRequest, headline: str) -> None:
     assert headline in words(plan_page(answer(DR550, request_)))
 
 
-def test_names_of_users_and_platforms_are_escaped(make_result: MakeResult, make_run: MakeRun, tmp_path: Path) -> None:
+def test_names_of_prices_and_platforms_are_escaped(make_result: MakeResult, make_run: MakeRun, tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
     prices = tmp_path / "prices.toml"
     prices.write_text(f'currency = "EUR"\n[[part]]\nitem = "{hostile}"\nquantity = 1\nlist_price = 10\n')

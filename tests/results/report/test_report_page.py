@@ -1,4 +1,4 @@
-"""The page of a run: whole, in order, the same every time, and unmoved by whatever a platform or a user says."""
+"""The HTML page of a run: complete, ordered, reproducible, and safe against hostile text of platforms and users."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECTIONS = [
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, in order, and the text between them."""
+    """The tags of a page with their attributes, in order, and the text between them."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def text(tmp_path_factory: pytest.TempPathFactory, make_result: MakeResult) -> s
     return page
 
 
-def test_a_report_has_every_section_with_the_configuration_last(text: str) -> None:
+def test_report_has_every_section_in_order(text: str) -> None:
     page = Page(text)
     links = [each["href"] for each in page.all("a") if (each.get("href") or "").startswith("#")]
     contents = [f"#{name}" for name in SECTIONS]
@@ -85,7 +85,7 @@ def test_every_paper_figure_has_counterpart_with_data_link(text: str) -> None:
         assert "from " in drawn[drawn.index(f'id="{name}-words"') :][:400]
 
 
-def test_every_id_is_one_things_and_every_link_leads_to_one(text: str) -> None:
+def test_ids_are_unique_and_inner_links_lead_to_ids(text: str) -> None:
     page = Page(text)
     ids = Counter(value for _, attributes in page.tags if (value := attributes.get("id")))
     assert [name for name, count in ids.items() if count > 1] == []
@@ -94,7 +94,7 @@ def test_every_id_is_one_things_and_every_link_leads_to_one(text: str) -> None:
     assert {name for name in re.findall(r"url\(#([^)]+)\)", text) if name not in ids} == set()
 
 
-def test_a_rate_leads_to_the_distribution_of_its_cell(text: str) -> None:
+def test_rates_link_to_latency_distributions_of_their_cells(text: str) -> None:
     linked = re.findall(r'<a href="#(cell-\d+)" title="its latency distribution">', text)
     shown = re.findall(r'<tr id="(cell-\d+)"', text)
     assert set(linked) == set(shown)
@@ -112,7 +112,7 @@ def test_heading_levels_do_not_skip_and_table_headers_have_scope(text: str) -> N
     assert all("aria-label" in each or "aria-labelledby" in each or "aria-hidden" in each for each in page.all("svg"))
 
 
-def test_nothing_is_fetched(text: str) -> None:
+def test_report_page_loads_nothing(text: str) -> None:
     page = Page(text)
     assert [each for each in page.all("script", "img", "iframe", "object") if each.get("src")] == []
     assert [each["href"] for each in page.all("link")] == ["data:,"]
@@ -126,10 +126,10 @@ def test_hostile_input_is_escaped_as_text(text: str) -> None:
     assert page.all("b") == []
     assert "alert(1)</script>" not in text
     said = "".join(page.words)
-    assert said.count(HOSTILE) >= 5  # as it was said: title, facts, profile, error, check, remark of an audit
+    assert said.count(HOSTILE) >= 5  # unchanged in the title, facts, profile, error, check and remark of the audit
 
 
-def test_the_same_database_gives_the_same_page(make_result: MakeResult, tmp_path: Path) -> None:
+def test_same_database_gives_identical_page(make_result: MakeResult, tmp_path: Path) -> None:
     database = whole_run(tmp_path / FILE_NAME, make_result)
     pages = []
     for name in ("one", "two"):
@@ -164,7 +164,7 @@ def test_run_without_finished_phase_has_report_without_result_sections(make_run:
     } == set()
 
 
-def test_a_distribution_is_of_all_repetitions_on_the_runs_own_scale(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_distribution_merges_repetitions_on_common_scale(make_run: MakeRun, make_result: MakeResult) -> None:
     first, second, slow = (
         make_result(repetition=1, position=1),
         make_result(repetition=2, position=2),
@@ -187,12 +187,12 @@ def test_a_distribution_is_of_all_repetitions_on_the_runs_own_scale(make_run: Ma
     assert len(merged.heights) == BINS
 
 
-def test_a_cells_distribution_is_a_few_hundred_bytes(text: str) -> None:
+def test_distribution_row_of_a_cell_is_below_1500_bytes(text: str) -> None:
     rows = re.findall(r'<tr id="cell-\d+".*?</tr>', text)
     assert max(map(len, rows)) < 1500
 
 
-def test_many_numbers_of_objects_per_session_are_not_all_drawn(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_parallel_figures_are_limited_to_three_session_lengths(make_run: MakeRun, make_result: MakeResult) -> None:
     counts = (1, 2, 25, 100, 250, 500)
     results = [
         make_result(objects_per_session=count, clients=many, phase="archive-parallel", position=place)
@@ -208,7 +208,7 @@ def test_many_numbers_of_objects_per_session_are_not_all_drawn(make_run: MakeRun
     assert 'href="#table-parallel-archive-250"' in text
 
 
-def test_the_configuration_has_names_in_words_and_values_with_units(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_configuration_shows_readable_names_and_units(make_run: MakeRun, make_result: MakeResult) -> None:
     platform = replace(
         PLATFORM,
         server_clock_offset_seconds=-0.07975983619689941,

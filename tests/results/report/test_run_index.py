@@ -1,4 +1,4 @@
-"""The list of runs: every one is in it, with its key figures or with what is wrong with it."""
+"""The index of runs: it lists every run with its key figures, or with the reason why it cannot be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MakeResult = Callable[..., Result]
 
 
 def run_in(folder: Path, *results: Result, **record: Any) -> Path:
-    """A finished run of these results in a folder of its own name."""
+    """Make a finished run with these results; its id is the name of the folder."""
     values: dict[str, Any] = {**RECORD, "id": folder.name, "phases_planned": len(results), **record}
     database = RunDatabase.create(folder / FILE_NAME, RunRecord(**values))
     for place, each in enumerate(results, 1):
@@ -54,7 +54,7 @@ def test_runs_are_listed_latest_first_with_their_key_figures(tmp_path: Path, mak
     assert write_index(tmp_path)[0].read_text() == text
 
 
-def test_a_best_rate_that_fails_a_condition_is_marked(tmp_path: Path, make_result: MakeResult) -> None:
+def test_best_rate_that_fails_conditions_is_marked(tmp_path: Path, make_result: MakeResult) -> None:
     run_in(tmp_path / "one", make_result(seconds=0.45, limited_by="client"))
     text = write_index(tmp_path)[0].read_text()
     assert (
@@ -64,7 +64,7 @@ def test_a_best_rate_that_fails_a_condition_is_marked(tmp_path: Path, make_resul
     assert "limited by the client, measured for 0.45 s" in text
 
 
-def test_a_run_that_cannot_be_read_is_a_line_and_stops_nothing(tmp_path: Path, make_result: MakeResult) -> None:
+def test_unreadable_runs_are_listed_with_their_problem(tmp_path: Path, make_result: MakeResult) -> None:
     whole = run_in(tmp_path / "whole", make_result())
     for name in ("newer", "damaged", "text", "empty", "torn"):
         shutil.copytree(whole, tmp_path / name)
@@ -92,13 +92,13 @@ def test_a_run_that_cannot_be_read_is_a_line_and_stops_nothing(tmp_path: Path, m
     assert "<dt>../newer</dt>" in text
 
 
-def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:
+def test_index_of_folder_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"there is no run under it; name the folder that contains"):
         write_index(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_index_that_cannot_be_written_names_its_path(tmp_path: Path, make_result: MakeResult) -> None:
+def test_unwritable_index_path_is_named_in_error(tmp_path: Path, make_result: MakeResult) -> None:
     run_in(tmp_path / "one", make_result())
     (tmp_path / "in the way").write_text("a file")
     with pytest.raises(ResultsError, match=r"cannot write .*in the way.*--out"):

@@ -1,4 +1,4 @@
-"""What the platform of a run cost: its parts once, and per unit of what it did at best."""
+"""The price of the platform of a run: the total of its parts, and the price per unit of its best rates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def price_per(cost: PlanCost, unit: str) -> Range:
     return next(each.price for each in cost.units if each.unit == unit)
 
 
-def test_parts_with_support_are_paid_once_and_divided_by_the_best_rates(results: list[Result]) -> None:
+def test_price_of_parts_and_support_is_divided_by_best_rates(results: list[Result]) -> None:
     cost = platform_cost(results, PARTS, years=3)
     assert cost.bill.total == 2 * 3000 + 2 * 2 * 500
     assert price_per(cost, "object/s, archive, at best").value == pytest.approx(8000 / 400)
@@ -41,7 +41,7 @@ def test_parts_with_support_are_paid_once_and_divided_by_the_best_rates(results:
     assert [each.unit for each in cost.units] == ["object/s, archive, at best", "MB/s, archive, at best"]
 
 
-def test_the_price_is_as_uncertain_as_the_rate(make_result: Callable[..., Result]) -> None:
+def test_price_per_rate_has_range_of_the_rate(make_result: Callable[..., Result]) -> None:
     rates = (360.0, 400.0, 440.0)
     runs = [
         make_result(objects_per_second=rate, repetition=at, position=at, seconds=10.0)

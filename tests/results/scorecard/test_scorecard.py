@@ -1,4 +1,4 @@
-"""A scorecard: which runs belong to which platform, what it says first, and what it names as not measured."""
+"""A scorecard: the runs of each platform, its verdicts and rates, and the parts that were not measured."""
 
 from __future__ import annotations
 
@@ -73,9 +73,7 @@ def column(table: Table, name: str) -> dict[str, str]:
     return {row[0].text: row[place].text for row in table.rows}
 
 
-def test_runs_belong_to_the_platform_and_version_that_they_recorded(
-    make_measured: MakeRun, make_checked: MakeChecked
-) -> None:
+def test_runs_are_grouped_by_platform_and_version(make_measured: MakeRun, make_checked: MakeChecked) -> None:
     runs: list[ScoredRun] = [
         make_measured("minio"), make_measured("embedded"), make_checked("minio", check("DEL-02", "PASS"), version="2"),
         make_checked("embedded", check("DEL-02", "PASS")),
@@ -88,7 +86,7 @@ def test_runs_belong_to_the_platform_and_version_that_they_recorded(
     assert cards["minio 2"].side is None
 
 
-def test_the_latest_conformance_run_counts(make_checked: MakeChecked) -> None:
+def test_latest_conformance_run_is_used(make_checked: MakeChecked) -> None:
     old = make_checked("minio", check("DEL-02", "FAIL"), started_at=1.0)
     new = make_checked("minio", check("DEL-02", "PASS"), started_at=2.0, id="new")
     (card,) = scorecard_of([new, old]).cards
@@ -106,7 +104,7 @@ def test_empty_duplicate_and_missing_runs_are_refused(
         scorecard_of([])
 
 
-def test_a_point_is_the_same_cell_on_every_platform(make_measured: MakeRun) -> None:
+def test_point_is_same_cell_on_every_platform(make_measured: MakeRun) -> None:
     short, long = ("archive", SMALL, 25), ("archive", SMALL, 100)
     first = make_measured("first", {short: (900.0,), long: (950.0,)})
     second = make_measured("second", {short: (400.0,)})
@@ -116,12 +114,12 @@ def test_a_point_is_the_same_cell_on_every_platform(make_measured: MakeRun) -> N
     assert alone.points[Point("archive", SMALL, 1)].key.objects_per_session == 100
 
 
-def test_objects_without_a_lock_are_at_no_point(make_measured: MakeRun) -> None:
+def test_rates_without_lock_are_not_used_as_points(make_measured: MakeRun) -> None:
     (card,) = scorecard_of([make_measured("minio", retention_mode="none")]).cards
     assert card.points == {}
 
 
-def test_a_rate_keeps_the_conditions_that_it_fails(make_measured: MakeRun) -> None:
+def test_rate_shows_conditions_that_it_fails(make_measured: MakeRun) -> None:
     made = scorecard_of([make_measured("minio", settled=False, limited_by="client", errors=2, seconds=1.0)])
     (rate,) = [row[1] for row in rate_tables(made)[0].rows]
     assert rate.text == "500"
@@ -133,7 +131,7 @@ def test_a_rate_keeps_the_conditions_that_it_fails(make_measured: MakeRun) -> No
     assert all(note in care for note in rate.notes)
 
 
-def test_the_verdict_on_the_locks_comes_first(
+def test_scorecard_begins_with_verdict_on_locks(
     make_measured: MakeRun, make_checked: MakeChecked, tmp_path: Path
 ) -> None:
     made = scorecard_of(
@@ -162,7 +160,7 @@ def test_the_verdict_on_the_locks_comes_first(
     assert "This scorecard is evidence, not a certificate." in markdown
 
 
-def test_the_worst_finding_is_the_failure_of_the_highest_severity(make_checked: MakeChecked) -> None:
+def test_worst_finding_has_highest_severity(make_checked: MakeChecked) -> None:
     checks = [
         check("RET-04", "FAIL", "S2", reason="shortened"), check("DEL-03", "FAIL", "S1", reason="gone"),
         check("DEL-03", "FAIL", "S2", "under load", "gone"), check("GOV-07", "DEVIATION", "S4"),
@@ -204,7 +202,7 @@ def test_missing_parts_are_listed_with_their_command(make_measured: MakeRun, mak
     assert "archiver run scorecard --endpoint https://worm.example.org --repeat 3" in commands
 
 
-def test_nothing_is_missing_of_a_platform_with_every_part(
+def test_platform_with_every_part_has_no_missing_parts(
     make_measured: MakeRun, make_checked: MakeChecked, make_result: MakeResult
 ) -> None:
     whole = with_all_points(make_measured, "minio")
@@ -227,7 +225,7 @@ def test_nothing_is_missing_of_a_platform_with_every_part(
         ((400.0, 500.0, 600.0), "No cost of the lock in objects/s is shown on minio "),
     ],
 )
-def test_a_lock_cost_is_stated_only_where_its_interval_leaves_out_zero(
+def test_lock_cost_is_stated_only_if_interval_excludes_zero(
     locked: tuple[float, ...], sentence: str, make_measured: MakeRun, make_result: MakeResult
 ) -> None:
     results = [
@@ -241,14 +239,14 @@ def test_a_lock_cost_is_stated_only_where_its_interval_leaves_out_zero(
     assert [each.startswith(sentence) for each in found if "lock" in each and "objects/s" in each] == [True]
 
 
-def test_platforms_that_did_not_take_turns_are_marked(make_measured: MakeRun) -> None:
+def test_platforms_not_measured_in_turn_are_marked(make_measured: MakeRun) -> None:
     together = [make_measured("one"), make_measured("other")]
     apart = [replace(run, row=replace(run.row, comparison=None)) for run in together]
     assert not any("not measured in turn" in each for each in conditions(scorecard_of(together)))
     assert any("not measured in turn" in each for each in conditions(scorecard_of(apart)))
 
 
-def test_the_page_names_dates_versions_and_machine(make_measured: MakeRun, tmp_path: Path) -> None:
+def test_scorecard_names_date_and_machine_but_not_host_name(make_measured: MakeRun, tmp_path: Path) -> None:
     run = make_measured("minio", started_at=1_800_000_000.0)
     host = {"host": "secret-name", "processor": "AMD EPYC", "cores": 2, "archiver": "0.1.0"}
     made = scorecard_of([replace(run, row=replace(run.row, host=host))])

@@ -1,4 +1,4 @@
-"""The summary of a run: its sentence, its numbers, what limits them, its warnings and its verdict."""
+"""The summary of a run: its answer, numbers, limits, warnings and verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of(database: RunDatabase) -> RunSummary:
 
 
 def run_of(make_run: MakeRun, *results: Result, **record: Any) -> RunDatabase:
-    """A finished run of these results, each in a phase of its own."""
+    """Make a finished run with these results, each in a separate phase."""
     placed = [replace(result, position=place) for place, result in enumerate(results, 1)]
     phases = [phase_record(each.position, each, each.position, each.position + 0.5) for each in placed]
     database = make_run(phases, phases_planned=len(phases), **record)
@@ -30,7 +30,7 @@ def run_of(make_run: MakeRun, *results: Result, **record: Any) -> RunDatabase:
     return database
 
 
-def test_the_answer_has_rate_size_clients_and_limit(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_answer_has_rate_size_clients_and_limit(make_run: MakeRun, make_result: MakeResult) -> None:
     database = run_of(
         make_run,
         make_result("archive", 8192, 100, 870.0, **SOUND),
@@ -49,7 +49,7 @@ def test_the_answer_has_rate_size_clients_and_limit(make_run: MakeRun, make_resu
     assert (found.state, found.verdict) == ("good", "finished: all 3 phases are in these numbers")
 
 
-def test_a_number_has_interval_conditions_and_measured_time(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_number_has_interval_conditions_and_measured_time(make_run: MakeRun, make_result: MakeResult) -> None:
     rates = (950.0, 1000.0, 1050.0)
     results = [
         make_result("archive", 8192, 100, rate, repetition=place, **SOUND) for place, rate in enumerate(rates, 1)
@@ -72,7 +72,7 @@ def test_number_that_fails_conditions_lists_them(make_run: MakeRun, make_result:
 
 
 def test_batching_sentence_follows_from_session_time_fit(make_run: MakeRun, make_result: MakeResult) -> None:
-    """T = 5 ms + n x 1 ms: half of 1,000 objects/s at 5 objects per session."""
+    """With T = 5 ms + n x 1 ms, sessions of 5 objects reach half of 1,000 objects/s."""
     results = [make_result("archive", 8192, n, 1000 * n / (5 + n), **SOUND) for n in (1, 10, 100)]
     found = of(run_of(make_run, *results))
     assert found.batching == (
@@ -111,7 +111,7 @@ def test_unsettled_cell_of_several_clients_is_not_in_answer(make_run: MakeRun, m
     assert "1,510" not in of(database).answer
 
 
-def test_lock_cost_is_the_answer_of_its_scenario(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_answer_of_lock_cost_scenario_is_cost_of_lock(make_run: MakeRun, make_result: MakeResult) -> None:
     results = [
         make_result("archive", 8192, 1, rate, repetition=repetition, lock=lock, variant=f"lock {lock}", **SOUND)
         for repetition, base in enumerate((1000.0, 1010.0, 990.0), 1)
@@ -128,7 +128,7 @@ def workload(make_result: MakeResult, name: str, **more: Any) -> Result:
     return make_result(workload=f"tile 1 {name}", application=name, phase="tiles", scale=1.0, **SOUND, **more)
 
 
-def test_a_search_is_answered_by_its_largest_scale(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_answer_of_search_is_largest_passing_scale(make_run: MakeRun, make_result: MakeResult) -> None:
     database = run_of(make_run, workload(make_result, "e-mail"))
     steps = (SearchStep(1, (1,), True), SearchStep(2, (2,), False))
     database.set_search(SearchOutcome("tiles", steps, 1, 2, 1, "95%", "the edge was found"))
@@ -137,9 +137,7 @@ def test_a_search_is_answered_by_its_largest_scale(make_run: MakeRun, make_resul
     assert (found.numbers[0].name, found.numbers[0].value) == ("tiles", "1")
 
 
-def test_missed_criteria_are_in_the_answer_and_first_among_the_numbers(
-    make_run: MakeRun, make_result: MakeResult
-) -> None:
+def test_missed_criteria_are_in_answer_and_before_met_ones(make_run: MakeRun, make_result: MakeResult) -> None:
     mail, database_ = workload(make_result, "e-mail"), workload(make_result, "database")
     criteria = [
         CriterionResult("errors == 0", "tile 1 e-mail", 1, 0.0, 0.0, True),
@@ -160,7 +158,7 @@ def test_missed_criteria_are_in_the_answer_and_first_among_the_numbers(
     assert (found.state, found.verdict) == ("bad", "failed: its one phase is in these numbers")
 
 
-def test_phases_of_single_workloads_have_a_number_each(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_each_phase_of_single_workload_has_a_number(make_run: MakeRun, make_result: MakeResult) -> None:
     results = [
         make_result(application="bench", workload="bench", phase=name, objects_per_second=rate, **SOUND)
         for name, rate in (("archive 8KiB", 500.0), ("retrieve 8KiB", 250.0), ("mixed", 125.0), ("last", 50.0))
@@ -192,7 +190,7 @@ def test_summary_of_run_without_results_states_no_measurement(make_run: MakeRun)
     assert found.verdict == "not finished: 0 of 2 phases are in these numbers"
 
 
-def test_a_conformance_run_answers_with_its_violations(make_run: MakeRun) -> None:
+def test_answer_of_conformance_run_names_violations(make_run: MakeRun) -> None:
     settings = {"catalogue": {"checks": 170, "rules": ["R1"]}}
     bad, good = make_run(settings=settings), make_run(settings=settings)
     bad.add_check(CHECK, [])
@@ -209,7 +207,7 @@ def test_a_conformance_run_answers_with_its_violations(make_run: MakeRun) -> Non
     assert [(each.name, each.value) for each in of(good).numbers] == [("violations", "0"), ("pass", "2")]
 
 
-def test_the_lines_of_a_terminal_have_everything_within_the_width(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_summary_lines_are_complete_within_terminal_width(make_run: MakeRun, make_result: MakeResult) -> None:
     database = run_of(
         make_run, make_result(errors=2, settled=False, limited_by="client", seconds=0.5), shared_host=True
     )
@@ -219,7 +217,7 @@ def test_the_lines_of_a_terminal_have_everything_within_the_width(make_run: Make
     text = " ".join(" ".join(lines).split())
     assert f"{found.answer} {found.caution}" in text
     assert all(each.basis in text for each in found.numbers)
-    assert text.count("warning: ") == 4  # three, and the number of the others
+    assert text.count("warning: ") == 4  # three warnings, and the number of the others
     assert f"and {len(found.warnings) - 3} more in the report" in text
     assert lines[-1] == "verdict: finished with errors: its one phase is in these numbers"
     assert found.warnings[-1] == SHARED_HOST

@@ -1,4 +1,4 @@
-"""The table of a run's audits."""
+"""The table of the audits of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def row(**changes: Any) -> list[str]:
     return [cell.text for cell in cells]
 
 
-def test_a_good_audit_of_everything() -> None:
+def test_audit_of_all_objects_without_findings_has_row() -> None:
     assert row() == ["2023-11-14T22:13:20Z", "1,000", "all", "812", "none", "–"]
 
 

@@ -1,4 +1,4 @@
-"""The characterization's tables: every point beside its ceiling, every criterion at its worst point."""
+"""The tables of the characterization: each point compared with its ceiling, each criterion at its worst point."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_point_row_includes_its_ceiling_and_share(make_result: MakeResult) -> No
     assert "checks against null S3 responder." in table.caption
 
 
-def test_published_reads_follow_ours(make_result: MakeResult) -> None:
+def test_published_rows_follow_measured_rows(make_result: MakeResult) -> None:
     table = characterization_table([point(make_result, "reads", 10, 100)], published_peaks())
     assert [[row[0], row[3], row[8]] for row in texts(table)[1:]] == [
         ["ESG: DS5020", "3,100", "42% from cache"], ["ESG: V7000", "2,980", "–"],
@@ -121,7 +121,7 @@ def test_share_above_ceiling_adds_busy_machine_note(make_result: MakeResult) -> 
     assert characterization_table([point(make_result, "reads", 100, 100)]).notes == ()
 
 
-def test_lists_of_clients_are_points_of_their_own(make_result: MakeResult) -> None:
+def test_each_client_count_is_a_separate_point(make_result: MakeResult) -> None:
     results = [replace(point(make_result, "reads", 10.0 * n, 100, clients=n), workload=f"reads {n}") for n in (4, 16)]
     assert [row[:2] for row in texts(characterization_table(results))] == [["reads", "4"], ["reads", "16"]]
 
@@ -158,5 +158,5 @@ def test_worst_point_of_lower_limit_is_lowest_and_of_equality_farthest(make_resu
     assert worst == [("objects_per_second >= 5", "point 1"), ("errors == 0", "point 2")]
 
 
-def test_a_run_that_measured_no_ceiling_has_no_such_tables(make_result: MakeResult) -> None:
+def test_run_without_ceilings_has_no_characterization_tables(make_result: MakeResult) -> None:
     assert characterization_tables([point(make_result, "load", 10, None)], []) == []

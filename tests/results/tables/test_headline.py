@@ -1,4 +1,4 @@
-"""The conditions of a headline, and the cell that it comes from."""
+"""The conditions of a headline rate, and the choice of its cell."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_each_condition_of_a_headline(
     assert failed_conditions([make_result(**{**SOUND, **of_the_result})]) == failed
 
 
-def test_one_bad_repetition_fails_the_cell(make_result: MakeResult) -> None:
+def test_one_failing_repetition_fails_the_cell(make_result: MakeResult) -> None:
     results = [make_result(**SOUND), make_result(**{**SOUND, "seconds": 1.0}, repetition=2)]
     assert failed_conditions(results) == ("measured for 1.00 s",)
 
@@ -65,7 +65,7 @@ def test_a_slower_cell_that_meets_all_conditions_is_the_headline(make_result: Ma
     assert (rate(found.cell), found.failed, found.notes) == (900.0, (), ())
 
 
-def test_the_nearest_cell_fails_the_fewest_conditions_and_was_measured_longest(make_result: MakeResult) -> None:
+def test_fallback_headline_fails_fewest_conditions_and_is_longest_measured(make_result: MakeResult) -> None:
     several = make_result(object_bytes=1024, objects_per_second=900.0, seconds=2.9, settled=False, position=1)
     brief = make_result(object_bytes=2048, objects_per_second=800.0, seconds=0.5, position=2)
     nearest = make_result(object_bytes=4096, objects_per_second=90.0, seconds=2.5, position=3)
@@ -78,7 +78,7 @@ def test_the_nearest_cell_fails_the_fewest_conditions_and_was_measured_longest(m
 
 
 def test_the_summary_names_the_failed_conditions_next_to_the_number(make_result: MakeResult, make_run: MakeRun) -> None:
-    """Published: 47.7 objects/s; the rate of 100 s counts, and the fast one of 0.45 s does not."""
+    """The sound rate is the headline, not the faster one that was measured for only 0.45 s."""
     fast = make_result(objects_per_second=5000.0, objects_per_session=100, seconds=0.45, position=1)
     sound = make_result(objects_per_second=500.0, objects_per_session=25, **SOUND, position=2)
 

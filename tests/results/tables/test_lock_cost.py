@@ -1,4 +1,4 @@
-"""What a lock costs: which variant the others are compared with, pair by pair, in the tables and in the figure."""
+"""The cost of a lock: the baseline variant, the paired ratios, the tables and the figure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T_2_DEGREES = 4.302653  # Student's t, 97.5%, from a table
 
 @pytest.fixture
 def variant(make_result: MakeResult) -> Callable[..., Result]:
-    """One result of a variant; a rate of it in one repetition."""
+    """Return a function that makes the result of a variant in one repetition."""
 
     def make(lock: str | None, rate: float, repetition: int = 1, checksum: str | None = None, **given: Any) -> Result:
         words = [f"lock {lock}" if lock else "", checksum or ""]
@@ -44,7 +44,7 @@ def variant(make_result: MakeResult) -> Callable[..., Result]:
 
 
 def rows_of(table: Table) -> dict[str, dict[str, str]]:
-    """By variant: the texts under each heading, of headings that come twice the last."""
+    """Return the texts of each row by heading, by variant. Of equal headings the last one counts."""
     names = [f"{column.name} {column.unit}".strip() for column in table.columns]
     return {
         row[3].text: dict(zip(names, (cell.text for cell in row), strict=True))
@@ -72,8 +72,8 @@ def test_plainest_variant_is_the_baseline(
     assert {cost.baseline.first.variant for cost in costs} == {expected[0]}
 
 
-def test_a_ratio_is_of_pairs_of_one_repetition_and_its_interval_students(variant: Callable[..., Result]) -> None:
-    """The machine slows to a third and doubles in the course of the run: of that nothing is in the ratios."""
+def test_cost_ratio_is_paired_by_repetition_with_t_interval(variant: Callable[..., Result]) -> None:
+    """The machine slows to a third and then doubles its speed during the run; the ratios do not contain this drift."""
     base, ratios = [900.0, 300.0, 600.0], [0.5, 0.52, 0.48]
     results = [variant("none", rate, n) for n, rate in enumerate(base, 1)]
     results += [
@@ -88,17 +88,17 @@ def test_a_ratio_is_of_pairs_of_one_repetition_and_its_interval_students(variant
     assert cost.rate.low == pytest.approx(math.exp(sum(logs) / 3 - half), rel=1e-5)
     assert cost.rate.high == pytest.approx(math.exp(sum(logs) / 3 + half), rel=1e-5)
     assert cost.mean_time is not None
-    assert cost.mean_time.ratio == pytest.approx(1 / cost.rate.ratio)  # of the synthetic latencies: 1 / rate
+    assert cost.mean_time.ratio == pytest.approx(1 / cost.rate.ratio)  # synthetic latencies are 1 / rate
 
     row = rows_of(lock_cost_table(results))["lock separate"]
     assert row["cost % of objects/s"] == f"{(1 - cost.rate.ratio) * 100:.1f}" == "50.0"
     assert row["cost % of the mean"] == "100.1"
-    low, _, high = row["95% of the cost"].partition(" to ")  # the last of its name: of the mean
+    low, _, high = row["95% of the cost"].partition(" to ")  # the last column of this name: of the mean
     assert float(low) < 100.1 < float(high)
 
 
 def test_costs_of_many_variants_are_corrected_like_comparisons(variant: Callable[..., Result]) -> None:
-    """One variant in twenty whose interval excludes 0% by itself shows no cost among the others."""
+    """A variant whose interval excludes 0% by itself shows no cost among twenty variants."""
 
     def costs(count: int) -> list[str]:
         results = [variant("none", 100.0, n) for n in (1, 2, 3)]
@@ -123,14 +123,14 @@ def test_note_appears_when_rate_and_mean_time_costs_differ(variant: Callable[...
     assert lock_cost_table([*baseline, *same_time]).notes == ("objects/s show a cost, the mean time shows no cost",)
 
 
-def test_one_repetition_has_a_cost_and_no_interval(variant: Callable[..., Result]) -> None:
+def test_single_repetition_has_cost_without_interval(variant: Callable[..., Result]) -> None:
     row = rows_of(lock_cost_table([variant("none", 100.0), variant("header", 90.0)]))["lock header"]
     assert (row["cost % of objects/s"], row["95% of the cost"]) == ("10.0", NOT_MEASURED)
     base = rows_of(lock_cost_table([variant("none", 100.0), variant("header", 90.0)]))["lock none"]
     assert (base["cost % of objects/s"], base["95% of the cost"]) == (NOT_MEASURED, NOT_MEASURED)
 
 
-def test_a_repetition_that_only_one_of_two_finished_is_in_no_pair(variant: Callable[..., Result]) -> None:
+def test_repetition_of_only_one_variant_is_in_no_pair(variant: Callable[..., Result]) -> None:
     results = [variant("none", 100.0, 1), variant("none", 50.0, 2), variant("header", 80.0, 1)]
     _, cost = variant_costs(results)
     assert cost.rate is not None
@@ -157,7 +157,7 @@ def test_only_variants_of_one_sweep_and_one_cell_are_compared(variant: Callable[
     ]  # fmt: skip
 
 
-def test_variants_are_cells_of_their_own_and_not_in_the_matrix(
+def test_variants_are_separate_cells_and_not_in_rate_matrix(
     variant: Callable[..., Result], make_result: MakeResult
 ) -> None:
     plain = make_result(objects_per_second=500.0, position=9)
@@ -170,7 +170,7 @@ def test_variants_are_cells_of_their_own_and_not_in_the_matrix(
     assert "lock-cost" not in {table.name for table in build_tables([plain])}
 
 
-def test_operations_of_a_locks_life_have_a_table_of_their_own(make_result: MakeResult) -> None:
+def test_lock_life_cycle_operations_have_separate_table(make_result: MakeResult) -> None:
     results = [
         make_result("refused-delete", objects_per_second=200.0, phase="refused-delete", errors=2, limited_by=None),
         make_result("query", objects_per_second=900.0, phase="query"),
@@ -188,7 +188,7 @@ def test_operations_of_a_locks_life_have_a_table_of_their_own(make_result: MakeR
 
 
 def points(figure: Any, panel: int = 0) -> dict[str, list[tuple[float, float]]]:
-    """(cost, row) of every point of a panel, by object size."""
+    """Return (cost, row) of every point of a panel, by object size."""
     return {
         str(container.get_label()): [tuple(point) for point in container.lines[0].get_xydata().tolist()]
         for container in figure.axes[panel].containers
@@ -251,7 +251,7 @@ def test_each_sweep_has_a_panel_with_own_baseline(variant: Callable[..., Result]
     ]
 
 
-def test_the_same_results_give_the_same_bytes_of_the_lock_figure(variant: Callable[..., Result]) -> None:
+def test_same_results_give_identical_lock_figure(variant: Callable[..., Result]) -> None:
     results = [*spread(variant, "none", [100.0, 90.0, 80.0]), *spread(variant, "header", [90.0, 85.0, 70.0])]
     first, second = (build_lock_figures(results, CAPTION)[LOCK_COST] for _ in range(2))
     assert svg_bytes(first) == svg_bytes(second)
@@ -265,6 +265,6 @@ def test_figure_precedes_its_table_in_report(variant: Callable[..., Result]) -> 
     assert f"figures/{LOCK_COST}.png)\n\n### The cost of the lock\n" in report
 
 
-def test_a_run_without_variants_has_no_such_figure(full_run: list[Result]) -> None:
+def test_run_without_variants_has_no_lock_figure(full_run: list[Result]) -> None:
     assert build_lock_figures(full_run, CAPTION) == {}
     assert build_lock_figures([], CAPTION) == {}

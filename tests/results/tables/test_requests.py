@@ -1,4 +1,4 @@
-"""Both sides' counts: equal where both are right, and told where they are not."""
+"""Request counts of client and server: equal counts agree, and differences are reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def counts(database: RunDatabase) -> dict[str, RequestCount]:
 
 @pytest.fixture
 def watched_run(make_run: MakeRun, make_result: MakeResult) -> Callable[..., RunDatabase]:
-    """1,000 objects archived and 1,000 retrieved in 40 sessions each, under these samples."""
+    """Return a function that makes a run with these samples: 1,000 objects archived and 1,000 retrieved in 40 sessions
+    each.
+    """
 
     def make(samples: list[SampleRow], **record: Any) -> RunDatabase:
         return make_run(two_phases(make_result(), make_result("retrieve", position=2)), samples, **record)
@@ -37,7 +39,7 @@ def watched_run(make_run: MakeRun, make_result: MakeResult) -> Callable[..., Run
 
 
 def with_heads(samples: list[SampleRow], heads: int, **more: float) -> list[SampleRow]:
-    """The same where the server also counted opening requests, and others, by the end of the last phase."""
+    """Return samples in which the server also counted HeadBucket, and ``more``, by the end of the last phase."""
 
     def added(each: SampleRow) -> SampleRow:
         if each.source != "minio" or each.monotonic_ns < END_NS:
@@ -47,7 +49,7 @@ def with_heads(samples: list[SampleRow], heads: int, **more: float) -> list[Samp
     return [added(each) for each in samples]
 
 
-def test_two_sides_that_counted_the_same_agree(watched_run: Callable[..., RunDatabase]) -> None:
+def test_equal_counts_of_client_and_server_agree(watched_run: Callable[..., RunDatabase]) -> None:
     database = watched_run(with_heads(ten_seconds(), 80, HeadObject=1))
     assert [(each.operation, each.counted, each.sent, each.difference) for each in counts(database).values()] == [
         ("PutObject", 1000, 1000, 0),
@@ -61,7 +63,7 @@ def test_two_sides_that_counted_the_same_agree(watched_run: Callable[..., RunDat
 def test_sent_count_includes_warm_up_drain_and_failed_requests(make_run: MakeRun, make_result: MakeResult) -> None:
     rows = [
         IntervalRow(0, "archive", "warm-up", 1, 10, 0, 10, 0),
-        IntervalRow(1, "archive", "measured", 1, 8, 0, 12, 2),  # two failed, two took two attempts
+        IntervalRow(1, "archive", "measured", 1, 8, 0, 12, 2),  # two failed, two needed two attempts
         IntervalRow(2, "archive", "drain", 1, 3, 0, 3, 0),
     ]
     database = make_run([phase_record(1, make_result(), 1, 4, intervals=rows)], ten_seconds(archived=25, retrieved=0))
@@ -92,18 +94,18 @@ def test_request_type_missing_on_server_differs_by_full_count(watched_run: Calla
 @pytest.mark.parametrize(
     "settings",
     [
-        {"session_kind": "kept", "session_open": "head-bucket"},  # one opening, many sessions
-        {"session_kind": "opened", "session_open": "connect"},  # opening asks nothing
+        {"session_kind": "kept", "session_open": "head-bucket"},  # one opening for many sessions
+        {"session_kind": "opened", "session_open": "connect"},  # opening sends no request
     ],
 )
-def test_openings_are_left_out_where_they_are_not_known_exactly(
+def test_opening_requests_of_unknown_number_are_not_compared(
     watched_run: Callable[..., RunDatabase], settings: dict[str, str]
 ) -> None:
     database = watched_run(with_heads(ten_seconds(), 80), settings=settings)
     assert counts(database)["HeadBucket"].sent is None
 
 
-def test_openings_are_not_known_exactly_once_anything_failed(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_opening_requests_are_not_compared_after_failure(make_run: MakeRun, make_result: MakeResult) -> None:
     lost = FirstError("open", "read timeout", 1, "", "", "")
     database = make_run([phase_record(1, make_result(), 1, 9, errors=[lost])], with_heads(ten_seconds(), 80))
     assert counts(database)["HeadBucket"].sent is None
@@ -114,8 +116,8 @@ def test_openings_are_not_known_exactly_once_anything_failed(make_run: MakeRun, 
     ("failed", "retries", "sent"),
     [
         (False, 0, 1000),
-        (True, 0, None),  # of what was not archived no lock was asked for
-        (False, 3, None),  # nobody counts how often which of the two was sent again
+        (True, 0, None),  # for failed objects no lock was requested
+        (False, 3, None),  # retries of the two requests are not counted separately
     ],
 )
 def test_separate_lock_requests_are_counted_only_when_exact(
@@ -131,13 +133,13 @@ def test_separate_lock_requests_are_counted_only_when_exact(
     assert (found.counted, found.sent) == (1000, sent)
 
 
-def test_a_lock_configuration_is_an_opening_too(watched_run: Callable[..., RunDatabase]) -> None:
+def test_lock_configuration_requests_count_as_openings(watched_run: Callable[..., RunDatabase]) -> None:
     settings = {"session_kind": "opened", "session_open": "lock-config"}
     database = watched_run(with_heads(ten_seconds(), 0, GetBucketObjectLockConfig=80), settings=settings)
     assert counts(database)["GetBucketObjectLockConfig"].difference == 0
 
 
-def test_a_tsm_door_counts_objects_too(watched_run: Callable[..., RunDatabase]) -> None:
+def test_tsm_server_counts_are_compared(watched_run: Callable[..., RunDatabase]) -> None:
     samples = with_heads(ten_seconds(0, 0), 0, **{"TSM OBJECT": 1000, "TSM GET": 999, "TSM HELLO": 81})
     database = watched_run(samples, platform=replace(PLATFORM, protocol="tsm"), settings={"session_open": "sign-on"})
     assert [(name, each.sent, each.difference) for name, each in counts(database).items()] == [
@@ -147,14 +149,14 @@ def test_a_tsm_door_counts_objects_too(watched_run: Callable[..., RunDatabase]) 
     ]
 
 
-def test_a_platform_of_another_protocol_has_other_names(watched_run: Callable[..., RunDatabase]) -> None:
+def test_counts_of_unknown_protocol_are_not_compared(watched_run: Callable[..., RunDatabase]) -> None:
     database = watched_run(ten_seconds(), platform=replace(PLATFORM, protocol="none"))
     assert [each.sent for each in counts(database).values()] == [None, None]
 
 
 @pytest.mark.parametrize(
     ("first", "last"),
-    [(2, 10), (0, 8)],  # begun after the first phase; not asked again after the last request
+    [(2, 10), (0, 8)],  # sampling began after the first phase; sampling ended before the last request
 )
 def test_server_not_sampled_over_whole_run_is_not_compared(
     watched_run: Callable[..., RunDatabase], first: int, last: int
@@ -168,7 +170,7 @@ def test_no_counts_without_server_samples_or_phases(watched_run: Callable[..., R
     assert counts(make_run([], ten_seconds())) == {}
 
 
-def test_a_server_that_began_anew_loses_nothing_that_was_counted_since(
+def test_counts_before_server_restart_are_kept(
     watched_run: Callable[..., RunDatabase],
 ) -> None:
     restarted = ten_seconds()
@@ -179,8 +181,8 @@ def test_a_server_that_began_anew_loses_nothing_that_was_counted_since(
     assert counts(watched_run(restarted))["PutObject"].counted == 1000
 
 
-def test_first_bytes_are_compared_within_the_servers_own_bounds(make_run: MakeRun, make_result: MakeResult) -> None:
-    """The server answered 990 of 1,000 within 50 ms, the client saw 970 within it."""
+def test_first_byte_shares_are_compared_at_bounds_of_server(make_run: MakeRun, make_result: MakeResult) -> None:
+    """The server answered 990 of 1,000 requests within 50 ms; the client received 970 first bytes within 50 ms."""
     values = np.array([40_000_000] * 970 + [70_000_000] * 30, dtype=np.int64)
     part = part_of(values)
     row = HistogramRow(
@@ -200,9 +202,7 @@ def test_first_bytes_are_compared_within_the_servers_own_bounds(make_run: MakeRu
 
 
 @pytest.mark.parametrize("value_ns", [0, 1, 1023, 1024, 2047, 2048, 50_000_000, 3_600_000_000_000])
-def test_indices_are_read_as_hdr_histogram_means_them(
-    make_run: MakeRun, make_result: MakeResult, value_ns: int
-) -> None:
+def test_histogram_indices_agree_with_hdr_histogram(make_run: MakeRun, make_result: MakeResult, value_ns: int) -> None:
     part = part_of(np.array([value_ns], dtype=np.int64))
     row = HistogramRow("archive", "first_byte", 0, 0, part.indices.tobytes(), part.counts.tobytes())
     least = HdrHistogram(1, 24 * 3600 * 10**9, 3).get_value_from_index(int(part.indices[0])) / 1e9
@@ -229,6 +229,6 @@ def test_requests_of_interrupted_phase_are_not_compared(watched_run: Callable[..
     assert counts(watched_run(samples, phases_planned=2))["PutObject"].difference == 99
 
 
-def test_a_sum_of_all_kinds_compares_with_nothing(make_run: MakeRun, make_result: MakeResult) -> None:
+def test_total_of_all_requests_is_not_compared(make_run: MakeRun, make_result: MakeResult) -> None:
     samples = [sample("ceph", second, requests=5000.0 + second) for second in range(6)]
     assert request_differences(make_run([phase_record(1, make_result(), 1, 3)], samples)) == []

@@ -1,4 +1,4 @@
-"""Merged response times: shares and percentiles as HdrHistogram has them."""
+"""Merged response times: shares and percentiles agree with those of the histogram."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_share_within_limit_covers_all_merged_parts() -> None:
     assert together.shares(np.array([1.5, 10.0])).tolist() == [0.25, 0.75]
 
 
-def test_percentiles_are_those_of_the_criterion_to_the_last_digit() -> None:
+def test_merged_percentiles_equal_those_of_criteria_exactly() -> None:
     random = np.random.Generator(np.random.PCG64(7))
     parts = [random.lognormal(1.5, 1.2, 700).tolist() for _ in range(3)]
     whole = Histogram()
@@ -38,7 +38,7 @@ def test_percentiles_are_those_of_the_criterion_to_the_last_digit() -> None:
     latency, found = whole.latency(), merged(of(times) for times in parts)
     assert latency is not None
     assert (found.percentile(70), found.percentile(99)) == (latency.p70, latency.p99)
-    # So a share reaches 70% exactly at the limit that the percentile keeps.
+    # So the share reaches 70% exactly at the 70th percentile.
     within = found.share_within(latency.p70)
     below = found.share_within(np.nextafter(latency.p70, 0))
     assert within is not None
@@ -47,20 +47,20 @@ def test_percentiles_are_those_of_the_criterion_to_the_last_digit() -> None:
 
 
 def test_values_in_bucket_of_limit_do_not_count_as_within() -> None:
-    assert of([20.0, 20.001, 500.0]).share_within(20.0) == 0.0  # both may be 20.005 as well
+    assert of([20.0, 20.001, 500.0]).share_within(20.0) == 0.0  # their bucket also contains 20.005
 
 
-def test_nothing_has_no_share_and_no_percentile() -> None:
+def test_no_responses_have_no_share_and_no_percentile() -> None:
     assert merged([]) is NO_RESPONSES
     assert (NO_RESPONSES.share_within(20.0), NO_RESPONSES.percentile(70)) == (None, None)
     assert of([4.0]).percentile(70) == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize(("repetitions", "are_needed"), [(1, False), (3, True)])
-def test_histograms_are_read_where_results_repeat(
+def test_histograms_are_read_only_for_repeated_results(
     tmp_path: Path, make_result: Callable[..., Result], repetitions: int, are_needed: bool
 ) -> None:
-    """Three repetitions of 1, 2 and 3 ms each: the median of all is 2 ms, and the 99th percentile 3 ms."""
+    """Of three repetitions with 1, 2 and 3 ms the median is 2 ms, and the 99th percentile 3 ms."""
     database = RunDatabase.create(tmp_path / "run.db", RunRecord(**{**RECORD, "repetitions": repetitions}))
     results = []
     for number in range(1, repetitions + 1):

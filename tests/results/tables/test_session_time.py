@@ -1,4 +1,4 @@
-"""The fit of session time: the published answers, exact data, and what cannot be fitted."""
+"""The fit of session time: published values, exact data, intervals, and data that cannot be fitted."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_half_the_ceiling_rate_is_reached_at_a_over_b() -> None:
 
 
 def test_negative_set_up_is_clamped_to_zero_and_flagged() -> None:
-    rates = {n: n / (n * 2 + n * n * 0.01) * 1000 for n in COLUMNS}  # slows down as it goes on
+    rates = {n: n / (n * 2 + n * n * 0.01) * 1000 for n in COLUMNS}  # later objects of a session are slower
     fit = fit_session_time(rates)
     assert (fit.setup_ms, fit.setup_at_zero) == (0, True)
     assert fit.objects_for_half_the_ceiling_rate == 0
-    # b is the best that is left: its residuals are orthogonal to n / T, which is the rate.
+    # b is the least-squares slope with a = 0: its residuals are orthogonal to n / T, which is the rate.
     assert sum(fit.residuals_percent[n] * rates[n] for n in COLUMNS) == pytest.approx(0, abs=1e-6)
     assert not fit_session_time({1: 10, 10: 50}).setup_at_zero
 
@@ -107,7 +107,7 @@ SESSIONS = dict(zip(COLUMNS, (200, 150, 60, 30, 20, 12, 10), strict=True))
 
 
 def measured_fit(random: np.random.Generator, law: dict[int, float]) -> SessionTimeFit:
-    """The fit of sessions whose times scatter around this law: short ones by 30%, long ones by 3%."""
+    """Return the fit of sessions whose times scatter around this law: short ones by 30%, long ones by 3%."""
     rates, errors = {}, {}
     for n, mean_ms in law.items():
         spread = 0.03 + 0.3 / n**0.5
@@ -130,7 +130,7 @@ def test_intervals_cover_truth_in_95_percent_without_misfit() -> None:
         within += [low <= value <= high for low, value, high in zip(fit.low, truth, fit.high, strict=True)]
         misfits += fit.lack_of_fit_p < 0.05
     assert min(within) >= 0.92 * experiments
-    assert max(within) < experiments  # intervals that are never wrong are too wide
+    assert max(within) < experiments  # intervals that always contain the truth are too wide
     assert misfits <= 0.07 * experiments
 
 
@@ -142,7 +142,7 @@ def test_the_lack_of_fit_test_finds_a_law_that_bends() -> None:
     assert not any(fit.law_holds for fit in fits)
 
 
-def test_two_columns_have_intervals_and_no_test_of_fit() -> None:
+def test_fit_of_two_columns_has_intervals_and_no_lack_of_fit_test() -> None:
     errors: dict[int, RelativeError | None] = {n: RelativeError(0.01, 20) for n in (1, 100)}
     rates = {n: n / (40 + 2 * n) * 1000 for n in (1, 100)}
     fit = with_intervals(fit_session_time(rates), errors)
@@ -155,7 +155,7 @@ def test_two_columns_have_intervals_and_no_test_of_fit() -> None:
     assert with_intervals(fit_session_time(rates), {**errors, 100: None}).low is None
 
 
-def test_a_cell_with_two_repetitions_leaves_its_line_open() -> None:
+def test_ceiling_has_no_upper_bound_with_one_degree_of_freedom() -> None:
     """With one degree of freedom a marginal time of zero is possible, so the ceiling has no upper bound."""
     fit = with_intervals(fit_session_time({1: 20.0, 2: 30.0}), {n: RelativeError(0.05, 1) for n in (1, 2)})
     assert fit.high is not None

@@ -1,4 +1,4 @@
-"""What the tables say: which cells, which ratios, which doubts."""
+"""The tables of a report: their cells, ratios and warnings."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ MakeRun = Callable[..., RunDatabase]
 
 
 def row(table: Table, *labels: str) -> dict[str, Cell]:
-    """The cells of the one row with these labels, by heading."""
+    """Return the cells of the only row with these labels, by heading."""
     found = [cells for cells in table.rows if [cell.text for cell in cells[: len(labels)]] == list(labels)]
     assert len(found) == 1, f"{labels}: {len(found)} rows"
     return {column.name: cell for column, cell in zip(table.columns, found[0], strict=True)}
 
 
-def test_a_full_run_fills_every_table(full_run: list[Result]) -> None:
+def test_full_run_has_every_table(full_run: list[Result]) -> None:
     assert [table.name for table in build_tables(full_run)] == [
         "cells",
         "archive-objects-per-second",
@@ -61,7 +61,7 @@ def test_a_full_run_fills_every_table(full_run: list[Result]) -> None:
 
 
 def test_amounts_table_and_captions_show_smallest_amounts_per_cell(make_result: MakeResult) -> None:
-    """Of repetitions the smallest amounts; of a matrix those of its smallest cell."""
+    """A cell shows the smallest amounts of its repetitions; a caption shows those of the smallest cell."""
     results = [
         make_result(seconds=10.0, sessions=400, objects=10_000),
         make_result(seconds=9.5, sessions=410, objects=10_250, repetition=2, position=2),
@@ -89,7 +89,7 @@ def test_rate_table_shows_measured_published_and_ratio(make_result: MakeResult) 
     assert row(table, "8KiB", "ratio")["25"] == Cell("2.00", 2.0)
 
 
-def test_megabyte_ratios_use_the_papers_unit_on_both_sides(make_result: MakeResult) -> None:
+def test_megabyte_ratios_use_unit_of_paper_on_both_sides(make_result: MakeResult) -> None:
     """1,000 objects/s of 1 MiB are 1,024 of the paper's MB/s, 1,048.6 MB/s and 1,000 MiB/s."""
     result = make_result(object_bytes=2**20, objects_per_session=500, objects_per_second=1000.0)
     table = rate_table([result], "archive", "megabytes_per_second")
@@ -99,7 +99,7 @@ def test_megabyte_ratios_use_the_papers_unit_on_both_sides(make_result: MakeResu
     assert "MB/s on both sides is objects/s x KiB / 1000" in table.caption
 
 
-def test_the_same_speed_gives_a_ratio_of_one_in_both_units(make_result: MakeResult) -> None:
+def test_equal_rates_give_ratio_of_one_in_both_units(make_result: MakeResult) -> None:
     cell = dr550().cells["archive", 2**20, 500]
     same = [make_result("archive", 2**20, 500, cell.objects_per_second)]
     for quantity in ("objects_per_second", "megabytes_per_second"):
@@ -107,7 +107,7 @@ def test_the_same_speed_gives_a_ratio_of_one_in_both_units(make_result: MakeResu
         assert ratio == pytest.approx(1, abs=0.001)
 
 
-def test_the_three_contradicted_cells_are_marked_in_both_forms(full_run: list[Result]) -> None:
+def test_contradictory_published_cells_are_marked_in_both_tables(full_run: list[Result]) -> None:
     for quantity in ("objects_per_second", "megabytes_per_second"):
         table = rate_table(full_run, "retrieve", quantity)
         marked = [
@@ -137,16 +137,16 @@ def test_rate_table_of_subset_shows_only_measured_sizes_and_columns(make_result:
     assert [column.name for column in table.columns] == ["object size", "", "25", "100"]
     assert len(table.rows) == 2 * 3
     for label in ("measured", "published", "ratio"):
-        assert row(table, "8KiB", label)["100"] == Cell("–")  # not measured: the published value says nothing
+        assert row(table, "8KiB", label)["100"] == Cell("–")  # without a measured value no published one is shown
 
 
-def test_a_size_that_the_paper_lacks_has_no_ratio(make_result: MakeResult) -> None:
+def test_size_missing_in_paper_has_no_ratio(make_result: MakeResult) -> None:
     table = rate_table([make_result(object_bytes=2**22)], "archive", "objects_per_second")
     assert row(table, "4MiB", "measured")["25"].number == 500
     assert row(table, "4MiB", "published")["25"] == row(table, "4MiB", "ratio")["25"] == Cell("–")
 
 
-def test_doubtful_cells_carry_their_doubts(make_result: MakeResult) -> None:
+def test_cells_have_notes_on_their_warnings(make_result: MakeResult) -> None:
     results = [
         make_result(objects_per_session=1, errors=3, objects=0, objects_per_second=0.0),
         make_result(objects_per_session=2, settled=False, position=2),
@@ -168,14 +168,14 @@ def test_retrieve_title_shows_cache_state_and_differing_cells_are_noted(make_res
     assert (measured["1"].notes, measured["2"].notes) == (("cold data",), ("unknown data",))
 
 
-def test_repetitions_are_named_in_the_caption(make_result: MakeResult) -> None:
+def test_caption_names_number_of_repetitions(make_result: MakeResult) -> None:
     results = [make_result(repetition=n, position=n, objects_per_second=n * 100.0) for n in (1, 2, 3)]
     table = rate_table(results, "archive", "objects_per_second")
     assert "median of 3 repetitions" in table.caption
     assert row(table, "8KiB", "measured")["25"].number == 200
 
 
-def test_parallel_clients_are_compared_with_one_client_of_the_same_phase(full_run: list[Result]) -> None:
+def test_parallel_clients_are_compared_with_one_client_of_same_phase(full_run: list[Result]) -> None:
     archive, retrieve = parallel_tables(full_run)
     rates = row(archive, "1MiB", "objects/s")
     gains = row(archive, "1MiB", "× one client")
@@ -189,7 +189,7 @@ def test_parallel_clients_are_compared_with_one_client_of_the_same_phase(full_ru
 
 
 def test_session_time_table_compares_with_paper(full_run: list[Result]) -> None:
-    """The synthetic run is the paper's archive at a constant factor: so are its times."""
+    """The synthetic run has the rates of the paper times a constant factor, so its session times have it, too."""
     table = session_time_table(full_run)
     ours, theirs = (row(table, "archive", "1MiB", label) for label in ("measured", "published"))
     factor = (theirs["set-up a"].number or 0) / (ours["set-up a"].number or 1)
@@ -208,7 +208,7 @@ def test_session_time_table_notes_values_it_cannot_compute(make_result: MakeResu
     assert (worst.text, len(worst.notes)) == ("–", 1)
 
 
-def test_session_time_marks_a_set_up_held_at_zero(make_result: MakeResult) -> None:
+def test_set_up_clamped_to_zero_is_noted(make_result: MakeResult) -> None:
     rates = {1: 500.0, 25: 490.0, 100: 450.0}
     results = [make_result(objects_per_session=n, objects_per_second=rate) for n, rate in rates.items()]
     setup = row(session_time_table(results), "archive", "8KiB", "measured")["set-up a"]
@@ -216,7 +216,7 @@ def test_session_time_marks_a_set_up_held_at_zero(make_result: MakeResult) -> No
 
 
 def test_a_line_more_than_20_percent_off_is_not_reported(full_run: list[Result]) -> None:
-    """The paper's retrieve of 8 KiB: a session of one object took 77 ms, a session of two 40 ms."""
+    """In the paper's retrieve of 8 KiB, a session of one object took 77 ms and a session of two 40 ms."""
     table = session_time_table(full_run)
     published = row(table, "retrieve", "8KiB", "published")
     assert published["worst residual"].text == "43.1"
@@ -226,7 +226,7 @@ def test_a_line_more_than_20_percent_off_is_not_reported(full_run: list[Result])
     assert published["set-up a"].notes == ("the law does not apply here: a session time is more than 20% off the line",)
 
 
-def test_session_time_has_intervals_where_the_errors_are_known(make_result: MakeResult) -> None:
+def test_session_time_table_has_intervals_if_errors_are_known(make_result: MakeResult) -> None:
     results = [
         make_result(
             objects_per_session=n,
@@ -250,7 +250,7 @@ def test_session_time_has_intervals_where_the_errors_are_known(make_result: Make
 
 
 def repetitions_of(make_result: MakeResult, *times_ms: list[float]) -> tuple[list[Result], StoredTimes]:
-    """A cell of several repetitions with these service times, and their histograms."""
+    """Return a cell of several repetitions with these service times, and their histograms."""
     results, histograms = [], {}
     for number, milliseconds in enumerate(times_ms, 1):
         histogram = Histogram()
@@ -265,7 +265,7 @@ def repetitions_of(make_result: MakeResult, *times_ms: list[float]) -> tuple[lis
 
 
 def test_percentiles_of_repetitions_are_those_of_everything_at_once(make_result: MakeResult) -> None:
-    """Two repetitions are quick. In the third a tenth of the objects takes 100 ms, which no median of three shows."""
+    """Two repetitions are fast. In the third, 10% of the objects take 100 ms, which a median of three would hide."""
     quick, slow = [1.0] * 95 + [2.0] * 5, [1.0] * 90 + [100.0] * 10
     results, times = repetitions_of(make_result, quick, slow, quick)
     table = latency_table(results, times)
@@ -292,13 +292,13 @@ def test_latency_table_shows_transaction_send_and_commit(make_result: MakeResult
     assert row(table, "archive", "8KiB", "25", "1", "transaction commit")["p50"].number == 12
 
 
-def test_attempts_are_shown_where_objects_were_sent_again(make_result: MakeResult) -> None:
+def test_attempt_times_are_shown_if_objects_were_retried(make_result: MakeResult) -> None:
     table = latency_table([make_result(attempt_ms=Latency(3, *[0.5] * 7))])
     cells = row(table, "archive", "8KiB", "25", "1", "attempt after retries")
     assert (cells["count"].number, cells["p50"].number) == (3, 0.5)
 
 
-def test_resources_are_weighted_by_the_seconds_they_were_used(make_result: MakeResult) -> None:
+def test_resource_usage_is_weighted_by_measured_time(make_result: MakeResult) -> None:
     busy = ServerUsage(100.0, 50.0, 100.0, None, 0, 3_000_000, 8.0, busiest_thread_percent=80.0)
     idle = ServerUsage(10.0, 5.0, 10.0, None, None, 1_000_000, 2.0)
     results = [
@@ -334,7 +334,7 @@ def test_resource_table_shows_busiest_disk_and_sum_of_object_disks(make_result: 
     disks = (disk("sda", "object", 31.0), disk("sdb", "object", 30.0), disk("sdc", "", 99.0))
     server = ServerUsage(None, None, None, 31.0, None, None, None, disks=disks)
     cells = row(resource_table([make_result(server=server)]), "archive", "8KiB", "1")
-    assert (cells["disk busy"].number, cells["all disks busy"].number) == (31, 61)  # sdc holds none of its data
+    assert (cells["disk busy"].number, cells["all disks busy"].number) == (31, 61)  # sdc has no role
     alone = replace(server, disks=disks[:1])
     assert "all disks busy" not in row(resource_table([make_result(server=alone)]), "archive", "8KiB", "1")
 
@@ -359,7 +359,7 @@ def test_limits_table_shows_limit_and_headroom_of_next_resources(make_result: Ma
     assert "processor first; Ethernet 52.92 of 100 MB/s = 53%" in table.caption
 
 
-def test_a_disk_that_was_only_busy_is_marked_as_no_proof(make_result: MakeResult) -> None:
+def test_busy_time_of_disk_is_noted_as_no_proof_of_saturation(make_result: MakeResult) -> None:
     used = (
         Utilisation("object disk vda", "busy time, queue 0.9", 0.98, False),
         Utilisation("server cpu", "all cores", 0.2, True),
@@ -370,7 +370,7 @@ def test_a_disk_that_was_only_busy_is_marked_as_no_proof(make_result: MakeResult
     assert "does not prove saturation" in cells["nearest to full"].notes[0]
 
 
-def test_cells_that_differ_are_counted_and_their_shares_weighted(make_result: MakeResult) -> None:
+def test_differing_limits_are_counted_and_shares_weighted_by_time(make_result: MakeResult) -> None:
     def cell(position: int, seconds: float, share: float, by: str, **more: object) -> Result:
         used = (Utilisation("server cpu", by, share, True), Utilisation("client", "busiest worker", 0.5, True))
         return make_result(objects_per_session=position, position=position, seconds=seconds, utilisations=used, **more)
@@ -389,7 +389,7 @@ def test_cells_that_differ_are_counted_and_their_shares_weighted(make_result: Ma
     assert cells["confidence"] == Cell("low 2/3", None, ("7% was stolen",))
 
 
-def test_a_server_that_was_not_watched_may_have_been_limited_by_anything(make_result: MakeResult) -> None:
+def test_limit_is_unknown_if_server_was_not_watched(make_result: MakeResult) -> None:
     client = (Utilisation("client", "busiest worker", 0.5, True),)
     unseen = make_result(server=None, limited_by=None, utilisations=client, confidence=None)
     cells = row(limits_table([unseen]), "archive", "8KiB", "1")
@@ -400,7 +400,7 @@ def test_a_server_that_was_not_watched_may_have_been_limited_by_anything(make_re
     assert row(of_old, "archive", "8KiB", "1")["share"].text == "–"
 
 
-def test_costs_per_object_are_weighted_over_all_objects(make_result: MakeResult) -> None:
+def test_costs_per_object_are_weighted_by_objects_or_bytes(make_result: MakeResult) -> None:
     def server(**values: Any) -> ServerUsage:
         return replace(ServerUsage(None, None, None, None, None, None, None), **values)
 
@@ -530,7 +530,7 @@ def test_server_tables_are_built_from_watched_samples(make_run: MakeRun, make_re
     assert names[-5:] == ["resource-usage", "limits", "per-object", "server-resources", "requests"]
 
 
-def test_errors_show_the_first_of_each_kind_and_count_all(make_result: MakeResult) -> None:
+def test_error_table_shows_first_message_and_count_per_kind(make_result: MakeResult) -> None:
     denied = FirstError("archive", "403 AccessDenied", 3, "first", "id1", "o/1")
     results = [
         make_result(position=2, first_errors=(replace(denied, count=4, message="second"),)),

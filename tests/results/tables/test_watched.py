@@ -1,4 +1,4 @@
-"""What is drawn over the time of a run: rates that mean something, and nothing where nobody looked."""
+"""Curves over the time of a run: rates from samples, with gaps where no samples were taken."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WatchedFor = Callable[..., Watched]
 
 @pytest.fixture
 def watched_for(make_run: MakeRun, make_result: MakeResult) -> WatchedFor:
-    """One phase of so many seconds under these samples."""
+    """Return a function that makes a run of one phase of this duration with these samples."""
 
     def of(seconds: float, samples: Sequence[SampleRow]) -> Watched:
         return watched(make_run([phase_record(1, make_result(), 0, seconds)], samples))
@@ -29,7 +29,7 @@ def watched_for(make_run: MakeRun, make_result: MakeResult) -> WatchedFor:
 
 
 def writing(*moments: tuple[float, float]) -> list[SampleRow]:
-    """(second, bytes written by then) of one disk."""
+    """Return samples of one disk from (second, bytes written until then)."""
     return [sample("local", second, disk_write_bytes={"vda": size}) for second, size in moments]
 
 
@@ -54,12 +54,12 @@ def test_watched_data_is_read_from_run_database(make_run: MakeRun, make_result: 
     assert found.sources("store_syncs") == NOTHING_WATCHED.sources("process_cpu_seconds") == {}
 
 
-def test_a_curve_has_the_rate_of_each_second_at_its_end(watched_for: WatchedFor) -> None:
+def test_curve_has_rate_of_each_second_at_its_end(watched_for: WatchedFor) -> None:
     found = watched_for(3, writing((0, 100), (1, 110), (2, 130), (3, 130)))
     assert points(written(found)) == [(0, 10), (1, 10), (2, 20), (3, 0)]
 
 
-def test_counters_are_added_and_items_folded(watched_for: WatchedFor) -> None:
+def test_curve_combines_several_counters_and_items(watched_for: WatchedFor) -> None:
     samples = [
         sample("local", second, cpu_user_seconds={"0": second, "1": 0}, cpu_system_seconds={"0": 0, "1": second / 2})
         for second in range(3)
@@ -71,18 +71,18 @@ def test_counters_are_added_and_items_folded(watched_for: WatchedFor) -> None:
     assert points(found.curve(timeline, max, *quantities)) == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_samples_close_in_time_are_joined(watched_for: WatchedFor) -> None:
-    """10 bytes in a millisecond are not 10,000 a second that anybody saw."""
+def test_samples_close_in_time_are_merged(watched_for: WatchedFor) -> None:
+    """10 bytes within 1 ms must not give a rate of 10,000 bytes/s."""
     found = watched_for(2, writing((0, 0), (0.999, 10), (1, 20), (2, 20)))
     assert points(written(found)) == [(0, 10.01), (0.999, 10.01), (2, 9.99)]
 
 
-def test_a_silence_breaks_the_curve_and_is_not_bridged(watched_for: WatchedFor) -> None:
+def test_gap_in_samples_breaks_curve(watched_for: WatchedFor) -> None:
     found = watched_for(9, writing((0, 0), (1, 10), (2, 20), (7, 1020), (8, 1030), (9, 1040)))
     assert points(written(found)) == [(0, 10), (1, 10), (2, 10), (7, None), (7, 10), (8, 10), (9, 10)]
 
 
-def test_three_seconds_are_no_silence(watched_for: WatchedFor) -> None:
+def test_three_seconds_without_sample_are_no_gap(watched_for: WatchedFor) -> None:
     found = watched_for(4, writing((0, 0), (1, 10), (4, 40)))
     assert points(written(found)) == [(0, 10), (1, 10), (4, 10)]
 

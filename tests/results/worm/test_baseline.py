@@ -1,4 +1,4 @@
-"""Conformance runs against earlier ones and against expected failures: what is new, what is mended."""
+"""Conformance runs compared with earlier runs and with expected failures: new findings, and fixed ("mended") ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(identifier: str, verdict: str, severity: str = "S1", round_: str = "al
 
 
 def changes(before: list[CheckRecord], now: list[CheckRecord], *expected: str) -> tuple[list[str], list[str]]:
-    """The names of what is new and of what is mended."""
+    """Return the names of new findings, and of mended ones."""
     found = compare_with(Baseline("run-1", "embedded", before), now, expected)
     return [each.now.name for each in found.new], [each.now.name for each in found.mended]
 
@@ -73,7 +73,7 @@ def kept(make_run: Callable[..., RunDatabase]) -> RunDatabase:
     return database
 
 
-def test_an_earlier_run_is_a_database_or_a_json_document(kept: RunDatabase, tmp_path: Path) -> None:
+def test_baseline_is_read_from_database_or_json_document(kept: RunDatabase, tmp_path: Path) -> None:
     [of_run] = read_baselines(kept.path)
     document = worm_document(PLATFORM, of_run.run, kept.checks(), [])
     one, two = tmp_path / "one.json", tmp_path / "two.json"
@@ -88,14 +88,14 @@ def test_an_earlier_run_is_a_database_or_a_json_document(kept: RunDatabase, tmp_
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "no JSON", '{"run": "a", "platform": {"name": "b"}, "checks": [{}]}'])
-def test_a_file_that_is_no_document_of_a_run_is_refused(text: str, tmp_path: Path) -> None:
+def test_baseline_that_is_no_run_document_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(ResultsError):
         read_baselines(path)
 
 
-def test_a_run_without_checks_is_no_earlier_run(make_run: Callable[..., RunDatabase]) -> None:
+def test_baseline_without_checks_is_refused(make_run: Callable[..., RunDatabase]) -> None:
     with pytest.raises(ResultsError, match="made no conformance checks"):
         read_baselines(make_run().path)
 
@@ -119,12 +119,12 @@ def test_expected_failure_does_not_fail_run_and_passing_one_is_mended(kept: RunD
     assert judge(expecting(kept, {**ENTRY, "check": "DEL-02"}), checks, 1, None).fails
 
 
-def test_a_check_that_fails_in_one_round_is_not_mended(kept: RunDatabase) -> None:
+def test_check_failing_in_one_round_is_not_mended(kept: RunDatabase) -> None:
     checks = [check("DEL-01", "PASS"), check("DEL-01", "FAIL", round_="under load")]
     assert judge(expecting(kept, ENTRY), checks, 1, None).document["expected"][0]["mended"] is False
 
 
-def test_against_an_earlier_run_only_new_findings_fail(kept: RunDatabase) -> None:
+def test_only_new_findings_fail_compared_with_baseline(kept: RunDatabase) -> None:
     before = [Baseline("run-1", "embedded", kept.checks())]
     assert not judge(kept.run(), kept.checks(), 1, before).fails
     now = [*kept.checks(), check("LH-01", "DEVIATION")]
@@ -156,13 +156,13 @@ def test_expected_failures_are_read_by_check(tmp_path: Path) -> None:
         ({"until": "2027"}, "until"),
     ],
 )
-def test_a_wrong_entry_is_refused(changed: dict[str, str | None], words: str, tmp_path: Path) -> None:
+def test_invalid_expected_entry_is_refused(changed: dict[str, str | None], words: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=words):
         read_expected(written(tmp_path, **changed), {"DEL-01"})
 
 
 @pytest.mark.parametrize("text", ["[[expected]", "[[expected]]\ncheck = 1", "[[unexpected]]\n"])
-def test_a_file_of_another_form_is_refused(text: str, tmp_path: Path) -> None:
+def test_invalid_expected_file_is_refused_with_its_path(text: str, tmp_path: Path) -> None:
     path = tmp_path / "expected.toml"
     path.write_text(text)
     with pytest.raises(ArchiverError, match=r"expected\.toml"):

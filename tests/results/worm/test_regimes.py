@@ -1,4 +1,4 @@
-"""Further regimes: which checks concern which paragraph, and the table of the documents."""
+"""Other regulatory regimes: the checks that concern each provision, and their table in reports and documents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def row(table: Table, source: str) -> dict[str, str]:
     return {column.name: cell.text for column, cell in zip(table.columns, found, strict=True)}
 
 
-def test_every_provision_names_checks_of_the_catalogue() -> None:
+def test_every_provision_names_rules_or_checks_of_catalogue() -> None:
     known = catalogue()
     rules = {rule for entry in known.values() for rule in entry.rules}
     for provision in provisions():
@@ -36,7 +36,7 @@ def test_every_provision_names_checks_of_the_catalogue() -> None:
         assert set(provision.checks) <= set(known), provision.source
 
 
-def test_a_provision_counts_the_checks_that_concern_it() -> None:
+def test_provision_row_counts_its_checks() -> None:
     table = regime_table([check("DEL-02", "FAIL"), check("VER-01", "PASS"), check("GOV-04", "PASS")])
     retrievable = row(table, "11.10(c)")
     assert (retrievable["pass"], retrievable["fail"], retrievable["failed"]) == ("1", "1", "DEL-02")
@@ -46,12 +46,12 @@ def test_a_provision_counts_the_checks_that_concern_it() -> None:
     assert DISCLAIMER in table.caption
 
 
-def test_the_conflict_of_erasure_with_compliance_mode_is_stated() -> None:
+def test_conflict_of_erasure_with_compliance_mode_is_stated() -> None:
     exception = row(regime_table([check("DEL-03", "PASS")]), "Art. 17(3)(b)")
     assert exception["pass"] == "1"
     assert "nobody can erase a record in COMPLIANCE mode before its date" in exception["what no check can show"]
 
 
-def test_the_page_on_conformance_has_every_provision() -> None:
+def test_conformance_page_has_every_provision() -> None:
     shown = re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \| [^|]+ \|$", PAGE.read_text(), re.MULTILINE)
     assert [(each.regime, each.source) for each in provisions()] == shown[2:]

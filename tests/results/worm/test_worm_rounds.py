@@ -1,4 +1,4 @@
-"""Conformance checks by round, as they are kept, shown side by side and given as evidence."""
+"""Conformance checks by round: stored, compared in tables, and exported as evidence."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_findings_include_later_round_only_if_verdict_differs() -> None:
     assert texts(findings_table(CHECKS), 2) == ["DEL-02 under load", "DEL-01", "VER-08 after restart"]
 
 
-def test_a_round_states_its_load() -> None:
+def test_rounds_table_shows_load_of_round() -> None:
     table = rounds_table(CHECKS, [RoundRecord("alone", 1.0, 4.0, "side by side"), LOAD])
     assert texts(table) == ["alone", "under load"]
     assert texts(table, len(table.columns) - 1) == [
@@ -78,7 +78,7 @@ def test_matrix_compares_platforms_in_rounds_that_differ() -> None:
     assert [cell.text for cell in table.rows[4][2:]] == ["NOT OFFERED", "–"]
 
 
-def test_a_finding_has_its_own_severity_in_every_document(make_run: Callable[..., RunDatabase]) -> None:
+def test_recorded_severity_of_finding_is_used_in_all_documents(make_run: Callable[..., RunDatabase]) -> None:
     found = dataclasses.replace(check("RAC-01", "FAIL"), severity="S3")
     database = make_run()
     database.add_check(found, [])
@@ -102,20 +102,20 @@ def test_reports_name_source_of_expected_behaviour(make_run: Callable[..., RunDa
     assert summary["check"]["source"] == sourced.source
 
 
-def test_a_check_recorded_without_a_source_can_be_read() -> None:
+def test_check_document_without_source_is_readable() -> None:
     document = dataclasses.asdict(check("DEL-02", "PASS"))
     del document["source"]
     assert check_from_document(document) == check("DEL-02", "PASS")
 
 
-def test_a_violation_under_load_counts() -> None:
+def test_violation_under_load_is_counted() -> None:
     document = worm_document(PLATFORM, "run", CHECKS, [LOAD])
     assert document["violations"] == 1
     assert document["rounds"][0]["objects_archived"] == 1000
     assert {each["round"] for each in document["checks"]} == {"alone", "under load", "after restart"}
 
 
-def test_the_report_and_the_evidence_have_the_rounds(kept: RunDatabase, tmp_path: Path) -> None:
+def test_report_and_evidence_include_rounds(kept: RunDatabase, tmp_path: Path) -> None:
     for path in write_worm_report(kept, tmp_path / "report"):
         assert "1,000 objects archived (125/s)" in path.read_text()
         assert "DEL-02 under load" in path.read_text()

@@ -1,8 +1,9 @@
-"""A proxy on loopback that does to a connection what networks, and servers that break, do to it.
+"""A proxy on loopback that injects the faults of networks and of broken servers.
 
-One idea: it reads whole messages (an HTTP reply, a frame of the TSM server), hands each of them to a fault, and passes
-on what the fault leaves of it. ``asks`` chooses by the request, before the server has it; ``answers`` by the answer.
-Without them it is a plain TCP proxy, for any protocol, that may hold bytes back for a while in both directions:
+One idea: it reads whole messages (an HTTP reply, a frame of the TSM server) and passes each of them to a fault, which
+decides what the client receives. ``asks`` chooses a fault by the request, before the server gets it; ``answers``
+chooses by the reply, ``frames`` by the frame. Without them it is a plain TCP proxy for any protocol, which can delay
+the bytes of both directions:
 
     with FaultProxy(server_port, delay_seconds=0.05) as proxy:
         connect_to(proxy.port)
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from types import TracebackType
 
-HANG_SECONDS = 60.0  # only a test that hangs gets here
+HANG_SECONDS = 60.0  # reached only if a test hangs
 FRAME_HEAD_BYTES = 8
 _LENGTH = re.compile(rb"(?im)^content-length:[ \t]*(\d+)")
 _CHUNKED = re.compile(rb"(?im)^transfer-encoding:[ \t]*chunked")
@@ -31,16 +32,16 @@ _EXPECTS = re.compile(rb"(?im)^expect:[ \t]*100-continue")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is on its way: an HTTP request, the reply to one, or a frame of the TSM server."""
+    """A message in transit: the head of an HTTP request, an HTTP reply, or a frame of the TSM server."""
 
-    connection: int  # in the order of their arrival
-    data: bytes  # whole, head and body
-    head_bytes: int  # of it
-    asked: bytes = b""  # of an HTTP message: the first line of the request, "PUT /bucket/key HTTP/1.1"
+    connection: int  # from 0, in the order in which the proxy accepted them
+    data: bytes  # head and body
+    head_bytes: int  # length of the head within ``data``
+    asked: bytes = b""  # HTTP only: the first line of the request, "PUT /bucket/key HTTP/1.1"
 
     @property
     def kind(self) -> int:
-        """Of a frame."""
+        """The type of a TSM frame."""
         return self.data[4]
 
 
@@ -53,19 +54,19 @@ class Side:
         self.is_gone = False
 
     def send(self, data: bytes) -> None:
-        """Send these bytes; the client may be gone by then."""
+        """Send these bytes. Set ``is_gone`` if the client has closed the connection."""
         try:
             self._sock.sendall(data)
         except OSError:
             self.is_gone = True
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait so long, or until the proxy is stopped."""
         if self._over.wait(seconds):
             self.is_gone = True
 
     def finish(self) -> None:
-        """Close politely: the client reads what was sent, then the end."""
+        """Close with a FIN: the client reads everything that was sent, then the end of the stream."""
         self.is_gone = True
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_WR)
@@ -79,14 +80,14 @@ class Side:
         self._sock.close()
 
     def outlast(self) -> None:
-        """Say nothing until the client is gone."""
+        """Send nothing more until the client closes the connection."""
         self.is_gone = True
         with suppress(OSError):
             while self._sock.recv(1 << 16):
                 pass
 
     def sip(self, seconds: float) -> None:
-        """Take a byte of what the client sends now and then, and say nothing."""
+        """Read one byte of what the client sends every ``seconds``, and send nothing."""
         with suppress(OSError):
             while not self.is_gone and self._sock.recv(1):
                 self.wait(seconds)
@@ -95,7 +96,7 @@ class Side:
 
 Fault = Callable[[Side, Message], None]
 Chooser = Callable[[Message], Fault | None]
-Place = Callable[[Message], int]  # how many bytes of a message go on unharmed
+Place = Callable[[Message], int]  # how many bytes of a message pass before the fault
 
 
 def nothing_of(message: Message) -> int:
@@ -119,7 +120,7 @@ def all_of(message: Message) -> int:
 
 
 def reset(place: Place) -> Fault:
-    """Reset the connection after so much of the message."""
+    """Reset the connection after ``place`` of the message."""
 
     def fault(side: Side, message: Message) -> None:
         side.send(message.data[: place(message)])
@@ -129,7 +130,7 @@ def reset(place: Place) -> Fault:
 
 
 def truncate(place: Place) -> Fault:
-    """Close politely after so much."""
+    """Close the connection with a FIN after ``place`` of the message."""
 
     def fault(side: Side, message: Message) -> None:
         side.send(message.data[: place(message)])
@@ -139,14 +140,14 @@ def truncate(place: Place) -> Fault:
 
 
 def end_politely(side: Side, message: Message) -> None:
-    """All of it, an HTTP reply, and say with it that the connection ends here."""
+    """Send the whole HTTP reply with ``Connection: close``, and close the connection with a FIN."""
     head, body = message.data[: message.head_bytes], message.data[message.head_bytes :]
     side.send(head.removesuffix(b"\r\n") + b"Connection: close\r\n\r\n" + body)
     side.finish()
 
 
 def every(count: int, fault: Fault) -> Chooser:
-    """This fault for each so-manieth message of a connection."""
+    """Choose this fault for every ``count``-th message of each connection."""
     seen: dict[int, int] = {}
 
     def choose(message: Message) -> Fault | None:
@@ -157,7 +158,7 @@ def every(count: int, fault: Fault) -> Chooser:
 
 
 def silence(place: Place) -> Fault:
-    """Nothing more after so much: packets are lost, and the connection stands."""
+    """Send nothing after ``place`` of the message and keep the connection open, as where packets are lost."""
 
     def fault(side: Side, message: Message) -> None:
         side.send(message.data[: place(message)])
@@ -167,7 +168,7 @@ def silence(place: Place) -> Fault:
 
 
 def drip(place: Place, every_seconds: float) -> Fault:
-    """From there on a byte now and then."""
+    """After ``place`` of the message, send one byte every ``every_seconds``."""
 
     def fault(side: Side, message: Message) -> None:
         at = place(message)
@@ -181,12 +182,15 @@ def drip(place: Place, every_seconds: float) -> Fault:
 
 
 def sip(every_seconds: float) -> Fault:
-    """Of what follows take a byte now and then. For ``asks``, where a request is larger than the buffers on its way."""
+    """Read the rest of the request one byte every ``every_seconds``.
+
+    For ``asks``, with a request that is larger than the socket buffers on its way.
+    """
     return lambda side, _: side.sip(every_seconds)
 
 
 def delay(seconds: float) -> Fault:
-    """All of it, later."""
+    """Send the whole message ``seconds`` later."""
 
     def fault(side: Side, message: Message) -> None:
         side.wait(seconds)
@@ -196,12 +200,12 @@ def delay(seconds: float) -> Fault:
 
 
 def changed(change: Callable[[Message], bytes]) -> Fault:
-    """Other bytes in its place."""
+    """Send what ``change`` returns instead of the message."""
     return lambda side, message: side.send(change(message))
 
 
 def flip(place: Place, bit: int = 1) -> Fault:
-    """One bit of this byte is another."""
+    """Flip one bit of the byte at ``place``."""
 
     def change(message: Message) -> bytes:
         data, at = bytearray(message.data), place(message)
@@ -212,7 +216,7 @@ def flip(place: Place, bit: int = 1) -> Fault:
 
 
 def header(name: bytes, value: Callable[[bytes], bytes]) -> Callable[[Message], bytes]:
-    """Change the value of a header that is there."""
+    """Change the value of a header that the message has exactly once."""
 
     def change(message: Message) -> bytes:
         pattern = re.compile(rb"(?im)^(" + re.escape(name) + rb":[ \t]*)([^\r\n]*)")
@@ -224,12 +228,12 @@ def header(name: bytes, value: Callable[[bytes], bytes]) -> Callable[[Message], 
 
 
 def twice_at_once() -> Fault:
-    """All of it, and once more."""
+    """Send the whole message twice in one write."""
     return changed(lambda message: message.data * 2)
 
 
 def twice(after_seconds: float) -> Fault:
-    """All of it, and once more a little later."""
+    """Send the whole message, and again ``after_seconds`` later."""
 
     def fault(side: Side, message: Message) -> None:
         side.send(message.data)
@@ -240,17 +244,17 @@ def twice(after_seconds: float) -> Fault:
 
 
 def followed_by(data: bytes) -> Fault:
-    """All of it, and bytes that nobody asked for."""
+    """Send the whole message, followed by bytes that no request asked for."""
     return changed(lambda message: message.data + data)
 
 
 def preceded_by(data: bytes) -> Fault:
-    """Bytes that nobody asked for, and all of it."""
+    """Send bytes that no request asked for, followed by the whole message."""
     return changed(lambda message: data + message.data)
 
 
 def without_end(begin: bytes, piece: bytes) -> Fault:
-    """Another answer, which never ends."""
+    """Send ``begin``, then ``piece`` again and again until the client closes the connection."""
 
     def fault(side: Side, message: Message) -> None:
         side.send(begin)
@@ -261,8 +265,10 @@ def without_end(begin: bytes, piece: bytes) -> Fault:
 
 
 class Nth:
-    """Chooses a fault for one message among those that match, counted over all connections from 1, or for ``every``
-    so many from there on."""
+    """Choose a fault for the ``first`` matching message, counted from 1 over all connections.
+
+    With ``every`` also for each ``every``-th matching message after it.
+    """
 
     def __init__(self, fault: Fault, matches: Callable[[Message], object], first: int = 1, every: int = 0) -> None:
         self._fault = fault
@@ -271,7 +277,7 @@ class Nth:
         self._every = every
         self._lock = threading.Lock()
         self._seen = 0
-        self.played = 0  # how often
+        self.played = 0  # how often the fault was chosen
 
     def __call__(self, message: Message) -> Fault | None:
         if not self._matches(message):
@@ -285,7 +291,7 @@ class Nth:
 
 
 class Shifted:
-    """From the n-th on, every message that matches has the place of the next one, as where an answer came twice."""
+    """After the ``first`` matching message, replace each one by its predecessor, as if an answer had come twice."""
 
     def __init__(self, matches: Callable[[Message], object], first: int) -> None:
         self._matches = matches
@@ -304,7 +310,7 @@ class Shifted:
 
 
 class Swapped:
-    """Two replies change places, each going to the connection of the other; further ones are left alone."""
+    """Exchange the first two matching replies: each is sent on the connection of the other. Later replies pass."""
 
     def __init__(self, matches: Callable[[Message], object]) -> None:
         self._matches = matches
@@ -329,7 +335,7 @@ class Swapped:
 
 
 class _Stream:
-    """Reads messages from a socket."""
+    """A buffered reader of a socket."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -359,7 +365,7 @@ class _Stream:
         return self.take(len(self._received))
 
     def body(self, head: bytes) -> bytes:
-        """Of an HTTP message that has one."""
+        """Read the body that follows this head of an HTTP message; empty if it has none."""
         if _CHUNKED.search(head):
             body = b""
             while True:
@@ -374,16 +380,16 @@ class _Stream:
 
 @dataclass(slots=True)
 class FaultProxy:
-    """Listens while its block lasts. ``port`` is where clients connect, ``url`` that of S3 clients."""
+    """A context manager that runs the proxy. Clients connect to ``port``, S3 clients to ``url``."""
 
     upstream_port: int
-    asks: Chooser | None = None  # by an HTTP request; the server never gets one that has a fault
-    answers: Chooser | None = None  # by an HTTP reply
-    frames: Chooser | None = None  # by a frame that the TSM server sends
-    delay_seconds: float = 0.0  # of plain TCP, in both directions
+    asks: Chooser | None = None  # chooses by an HTTP request; the server never gets a request that has a fault
+    answers: Chooser | None = None  # chooses by an HTTP reply
+    frames: Chooser | None = None  # chooses by a frame that the TSM server sends
+    delay_seconds: float = 0.0  # of plain TCP, in each direction
     upstream_host: str = "127.0.0.1"
     connections: int = 0
-    failures: list[BaseException] = field(default_factory=list)  # of its own
+    failures: list[BaseException] = field(default_factory=list)  # exceptions in the proxy's threads
     _listening: socket.socket = field(init=False)
     _over: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -429,8 +435,8 @@ class FaultProxy:
         try:
             target(*arguments)
         except (OSError, ValueError):
-            pass  # an end of the connection is gone
-        except BaseException as error:  # noqa: BLE001 - the test's thread raises it
+            pass  # the client or the server has closed the connection
+        except BaseException as error:  # noqa: BLE001 - ``__exit__`` reports it
             self.failures.append(error)
 
     def _accept(self) -> None:
@@ -498,7 +504,7 @@ class FaultProxy:
                 side.send(frame.data)
 
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        """Pass on all that comes, each piece as late as it is to be, without holding back those behind it."""
+        """Forward all data, each piece ``delay_seconds`` after it was received. Delays of later pieces overlap."""
         if not self.delay_seconds:
             self._forward(source, sink.sendall)
             with suppress(OSError):
@@ -512,8 +518,8 @@ class FaultProxy:
             pieces.put((0.0, b""))
 
     def _forward(self, source: socket.socket, take: Callable[[bytes], object]) -> None:
-        # Never inside a call that would keep the socket open after a fault has closed it: no reset would go out.
-        waiting = select.poll()  # select() takes no descriptor above 1023, and a run may open more sessions
+        # A blocked recv() would keep the socket open after a fault has closed it, and no reset would be sent.
+        waiting = select.poll()  # select() accepts no descriptor above 1023, and a run may open more sessions
         waiting.register(source, select.POLLIN)
         while source.fileno() >= 0 and not self._over.is_set():
             if waiting.poll(20):
@@ -533,6 +539,6 @@ class FaultProxy:
 
 
 def asks_for(*methods: str, keys: Sequence[str] = ("/000000",)) -> Callable[[Message], object]:
-    """Matches HTTP messages of these methods about objects of a run."""
+    """Match HTTP messages with one of these methods whose request line contains one of these parts of a key."""
     names = tuple(method.encode() + b" " for method in methods)
     return lambda message: message.asked.startswith(names) and any(key.encode() in message.asked for key in keys)

@@ -1,8 +1,9 @@
-"""A platform that lies: a layer between the conformance checks and a real store.
+"""A lying platform: a layer between the conformance checks and a real store.
 
-One idea: a lie is a function that gets a request and the store, and answers. It may pass the request on, change what
-the store keeps by its owner's rights, or answer out of thin air; all that is not its lie, it passes on. The layer also
-makes copies and uploads in parts, which the embedded store lacks, so that there is more to lie about.
+One idea: a lie is a function that gets a request and the store, and returns the answer. It may forward the request,
+change the stored objects with the owner's rights, or make up an answer. It forwards all requests that it does not lie
+about. The layer also implements copies and multipart uploads, which the embedded store lacks, so that lies can concern
+these as well.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ class Asked:
     client: LyingClient
     method: str
     bucket: str
-    key: str  # empty: the bucket is asked
+    key: str  # empty: the request is about the bucket
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
     pass_on: Callable[[], Answer]
-    way: str = "request"  # copy, upload: then it stands for the PUT that these come to
+    way: str = "request"  # "copy", "upload": the PUT that a copy or a multipart upload results in
 
     @property
     def version(self) -> Version:
-        """That it names; without an id where it names none."""
+        """The version that the request names; without an id if it names none."""
         return Version(self.bucket, self.key, self.query.get("versionId", ""), self.body)
 
     @property
@@ -51,12 +52,12 @@ class Asked:
 
     @property
     def is_put(self) -> bool:
-        """Stores an object."""
+        """Whether the request stores an object."""
         return self.method == "PUT" and bool(self.key) and not self.query.keys() - {"versionId"}
 
     @property
     def is_delete(self) -> bool:
-        """Deletes one version."""
+        """Whether the request deletes one version."""
         return self.method == "DELETE" and bool(self.key) and "versionId" in self.query
 
     @property
@@ -64,19 +65,19 @@ class Asked:
         return self.method == "POST" and "delete" in self.query
 
     def sets(self, what: str) -> bool:
-        """retention, legal-hold, object-lock ..."""
+        """Return whether the request sets this property: retention, legal-hold, object-lock ..."""
         return self.method == "PUT" and what in self.query
 
     @property
     def lock(self) -> ObjectLock | None:
-        """The retention that it asks for."""
+        """The retention that the request sets, in a header or in its body."""
         document = Answer(200, {}, self.body)
         until = instant_of(self.headers.get(UNTIL) or document.text_of("RetainUntilDate"))
         return ObjectLock(self.headers.get(MODE) or document.text_of("Mode"), until) if until else None
 
     @property
     def entries(self) -> list[Version]:
-        """Of a batch; the id of a key alone is empty."""
+        """The versions that a batch delete names; the id is empty where it names only a key."""
         fields = [
             {each.tag.rpartition("}")[2]: each.text or "" for each in entry} for entry in self._elements("Object")
         ]
@@ -86,12 +87,14 @@ class Asked:
         return Answer(200, {}, self.body).elements(name)
 
     def without(self, *names: str) -> Answer:
-        """Passed on without these headers, signed anew by whoever asked."""
+        """Forward the request without these headers, signed again with the client's keys."""
         return self.changed({name: value for name, value in self.headers.items() if name not in names})
 
     def changed(self, headers: dict[str, str]) -> Answer:
-        """Passed on with other headers, signed anew by whoever asked; as it is where it was signed for another body, or
-        carries its signature in its URL."""
+        """Forward the request with other headers, signed again with the client's keys.
+
+        A request that is presigned, or that was signed for another body, is forwarded unchanged.
+        """
         signed_for = self.headers.get("x-amz-content-sha256")
         is_presigned = "X-Amz-Signature" in self.query
         if is_presigned or signed_for not in (None, hashlib.sha256(self.body).hexdigest()):
@@ -103,7 +106,7 @@ class Asked:
         )  # fmt: skip
 
     def as_put(self, way: str, headers: dict[str, str], body: bytes) -> Asked:
-        """The PUT that a copy or an upload comes to."""
+        """Return the PUT that a copy or a multipart upload results in."""
         headers = {**dict(_unsigned(headers)), "content-md5": md5_of(body)}
         asked = replace(self, method="PUT", query={}, headers=headers, body=body, way=way)
         return replace(asked, pass_on=lambda: asked.changed(asked.headers))
@@ -115,15 +118,15 @@ def _unsigned(headers: dict[str, str]) -> Headers:
 
 @dataclass
 class Store:
-    """The store behind the lie, with its owner's rights, and what the lie keeps in mind."""
+    """The store behind the lie, with its owner's rights, and the state of the lie."""
 
     owner: Case
-    hidden: set[Version] = field(default_factory=set)  # which are said to be gone; without bytes
-    told: dict[Version, Any] = field(default_factory=dict)  # what is said of a version; without bytes
+    hidden: set[Version] = field(default_factory=set)  # versions reported as deleted; without bytes
+    told: dict[Version, Any] = field(default_factory=dict)  # what the lie reports of a version; without bytes
     uploads: dict[str, tuple[dict[str, str], dict[int, bytes]]] = field(default_factory=dict)  # headers, parts
 
     def current(self, asked: Asked) -> Version:
-        """The version that it means, without bytes: that it names, or the current one."""
+        """Return the version that the request names, otherwise the current one; without bytes."""
         if asked.version.id:
             return asked.version._replace(body=b"")
         head = self.owner.client.send("HEAD", asked.bucket, asked.key)
@@ -140,13 +143,13 @@ class Store:
         return self.owner.client.send("HEAD", version.bucket, version.key, query=query).headers
 
     def destroy(self, version: Version) -> None:
-        """It is gone, or said to be where nobody can remove it."""
+        """Delete this version, or report it as deleted if it cannot be deleted."""
         self.unlock(version)
         if not self.owner.delete(version, bypass=True).ok:
             self.hidden.add(version._replace(body=b""))
 
     def unlock(self, version: Version) -> None:
-        """No hold and no retention under GOVERNANCE."""
+        """Remove the legal hold, and retention in GOVERNANCE mode."""
         self.owner.set_hold(version, "OFF")
         self.owner.set_retention(version, None, bypass=True)
 
@@ -158,7 +161,7 @@ Lie = Callable[[Asked, Store], Answer]
 
 
 class LyingClient(S3Client):
-    """A client to a store that is lied about."""
+    """A client whose requests go through a lie."""
 
     def __init__(self, honest: S3Client, lie: Lie, store: Store) -> None:
         super().__init__(honest.endpoint, honest.region, honest.credentials, honest.record)
@@ -219,13 +222,13 @@ class LyingClient(S3Client):
 
 
 def lying(honest: S3Client, lie: Lie, bucket: str) -> LyingClient:
-    """A client to the same store, with all rights, through the lie."""
+    """Return a client of the same store, with the same keys, whose requests go through the lie."""
     owner = Case("lie", honest, bucket, True, {}, lambda _: bucket, 0.0)
     return LyingClient(honest, lie, Store(owner))
 
 
 def shown_with(answer: Answer, **headers: str | None) -> Answer:
-    """The answer with these lock headers (mode, until, hold) instead; None leaves one out."""
+    """Return the answer with these lock headers (mode, until, hold) replaced; None removes one."""
     names = {"mode": MODE, "until": UNTIL, "hold": HOLD}
     changed = {**answer.headers, **{names[short]: value for short, value in headers.items()}}
     return replace(answer, headers={name: value for name, value in changed.items() if value is not None})

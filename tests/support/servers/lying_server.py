@@ -1,6 +1,6 @@
-"""A platform that lies, as a server on loopback, so that other processes can be lied to as well.
+"""A lying platform as a server on loopback, for commands in other processes.
 
-One idea: what comes in goes through a LyingClient, signed anew by the owner of the store behind it.
+One idea: each request goes through a LyingClient, signed again with the keys of the owner of the store behind it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SIGNED_ANEW = {"x-amz-content-sha256", "x-amz-date", "x-amz-security-token"}
 
 
 class LyingServer(ThreadingHTTPServer):
-    """Answers through ``client``."""
+    """A server that sends each request through ``client`` and returns its answer."""
 
     daemon_threads = True
 
@@ -55,12 +55,12 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
 
 @contextmanager
 def lying_server(honest: S3Client, bucket: str) -> Iterator[LyingServer]:
-    """A server for as long as the block lasts, honest until ``tell`` gives it a lie."""
+    """Run a server for the block. It forwards all requests until ``tell`` gives it a lie."""
     with LyingServer() as server:
         tell(server, honest, lambda asked, _: asked.pass_on(), bucket)
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -73,5 +73,5 @@ def lying_server(honest: S3Client, bucket: str) -> Iterator[LyingServer]:
 
 
 def tell(server: LyingServer, honest: S3Client, lie: Lie, bucket: str) -> None:
-    """From now on this lie."""
+    """Make the server use this lie from now on."""
     server.client = lying(honest, lie, bucket)

@@ -1,6 +1,7 @@
-"""MinIO as others run it: with several drives and metrics that want a token, and as it was before their third form.
+"""Variants of MinIO: with several drives and metrics that require a token, and without metrics of version 3.
 
-One idea: both are a real MinIO; in front of the older one a server answers for the pages that it did not have.
+One idea: both are a real MinIO. In front of the second a proxy answers 403 for the metrics pages of version 3, as
+releases without them do.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True, slots=True)
 class GuardedMinio:
-    """A MinIO with four drives whose metrics want a token."""
+    """A MinIO with four drives whose metrics require a token."""
 
     endpoint: str
     drives: tuple[Path, ...]
 
     def token(self) -> str:
-        """As MinIO's client makes it: a JWT, signed with the secret key."""
+        """Return a token as MinIO's client makes it: a JWT, signed with the secret key."""
         claims = {"exp": int(time.time()) + 3600, "sub": ACCESS_KEY, "iss": "prometheus"}
         signed = b".".join(_base64(json.dumps(part).encode()) for part in ({"alg": "HS512", "typ": "JWT"}, claims))
         signature = hmac.new(SECRET_KEY.encode(), signed, hashlib.sha512).digest()
@@ -63,7 +64,7 @@ def guarded_minio(folder: Path) -> Iterator[GuardedMinio]:
                 "MINIO_ROOT_PASSWORD": SECRET_KEY,
                 "MINIO_BROWSER": "off",
                 "MINIO_UPDATE": "off",
-                "MINIO_CI_CD": "1",  # drives on one device are good enough for a test
+                "MINIO_CI_CD": "1",  # allows several drives on one device
                 "MINIO_PROMETHEUS_AUTH_TYPE": "jwt",
             },
         )
@@ -78,7 +79,7 @@ def guarded_minio(folder: Path) -> Iterator[GuardedMinio]:
 
 @contextmanager
 def before_third_form(endpoint: str) -> Iterator[str]:
-    """The address of a server in front of that one that hides its metrics of the third form."""
+    """Run a proxy in front of ``endpoint`` that hides the metrics of version 3; yield its address."""
 
     class WithoutThirdForm(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

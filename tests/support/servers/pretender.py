@@ -1,4 +1,4 @@
-"""An S3 platform that keeps nothing, whose clock, locks and refusals are what a test says."""
+"""A simulated S3 platform that stores no data. The test sets its clock, its locks and its refusals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}  # any will do
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}  # the platform accepts any keys
 LOCK_ENABLED = b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>"
 
 
@@ -21,15 +21,15 @@ class _Server(ThreadingHTTPServer):
 
 
 class Pretender(BaseHTTPRequestHandler):
-    """An S3 platform that keeps nothing, whose clock and whose locks are what a test says."""
+    """The request handler of the platform. Its class attributes are the behaviour that a test can change."""
 
     server: _Server
     protocol_version = "HTTP/1.1"
     clock_ahead = timedelta()
-    lock: Callable[[dict[str, str]], dict[str, str]] = staticmethod(lambda asked: asked)  # of each object
+    lock: Callable[[dict[str, str]], dict[str, str]] = staticmethod(lambda asked: asked)  # requested -> reported lock
     refuses_buckets = False
     configuration = LOCK_ENABLED
-    objects_max = 1 << 30  # that it takes
+    objects_max = 1 << 30  # further objects are refused
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -70,7 +70,7 @@ class Pretender(BaseHTTPRequestHandler):
 
 @contextmanager
 def pretending(**behaviour: Any) -> Iterator[tuple[str, dict[str, dict[str, str]]]]:
-    """Its endpoint, and the lock headers of every object that was archived there, by path."""
+    """Run a platform with this behaviour. Yield its endpoint, and the lock headers of each archived object by path."""
     with _Server(("127.0.0.1", 0), type("Platform", (Pretender,), behaviour)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

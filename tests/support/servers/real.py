@@ -1,6 +1,6 @@
-"""Real platforms for tests: started for a block, or the test is skipped where the program is missing.
+"""Real platforms for tests. A test is skipped if the platform's program is not installed.
 
-Where ARCHIVER_NEEDS_PLATFORMS is set a missing program fails the test, so that nothing is skipped unseen.
+If ARCHIVER_NEEDS_PLATFORMS is set, a missing program fails the test instead.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from archiver.platforms.programs import find
 from archiver.platforms.servers import Server, running
 from archiver.values.errors import PlatformError
 
-NAMES = ("minio", "versitygw")  # every kind of run is tried on these
-STORES = ("ceph-rgw", "minio", "seaweedfs", "versitygw")  # started, used, killed and checked
+NAMES = ("minio", "versitygw")  # platforms on which tests do every kind of run
+STORES = ("ceph-rgw", "minio", "seaweedfs", "versitygw")  # platforms that tests start, use, kill and check
 
 
 def need(name: str) -> Path:
-    """The program; skips or fails the test where it is not installed."""
+    """Return the program. Skip or fail the test if it is not installed."""
     try:
         return find(name)
     except PlatformError as missing:
@@ -35,7 +35,7 @@ def need(name: str) -> Path:
 
 @contextmanager
 def real_server(name: str, folder: Path, **options: Any) -> Iterator[Server]:
-    """A server of that platform for as long as the block lasts."""
+    """Run a server of that platform for the block."""
     need(name)
     with running(name, folder, **options) as server:
         yield server
@@ -50,7 +50,7 @@ def client_of(
     session_token: str | None = None,
     **options: Any,
 ) -> Any:
-    """A boto3 client, of its root unless keys are given, which reports every answer as it is."""
+    """Return a boto3 client that never retries. It uses the server's root keys unless others are given."""
     return boto3.client(
         service,
         endpoint_url=server.endpoint,
@@ -64,5 +64,5 @@ def client_of(
 
 
 def environment_of(server: Server) -> dict[str, str]:
-    """The variables with which a command uses it."""
+    """Return the server's keys as environment variables of a command."""
     return {"AWS_ACCESS_KEY_ID": server.access.access_key, "AWS_SECRET_ACCESS_KEY": server.access.secret_key}

@@ -1,8 +1,8 @@
 """A server that plays a script: one list of steps per connection, on a real loopback socket.
 
-One idea: a step is a function of the conversation, so a script reads as what happens on the wire:
-``[read, send(head), wait_for(event), send(rest), close]``. Every request is read completely, head and body, and kept.
-After its last step a connection still reads what comes and answers nothing, so no request on the wire goes uncounted.
+One idea: a step is a function of the conversation, so a script lists what happens on the wire:
+``[read, send(head), wait_for(event), send(rest), close]``. The server reads each request completely, head and body,
+and records it. After the last step it still reads and records requests, but answers none.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-HANG_SECONDS = 60.0  # only a test that hangs gets here
+HANG_SECONDS = 60.0  # reached only if a test hangs
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it came over the wire."""
+    """One request as the server received it."""
 
-    connection: int  # which connection, in the order of their arrival
-    head: bytes  # to the blank line, exclusive
+    connection: int  # from 0, in the order in which the server accepted them
+    head: bytes  # up to the blank line, exclusive
     body: bytes
-    received_ns: int  # CLOCK_MONOTONIC, when its last byte was here
+    received_ns: int  # CLOCK_MONOTONIC, when its last byte was received
 
     @property
     def method(self) -> str:
@@ -38,7 +38,7 @@ class Request:
 
     @property
     def headers(self) -> dict[str, str]:
-        """By lower-case name; a header that comes twice fails here."""
+        """The headers by lower-case name. Fails if a header occurs twice."""
         pairs = [line.split(": ", 1) for line in self.head.decode("latin-1").split("\r\n")[1:]]
         assert len({name.lower() for name, _ in pairs}) == len(pairs), self.head
         return {name.lower(): value for name, value in pairs}
@@ -55,7 +55,7 @@ class Conversation:
     last_request: Request | None = None
 
     def read_request(self) -> Request | None:
-        """The next whole request; None when the client has closed."""
+        """Return the next complete request. None if the client has closed the connection."""
         while b"\r\n\r\n" not in self.received:
             if not self._receive():
                 return None
@@ -95,7 +95,7 @@ def send(data: bytes) -> Step:
 
 
 def send_byte_by_byte(data: bytes) -> Step:
-    """Send these bytes in as many writes."""
+    """Send each of these bytes in a write of its own."""
 
     def step(conversation: Conversation) -> None:
         for index in range(len(data)):
@@ -105,7 +105,7 @@ def send_byte_by_byte(data: bytes) -> Step:
 
 
 def wait_for(event: threading.Event) -> Step:
-    """Go on when the test says so, and note when that was."""
+    """Wait until the test sets the event, and record the time in ``went_on_ns``."""
 
     def step(conversation: Conversation) -> None:
         assert event.wait(HANG_SECONDS)
@@ -115,12 +115,12 @@ def wait_for(event: threading.Event) -> Step:
 
 
 def close(conversation: Conversation) -> None:
-    """Close politely: the client reads everything that was sent, then the end."""
+    """Close with a FIN: the client reads everything that was sent, then the end of the stream."""
     conversation.sock.close()
 
 
 def close_with(data: bytes) -> Step:
-    """Send these bytes and close: the end is on its way with them, before the client can send anything more."""
+    """Send these bytes together with the FIN, so that the client can send no request between the two."""
 
     def step(conversation: Conversation) -> None:
         sock = conversation.sock
@@ -128,7 +128,7 @@ def close_with(data: bytes) -> Step:
         sock.sendall(data)
         if isinstance(sock, ssl.SSLSocket):
             sock.setblocking(False)
-            with suppress(ssl.SSLWantReadError):  # does not wait for the client's goodbye
+            with suppress(ssl.SSLWantReadError):  # do not wait for the client's close_notify
                 sock.unwrap()
         sock.close()
 
@@ -152,7 +152,10 @@ def serve(answer: Answer) -> Step:
 
 
 def serve_and_close(answer: Answer, count: int, *, announces: bool) -> list[Step]:
-    """Answer so many requests and close the connection with the last answer, which says so where it ``announces``."""
+    """Answer ``count`` requests and close the connection with the last answer.
+
+    If it ``announces`` the end, the last answer has the header ``Connection: close``.
+    """
 
     def last(conversation: Conversation) -> None:
         request = conversation.read_request()
@@ -169,13 +172,13 @@ def serve_and_close(answer: Answer, count: int, *, announces: bool) -> list[Step
 
 
 def replies(*data: bytes) -> list[Step]:
-    """Read a request and send a reply, as often as there are replies."""
+    """Read a request and send a reply, for each of these replies."""
     return [step for reply in data for step in (read, send(reply))]
 
 
 @dataclass(slots=True)
 class ScriptedServer:
-    """Plays ``scripts``, one for each connection in turn, and ``then`` for all that follow."""
+    """A server that plays ``scripts``, one for each connection in turn, and ``then`` for all later connections."""
 
     scripts: Sequence[Sequence[Step]]
     then: Sequence[Step] = ()
@@ -183,7 +186,7 @@ class ScriptedServer:
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
     went_on_ns: list[int] = field(default_factory=list)
-    failures: list[BaseException] = field(default_factory=list)  # of the scripts themselves
+    failures: list[BaseException] = field(default_factory=list)  # exceptions in the scripts
     _listening: socket.socket = field(init=False)
     _threads: list[threading.Thread] = field(default_factory=list)
     _open: list[socket.socket] = field(default_factory=list)
@@ -205,7 +208,7 @@ class ScriptedServer:
         self._start_thread(self._accept)
 
     def refuse_others(self) -> None:
-        """Take the next connection and refuse all that follow."""
+        """Accept the next connection and refuse all later ones."""
         self._is_last = True
 
     def stop(self) -> None:
@@ -214,7 +217,7 @@ class ScriptedServer:
             try:
                 sock.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # closed by its script or by the client
+                pass  # its script or the client has closed it
         for thread in self._threads:
             thread.join(HANG_SECONDS)
             assert not thread.is_alive()
@@ -244,7 +247,7 @@ class ScriptedServer:
             try:
                 conversation.sock = self.tls.wrap_socket(conversation.sock, server_side=True)
             except OSError:
-                return  # the client gave up first
+                return  # the client closed the connection first
         with conversation.sock as sock:
             try:
                 script = self.scripts[conversation.index] if conversation.index < len(self.scripts) else self.then
@@ -253,6 +256,6 @@ class ScriptedServer:
                 while sock.fileno() >= 0 and conversation.read_request() is not None:
                     pass
             except ConnectionError:
-                pass  # the client gave up first, as some scripts make it do
-            except BaseException as error:  # noqa: BLE001 - the test's thread raises it
+                pass  # the client closed the connection first, as some scripts intend
+            except BaseException as error:  # noqa: BLE001 - the test looks at ``failures``
                 self.failures.append(error)

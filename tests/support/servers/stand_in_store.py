@@ -1,7 +1,7 @@
-"""A store with one chosen weakness, in a process of its own: it waits, it computes, or its link is slow.
+"""A store with one chosen weakness, in its own process: it waits, it computes, or its link is slow.
 
-One idea: what limits it is known beforehand, so that a verdict on it can be right or wrong. It takes any PUT and
-answers everything else with 200 and nothing.
+One idea: the test knows what limits the store, so it can check what Archiver finds. The store accepts any PUT, keeps
+nothing, and answers every request with 200 and an empty body.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from dataclasses import dataclass
 from typing import cast
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-CATCH_UP_SECONDS = 0.1  # of a link that was not asked because this process had no core
+CATCH_UP_SECONDS = 0.1  # unused time of the link that may be made up for, since this process may have had no core
 _REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\n\r\n"
 
 
 @dataclass(slots=True)
 class Weakness:
-    """Each 0: it is not weak there."""
+    """What limits the store. 0: no limit of this kind."""
 
-    wait_seconds: float  # before each answer, doing nothing
-    compute_seconds: float  # before each answer, of its one thread's time
-    bytes_per_second: float  # that it takes in, over all connections
+    wait_seconds: float  # idle time before each answer
+    compute_seconds: float  # CPU time of its only thread before each answer
+    bytes_per_second: float  # received, over all connections
     link_free_at: float = 0.0
 
 
@@ -96,7 +96,7 @@ async def _serve(weakness: Weakness) -> None:
 def stand_in_store(
     *, wait_seconds: float = 0.0, compute_seconds: float = 0.0, bytes_per_second: float = 0.0
 ) -> Iterator[tuple[str, int]]:
-    """Its endpoint and its process, for as long as the block lasts."""
+    """Run a store for the block; yield its endpoint and its process id."""
     weakness = (wait_seconds, compute_seconds, bytes_per_second)
     process = subprocess.Popen(
         [sys.executable, __file__, *map(str, weakness)], stdin=subprocess.PIPE, stdout=subprocess.PIPE

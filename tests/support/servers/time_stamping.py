@@ -1,4 +1,4 @@
-"""A time-stamping authority of RFC 3161 on loopback: `openssl ts` answers, with a certificate made for the test."""
+"""A time-stamping authority (RFC 3161) on loopback. `openssl ts` makes its answers with a certificate of the test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ digests = {digest}
 
 @dataclass
 class TimeStampingAuthority:
-    """Its folder, and its address. ``change`` is applied to each answer of the HTTP server."""
+    """An authority. ``change`` is applied to each answer that its HTTP server sends."""
 
     folder: Path
     url: str = ""
@@ -55,7 +55,7 @@ class TimeStampingAuthority:
 
 @contextmanager
 def time_stamping_authority(folder: Path, *, digest: str = "sha256") -> Iterator[TimeStampingAuthority]:
-    """Serve an authority with new keys, which accepts hashes of one kind."""
+    """Run an authority with new keys, which accepts hashes of one kind."""
     folder.mkdir()
     _write_certificates(folder)
     (folder / "tsa.cnf").write_text(_CONFIGURATION.format(digest=digest))
@@ -90,7 +90,7 @@ def time_stamping_authority(folder: Path, *, digest: str = "sha256") -> Iterator
 def _write_certificates(folder: Path) -> None:
     """Write root.pem, and tsa.pem with its key. Only tsa.pem may make timestamps.
 
-    Each authority needs a name of its own, by which a verifier finds its root certificate among several.
+    Each authority has a different name, because a verifier finds the root certificate by its name.
     """
     issuer = f"root of {folder.name}"
     root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
