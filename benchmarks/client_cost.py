@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -31,6 +30,7 @@ from archiver.values.sizes import format_instant, format_size
 from backends.s3 import null_responder
 from backends.s3.wire.checksums import WindowChecksums
 from backends.s3.wire.signing import RequestTemplate, Signer
+from benchmarks.affinity import pinned, usable_cores
 from benchmarks.own_worker import archiver_cost, own_cpu_seconds, s3_setting
 from benchmarks.peers import wrk
 from benchmarks.peers.base import BUCKET, KEY_PREFIX, Job, Target
@@ -73,17 +73,14 @@ BOTO3_SHARE = 16  # boto3 gets one sixteenth of the objects: it is that much slo
 def measure(*, small: bool) -> dict[str, Any]:
     """Every case: microseconds of client CPU per object, per contender and round, and the median ratios."""
     rounds = 1 if small else 5
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[-1:])
-    try:
+    cores = usable_cores()
+    with pinned(cores[-1:]):
         return {
             "connections": CONNECTIONS,
             "rounds": rounds,
             "unit": "microseconds of client CPU per object",
             "cases": [_case(case, rounds, small, cores[:1]) for case in CASES],
         }
-    finally:
-        os.sched_setaffinity(0, cores)
 
 
 def tables(document: dict[str, Any]) -> list[Table]:

@@ -49,6 +49,7 @@ from archiver.values.retention import DateMaker, Retention
 from archiver.values.sizes import format_size
 from backends.s3 import null_responder
 from backends.s3.setting import S3WorkerSetting
+from benchmarks.affinity import pinned, usable_cores
 from benchmarks.own_worker import s3_setting
 from benchmarks.peers.base import Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
@@ -134,20 +135,20 @@ def measure(*, small: bool) -> dict[str, Any]:
     """Per round and keeper: lateness, gaps and client CPU of sessions begun, null and real, and of objects sent."""
     rounds, seconds = (1, SECONDS_SMALL) if small else (ROUNDS, SECONDS)
     warm_up_seconds = WARM_UP_SECONDS_SMALL if small else WARM_UP_SECONDS
-    cores = sorted(os.sched_getaffinity(0))
+    cores = usable_cores()
     found: dict[str, dict[str, list[dict[str, float]]]] = {case: {name: [] for name in KEEPERS} for case in CASES}
-    os.sched_setaffinity(0, cores[:1])
-    try:
-        with null_responder.start(OBJECT_BYTES, cores[:1]) as responder, _worker(cores[-1:]) as pipe:
-            setting = s3_setting(Target(responder.endpoint), keep_sessions_open=False)
-            for seed in range(rounds):
-                null = _assignment("null", None, warm_up_seconds, seconds, seed)
-                s3 = _assignment("s3", setting, warm_up_seconds, seconds, seed)
-                for name in KEEPERS:
-                    for case, figures in (_carried_out(pipe, name, null) | _carried_out(pipe, name, s3)).items():
-                        found[case][name].append(figures)
-    finally:
-        os.sched_setaffinity(0, cores)
+    with (
+        pinned(cores[:1]),
+        null_responder.start(OBJECT_BYTES, cores[:1]) as responder,
+        _worker(cores[-1:]) as pipe,
+    ):
+        setting = s3_setting(Target(responder.endpoint), keep_sessions_open=False)
+        for seed in range(rounds):
+            null = _assignment("null", None, warm_up_seconds, seconds, seed)
+            s3 = _assignment("s3", setting, warm_up_seconds, seconds, seed)
+            for name in KEEPERS:
+                for case, figures in (_carried_out(pipe, name, null) | _carried_out(pipe, name, s3)).items():
+                    found[case][name].append(figures)
     within = {
         case: statistics.median(figures["within_percent"] for figures in keepers[PACER])
         for case, keepers in found.items()

@@ -8,11 +8,11 @@ the median of the rounds. CPU time is that of the results: without the passes of
 
 from __future__ import annotations
 
-import os
 import statistics
 from typing import Any
 
 from backends.s3 import null_responder
+from benchmarks.affinity import pinned, usable_cores
 from benchmarks.own_worker import carry_out
 from benchmarks.peers.base import Job, Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
@@ -30,19 +30,14 @@ def measure(*, small: bool) -> dict[str, Any]:
     """Return objects/s, CPU per object and median time of an object, of each way, connections and round."""
     rounds = 1 if small else 7
     objects = OBJECTS_SMALL if small else OBJECTS
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[-1:])
-    try:
-        with null_responder.start(OBJECT_BYTES, cores[:1]) as responder:
-            found = {
-                str(connections): [
-                    {way: _archive(responder.endpoint, connections, objects, way) for way in WAYS}
-                    for _ in range(rounds)
-                ]
-                for connections in CONNECTIONS
-            }
-    finally:
-        os.sched_setaffinity(0, cores)
+    cores = usable_cores()
+    with pinned(cores[-1:]), null_responder.start(OBJECT_BYTES, cores[:1]) as responder:
+        found = {
+            str(connections): [
+                {way: _archive(responder.endpoint, connections, objects, way) for way in WAYS} for _ in range(rounds)
+            ]
+            for connections in CONNECTIONS
+        }
     return {
         "rounds": rounds,
         "objects": objects,

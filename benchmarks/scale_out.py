@@ -20,7 +20,6 @@ is rounded up, without a reserve.
 from __future__ import annotations
 
 import math
-import os
 import pickle
 import statistics
 import time
@@ -36,6 +35,7 @@ from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, Tally,
 from archiver.values.record import Operation, Recorder
 from archiver.values.sizes import format_size
 from backends.s3 import null_responder
+from benchmarks.affinity import pinned, usable_cores
 from benchmarks.client_cost import CONNECTIONS
 from benchmarks.own_worker import archiver_cost
 from benchmarks.tables import Table, labelled, plain, spread
@@ -95,12 +95,9 @@ def workers_at_most(report_microseconds: float) -> int:
 def measure(*, small: bool) -> dict[str, Any]:
     """CPU per object by operation, size and connections, and per report by number of workers; by round."""
     rounds = 1 if small else ROUNDS
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[-1:])
-    try:
+    cores = usable_cores()
+    with pinned(cores[-1:]):
         client = _client(rounds, cores[:1], small=small)
-    finally:
-        os.sched_setaffinity(0, cores)
     reports = _reports(1 if small else SECONDS)
     return {
         "rounds": rounds,

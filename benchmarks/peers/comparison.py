@@ -18,7 +18,6 @@ The page compares Archiver's rate with that of minio-go's program by the 95% int
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -26,10 +25,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archiver.values.sizes import format_size
+from benchmarks.affinity import pinned, usable_cores
 from benchmarks.own_worker import archiver_run
 from benchmarks.peers import agreement, minio_go, warp, wrk
 from benchmarks.peers.base import Cost, Job, Options, Target
-from benchmarks.peers.servers import has_minio, minio_server, null_server, pinned
+from benchmarks.peers.servers import has_minio, minio_server, null_server
 from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
 from scenarios.work.mix import OperationName
 
@@ -143,7 +143,7 @@ CASES_SMALL = (CASES[0], CASES[6])
 def measure(*, small: bool) -> dict[str, Any]:
     """Every case on every server, and the agreement."""
     rounds = 1 if small else ROUNDS
-    *_, client_core = cores = sorted(os.sched_getaffinity(0))
+    *_, client_core = cores = usable_cores()
     missing = [name for name, found in programs_found().items() if not found]
     with pinned([client_core]):
         return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,22 +13,12 @@ import boto3
 from archiver.platforms import servers
 from archiver.platforms.programs import PROGRAMS
 from backends.s3 import null_responder
+from benchmarks.affinity import pinned
 from benchmarks.peers.base import BUCKET, Target
 
 
 def has_minio() -> bool:
     return PROGRAMS["minio"].is_installed()
-
-
-@contextmanager
-def pinned(cores: Sequence[int]) -> Iterator[None]:
-    """Let this process, and what it starts, use only these cores for the length of the block."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 @contextmanager
