@@ -8,7 +8,6 @@ taken within a round.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -21,13 +20,11 @@ from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from archiver.values.retention import DateMaker, Retention
 from archiver.values.sizes import format_size
 from backends.base import ExpectedLock
-from backends.embedded import process
 from benchmarks.embedded_load import (
     CONTENT_SEED,
     Way,
-    cores,
-    make_bucket,
     median_ratio,
+    pinned_store,
     s3_way,
 )
 from benchmarks.own_worker import Counter
@@ -48,16 +45,15 @@ def measure(*, small: bool) -> dict[str, Any]:
     """Every size: objects/s and client CPU per object of retrieving and auditing, by round, and the median ratios."""
     rounds = 1 if small else 5
     sizes = {}
-    with cores() as (store_cores, client_cores), tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder:
-        os.sched_setaffinity(0, store_cores)  # the store inherits them, threads and all
-        with process.start(Path(folder) / "store") as store:
-            os.sched_setaffinity(0, client_cores)
-            make_bucket(store)
-            way = s3_way(store, keep_sessions_open=True)
-            for position, size_bytes in enumerate(OBJECTS):
-                objects = OBJECTS_SMALL if small else OBJECTS[size_bytes]
-                first = position * 10_000_000
-                sizes[format_size(size_bytes)] = _rounds(way, size_bytes, first, objects, rounds)
+    with (
+        tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder,
+        pinned_store(Path(folder) / "store") as store,
+    ):
+        way = s3_way(store, keep_sessions_open=True)
+        for position, size_bytes in enumerate(OBJECTS):
+            objects = OBJECTS_SMALL if small else OBJECTS[size_bytes]
+            first = position * 10_000_000
+            sizes[format_size(size_bytes)] = _rounds(way, size_bytes, first, objects, rounds)
     ratios = {
         size: {
             "cpu": median_ratio(found, "audit", "retrieve", "cpu_microseconds_per_object"),

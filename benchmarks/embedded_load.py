@@ -17,7 +17,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from backends.embedded import process
 from backends.embedded.process import StoreProcess
 from backends.tsm.library.api import Library, SignOn, default_library_path
 from backends.tsm.setting import TsmWorkerSetting
+from benchmarks.affinity import pinned, usable_cores
 from benchmarks.own_worker import Counter, s3_setting
 from benchmarks.peers.base import Target
 from scenarios.model import Phase, Workload
@@ -169,13 +170,20 @@ def write(path: Path, count: int) -> dict[str, float]:
 
 
 @contextmanager
-def cores() -> Iterator[tuple[list[int], list[int]]]:
-    """The store's cores and the clients'; on the way out this process has its own back."""
-    usable = sorted(os.sched_getaffinity(0))
-    try:
-        yield usable[: max(1, len(usable) - 1)], usable[-1:]
-    finally:
-        os.sched_setaffinity(0, usable)
+def pinned_store(folder: Path, *, tsm_port: int = 0) -> Iterator[StoreProcess]:
+    """Run a store with an empty bucket on all usable cores but one, and pin this process, its client, to that one."""
+    client_core = usable_cores()[-1:]
+    with ExitStack() as stack:
+        with pinned(store_cores()):  # the store inherits them, threads and all
+            store = stack.enter_context(process.start(folder, tsm_port=tsm_port))
+        stack.enter_context(pinned(client_core))
+        make_bucket(store)
+        yield store
+
+
+def store_cores() -> list[int]:
+    """Return all usable cores but the last one; the only one if there is no other."""
+    return usable_cores()[:-1] or usable_cores()
 
 
 def in_turn(
@@ -184,21 +192,17 @@ def in_turn(
     writer_mib: int,
     folder: Path,
     tsm_port: int,
-    pinned: tuple[Sequence[int], Sequence[int]],
 ) -> list[dict[str, dict[str, float]]]:
     """Carry out every load on a store of its own, and a writer of one file, in every round.
 
-    Another one is first in each round: what one leaves to the disk, the next would pay for. ``pinned``: the
-    cores of the store and of the clients.
+    Another one is first in each round: what one leaves to the disk, the next would pay for.
     """
-    store_cores, client_cores = pinned
 
     def carry_out(name: str, empty: Path) -> dict[str, float]:
-        os.sched_setaffinity(0, store_cores)  # the store inherits them, threads and all
         if name == WRITER:
-            return write(empty / "file", writer_mib)
-        with process.start(empty / "store", tsm_port=tsm_port) as store:
-            os.sched_setaffinity(0, client_cores)
+            with pinned(store_cores()):
+                return write(empty / "file", writer_mib)
+        with pinned_store(empty / "store", tsm_port=tsm_port) as store:
             return loads[name](store)
 
     found, names = [], (*loads, WRITER)

@@ -12,7 +12,6 @@ the medians of the rounds.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,18 +19,16 @@ from typing import Any
 
 from archiver.machine import description as machine
 from archiver.values.sizes import format_size
-from backends.embedded import process
 from backends.embedded.process import StoreProcess
 from backends.tsm.library.configuration import private_configuration
 from benchmarks.embedded_load import (
     Load,
     archive,
-    cores,
     free_port,
     in_turn,
-    make_bucket,
     median,
     median_ratio,
+    pinned_store,
     s3_way,
     tsm_way,
 )
@@ -57,30 +54,22 @@ def measure(*, small: bool) -> dict[str, Any]:
     one_mib = {f"{clients}": Load(1 << 20, clients, OBJECTS_PER_SESSION, 60.0, large_objects) for clients in (1, 4, 16)}
     port = free_port()  # of every store, one after another: option files are read once per process
     with (
-        cores() as (store_cores, client_cores),
         tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder,
         private_configuration("127.0.0.1", port) as configuration,
     ):
         device = ", ".join(machine.disks_under(Path(folder)))
-        os.sched_setaffinity(0, store_cores)  # the store inherits them, threads and all
-        with process.start(Path(folder) / "small") as store:
-            os.sched_setaffinity(0, client_cores)
-            make_bucket(store)
+        with pinned_store(Path(folder) / "small") as store:
             way = s3_way(store, keep_sessions_open=True)
             small_rounds = [
                 {name: archive(store, way, load) for name, load in eight_kib.items()} for _ in range(rounds)
             ]
 
         def through_s3(load: Load) -> Callable[[StoreProcess], dict[str, float]]:
-            def carry_out(store: StoreProcess) -> dict[str, float]:
-                make_bucket(store)
-                return archive(store, s3_way(store, keep_sessions_open=True), load)
-
-            return carry_out
+            return lambda store: archive(store, s3_way(store, keep_sessions_open=True), load)
 
         loads = {name: through_s3(load) for name, load in one_mib.items()}
         loads[TSM] = lambda store: archive(store, tsm_way(store, configuration), one_mib["16"])
-        large_rounds = in_turn(rounds, loads, large_objects, Path(folder), port, (store_cores, client_cores))
+        large_rounds = in_turn(rounds, loads, large_objects, Path(folder), port)
     ratio = median_ratio(small_rounds, "16", "1", "objects_per_second")
     cpu = median(small_rounds, "16", "server_cpu_microseconds_per_object")
     to_tsm = median_ratio(large_rounds, "16", TSM, "bytes_per_second")

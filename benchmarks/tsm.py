@@ -10,7 +10,6 @@ engine: its loop, binding and library.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,18 +17,16 @@ from typing import Any
 
 from archiver.machine import description as machine
 from archiver.values.sizes import format_size
-from backends.embedded import process
 from backends.embedded.process import StoreProcess
 from backends.tsm.library.configuration import private_configuration
 from benchmarks.embedded_load import (
     Load,
     archive,
-    cores,
     free_port,
     in_turn,
-    make_bucket,
     median,
     median_ratio,
+    pinned_store,
     s3_way,
     tsm_way,
 )
@@ -65,15 +62,11 @@ def measure(*, small: bool) -> dict[str, Any]:
     rounds_of: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     port = free_port()  # of every store, one after another: option files are read once per process
     with (
-        cores() as (store_cores, client_cores),
         tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder,
         private_configuration("127.0.0.1", port) as configuration,
     ):
         device = ", ".join(machine.disks_under(Path(folder)))
-        os.sched_setaffinity(0, store_cores)  # the store inherits them, threads and all
-        with process.start(Path(folder) / "small", tsm_port=port) as store:
-            os.sched_setaffinity(0, client_cores)
-            make_bucket(store)
+        with pinned_store(Path(folder) / "small", tsm_port=port) as store:
             tsm = tsm_way(store, configuration)
             s3 = s3_way(store, keep_sessions_open=False)
             for _ in range(rounds):
@@ -87,7 +80,7 @@ def measure(*, small: bool) -> dict[str, Any]:
             return lambda store: archive(store, tsm_way(store, configuration), load)
 
         loads = {name: through_tsm(load) for name, load in parallel_1mib.items()}
-        rounds_of["1MiB"] = in_turn(rounds, loads, large_objects, Path(folder), port, (store_cores, client_cores))
+        rounds_of["1MiB"] = in_turn(rounds, loads, large_objects, Path(folder), port)
     return _judged({"rounds": rounds, "device": device, "objects_per_session": SESSIONS, **rounds_of})
 
 
