@@ -37,6 +37,7 @@ from backends.embedded.process import StoreProcess
 from benchmarks.embedded_load import CONTENT_SEED
 from benchmarks.own_worker import Counter, s3_backend, s3_setting
 from benchmarks.peers.base import Target
+from benchmarks.process_memory import memory_of
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import Sessions, UntilPrecise
@@ -62,7 +63,7 @@ def measure(*, small: bool) -> dict[str, Any]:
         for each in held:
             each.fill()
             each.start("start_seconds", stores)
-            each.values["store_after_start_MB"] = _resident_megabytes(each.store.pid)
+            each.values["store_after_start_MB"] = memory_of(each.store.pid).resident / 1e6
         asked = [each.round(seconds) for _ in range(rounds) for each in held]
         for each in held:
             of_each = [values for values, whose in zip(asked, held * rounds, strict=True) if whose is each]
@@ -141,7 +142,7 @@ class Held:
         assert report.bucket_removed, report
         self.values["remove_per_second"] = report.objects_removed / seconds
         self.values["remove_client_more_MB"] = max(1.0, (psutil.Process().memory_info().rss - before) / 1e6)
-        self.values["store_peak_MB"] = _resident_megabytes(self.store.pid, "VmHWM")
+        self.values["store_peak_MB"] = memory_of(self.store.pid).resident_max / 1e6
 
     def _target(self) -> Target:
         return Target(self.store.endpoint, self.store.access_key, self.store.secret_key)
@@ -221,10 +222,3 @@ def _put(bucket: str, content: Content, number: int) -> PutVersion:
     digests.update(body)
     key = f"{_PREFIX}{number:012d}"
     return PutVersion(bucket, key, [body], OBJECT_BYTES, digests.block_crcs(), digests.md5().hex())
-
-
-def _resident_megabytes(pid: int, which: str = "VmRSS") -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(which):
-            return int(line.split()[1]) * 1024 / 1e6
-    raise RuntimeError(f"process {pid} says nothing of its memory: it has ended")

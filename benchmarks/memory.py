@@ -12,6 +12,7 @@ import subprocess
 import sys
 from typing import Any
 
+from benchmarks.process_memory import memory_of
 from benchmarks.tables import Table, labelled, plain, verdict
 
 TITLE = "Memory of a worker"
@@ -65,15 +66,6 @@ def _peaks(objects: int) -> dict[str, int]:
     return {"worker": worker, "coordinator": coordinator}
 
 
-def _peak_resident_bytes(pid: int) -> int:
-    """VmHWM of a process, from the kernel."""
-    with open(f"/proc/{pid}/status") as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    raise RuntimeError(f"process {pid} has no peak resident size")
-
-
 def _carry_out(objects: int) -> None:
     """In a process of its own: one archive and one retrieve phase of so many objects, then print both peaks."""
     import multiprocessing
@@ -110,7 +102,7 @@ def _carry_out(objects: int) -> None:
     assert done == 2 * objects, f"{done} of {2 * objects} objects were done"
     (worker,) = multiprocessing.active_children()
     assert worker.pid is not None
-    print(_peak_resident_bytes(worker.pid), _peak_resident_bytes(os.getpid()))
+    print(memory_of(worker.pid).resident_max, memory_of(os.getpid()).resident_max)
     workers.close()
     sampler.stop()
 

@@ -13,14 +13,13 @@ same counts, which an earlier version used, in turns within the same process.
 from __future__ import annotations
 
 import json
+import os
 import pickle
-import re
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ import numpy as np
 from archiver.measure.histogram import Histogram, HistogramPart, part_of
 from archiver.measure.merging import Merge
 from archiver.measure.reports import IntervalReport, PhaseReport, StageReport, Tally, TallyKey
+from benchmarks.process_memory import memory_of
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import InWindow, Sessions
@@ -158,23 +158,17 @@ def _carry_out(workers: int, phases: int) -> None:
     """All phases in this process; prints what they took."""
     reports = made_reports(workers)
     phase = a_phase(workers)
-    resident_before = _resident_bytes("VmRSS")
+    resident_before = memory_of(os.getpid()).resident
     began, used = time.perf_counter(), time.process_time()
     for _ in range(phases):
         assert merge_phase(phase, reports) == workers * OBJECTS
     document = {
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - used,
-        "grown_bytes": _resident_bytes("VmHWM") - resident_before,
+        "grown_bytes": memory_of(os.getpid()).resident_max - resident_before,
         "report_bytes": sum(map(len, reports)) / workers,
     }
     print(json.dumps(document))
-
-
-def _resident_bytes(field: str) -> int:
-    """VmRSS: now; VmHWM: at most so far."""
-    (kib,) = re.findall(rf"{field}:\s+(\d+)", Path("/proc/self/status").read_text())
-    return int(kib) * 1024
 
 
 def _forms(rounds: int, repeats: int) -> dict[str, dict[str, Any]]:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -47,6 +46,7 @@ from backends.s3 import null_responder
 from benchmarks.open_loop import distance
 from benchmarks.own_worker import Counter, s3_setting
 from benchmarks.peers.base import Target
+from benchmarks.process_memory import memory_of
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
 from scenarios.work.replay import Replay
@@ -302,12 +302,12 @@ class _Watched:
         self._waited_ns: list[int] = []
 
     def look(self, pid: int) -> None:
-        status = Path(f"/proc/{pid}/status").read_text()
-        for kind, field in (("own", "RssAnon"), ("resident", "VmHWM")):
-            found = re.search(rf"{field}:\s+(\d+)", status)
-            if found is None:
-                return  # it has just ended
-            self.peak_bytes[kind] = max(self.peak_bytes[kind], int(found[1]) * 1024)
+        try:
+            memory = memory_of(pid)
+        except ProcessLookupError:
+            return
+        self.peak_bytes["own"] = max(self.peak_bytes["own"], memory.private)
+        self.peak_bytes["resident"] = memory.resident_max
         self._waited_ns.append(int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]))
 
     def waited_percent(self, seconds: float) -> float:

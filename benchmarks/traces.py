@@ -8,7 +8,7 @@ own. Each is measured for a fifth of the operations and for all of them, so that
 from __future__ import annotations
 
 import json
-import re
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,6 +23,7 @@ from archiver.traces.format import Origin, Trace, TracedOperation, TraceWriter
 from archiver.traces.importing import import_logs
 from archiver.traces.merging import merge, sort
 from archiver.traces.summary import summarise
+from benchmarks.process_memory import memory_of
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 
 TITLE = "Traces"
@@ -93,9 +94,8 @@ def carry_out(name: str, count: int, folder: str) -> None:
     began = time.process_time()
     task(Path(folder), count)
     seconds = time.process_time() - began
-    # The kernel's own mark: getrusage would tell that of the process which started this one.
-    (peak_kib,) = re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
-    print(json.dumps({"microseconds_per_operation": seconds / count * 1e6, "peak_bytes": int(peak_kib) * 1024}))
+    peak_bytes = memory_of(os.getpid()).resident_max
+    print(json.dumps({"microseconds_per_operation": seconds / count * 1e6, "peak_bytes": peak_bytes}))
 
 
 def _made(count: int, *, shuffled: bool) -> Callable[[TraceWriter], None]:
