@@ -8,10 +8,9 @@ benchmark also measures the coordinator, because it merges the reports.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import Any
 
+from benchmarks.own_process import answer_of
 from benchmarks.process_memory import memory_of
 from benchmarks.tables import Table, labelled, plain, verdict
 
@@ -25,7 +24,7 @@ GROWTH_BYTES_GOAL = 50 << 20
 def measure(*, small: bool) -> dict[str, Any]:
     """Peak resident bytes of worker and coordinator for few and for many objects, each in processes of its own."""
     few, many = (FEW_SMALL, MANY_SMALL) if small else (FEW, MANY)
-    peaks = {count: _peaks(count) for count in (few, many)}
+    peaks = {count: answer_of(peaks_of, count) for count in (few, many)}
     growth = {name: peaks[many][name] - peaks[few][name] for name in ("worker", "coordinator")}
     return {
         "unit": "peak resident bytes",
@@ -58,16 +57,8 @@ def notes(document: dict[str, Any]) -> list[str]:
     return [f"the worker grows by at most {goal} MiB: {verdict(document['goals_met'])}"]
 
 
-def _peaks(objects: int) -> dict[str, int]:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.memory", str(objects)], stdout=subprocess.PIPE, text=True, check=True
-    )
-    worker, coordinator = map(int, done.stdout.split())
-    return {"worker": worker, "coordinator": coordinator}
-
-
-def _carry_out(objects: int) -> None:
-    """In a process of its own: one archive and one retrieve phase of so many objects, then print both peaks."""
+def peaks_of(objects: int) -> dict[str, int]:
+    """Return the peaks after one archive and one retrieve phase of so many objects, in this process and a worker."""
     import multiprocessing
 
     from archiver.engine.coordinator import Coordinator, Fill, RunSetting
@@ -102,10 +93,7 @@ def _carry_out(objects: int) -> None:
     assert done == 2 * objects, f"{done} of {2 * objects} objects were done"
     (worker,) = multiprocessing.active_children()
     assert worker.pid is not None
-    print(memory_of(worker.pid).resident_max, memory_of(os.getpid()).resident_max)
+    peaks = {"worker": memory_of(worker.pid).resident_max, "coordinator": memory_of(os.getpid()).resident_max}
     workers.close()
     sampler.stop()
-
-
-if __name__ == "__main__":
-    _carry_out(int(sys.argv[1]))
+    return peaks

@@ -12,12 +12,9 @@ same counts, which an earlier version used, in turns within the same process.
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +24,7 @@ import numpy as np
 from archiver.measure.histogram import Histogram, HistogramPart, part_of
 from archiver.measure.merging import Merge
 from archiver.measure.reports import IntervalReport, PhaseReport, StageReport, Tally, TallyKey
+from benchmarks.own_process import answer_of
 from benchmarks.process_memory import memory_of
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
@@ -45,13 +43,7 @@ GOALS = {"cpu_seconds_max": 30.0, "mebibytes_max": 500.0}
 def measure(*, small: bool) -> dict[str, Any]:
     """Seconds, CPU and memory of the whole, and microseconds per report of its parts."""
     workers, phases = (WORKERS_SMALL, PHASES_SMALL) if small else (WORKERS, PHASES)
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.merging", str(workers), str(phases)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
+    found = answer_of(cost_of_merging, workers, phases)
     return {
         "workers": workers,
         "phases": phases,
@@ -154,21 +146,20 @@ def merge_phase(phase: Phase, reports: Sequence[bytes]) -> int:
     return objects
 
 
-def _carry_out(workers: int, phases: int) -> None:
-    """All phases in this process; prints what they took."""
+def cost_of_merging(workers: int, phases: int) -> dict[str, float]:
+    """Return what all phases take in this process."""
     reports = made_reports(workers)
     phase = a_phase(workers)
     resident_before = memory_of(os.getpid()).resident
     began, used = time.perf_counter(), time.process_time()
     for _ in range(phases):
         assert merge_phase(phase, reports) == workers * OBJECTS
-    document = {
+    return {
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - used,
         "grown_bytes": memory_of(os.getpid()).resident_max - resident_before,
         "report_bytes": sum(map(len, reports)) / workers,
     }
-    print(json.dumps(document))
 
 
 def _forms(rounds: int, repeats: int) -> dict[str, dict[str, Any]]:
@@ -222,7 +213,3 @@ def _merged_dictionary(encoded: Sequence[bytes]) -> dict[int, int]:
         for index, count in pickle.loads(each)[0].items():
             merged[index] = merged.get(index, 0) + count
     return merged
-
-
-if __name__ == "__main__":
-    _carry_out(int(sys.argv[1]), int(sys.argv[2]))

@@ -7,10 +7,7 @@ own. Each is measured for a fifth of the operations and for all of them, so that
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +20,7 @@ from archiver.traces.format import Origin, Trace, TracedOperation, TraceWriter
 from archiver.traces.importing import import_logs
 from archiver.traces.merging import merge, sort
 from archiver.traces.summary import summarise
+from benchmarks.own_process import answer_of
 from benchmarks.process_memory import memory_of
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 
@@ -37,10 +35,12 @@ def measure(*, small: bool) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder:
         for count in counts:
-            _run("write", count, folder)
+            answer_of(cost_of, "write", count, folder)
             _make_log(Path(folder), count)
             for name in TASKS:
-                measured = [_run(name, count, folder) for _ in range(rounds if count == counts[-1] else 1)]
+                measured = [
+                    answer_of(cost_of, name, count, folder) for _ in range(rounds if count == counts[-1] else 1)
+                ]
                 found.setdefault(name, {})[str(count)] = {
                     "microseconds_per_operation": [each["microseconds_per_operation"] for each in measured],
                     "peak_bytes": max(each["peak_bytes"] for each in measured),
@@ -79,23 +79,16 @@ def notes(document: dict[str, Any]) -> list[str]:
     return [f"reading takes less than {goal:g} µs per operation: {verdict(met)}"]
 
 
-def _run(name: str, count: int, folder: str) -> dict[str, float]:
-    code = "import sys; from benchmarks.traces import carry_out; carry_out(sys.argv[1], int(sys.argv[2]), sys.argv[3])"
-    done = subprocess.run(
-        [sys.executable, "-c", code, name, str(count), folder], capture_output=True, text=True, check=True
-    )
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
-
-
-def carry_out(name: str, count: int, folder: str) -> None:
-    """One task in this process; prints what it cost."""
+def cost_of(name: str, count: int, folder: str) -> dict[str, float]:
+    """Return what one task takes in this process."""
     task = TASKS[name]
     began = time.process_time()
     task(Path(folder), count)
     seconds = time.process_time() - began
-    peak_bytes = memory_of(os.getpid()).resident_max
-    print(json.dumps({"microseconds_per_operation": seconds / count * 1e6, "peak_bytes": peak_bytes}))
+    return {
+        "microseconds_per_operation": seconds / count * 1e6,
+        "peak_bytes": memory_of(os.getpid()).resident_max,
+    }
 
 
 def _made(count: int, *, shuffled: bool) -> Callable[[TraceWriter], None]:
