@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-import boto3
 import uvloop
 from botocore.config import Config
 
@@ -33,7 +32,7 @@ from backends.s3.wire.signing import RequestTemplate, Signer
 from benchmarks.affinity import pinned, usable_cores
 from benchmarks.own_worker import archiver_cost, own_cpu_seconds, s3_setting
 from benchmarks.peers import wrk
-from benchmarks.peers.base import BUCKET, KEY_PREFIX, Job, Target
+from benchmarks.peers.base import BUCKET, KEY_PREFIX, Job, Target, boto3_client
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.work.mix import OperationName
 
@@ -240,16 +239,10 @@ def _aiohttp(endpoint: str, case: Case, objects: int) -> float:
 def _boto3(endpoint: str, case: Case, objects: int) -> float:
     objects = max(CONNECTIONS, objects // BOTO3_SHARE)
     content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, case.object_bytes)
-    client = boto3.session.Session().client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="null",
-        aws_secret_access_key="null",
-        config=Config(
-            s3={"addressing_style": "path"}, max_pool_connections=CONNECTIONS, retries={"total_max_attempts": 1}
-        ),
+    config = Config(
+        s3={"addressing_style": "path"}, max_pool_connections=CONNECTIONS, retries={"total_max_attempts": 1}
     )
+    client = boto3_client(Target(endpoint), config)
     bodies = [content.whole(number, case.object_bytes) for number in range(CONNECTIONS)]
     until = time.time() + 300
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
 import psutil
 
 from archiver.engine.work.worker import run_phase
@@ -35,7 +34,7 @@ from backends.tsm.library.api import Library, SignOn, default_library_path
 from backends.tsm.setting import TsmWorkerSetting
 from benchmarks.affinity import pinned, usable_cores
 from benchmarks.own_worker import Counter, s3_setting
-from benchmarks.peers.base import Target
+from benchmarks.peers.base import Target, make_bucket
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import InWindow, Sessions
 
@@ -177,7 +176,7 @@ def pinned_store(folder: Path, *, tsm_port: int = 0) -> Iterator[StoreProcess]:
         with pinned(store_cores()):  # the store inherits them, threads and all
             store = stack.enter_context(process.start(folder, tsm_port=tsm_port))
         stack.enter_context(pinned(client_core))
-        make_bucket(store)
+        make_bucket(target_of(store), BUCKET)
         yield store
 
 
@@ -216,10 +215,14 @@ def in_turn(
     return found
 
 
+def target_of(store: StoreProcess) -> Target:
+    """Return the store's S3 server."""
+    return Target(store.endpoint, store.access_key, store.secret_key)
+
+
 def s3_way(store: StoreProcess, *, keep_sessions_open: bool) -> Way:
     """Through the S3 server, into the benchmark's bucket."""
-    target = Target(store.endpoint, store.access_key, store.secret_key)
-    return Way("s3", s3_setting(target, BUCKET, "b/", keep_sessions_open=keep_sessions_open))
+    return Way("s3", s3_setting(target_of(store), BUCKET, "b/", keep_sessions_open=keep_sessions_open))
 
 
 def tsm_way(store: StoreProcess, configuration: Path) -> Way:
@@ -246,18 +249,6 @@ def free_port() -> int:
     """Return a TCP port of loopback that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
-
-
-def make_bucket(store: StoreProcess) -> None:
-    client = boto3.session.Session().client(
-        "s3",
-        endpoint_url=store.endpoint,
-        region_name="us-east-1",
-        aws_access_key_id=store.access_key,
-        aws_secret_access_key=store.secret_key,
-    )
-    client.create_bucket(Bucket=BUCKET, ObjectLockEnabledForBucket=True)
-    client.close()
 
 
 def store_statistics(store: StoreProcess) -> dict[str, Any]:

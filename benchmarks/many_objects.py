@@ -18,7 +18,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import boto3
 import numpy as np
 import psutil
 from numpy.typing import NDArray
@@ -34,9 +33,9 @@ from backends.embedded.core.changes.objects import CreateBucket, PutVersion
 from backends.embedded.core.files.digests import Digests
 from backends.embedded.core.store import Store
 from backends.embedded.process import StoreProcess
-from benchmarks.embedded_load import CONTENT_SEED
+from benchmarks.embedded_load import CONTENT_SEED, target_of
 from benchmarks.own_worker import Counter, s3_backend, s3_setting
-from benchmarks.peers.base import Target
+from benchmarks.peers.base import boto3_client
 from benchmarks.process_memory import memory_of
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
@@ -137,15 +136,12 @@ class Held:
         before = psutil.Process().memory_info().rss
         began = time.perf_counter()
         location = Location(self.store.endpoint, "us-east-1", self._bucket, True, _PREFIX)
-        report = s3_backend(self._target()).remove(location, bypass_governance=True, release_holds=False)
+        report = s3_backend(target_of(self.store)).remove(location, bypass_governance=True, release_holds=False)
         seconds = time.perf_counter() - began
         assert report.bucket_removed, report
         self.values["remove_per_second"] = report.objects_removed / seconds
         self.values["remove_client_more_MB"] = max(1.0, (psutil.Process().memory_info().rss - before) / 1e6)
         self.values["store_peak_MB"] = memory_of(self.store.pid).resident_max / 1e6
-
-    def _target(self) -> Target:
-        return Target(self.store.endpoint, self.store.access_key, self.store.secret_key)
 
     def _load(
         self, operation: OperationName, seconds: float, numbers: tuple[int, int] | NDArray[np.int64]
@@ -159,7 +155,7 @@ class Held:
                 run_id="benchmark",
                 content_seed=CONTENT_SEED,
                 backend="s3",
-                backend_setting=s3_setting(self._target(), self._bucket, _PREFIX),
+                backend_setting=s3_setting(target_of(self.store), self._bucket, _PREFIX),
                 phase=Phase("many", 1, 1, (workload,)),
                 clients=(ClientAssignment(0, 0, numbers),),
                 dates={None: DateMaker(Retention(), time.time() + 7200)},
@@ -175,13 +171,7 @@ class Held:
 
     def _listings(self) -> dict[str, float]:
         """Milliseconds for 1,000 keys and for as many versions, from anywhere: medians."""
-        client = boto3.session.Session().client(
-            "s3",
-            endpoint_url=self.store.endpoint,
-            region_name="us-east-1",
-            aws_access_key_id=self.store.access_key,
-            aws_secret_access_key=self.store.secret_key,
-        )
+        client = boto3_client(target_of(self.store))
         keys, versions = [], []
         page_keys = min(self._count, 1000) // 2  # so that a page is full, wherever it begins
         for _ in range(PAGES):

@@ -6,8 +6,12 @@ import os
 import resource
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import boto3
+from botocore.config import Config
 
 from backends.s3 import null_responder
 from scenarios.work.mix import OperationName
@@ -27,6 +31,25 @@ class Target:
     @property
     def has_tls(self) -> bool:
         return self.endpoint.startswith("https")
+
+
+def boto3_client(target: Target, config: Config | None = None) -> Any:
+    """Return a client of boto3's. It trusts the servers' certificate."""
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=target.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=target.access_key,
+        aws_secret_access_key=target.secret_key,
+        verify=str(null_responder.CERTIFICATE) if target.has_tls else None,
+        config=config,
+    )
+
+
+def make_bucket(target: Target, name: str = BUCKET) -> None:
+    """Make a bucket whose objects can be locked."""
+    with closing(boto3_client(target)) as client:
+        client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
 
 
 @dataclass(frozen=True, slots=True)

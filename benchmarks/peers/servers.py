@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import boto3
-
 from archiver.platforms import servers
 from archiver.platforms.programs import PROGRAMS
 from backends.s3 import null_responder
 from benchmarks.affinity import pinned
-from benchmarks.peers.base import BUCKET, Target
+from benchmarks.peers.base import Target, make_bucket
 
 
 def has_minio() -> bool:
@@ -43,13 +41,6 @@ def minio_server(cores: Sequence[int], *, with_tls: bool = False) -> Iterator[Ta
         with ExitStack() as stack:
             with pinned(cores):  # all threads of the server are started on these cores
                 server = stack.enter_context(servers.running("minio", folder, tls=certificate if with_tls else None))
-            client = boto3.client(
-                "s3",
-                endpoint_url=server.endpoint,
-                region_name="us-east-1",
-                aws_access_key_id=server.access.access_key,
-                aws_secret_access_key=server.access.secret_key,
-                verify=str(certificate) if with_tls else None,
-            )
-            client.create_bucket(Bucket=BUCKET, ObjectLockEnabledForBucket=True)
-            yield Target(server.endpoint, server.access.access_key, server.access.secret_key)
+            target = Target(server.endpoint, server.access.access_key, server.access.secret_key)
+            make_bucket(target)
+            yield target
