@@ -23,11 +23,11 @@ from backends.base import ExpectedLock
 from benchmarks.embedded_load import (
     CONTENT_SEED,
     Way,
-    median_ratio,
     pinned_store,
     s3_way,
 )
 from benchmarks.own_worker import Counter
+from benchmarks.rounds import median_ratio, values_of
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import AllObjects, Sessions
@@ -79,7 +79,9 @@ def tables(document: dict[str, Any]) -> list[Table]:
     for size, rounds in document["sizes"].items():
         for name in ("retrieve", "audit"):
             keys = (("objects_per_second", 0), ("cpu_microseconds_per_object", 1))
-            rows.append((*plain(size, name), *(spread([e[name][key] for e in rounds], dec) for key, dec in keys)))
+            rows.append(
+                (*plain(size, name), *(spread(values_of(rounds, name, key), decimals) for key, decimals in keys))
+            )
         ratio = document["ratios"][size]
         rows.append(plain(size, "audit / retrieve", f"{ratio['rate']:.2f}", f"{ratio['cpu']:.2f}"))
     columns = labelled(("object size", "operation"), "objects/s", "client CPU per object, µs")

@@ -33,6 +33,7 @@ from benchmarks.affinity import pinned, usable_cores
 from benchmarks.own_worker import archiver_cost, own_cpu_seconds, s3_setting
 from benchmarks.peers import wrk
 from benchmarks.peers.base import BUCKET, KEY_PREFIX, Job, Target, boto3_client
+from benchmarks.rounds import paired_ratios
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 from scenarios.work.mix import OperationName
 
@@ -116,8 +117,7 @@ def notes(document: dict[str, Any]) -> list[str]:
 
 def _ratios(name: str, ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     """Return Archiver's CPU in proportion to a contender's, round by round; with TLS in proportion to without."""
-    pairs = zip(theirs, ours, strict=True) if name == TLS else zip(ours, theirs, strict=True)
-    return [above / below for above, below in pairs]
+    return paired_ratios(theirs, ours) if name == TLS else paired_ratios(ours, theirs)
 
 
 def headline(document: dict[str, Any]) -> str:

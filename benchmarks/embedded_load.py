@@ -10,13 +10,12 @@ import itertools
 import json
 import os
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -255,13 +254,3 @@ def store_statistics(store: StoreProcess) -> dict[str, Any]:
     with urllib.request.urlopen(f"{store.endpoint}/-/statistics") as answer:
         document: dict[str, Any] = json.load(answer)
     return document
-
-
-def median(rounds: Sequence[dict[str, Any]], name: str, key: str) -> float:
-    """Of one contender's value over the rounds."""
-    return float(statistics.median(each[name][key] for each in rounds))
-
-
-def median_ratio(rounds: Sequence[dict[str, Any]], name: str, to: str, key: str) -> float:
-    """Of one contender's value to another's, taken within each round."""
-    return float(statistics.median(each[name][key] / each[to][key] for each in rounds))

@@ -8,13 +8,13 @@ the median of the rounds. CPU time is that of the results: without the passes of
 
 from __future__ import annotations
 
-import statistics
 from typing import Any
 
 from backends.s3 import null_responder
 from benchmarks.affinity import pinned, usable_cores
 from benchmarks.own_worker import carry_out
 from benchmarks.peers.base import Job, Target
+from benchmarks.rounds import median_ratio, ratios_of, values_of
 from benchmarks.tables import Table, labelled, plain, spread, verdict
 
 TITLE = "Busy polling"
@@ -43,7 +43,8 @@ def measure(*, small: bool) -> dict[str, Any]:
         "objects": objects,
         "connections": found,
         "busy_to_sleep": {
-            connections: statistics.median(_ratios(each, "objects_per_second")) for connections, each in found.items()
+            connections: median_ratio(each, "busy", "sleep", "objects_per_second")
+            for connections, each in found.items()
         },
         "goal": GOAL,
     }
@@ -53,8 +54,10 @@ def tables(document: dict[str, Any]) -> list[Table]:
     rows = []
     for connections, rounds in document["connections"].items():
         for way in WAYS:
-            figures = [[each[way][name] for each in rounds] for name in _FIGURES]
-            ratio = spread(_ratios(rounds, "objects_per_second"), 2) if way == "busy" else plain("")[0]
+            figures = [values_of(rounds, way, name) for name in _FIGURES]
+            ratio = (
+                spread(ratios_of(rounds, "busy", "sleep", "objects_per_second"), 2) if way == "busy" else plain("")[0]
+            )
             rows.append((*plain(connections, way), *(spread(values, 1) for values in figures), ratio))
     return [
         Table(
@@ -81,10 +84,6 @@ def notes(document: dict[str, Any]) -> list[str]:
 
 
 _FIGURES = ("objects_per_second", "cpu_microseconds_per_object", "median_microseconds")
-
-
-def _ratios(rounds: list[dict[str, dict[str, float]]], name: str) -> list[float]:
-    return [each["busy"][name] / each["sleep"][name] for each in rounds]
 
 
 def _archive(endpoint: str, connections: int, objects: int, way: str) -> dict[str, float]:

@@ -26,12 +26,11 @@ from benchmarks.embedded_load import (
     archive,
     free_port,
     in_turn,
-    median,
-    median_ratio,
     pinned_store,
     s3_way,
     tsm_way,
 )
+from benchmarks.rounds import median, median_ratio
 from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
 
 TITLE = "The embedded store"

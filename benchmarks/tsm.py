@@ -24,12 +24,11 @@ from benchmarks.embedded_load import (
     archive,
     free_port,
     in_turn,
-    median,
-    median_ratio,
     pinned_store,
     s3_way,
     tsm_way,
 )
+from benchmarks.rounds import median, median_ratio, paired_ratios, ratios_of, values_of
 from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
 
 TITLE = "What batching buys"
@@ -139,30 +138,27 @@ def tables(document: dict[str, Any]) -> list[Table]:
     """What batching buys, and what more clients do."""
     batches = []
     for name in map(str, SESSIONS):
-        tsm, s3 = ([each[name] for each in document[server]] for server in ("tsm", "s3"))
-        by_server = [[each["objects_per_second"] for each in server] for server in (tsm, s3)]
+        by_server = [values_of(document[server], name, "objects_per_second") for server in ("tsm", "s3")]
         cells = [spread(by_server[0], 0), spread(by_server[1], 0)]
-        cells.append(spread([one / other for one, other in zip(*by_server, strict=True)], 1))
+        cells.append(spread(paired_ratios(*by_server), 1))
         for key, decimals in (
             ("server_cpu_microseconds_per_object", 0), ("client_cpu_microseconds_per_object", 1),
             ("syncs_per_session", 2),
         ):  # fmt: skip
-            cells.append(spread([each[key] for each in tsm], decimals))
+            cells.append(spread(values_of(document["tsm"], name, key), decimals))
         batches.append((*plain(name), *cells))
     parallel = []
     for size, object_bytes in (("8KiB", 8192), ("1MiB", 1 << 20)):
         for name in document[size][0]:
-            found = [each[name] for each in document[size]]
-            rates = [each["bytes_per_second"] for each in found]
+            rates = values_of(document[size], name, "bytes_per_second")
             who = f"{name} client{'s' * (name != '1')}" if name != "writer" else "a writer of one file"
             cells = [spread([rate / object_bytes for rate in rates], 0), spread([rate / 1e6 for rate in rates], 1)]
-            to_one = [rate / each["1"]["bytes_per_second"] for rate, each in zip(rates, document[size], strict=True)]
-            cells.append(spread(to_one, 2))
+            cells.append(spread(ratios_of(document[size], name, "1", "bytes_per_second"), 2))
             for key, decimals in (
                 ("syncs_per_session", 2), ("server_cores_percent", 0), ("server_busiest_thread_percent", 0),
                 ("disk_busy_percent", 0),
             ):  # fmt: skip
-                cells.append(Cell("") if name == "writer" else spread([each[key] for each in found], decimals))
+                cells.append(Cell("") if name == "writer" else spread(values_of(document[size], name, key), decimals))
             parallel.append((*plain(format_size(object_bytes), who), *cells))
     on = document["device"] or "memory"
     return [

@@ -30,6 +30,7 @@ from benchmarks.own_worker import archiver_run
 from benchmarks.peers import agreement, minio_go, warp, wrk
 from benchmarks.peers.base import Cost, Job, Options, Target
 from benchmarks.peers.servers import has_minio, minio_server, null_server
+from benchmarks.rounds import paired_ratios
 from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
 from scenarios.work.mix import OperationName
 
@@ -246,7 +247,7 @@ def _rows(case: dict[str, Any]) -> Iterator[tuple[Cell, ...]]:
 def _ratios(case: dict[str, Any], name: str) -> list[float]:
     """Return Archiver's CPU in proportion to a contender's, round by round."""
     ours, theirs = (case["contenders"][each]["cpu_microseconds_per_object"] for each in (ARCHIVER, name))
-    return [above / below for above, below in zip(ours, theirs, strict=True)]
+    return paired_ratios(ours, theirs)
 
 
 def _label(case: dict[str, Any]) -> str:
