@@ -22,6 +22,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from archiver.values.sizes import format_size
@@ -89,18 +90,6 @@ class Contender:
     objects_share: float = 1.0
 
 
-def _wrk(job: Job) -> Cost:
-    return wrk.run(job, WRK_SECONDS)
-
-
-def _wrk_formatted(job: Job) -> Cost:
-    return wrk.run(job, WRK_SECONDS, formatted=True)
-
-
-def _minio_go_as_archiver(job: Job) -> Cost:
-    return minio_go.run(job, as_archiver=True)
-
-
 def _is_on_null(server: str, case: Case) -> bool:
     return server == NULL
 
@@ -121,11 +110,14 @@ CONTENDERS = (
     Contender(WARP, warp.run, warp.PROGRAM.is_installed, _warps_options, takes=_is_small_on_minio),
     Contender(MINIO_GO, minio_go.run, minio_go.PROGRAM.is_installed, _warps_options, objects_share=0.5),
     Contender(
-        f"{MINIO_GO}, Archiver's options", _minio_go_as_archiver, minio_go.PROGRAM.is_installed, _archivers_options,
-        takes=_is_archive, objects_share=0.5,
+        f"{MINIO_GO}, Archiver's options", partial(minio_go.run, as_archiver=True), minio_go.PROGRAM.is_installed,
+        _archivers_options, takes=_is_archive, objects_share=0.5,
     ),
-    Contender(WRK, _wrk, wrk.is_installed, _wrks_options, takes=_is_on_null),
-    Contender(f"{WRK}, formatted", _wrk_formatted, wrk.is_installed, _wrks_options, takes=_is_on_null),
+    Contender(WRK, partial(wrk.run, seconds=WRK_SECONDS), wrk.is_installed, _wrks_options, takes=_is_on_null),
+    Contender(
+        f"{WRK}, formatted", partial(wrk.run, seconds=WRK_SECONDS, formatted=True), wrk.is_installed, _wrks_options,
+        takes=_is_on_null,
+    ),
 )  # fmt: skip
 CASES = (
     Case("archive", SMALL_BYTES, (16_384, 1_024), goals={WRK: 2.0, MINIO_GO: 0.20}),
