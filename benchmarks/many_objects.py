@@ -10,6 +10,7 @@ what does not depend on the number of objects stays near 1.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import statistics
 import tempfile
@@ -37,10 +38,12 @@ from benchmarks.embedded_load import CONTENT_SEED, target_of
 from benchmarks.own_worker import Counter, s3_backend, s3_setting
 from benchmarks.peers.base import boto3_client
 from benchmarks.process_memory import memory_of
+from benchmarks.tables import Table, labelled, plain, verdict
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import Sessions, UntilPrecise
 
+TITLE = "Many objects in one bucket"
 COUNTS = (1_000, 100_000, 1_000_000)
 COUNTS_SMALL = (100, 1_000)
 OBJECT_BYTES = 1024
@@ -83,20 +86,30 @@ def measure(*, small: bool) -> dict[str, Any]:
     }
 
 
-def text(document: dict[str, Any]) -> str:
-    """The same as a table, a column for each number of objects, with its ratio to the first."""
+def tables(document: dict[str, Any]) -> list[Table]:
+    """Every value for each number of objects, with its ratio to that for the fewest."""
     sizes, ratios = document["sizes"], document["ratios"]
-    lines = [
-        f"embedded store, objects of {document['object_bytes']:,} bytes in one bucket, medians of {document['rounds']}"
-        " interleaved rounds; ratios are to the smallest",
-        f"{'objects':<34}" + "".join(f"{int(name):>14,}{'':>8}" for name in sizes),
-    ]
+    rows = []
     for each in next(iter(sizes.values())):
-        values = "".join(f"{sizes[name][each]:>14,.2f}{ratios[name][each]:>8.2f}" for name in sizes)
-        lines.append(f"{each.replace('_', ' '):<34}{values}")
-    met = "met" if document["goals_met"] else "NOT MET"
-    lines.append(f"goal: every rate with the most objects at least {GOAL_RATE_RATIO} of that with the fewest: {met}")
-    return "\n".join(lines)
+        cells = [(f"{sizes[name][each]:,.2f}", f"{ratios[name][each]:.2f}") for name in sizes]
+        rows.append(plain(each.replace("_", " "), *itertools.chain.from_iterable(cells)))
+    title = (
+        f"Embedded store, objects of {document['object_bytes']:,} bytes in one bucket, medians of {document['rounds']}"
+        " interleaved rounds"
+    )
+    headings = itertools.chain.from_iterable((f"{int(name):,}", "ratio") for name in sizes)
+    return [
+        Table(
+            "many-objects", title, labelled(("objects",), *headings), tuple(rows), "Ratios are to the fewest objects."
+        )
+    ]
+
+
+def notes(document: dict[str, Any]) -> list[str]:
+    return [
+        f"goal: every rate with the most objects at least {GOAL_RATE_RATIO} of that with the fewest:"
+        f" {verdict(document['goals_met'])}"
+    ]
 
 
 class Held:

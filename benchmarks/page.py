@@ -33,8 +33,6 @@ def document_of(module: ModuleType, *, small: bool) -> dict[str, Any]:
 
 def text(module: ModuleType, document: Mapping[str, Any]) -> str:
     """For a terminal."""
-    if not hasattr(module, "tables"):
-        return str(module.text(document))
     lines = [render_text(table, 160) for table in module.tables(document)]
     return "\n".join([*lines, *module.notes(document)])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import many_objects
+from benchmarks import many_objects, page
 
 
 @pytest.mark.long
@@ -16,6 +16,7 @@ def test_every_size_has_all_values_and_ratios_to_smallest_size() -> None:
     assert all(value > 0 for value in (*few.values(), *many.values()))
     assert set(document["ratios"]["100"].values()) == {1.0}
     assert document["ratios"]["1000"]["head_per_second"] == many["head_per_second"] / few["head_per_second"]
-    text = many_objects.text(document)
+    text = page.text(many_objects, document)
     assert "remove per second" in text
     assert "1,000" in text
+    assert "goal: every rate" in text
