@@ -10,33 +10,31 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from archiver.engine.work.worker import run_phase
-from archiver.engine.worker.assignment import Assignment, ClientAssignment
-from archiver.values.retention import DateMaker, Retention
+from archiver.engine.worker.assignment import ClientAssignment
+from archiver.values.retention import Retention
 from archiver.values.sizes import format_size
 from backends.base import ExpectedLock
 from benchmarks.embedded_load import (
-    CONTENT_SEED,
     Way,
     pinned_store,
     s3_way,
 )
 from benchmarks.goals import goals_met
-from benchmarks.own_worker import Counter
+from benchmarks.own_worker import LOCKED_SECONDS, assignment, carried_out
 from benchmarks.rounds import median_ratio, values_of
 from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.model import Phase, Workload
+from scenarios.model import Workload
 from scenarios.work.sessions import AllObjects, Sessions
 
 TITLE = "What an audit costs"
 CLIENTS = 4
 OBJECTS_PER_SESSION = 50
-LOCKED_SECONDS = 7200.0
 OBJECTS = {8192: 16_000, 1 << 20: 400}  # by their size: whole sessions for every client
 OBJECTS_SMALL = 200
 GOALS = {"cpu_ratio_max": 1.25, "rate_ratio_min": 0.85}
@@ -120,22 +118,8 @@ def _phase(way: Way, operation: Any, size_bytes: int, numbers: Any, expected: Ex
         for client in range(CLIENTS)
     )
     workload = Workload(operation, Sessions(operation, size_bytes, AllObjects()), CLIENTS, OBJECTS_PER_SESSION)
-    counter = Counter()
-    run_phase(
-        Assignment(
-            run_id="benchmark",
-            content_seed=CONTENT_SEED,
-            backend=way.backend,
-            backend_setting=way.setting,
-            phase=Phase("audit", 1, 1, (workload,)),
-            clients=clients,
-            dates={None: DateMaker(Retention(), time.time() + LOCKED_SECONDS)},
-            verify="all",
-            expected=(expected,),
-        ),
-        counter,
-    )
-    assert not counter.errors, f"{operation}: {counter.errors} objects failed"
+    given = assignment(workload, way.backend, way.setting, clients)
+    counter, _ = carried_out(replace(given, expected=(expected,)))
     return {
         "objects": counter.objects,
         "objects_per_second": counter.objects / counter.seconds,

@@ -13,34 +13,30 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from archiver.engine.work.worker import run_phase
-from archiver.engine.worker.assignment import Assignment, ClientAssignment
+from archiver.engine.worker.assignment import ClientAssignment
 from archiver.machine import description as machine
-from archiver.values.retention import DateMaker, Retention
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
 from backends.tsm.library.api import Library, SignOn, default_library_path
 from backends.tsm.setting import TsmWorkerSetting
 from benchmarks.affinity import pinned, usable_cores
-from benchmarks.own_worker import Counter, s3_setting
+from benchmarks.own_worker import assignment, carried_out, s3_setting
 from benchmarks.peers.base import Target, make_bucket
-from scenarios.model import Phase, Workload
+from scenarios.model import Workload
 from scenarios.work.sessions import InWindow, Sessions
 
 BUCKET = "benchmark"
 WRITER = "writer"
 _SPACE = "/benchmark"
-CONTENT_SEED = 1
 CLIENT_OBJECTS_MAX = 1_000_000  # object numbers set aside for each client of a load
 
 # Writes argv[2] times 1 MiB to the file argv[1] and prints how many seconds that and one fdatasync took.
@@ -89,23 +85,10 @@ def archive(store: StoreProcess, way: Way, load: Load) -> dict[str, float]:
         ClientAssignment(client, 0, (first + client * per_client, first + (client + 1) * per_client))
         for client in range(load.clients)
     )
-    counter = Counter()
+    given = replace(assignment(workload, way.backend, way.setting, clients), verify="none")
     before, server = store_statistics(store), _Server(store)
-    run_phase(
-        Assignment(
-            run_id="benchmark",
-            content_seed=CONTENT_SEED,
-            backend=way.backend,
-            backend_setting=way.setting,
-            phase=Phase("store", 1, 1, (workload,)),
-            clients=clients,
-            dates={None: DateMaker(Retention(), time.time() + 7200)},
-            verify="none",
-        ),
-        counter,
-    )
+    counter, _ = carried_out(given)
     used, after = server.used(counter.seconds), store_statistics(store)
-    assert counter.objects, "the store archived nothing"
     objects = after["objects_written"] - before["objects_written"]  # those under way at the end included
     syncs = after["syncs"] - before["syncs"]
     return {

@@ -23,23 +23,22 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from archiver.engine.work.worker import run_phase
-from archiver.engine.worker.assignment import Assignment, ClientAssignment
+from archiver.engine.worker.assignment import ClientAssignment
 from archiver.measure.histogram import percentiles
 from archiver.values.content import Content
-from archiver.values.retention import DateMaker, Retention
 from backends.base import Location
 from backends.embedded import process
 from backends.embedded.core.changes.objects import CreateBucket, PutVersion
 from backends.embedded.core.files.digests import Digests
 from backends.embedded.core.store import Store
 from backends.embedded.process import StoreProcess
-from benchmarks.embedded_load import CONTENT_SEED, target_of
-from benchmarks.own_worker import Counter, s3_backend, s3_setting
+from backends.s3 import null_responder
+from benchmarks.embedded_load import target_of
+from benchmarks.own_worker import assignment, carried_out, s3_backend, s3_setting
 from benchmarks.peers.base import boto3_client
 from benchmarks.process_memory import memory_of
 from benchmarks.tables import Table, labelled, plain, verdict
-from scenarios.model import Phase, Workload
+from scenarios.model import Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import Sessions, UntilPrecise
 
@@ -162,22 +161,8 @@ class Held:
         """One client does one thing; its rate, and what an object takes."""
         stop = UntilPrecise(seconds, seconds, bytes_max=1 << 60, precision=0.0)
         workload = Workload(operation, Sessions(operation, OBJECT_BYTES, stop), 1, _PER_SESSION)
-        counter = Counter()
-        run_phase(
-            Assignment(
-                run_id="benchmark",
-                content_seed=CONTENT_SEED,
-                backend="s3",
-                backend_setting=s3_setting(target_of(self.store), self._bucket, _PREFIX),
-                phase=Phase("many", 1, 1, (workload,)),
-                clients=(ClientAssignment(0, 0, numbers),),
-                dates={None: DateMaker(Retention(), time.time() + 7200)},
-                verify="all",
-            ),
-            counter,
-        )
-        assert counter.objects, f"nothing was done: {operation}"
-        assert not counter.errors, f"{operation}: {counter.errors} errors"
+        setting = s3_setting(target_of(self.store), self._bucket, _PREFIX)
+        counter, _ = carried_out(assignment(workload, "s3", setting, [ClientAssignment(0, 0, numbers)]))
         p50, p99 = percentiles([counter.service.part()], (50.0, 99.0))
         rate = counter.objects / counter.seconds
         return {f"{operation}_per_second": rate, f"{operation}_p50_ms": p50, f"{operation}_p99_ms": p99}
@@ -209,7 +194,7 @@ async def _fill(folder: Path, bucket: str, count: int) -> float:
     store = Store.open(folder)
     try:
         await store.change(CreateBucket(bucket, object_lock=True))
-        content = Content("benchmark", CONTENT_SEED, OBJECT_BYTES)
+        content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, OBJECT_BYTES)
         began = time.perf_counter()
         for first in range(0, count, _IN_FLIGHT):
             numbers = range(first, min(count, first + _IN_FLIGHT))

@@ -26,7 +26,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 from unittest.mock import patch
@@ -45,15 +45,14 @@ from archiver.engine.workers.processes import PipeChannel
 from archiver.measure.folding import Rows, take
 from archiver.measure.reports import CpuSample, IntervalReport, PhaseReport
 from archiver.values.record import Operation, Recorder
-from archiver.values.retention import DateMaker, Retention
 from archiver.values.sizes import format_size
 from backends.s3 import null_responder
 from backends.s3.setting import S3WorkerSetting
 from benchmarks.affinity import pinned, usable_cores
-from benchmarks.own_worker import s3_setting
+from benchmarks.own_worker import assignment, s3_setting
 from benchmarks.peers.base import Target
 from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.model import Phase, Workload
+from scenarios.model import Workload
 from scenarios.notation.distribution import Sizes
 from scenarios.work.mix import Arrivals, Mix, Transaction
 
@@ -235,20 +234,9 @@ def _assignment(
         warm_up_seconds=warm_up_seconds,
         seconds=warm_up_seconds + seconds,
     )
-    phase = Phase("open loop", 1, 1, (Workload("archive", mix, CLIENTS),))
-    (share,) = share_mixes(phase, ObjectNumbers(seed), ANY_TIME, 1)
-    return Assignment(
-        run_id=null_responder.RUN_ID,
-        content_seed=null_responder.CONTENT_SEED,
-        backend=backend,
-        backend_setting=setting,
-        phase=phase,
-        clients=(),
-        dates={None: DateMaker(Retention(), time.time() + 7200)},
-        verify="all",
-        mixes=share.mixes,
-        data=share.data,
-    )
+    given = assignment(Workload("archive", mix, CLIENTS), backend, setting)
+    (share,) = share_mixes(given.phase, ObjectNumbers(seed), ANY_TIME, 1)
+    return replace(given, mixes=share.mixes, data=share.data)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The engine's own worker in this process, on one S3 server: what Archiver itself costs, and how fast it is."""
+"""The engine's own worker in this process, on one server: what Archiver itself costs, and how fast it is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import resource
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from benchmarks.peers.base import BUCKET, KEY_PREFIX, Cost, Job, Target
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import AllObjects, Sessions
+
+LOCKED_SECONDS = 7200.0  # at most: the objects' dates are no later
 
 
 class Counter:
@@ -100,25 +103,31 @@ def carry_out(job: Job, per_session: int, *, polls_busily: bool = False) -> tupl
         first, end = client * per_client, (client + 1) * per_client
         numbers = (first, end) if job.operation == "archive" else np.arange(first, end)
         clients.append(ClientAssignment(client, 0, numbers))
-    counter = Counter()
-    given = _assignment(replace(s3_setting(job.target), prefix=job.prefix), workload, clients)
-    report = run_phase(replace(given, polls_busily=polls_busily), counter)
-    assert counter.errors == 0, "the server answered something unexpected"
-    return counter, report
+    given = assignment(workload, "s3", replace(s3_setting(job.target), prefix=job.prefix), clients)
+    return carried_out(replace(given, polls_busily=polls_busily))
 
 
-def _assignment(setting: S3WorkerSetting, workload: Workload, clients: Sequence[ClientAssignment]) -> Assignment:
+def assignment(workload: Workload, backend: str, setting: Any, clients: Sequence[ClientAssignment] = ()) -> Assignment:
     """Return the assignment of a worker that carries out one workload, with the null responder's content."""
     return Assignment(
         run_id=null_responder.RUN_ID,
         content_seed=null_responder.CONTENT_SEED,
-        backend="s3",
+        backend=backend,
         backend_setting=setting,
         phase=Phase("benchmark", 1, 1, (workload,)),
         clients=tuple(clients),
-        dates={None: DateMaker(Retention(), time.time() + 7200)},
+        dates={None: DateMaker(Retention(), time.time() + LOCKED_SECONDS)},
         verify="all",
     )
+
+
+def carried_out(given: Assignment) -> tuple[Counter, PhaseReport]:
+    """Carry out an assignment by the engine's own worker, in this process. Every operation must succeed."""
+    counter = Counter()
+    report = run_phase(given, counter)
+    assert not counter.errors, f"{counter.errors} operations failed"
+    assert counter.objects, "no operation was carried out"
+    return counter, report
 
 
 def own_cpu_seconds() -> float:

@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -38,17 +39,15 @@ from numpy.typing import NDArray
 
 from archiver.engine.work.replay.compile.compiled import CompiledTrace
 from archiver.engine.work.replay.compile.compiling import compile_trace
-from archiver.engine.work.worker import run_phase
-from archiver.engine.worker.assignment import Assignment, ReplayAssignment
+from archiver.engine.worker.assignment import ReplayAssignment
 from archiver.traces.format import Origin, TracedOperation, TraceWriter
-from archiver.values.retention import DateMaker, Retention
 from backends.s3 import null_responder
 from benchmarks.open_loop import distance
-from benchmarks.own_worker import Counter, s3_setting
+from benchmarks.own_worker import assignment, carried_out, s3_setting
 from benchmarks.peers.base import Target
 from benchmarks.process_memory import memory_of
 from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.model import Phase, Workload
+from scenarios.model import Workload
 from scenarios.work.replay import Replay
 
 TITLE = "How well a replay keeps its timing"
@@ -368,23 +367,9 @@ def _on_the_wire(path: Path, folder: Path, seconds: float) -> dict[str, float]:
 def _work(pipe: Connection[Any, Any], endpoint: str, compiled: Path, log: Path) -> None:
     facts = CompiledTrace.open(compiled).facts
     replay = Replay(None, None, None, 0, 1.0, 0.0, 60.0, None, 1.0, facts=facts, folder=str(compiled))
-    phase = Phase("replay", 1, 1, (Workload("replay", replay, facts.streams),))
-    there = sum(count for _, count in facts.prepared)
-    counter = Counter()
-    report = run_phase(
-        Assignment(
-            run_id=null_responder.RUN_ID,
-            content_seed=null_responder.CONTENT_SEED,
-            backend="s3",
-            backend_setting=s3_setting(Target(endpoint), keep_sessions_open=False),
-            phase=phase,
-            clients=(),
-            dates={None: DateMaker(Retention(), time.time() + 7200)},
-            verify="all",
-            op_log=log,
-            replays=(ReplayAssignment(0, str(compiled), 0, 0, 0, there, there),),
-        ),
-        counter,
-    )
-    assert counter.errors == 0, "the null responder answered something unexpected"
+    prepared = sum(count for _, count in facts.prepared)
+    setting = s3_setting(Target(endpoint), keep_sessions_open=False)
+    given = assignment(Workload("replay", replay, facts.streams), "s3", setting)
+    part = ReplayAssignment(0, str(compiled), 0, 0, 0, prepared, prepared)
+    _, report = carried_out(replace(given, op_log=log, replays=(part,)))
     pipe.send(report.cpu[-1].waited_seconds - report.cpu[0].waited_seconds)
