@@ -134,8 +134,8 @@ def _sessions_per_second(workload: Workload) -> float:
             "null", 1, "null", None, phase, (), dates, "none", mixes=share.mixes, data=share.data, has_markers=True
         )
     )
-    if report.stages[0].ended_early and counted.sessions < SESSIONS_MIN:
-        return inf  # no work for this workload: a missing measurement refuses nothing
+    if not counted.sessions or (report.stages[0].ended_early and counted.sessions < SESSIONS_MIN):
+        return inf  # no work for this workload, or no time on a busy machine: a missing measurement refuses nothing
     # The rate counts CPU time, so that other load on this machine causes no refusal.
     return counted.sessions / (report.cpu[-1].used_seconds - report.cpu[0].used_seconds)
 
