@@ -8,7 +8,8 @@ import random
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pytest
 import trustme
@@ -47,6 +48,7 @@ from tests.support.servers.scripted import (
 
 Scripted = Callable[..., ScriptedServer]
 OBJECTS = 250
+TRIES = 5
 AT_ONCE = SLOW_DOWN.replace(b"Retry-After: 1", b"Retry-After: 0")
 
 
@@ -81,24 +83,26 @@ def reconnects(record: Recorder) -> int:
     return sum(each.reconnects for each in record.delays.values())
 
 
+async def _archive_and_retrieve(plane: S3DataPlane, numbers: Sequence[int], record: Recorder) -> None:
+    for batch in (archives(*numbers), retrieves(*numbers)):
+        await one_session(plane, batch, record)
+
+
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("announces", [True, False], ids=["announced", "unannounced"])
 @pytest.mark.parametrize("count", ["one", "hundred", "random"])
 def test_no_object_is_lost_nor_done_twice_where_the_server_ends_connections(
     scripted: Scripted, tls: ssl.SSLContext, count: str, announces: bool, encrypted: bool
 ) -> None:
-    counts = counts_of(count)
-    scripts = [serve_and_close(answers, next(counts), announces=announces) for _ in range(3 * OBJECTS)]
-    server = scripted(*scripts, tls=tls if encrypted else None)
     numbers = range(1, OBJECTS + 1)
-    record = Recorder(1000)
-    plane = data_plane(server.url, session_open="head-bucket", insecure=True)
-
-    async def work() -> None:
-        for batch in (archives(*numbers), retrieves(*numbers)):
-            await one_session(plane, batch, record)
-
-    in_loop(work)
+    for _ in range(TRIES):  # again on a busy machine, where an answer came without the end of its connection
+        counts, record = counts_of(count), Recorder(1000)
+        scripts = [serve_and_close(answers, next(counts), announces=announces) for _ in range(3 * OBJECTS)]
+        server = scripted(*scripts, tls=tls if encrypted else None)
+        plane = data_plane(server.url, session_open="head-bucket", insecure=True)
+        in_loop(partial(_archive_and_retrieve, plane, numbers, record))
+        if not server.late_closes:
+            break
     assert record.errors == {}
     assert {row.status for row in rows_of(record)} == {Status.OK}
     done = Counter((row.operation, row.number) for row in objects_of(record))

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 HANG_SECONDS = 60.0  # reached only if a test hangs
+CORK_SECONDS = 0.2  # TCP_CORK sends what it holds back after this time
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +121,23 @@ def close(conversation: Conversation) -> None:
 
 
 def close_with(data: bytes) -> Step:
-    """Send these bytes together with the FIN, so that the client can send no request between the two."""
+    """Send these bytes together with the FIN, so that the client can send no request between the two.
+
+    The kernel holds the bytes back for 200 ms. If this thread does not reach the close by then, it counts in
+    ``late_closes``.
+    """
 
     def step(conversation: Conversation) -> None:
         sock = conversation.sock
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        began = time.monotonic()
         sock.sendall(data)
         if isinstance(sock, ssl.SSLSocket):
             sock.setblocking(False)
-            with suppress(ssl.SSLWantReadError):  # do not wait for the client's close_notify
+            with suppress(ssl.SSLError):  # do not wait for the client's close_notify, nor read what it sent
                 sock.unwrap()
         sock.close()
+        conversation.server.late_closes += time.monotonic() - began >= CORK_SECONDS
 
     return step
 
@@ -187,6 +194,7 @@ class ScriptedServer:
     connections: int = 0
     went_on_ns: list[int] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)  # exceptions in the scripts
+    late_closes: int = 0  # last answers that the client may have read without the FIN
     _listening: socket.socket = field(init=False)
     _threads: list[threading.Thread] = field(default_factory=list)
     _open: list[socket.socket] = field(default_factory=list)
