@@ -6,10 +6,11 @@ crash at any moment. If a row has no exact count, only a listing of its prefix s
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
@@ -110,19 +111,28 @@ class Ledger:
         """Create the tables, or upgrade the tables of an earlier version in one transaction."""
         try:
             self._db.execute("PRAGMA synchronous = FULL")
-            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            version = self._version()
             if version < _VERSION:
-                changes = "".join(
-                    _CHANGES[from_version] for from_version in range(max(version, 1), _VERSION) if version
-                )
+                changes = "".join(_CHANGES[each] for each in range(version, _VERSION)) if version else ""
                 tables = files("archiver.ledger").joinpath("ledger.sql").read_text()
                 self._db.executescript(
                     f"BEGIN IMMEDIATE; {changes}\n{tables}\nPRAGMA user_version = {_VERSION}; COMMIT"
                 )
         except sqlite3.Error as error:
+            self._db.rollback()
+            if self._is_current():  # another command has upgraded it meanwhile
+                return
             raise self._unreadable(error) from error
         if version > _VERSION:
             raise ResultsError(f"{self._path} was written by a newer Archiver (ledger version {version}); upgrade")
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+
+    def _is_current(self) -> bool:
+        with suppress(sqlite3.Error):
+            return self._version() == _VERSION
+        return False
 
     def open_placement(self, placement: Placement) -> int:
         """Commit the upper bound of what a phase may leave; return the row's id."""
@@ -265,9 +275,18 @@ class Ledger:
 
     def record_release(self, row_ids: Sequence[int], until: float | None) -> None:
         """Record that all holds on the objects of these rows were released; their latest date is now ``until``."""
+        released = json.dumps(list(row_ids))
         with self._transaction():
+            # Event holds are recorded by object number for all places of a run. While another place has objects under
+            # event holds, the record stays: it may then name more than there are, and never fewer.
+            self._write(
+                "DELETE FROM event_hold "
+                "WHERE run IN (SELECT run FROM placement WHERE id IN (SELECT value FROM json_each(?1))) "
+                "AND run NOT IN (SELECT run FROM placement WHERE removed_at IS NULL AND event_hold_days IS NOT NULL "
+                "AND coalesce(objects, objects_max) > 0 AND id NOT IN (SELECT value FROM json_each(?1)))",
+                (released,),
+            )
             for row_id in row_ids:
-                self._write("DELETE FROM event_hold WHERE run = (SELECT run FROM placement WHERE id = ?)", (row_id,))
                 self._write(
                     "UPDATE placement SET legal_hold = 0, event_hold_days = NULL, seen_hold = 0, latest_retain_until = "
                     "max(coalesce(latest_retain_until, ?1), coalesce(?1, latest_retain_until)) WHERE id = ?2",

@@ -1,4 +1,4 @@
-"""Holdings: what the ledger's rows come to, and what keeping it costs, against sums done by hand."""
+"""Test holdings: the state and amounts of ledger rows and the cost of keeping them, against sums by hand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def never_ended(placement: Placement) -> Placement:
         ((PAST,), HoldingState.EXPIRED),
         ((FREE,), HoldingState.EXPIRED),
         ((HELD,), HoldingState.HELD),
-        ((EMPTY,), HoldingState.EXPIRED),  # the mode of a run that put nothing there holds nothing
+        ((EMPTY,), HoldingState.EXPIRED),  # a placement without objects locks nothing
         ((EMPTY, LOCKED), HoldingState.LOCKED),
         ((PAST, LOCKED), HoldingState.LOCKED),
         ((LOCKED, HELD), HoldingState.HELD),
@@ -58,8 +58,8 @@ def never_ended(placement: Placement) -> Placement:
         ((never_ended(HELD),), HoldingState.UNKNOWN),
         ((PAST, never_ended(LOCKED)), HoldingState.UNKNOWN),
         ((LOCKED, never_ended(LOCKED)), HoldingState.LOCKED),
-        ((never_ended(PAST),), HoldingState.EXPIRED),  # how much is not known, but nothing of it is locked
-        ((replace(PLACEMENT, latest_retain_until=NOW),), HoldingState.EXPIRED),  # a lock ends with its date
+        ((never_ended(PAST),), HoldingState.EXPIRED),  # the amount is unknown, but nothing is locked
+        ((replace(PLACEMENT, latest_retain_until=NOW),), HoldingState.EXPIRED),  # a lock ends at its date
     ],
 )
 def test_holding_state_follows_from_dates_holds_and_counts(rows: tuple[Placement, ...], state: HoldingState) -> None:
@@ -67,14 +67,14 @@ def test_holding_state_follows_from_dates_holds_and_counts(rows: tuple[Placement
     assert Holding(rows).may_be_locked(NOW) is (state is not HoldingState.EXPIRED)
 
 
-def test_only_dates_expire() -> None:
+def test_holding_has_expired_when_all_its_dates_are_past() -> None:
     assert Holding((replace(PAST, legal_hold=True),)).has_expired(NOW)
     assert Holding((FREE,)).has_expired(NOW)
     assert not Holding((PAST, LOCKED)).has_expired(NOW)
     assert not Holding((never_ended(LOCKED),)).has_expired(NOW)
 
 
-def test_amounts_are_exact_where_every_phase_ended_and_bounds_elsewhere() -> None:
+def test_amounts_are_upper_bounds_if_a_phase_never_ended() -> None:
     counted = Holding((EMPTY, PLACEMENT, PLACEMENT))
     assert (counted.objects, counted.bytes, counted.exact) == (20, 163_840, True)
     bound = Holding((PLACEMENT, never_ended(PLACEMENT)))
@@ -108,7 +108,7 @@ def test_a_run_has_a_holding_for_each_place_ordered_by_date() -> None:
     ]  # fmt: skip
 
 
-def test_a_platform_that_archiver_starts_is_the_same_on_any_port() -> None:
+def test_platform_started_by_archiver_is_one_holding_on_any_port() -> None:
     first = replace(PLACEMENT, platform="minio")
     assert len(gather([first, replace(first, endpoint="http://127.0.0.1:9001")])) == 1
 
@@ -124,7 +124,7 @@ def test_gb_months_count_each_phase_until_its_own_date() -> None:
     assert pytest.approx(30.4375 * 86_400) == MONTH_SECONDS
 
 
-def test_totals_add_up() -> None:
+def test_totals_are_sums_of_the_holdings() -> None:
     holdings = [Holding((LOCKED,)), Holding((FREE, PAST)), Holding((never_ended(LOCKED),))]
     found = total(holdings)
     assert (found.holdings, found.objects, found.bytes) == (3, 10 + 20 + 1000, 81_920 * 3 + 8_192_000)

@@ -1,4 +1,4 @@
-"""The ledger: what may be out there is on disk before it happens, and stays known until it is gone."""
+"""Test the ledger: objects are on disk before they are archived, and remain known until they are removed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def placements(path: Path, run: str = "run-1") -> list[Placement]:
-    """What somebody else reads at this moment."""
+    """Return the placements that another process reads at this moment."""
     ledger = Ledger(path)
     try:
         return ledger.placements(run)
@@ -51,7 +51,7 @@ def placements(path: Path, run: str = "run-1") -> list[Placement]:
 def test_a_bound_is_on_disk_when_the_call_returns(path: Path) -> None:
     ledger = Ledger(path)
     ledger.open_placement(PLACEMENT)
-    assert placements(path) == [PLACEMENT]  # the first one is still open, as it is when a run is killed
+    assert placements(path) == [PLACEMENT]  # the first ledger is still open, as in a killed run
     ledger.close()
 
 
@@ -81,7 +81,7 @@ def test_exact_counts_replace_the_bound_when_a_phase_ends(path: Path) -> None:
         replace(PLACEMENT, legal_hold=True, retention_mode="none", latest_retain_until=None),
     ],
 )
-def test_every_column_comes_back_as_it_was(path: Path, other: Placement) -> None:
+def test_every_column_is_read_back_unchanged(path: Path, other: Placement) -> None:
     ledger = Ledger(path)
     ledger.open_placement(other)
     ledger.close()
@@ -128,7 +128,7 @@ def test_placements_written_during_a_removal_stay_known(path: Path) -> None:
     ledger.open_placement(replace(PLACEMENT, phase="since then"))
     ledger.mark_rows_removed([first, under_way])
     assert [each.phase for each in ledger.placements()] == ["since then"]
-    ledger.close_placement(under_way, 5, 40_960)  # that phase went on after the removal
+    ledger.close_placement(under_way, 5, 40_960)  # that phase continued after the removal
     ledger.close()
     assert [(each.phase, each.objects) for each in placements(path)] == [("under way", 5), ("since then", None)]
 
@@ -144,20 +144,20 @@ def test_an_event_hold_has_no_end_until_its_release_is_recorded(path: Path) -> N
     released, held = ledger.placements()
     assert (released.is_held, released.locked_until) == (False, until)
     assert held.is_held
-    ledger.record_release([other], None)  # the date of a released legal hold stays as it was
+    ledger.record_release([other], None)  # the date of a released legal hold stays
     assert ledger.placements()[1].locked_until == PLACEMENT.latest_retain_until
     ledger.close()
 
 
 def archived(ledger: Ledger, first: int, count: int, **changes: Any) -> int:
-    """A row of an ended phase that archived these objects."""
+    """Write a row of an ended phase that archived these objects."""
     row = ledger.open_placement(replace(PLACEMENT, objects_max=count, first_number=first, **changes))
     ledger.close_placement(row, count, count * 8192, [NumberRange(8192, first, first + count - 1)])
     return row
 
 
 def began(ledger: Ledger, **changes: Any) -> None:
-    """The first row of a run, which has no objects."""
+    """Write the first row of a run, which has no objects."""
     ledger.close_placement(ledger.open_placement(replace(PLACEMENT, phase="prepare", objects_max=0, **changes)), 0, 0)
 
 
@@ -166,7 +166,7 @@ def test_possible_event_holds_are_recorded_before_the_requests(path: Path) -> No
     began(ledger)
     archived(ledger, 0, 10)
     ledger.open_event_holds("run-1", EventHoldRange(0, 9, None), 30)
-    ledger.close()  # as it is when the run is killed
+    ledger.close()  # without a result, as when the run is killed
     prepare, row = placements(path)
     assert not prepare.is_open_ended
     assert row.is_open_ended
@@ -174,7 +174,7 @@ def test_possible_event_holds_are_recorded_before_the_requests(path: Path) -> No
         assert [held for _, held in ledger.event_held("run-1")] == [0, 10]
 
 
-def test_a_release_is_on_record_with_its_latest_date_before_its_request(path: Path) -> None:
+def test_release_is_recorded_with_its_latest_date_before_the_request(path: Path) -> None:
     ledger = Ledger(path)
     began(ledger, event_hold_days=1)
     archived(ledger, 0, 10, event_hold_days=1)
@@ -184,7 +184,7 @@ def test_a_release_is_on_record_with_its_latest_date_before_its_request(path: Pa
     released = EventHoldRange(0, 3, False, until + 100, until + 200)
     ledger.close_event_holds(bound, "run-1", [released], is_exact=True)
     row = ledger.placements("run-1")[1]
-    assert (row.locked_until, row.is_open_ended) == (until + 200, True)  # six are held still
+    assert (row.locked_until, row.is_open_ended) == (until + 200, True)  # six are still under hold
     assert [held for _, held in ledger.event_held("run-1")] == [0, 6]
     bound = ledger.open_event_holds("run-1", EventHoldRange(0, 9, None, None, until + 9000), None)
     ledger.close_event_holds(bound, "run-1", [released._replace(first=4, last=9, latest=until + 300)], is_exact=True)
@@ -206,9 +206,21 @@ def test_event_holds_stay_recorded_when_an_answer_is_missing(path: Path) -> None
     assert [held for _, held in ledger.event_held("run-1")] == [0, 5]
     (row,) = (each for each in ledger.placements("run-1") if each.objects)
     assert row.id is not None
-    ledger.record_release([row.id], 2e9)  # by a clean-up
+    ledger.record_release([row.id], 2e9)  # as a clean-up does
     assert [held for _, held in ledger.event_held("run-1")] == [0, 0]
     assert not any(each.is_open_ended for each in ledger.placements("run-1"))
+    ledger.close()
+
+
+def test_release_in_one_place_keeps_the_event_holds_of_another_place(path: Path) -> None:
+    ledger = Ledger(path)
+    began(ledger)
+    archived(ledger, 0, 10)
+    bound = ledger.open_event_holds("run-1", EventHoldRange(0, 9, None), 1)
+    ledger.close_event_holds(bound, "run-1", [EventHoldRange(0, 4, True)], is_exact=True)
+    copies = archived(ledger, 10, 10, bucket="second")
+    ledger.record_release([copies], None)
+    assert [held for _, held in ledger.event_held("run-1")] == [0, 5, 0]
     ledger.close()
 
 
@@ -227,7 +239,7 @@ def test_phase_without_event_holds_leaves_none_recorded(path: Path) -> None:
     st.integers(0, 20),
     st.integers(0, 20),
 )
-def test_the_last_record_of_an_object_counts(
+def test_last_event_hold_record_of_an_object_applies(
     written: list[tuple[int, int, bool | None]], first: int, more: int
 ) -> None:
     ranges = [EventHoldRange(first, first + more, is_on) for first, more, is_on in written]
@@ -238,7 +250,7 @@ def test_the_last_record_of_an_object_counts(
     assert sum(end - begin + 1 for begin, end, _ in parts) == more + 1
 
 
-# What version 1 had, and no more.
+# The columns of version 1
 VERSION_1 = """
 CREATE TABLE placement (
     id INTEGER PRIMARY KEY, run TEXT NOT NULL, phase TEXT NOT NULL, backend TEXT NOT NULL, platform TEXT,
@@ -269,8 +281,24 @@ def test_version_1_ledger_is_upgraded_without_data_loss(path: Path) -> None:
     assert (row.event_hold_days, row.released_until) == (None, None)
 
 
+def test_ledger_that_two_commands_upgrade_at_once_is_readable(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_version_1(path)
+    looks, look = [], Ledger._version
+
+    def upgraded_after_the_first_look(ledger: Ledger) -> int:
+        version = look(ledger)
+        looks.append(version)
+        if len(looks) == 1:
+            Ledger(path).close()
+        return version
+
+    monkeypatch.setattr(Ledger, "_version", upgraded_after_the_first_look)
+    assert [row.run for row in placements(path)] == ["run-1"]
+    assert looks[0] == 1
+
+
 def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a file system that takes no writes, which root would otherwise be free to do."""
+    """Open databases read-only, as on a read-only file system. Root could write otherwise."""
     connect = sqlite3.connect
 
     def opened(path: Path, **options: Any) -> sqlite3.Connection:
@@ -310,13 +338,13 @@ def test_a_ledger_that_cannot_be_opened_names_the_remedy(tmp_path: Path, where: 
         Ledger(tmp_path / where)
 
 
-def test_a_page_that_is_damaged_later_on_is_no_traceback(path: Path) -> None:
+def test_damaged_page_is_reported_when_it_is_read(path: Path) -> None:
     ledger = Ledger(path)
     for number in range(60):
         ledger.open_placement(replace(PLACEMENT, phase=f"archive {number}"))
     ledger.close()
     whole = path.read_bytes()
-    path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))  # what makes it a database is intact
+    path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))  # the first pages are intact
     ledger = Ledger(path)
     for read in (ledger.placements, ledger.latest_run, lambda: ledger.placements("run-1")):
         with pytest.raises(ResultsError, match=r"the record of locked objects, cannot be read: .*; restore it"):
@@ -324,7 +352,7 @@ def test_a_page_that_is_damaged_later_on_is_no_traceback(path: Path) -> None:
     ledger.close()
 
 
-def test_a_ledger_whose_making_was_cut_short_is_made_whole(path: Path) -> None:
+def test_incomplete_ledger_file_is_completed(path: Path) -> None:
     path.parent.mkdir()
     half = sqlite3.connect(path)
     half.execute("PRAGMA user_version = 0")
@@ -347,10 +375,10 @@ def test_strengthen_records_later_dates_and_holds_of_one_run(path: Path) -> None
     ledger.strengthen("run-1", until=1_800_001_000.0)
     later = [(each.phase, each.latest_retain_until, each.legal_hold) for each in placements(path)]
     assert later == [
-        ("prepare", 1_800_000_300.0, False),  # of no object
+        ("prepare", 1_800_000_300.0, False),  # a row without objects
         (PLACEMENT.phase, 1_800_001_000.0, False),
         ("undated", 1_800_001_000.0, False),
-        ("a day", 1_800_086_400.0, False),  # never sooner than it was
+        ("a day", 1_800_086_400.0, False),  # a date is never moved earlier
     ]
     ledger.strengthen("run-1", legal_hold=True)
     ledger.close()
