@@ -20,6 +20,7 @@ from typing import Any
 from archiver.engine.plan import new_run_id
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.machine import description as machine
+from archiver.machine import interruption
 from archiver.platforms.hosted import HostedStore
 from archiver.values.clock import now_seconds
 from archiver.values.errors import PlatformError
@@ -43,6 +44,7 @@ from backends.s3 import S3Backend
 from results.database import FILE_NAME, RunDatabase, RunRecord
 from results.model import CheckRecord, RoundRecord
 
+_ROUNDS = list(Round)
 CLOCK_SECONDS = 2.0  # the server's clock may be ahead of our estimate by this much
 LASTING_SECONDS = 3600.0  # credentials should last that long when a run begins: the checks do not refresh them
 LOCKED_SECONDS_MAX = 25 * 3600.0  # a default retention has whole days: the checks use one day, under GOVERNANCE
@@ -141,7 +143,8 @@ class _Buckets:
         for force in (True,) if location.bucket in self.locked else (False, True):
             try:
                 report = self.backend.remove(location, bypass_governance=force, release_holds=force)
-            except PlatformError:
+            except PlatformError as failed:
+                report.refusals.append(str(failed))
                 continue
             if not report.objects_left:
                 break
@@ -190,7 +193,7 @@ def conduct(
         access.endpoint, access.region, access.credentials, [], tls=access.tls, virtual_hosted=access.virtual_hosted
     )
     buckets = _Buckets(run_id, backend, hosted, ledger)
-    results: list[CheckResult] = []
+    results: list[CheckResult] = []  # of all rounds, each added when its check ends
     rounds_done: list[RoundRecord] = []
     spaces_left = 0
     verdict = "fail"
@@ -219,18 +222,14 @@ def conduct(
                     profile.server_clock_offset_seconds or 0.0,
                 )
                 began, clock = time.time(), time.monotonic()
-                results = suite.run([i for i in options.ids if not is_tsm(i) and i != rounds.RESTART], ended)
+                alone = suite.run([i for i in options.ids if not is_tsm(i) and i != rounds.RESTART], ended)
                 if store is not None:
-                    of_tsm, spaces_left = conduct_tsm(
-                        store, run_id, [i for i in options.ids if is_tsm(i)], ledger, on_check
-                    )
-                    results += of_tsm
+                    spaces_left = conduct_tsm(store, run_id, [i for i in options.ids if is_tsm(i)], ledger, ended)
                 seconds = time.monotonic() - clock
                 rounds_done.append(RoundRecord(Round.ALONE, began, seconds, "the checks, in parallel"))
-                later = _Later(suite, buckets, options.ids, results, on_check)
+                later = _Later(suite, buckets, options.ids, alone, ended)
                 for take_round in (later.under_load, partial(later.after_restart, restart, servers)):
-                    of_round, record = take_round()
-                    results += of_round
+                    record = take_round()
                     rounds_done += [record] if record is not None else []
             expected = {each["check"] for each in options.expected}
             verdict = "fail" if any(each.is_violation and each.id not in expected for each in results) else "pass"
@@ -238,14 +237,15 @@ def conduct(
             verdict = "interrupted"
             raise
         finally:
-            # Checks end in other threads, but only this thread may use the database.
-            for result in results:
-                database.add_check(_check_record(result), [_exchange_document(each) for each in result.exchanges])
-            for record in rounds_done:
-                database.add_round(record)
-            left = buckets.remove()
-            database.finish(time.time(), verdict)
-            database.close()
+            with interruption.deferred():  # otherwise results would be lost, and buckets would stay
+                # Checks end in other threads, but only this thread may use the database.
+                for result in sorted(results, key=lambda each: (_ROUNDS.index(each.round), options.ids.index(each.id))):
+                    database.add_check(_check_record(result), [_exchange_document(each) for each in result.exchanges])
+                for record in rounds_done:
+                    database.add_round(record)
+                left = buckets.remove()
+                database.finish(time.time(), verdict)
+                database.close()
     return WormOutcome(run_id, database.path, profile, left, spaces_left)
 
 
@@ -267,28 +267,28 @@ class _Later:
         self._on_check = on_check
         self._loaded: tuple[Order, LoadReport] | None = None
 
-    def under_load(self) -> tuple[list[CheckResult], RoundRecord | None]:
+    def under_load(self) -> RoundRecord | None:
         ids = [*self._again, *(each for each in self._ids if each == rounds.READ_BACK)]
         if not ids:
-            return [], None
+            return None
         try:
             bucket = self._buckets.make(self._suite.client, True)
         except Inconclusive as refused:
-            return [], RoundRecord(Round.UNDER_LOAD, time.time(), 0.0, f"not tried: {refused}")
+            return RoundRecord(Round.UNDER_LOAD, time.time(), 0.0, f"not tried: {refused}")
         order = order_for(self._buckets.backend, bucket, self._buckets.run_id)
-        results, record, report = rounds.under_load(self._suite, ids, order, self._on_check)
+        _, record, report = rounds.under_load(self._suite, ids, order, self._on_check)
         self._loaded = order, report
-        return results, record
+        return record
 
-    def after_restart(
-        self, restart: Restart | None, servers: ExitStack
-    ) -> tuple[list[CheckResult], RoundRecord | None]:
+    def after_restart(self, restart: Restart | None, servers: ExitStack) -> RoundRecord | None:
         ids = [*(each for each in self._ids if each == rounds.RESTART), *self._again]
         if not ids:
-            return [], None
+            return None
         if restart is None:
-            return rounds.not_restarted(ids, self._on_check)
-        return rounds.after_restart(self._suite, ids, self._loaded, restart, servers, self._on_check)
+            _, record = rounds.not_restarted(ids, self._on_check)
+        else:
+            _, record = rounds.after_restart(self._suite, ids, self._loaded, restart, servers, self._on_check)
+        return record
 
 
 def locked_seconds_max(ids: Sequence[str]) -> float:

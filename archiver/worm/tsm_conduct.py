@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from time import time
 
 from archiver.ledger.ledger import Ledger, Placement
+from archiver.machine import interruption
+from archiver.values.errors import PlatformError
 from archiver.worm.suite import CheckResult
 from archiver.worm.tsm.calls import TsmClient
 from archiver.worm.tsm.case import ArchiveClass, TsmCase
 from archiver.worm.tsm_suite import plain_stanza, run_tsm
+from archiver.worm.verdict import Inconclusive
 from backends.embedded.core.rules import policy
 from backends.embedded.process import StoreProcess
 from backends.tsm.library.api import Library, default_library_path
@@ -40,6 +43,7 @@ class _Spaces:
     _making: threading.Lock = field(default_factory=threading.Lock)
 
     def make(self) -> str:
+        """Register a file space. Raises Inconclusive if the server refuses."""
         space = f"/worm-{self.run_id}-{secrets.token_hex(4)}"
         with self._making:
             self.ledger.open_placement(
@@ -61,9 +65,11 @@ class _Spaces:
                 )
             )
             self.made.append(space)
-        _, session = self.client.sign_on([])
-        session.register_space(space)
+        signed_on, session = self.client.sign_on([])
+        registered = session.register_space(space) if signed_on.ok else signed_on
         session.terminate()
+        if not registered.ok:
+            raise Inconclusive(f"the file space {space} could not be registered: {registered}")
         return space
 
     def remove(self) -> int:
@@ -82,10 +88,13 @@ class _Spaces:
 
 def conduct_tsm(
     store: StoreProcess, run_id: str, ids: Sequence[str], ledger: Ledger, on_result: Callable[[CheckResult], None]
-) -> tuple[list[CheckResult], int]:
-    """Run the checks; return their results and the number of file spaces that remain until their objects expire."""
+) -> int:
+    """Run the checks; return the number of file spaces that remain until their objects expire.
+
+    File spaces are removed after an interruption, too. Raises PlatformError if the server registers none.
+    """
     if not ids:
-        return [], 0
+        return 0
     with private_configuration(store.tsm_host, store.tsm_port) as configuration:
         plain = plain_stanza(configuration)
         library = Library(str(default_library_path()))
@@ -97,11 +106,17 @@ def conduct_tsm(
             for each in policy.load(store.data_dir).values()
             if each.retver_seconds is not None
         ]
-        shared = spaces.make()
         other = TsmClient(library, OTHER_NODE, store.nodes[OTHER_NODE].password)
 
         def case(identifier: str) -> TsmCase:
             return TsmCase(identifier, client, shared, classes, spaces.make, other, plain)
 
-        results = run_tsm(ids, case, on_result)
-        return results, spaces.remove()
+        try:
+            shared = spaces.make()
+            run_tsm(ids, case, on_result)
+        except Inconclusive as refused:
+            raise PlatformError(f"{spaces.endpoint}: {refused}") from refused
+        finally:
+            with interruption.deferred():
+                left = spaces.remove()
+        return left

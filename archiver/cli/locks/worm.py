@@ -267,6 +267,8 @@ def _print(
             click.echo(
                 f"{len(outcome.buckets_left)} buckets remain: {cleanup_command(outcome.run_id, outcome.buckets_left)}"
             )
+            for reason in dict.fromkeys(each.refusals[-1] for each in outcome.buckets_left if each.refusals):
+                click.echo(f"  {reason}")
         if outcome.spaces_left:
             click.echo(
                 f"{outcome.spaces_left} file spaces remain until what is in them expires: archiver cleanup "

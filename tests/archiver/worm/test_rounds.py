@@ -1,7 +1,7 @@
-"""The rounds under load and after a restart: what is wrong in one of them alone is found in that one.
+"""Test the rounds under load and after a restart: a fault in one round is found in that round only.
 
-One idea: the platform is the embedded store behind a server that lies, and whole runs are conducted on it; what counts
-as a load to the lie is what the load's clients make, and no more.
+The platform is the embedded store behind a server that may lie, and whole runs are carried out on it. A lie counts
+only requests of the load's clients as load.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import itertools
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
@@ -61,7 +62,7 @@ class Platform:
         self.open = ExitStack()
         self.ledger = self.open.enter_context(closing(Ledger(folder / "ledger.db")))
         self.runs = itertools.count()
-        self.of_the_load = 0  # requests under way
+        self.of_the_load = 0  # requests in progress
         self._counting = Lock()
 
     def lies(self, lie: Lie) -> None:
@@ -79,20 +80,23 @@ class Platform:
 
     @property
     def owner(self) -> Store:
-        """What the lie keeps, and may do."""
+        """Return the state of the lie, with the owner's access to the store."""
         return self.server.client._store
 
     def is_busy(self) -> bool:
         return self.of_the_load > 1
 
     def checked(
-        self, restart: Callable[[], AbstractContextManager[None]] | None = nullcontext, ids: tuple[str, ...] = IDS
+        self,
+        restart: Callable[[], AbstractContextManager[None]] | None = nullcontext,
+        ids: tuple[str, ...] = IDS,
+        on_check: Callable[[CheckResult], None] = lambda _: None,
     ) -> RunDatabase:
-        """A whole run."""
+        """Carry out a whole run and return its database."""
         backend = S3Backend(S3Options((self.server.endpoint,), credentials=self.credentials, region="us-east-1"))
         options = WormOptions(ids, False, self.folder / f"run-{next(self.runs)}", ["archiver", "worm"])
         outcome = conduct(
-            backend, None, options, lambda _: nullcontext(Limited({})), None, restart, self.ledger, lambda _: None
+            backend, None, options, lambda _: nullcontext(Limited({})), None, restart, self.ledger, on_check
         )
         assert outcome.buckets_left == ()
         return self.open.enter_context(closing(RunDatabase.open(outcome.database)))
@@ -132,7 +136,7 @@ def reason(database: RunDatabase, identifier: str, round_: str) -> str:
     return found
 
 
-# ---- a platform that keeps its word
+# ---- a correct platform
 
 
 def test_passed_checks_are_repeated_under_load_and_after_restart(platform: Platform) -> None:
@@ -147,6 +151,23 @@ def test_passed_checks_are_repeated_under_load_and_after_restart(platform: Platf
     assert loaded.errors == 0
     assert f"{loaded.objects_archived} objects" in reason(database, "VER-01", "under load")
     assert platform.ledger.placements() == []
+
+
+def test_interrupted_run_keeps_the_results_of_every_round(platform: Platform) -> None:
+    def interrupt(result: CheckResult) -> None:
+        if result.round is Round.AFTER_RESTART:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        platform.checked(on_check=interrupt)
+    (path,) = platform.folder.glob("run-0/*/run.db")
+    with closing(RunDatabase.open(path)) as database:
+        rounds_of_checks = Counter(check.round for check in database.checks())
+        assert rounds_of_checks["alone"] == len(IDS) - 1  # without the check of a restart
+        assert rounds_of_checks["under load"] == 3
+        assert rounds_of_checks["after restart"] >= 1
+        assert database.run().verdict == "interrupted"
+    assert platform.ledger.placements() == []  # its buckets were removed
 
 
 def test_ledger_lists_all_bytes_of_the_load_before_the_first_is_sent(platform: Platform) -> None:
@@ -167,7 +188,7 @@ def test_ledger_lists_all_bytes_of_the_load_before_the_first_is_sent(platform: P
     assert unknown == []
 
 
-def test_the_later_rounds_have_short_checks_whose_failure_is_a_violation() -> None:
+def test_later_rounds_repeat_only_short_checks_of_severity_s1_or_s2() -> None:
     again = {each for each in CHECKS if rounds.is_repeated(each)}
     assert {"DEL-02", "DEL-04", "RET-10", "LH-01", "GOV-02", "OVR-04", "BAT-01"} <= again
     assert again & {"BAT-03", "LH-02", "LH-10", "DEL-01", "RET-01", "CLK-02", "RAC-01"} == set()
@@ -264,7 +285,7 @@ def test_objects_lost_or_damaged_under_load_are_found_only_in_that_round(platfor
 
 def test_checks_under_load_do_not_pass_if_the_load_did_not_run(platform: Platform) -> None:
     def lie(asked: Asked, _: Store) -> Answer:
-        opens = asked.method == "HEAD" and not asked.key  # as a session of the load does, and no check of these
+        opens = asked.method == "HEAD" and not asked.key  # sent by sessions of the load, but by none of these checks
         return Answer(503, {}, b"") if opens else asked.pass_on()
 
     platform.lies(lie)
@@ -282,7 +303,7 @@ def test_checks_under_load_do_not_pass_if_the_load_did_not_run(platform: Platfor
 
 
 def records_of_the_load(platform: Platform) -> list[Version]:
-    """What the latest load archived."""
+    """Return the versions that the latest load archived."""
     case = platform.owner.owner
     found = [
         Version(each.bucket, entry.key, entry.id, b"")
@@ -337,7 +358,7 @@ def test_locks_shown_but_not_enforced_after_restart_are_found(platform: Platform
         assert part in reason(database, "VER-08", "after restart")
 
 
-def test_a_platform_that_forgets_compliance_as_it_restarts_is_caught(platform: Platform) -> None:
+def test_compliance_lock_lost_at_restart_is_found(platform: Platform) -> None:
     restarted = False
 
     def lie(asked: Asked, store: Store) -> Answer:
@@ -380,7 +401,7 @@ def test_server_not_started_by_archiver_is_not_killed(platform: Platform) -> Non
     assert "--platform" in of_round(database, "after restart").note
 
 
-def test_checks_of_the_first_round_only_run_no_other_round(platform: Platform) -> None:
+def test_run_with_only_first_round_checks_has_one_round(platform: Platform) -> None:
     database = platform.checked(ids=("DEL-01",))
     assert [each.round for each in database.rounds()] == ["alone"]
 
@@ -425,7 +446,7 @@ def test_killing_a_server_kills_its_child_processes() -> None:
     command = [sys.executable, "-c", _PARENT_AND_CHILD]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
-        server.stdout.readline()  # the child runs
+        server.stdout.readline()  # the child process runs
         (child,) = psutil.Process(server.pid).children()
         kill(server.pid)
         assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
