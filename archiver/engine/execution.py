@@ -87,6 +87,7 @@ def searched(scenario: Scenario, traces: TraceLibrary, runs: Sequence[Run]) -> G
             judged, measured = len(run.outcome.criteria), len(run.outcome.results)
             yield from phases
             if run.outcome.failure is not None:
+                search.stopped(f"{declared.name} {scale} failed: {run.outcome.failure}")
                 break
             results = run.outcome.results[measured:]
             if any(result.incomplete for result in results):
@@ -181,11 +182,11 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
         backend.prepare()
         backend.check_place(run_plan(plan))
         second = _second_place(plan, place, ledger)
+        return open_run(plan, place, database, ObjectNumbers(content_seed), ledger, observer, second)
     except BaseException:
         database.finish(time.time(), "fail")
         database.close()
         raise
-    return open_run(plan, place, database, ObjectNumbers(content_seed), ledger, observer, second)
 
 
 def _second_place(plan: Plan, place: Placement, ledger: Ledger) -> SecondPlace | None:
