@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO
 from urllib.error import HTTPError
@@ -198,7 +199,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], server: Server, urls: Se
             for url in urls:
                 opener.open(url, timeout=5).close()
             return
-        except OSError as not_yet:
+        except (OSError, HTTPException) as not_yet:
             if isinstance(not_yet, HTTPError):
                 not_yet.close()  # an error status is an answer too
             refused = not_yet

@@ -231,7 +231,7 @@ def _print(comparison: Comparison, form: Form, names: Sequence[str]) -> None:
     for sentence in doubts if "all" in names else doubts[:_DOUBTS_MAX]:
         print_sentence(f"warning: {sentence}")
     if len(doubts) > _DOUBTS_MAX and "all" not in names:
-        click.echo(f"{len(doubts) - _DOUBTS_MAX} more doubts are in the page: --format html")
+        click.echo(f"{len(doubts) - _DOUBTS_MAX} more warnings are in the page: --format html")
     every = comparison_tables(comparison, (form,))
     in_form = [table.name for table in every if not table.name.removeprefix("workload-").startswith(_NOT_RATES)]
     for table in chosen(every, names or in_form):

@@ -1,7 +1,7 @@
-"""A program in MinIO's place for the rig's own tests: it starts at once, answers, and fails as it is told to.
+"""A stand-in for MinIO in tests: it starts quickly, answers, and fails on request.
 
-One idea: it is found where the real one would be, so that the rig, the command line and its child processes are the
-real ones. Files beside its data tell it what to do: `refuse` to start, or be `stubborn` and not stop.
+It is installed where the real program would be, so servers, command line and child processes are real. Files next to
+its data control it: `refuse` makes it refuse to start, and `stubborn` makes it ignore SIGTERM.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ http.server.HTTPServer(("127.0.0.1", port), Answer).serve_forever()
 
 
 def install_stand_in(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put it into this cache folder, and let everything use that."""
+    """Install the stand-in in this cache folder and make every command use that folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     path = PROGRAMS[NAME].path
     path.parent.mkdir(parents=True)

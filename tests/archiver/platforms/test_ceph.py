@@ -1,6 +1,6 @@
-"""The process that runs a Ceph cluster: it starts and stops the daemons in order, and leaves none behind.
+"""Test the supervisor of a Ceph cluster: it starts and stops the daemons in order and leaves none running.
 
-Scripts stand in for Ceph's programs. Each prints what happens to it, so the output is what happened, in order.
+Scripts stand in for Ceph's programs. Each prints its events, so the output shows them in order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Supervised = subprocess.Popen[str]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A server's folder next to a tree of programs."""
+    """Return a server's folder next to a tree of programs."""
     programs = tmp_path / "tree" / "usr" / "bin"
     programs.mkdir(parents=True)
     (tmp_path / "tree" / "usr" / "lib" / "example-linux-gnu").mkdir(parents=True)
@@ -66,7 +66,7 @@ def supervised(folder: Path, **variables: str) -> Iterator[Supervised]:
 
 
 def until_all_started(process: Supervised) -> list[str]:
-    """Return the output until every daemon has started: the stand-ins do not wait for each other."""
+    """Return the output up to the start of every daemon. The stand-ins do not wait for each other."""
     assert process.stdout is not None
     lines: list[str] = []
     while not {f"{name} started" for name in DAEMONS} <= set(lines):
@@ -89,7 +89,7 @@ def test_daemons_end_with_a_killed_supervisor(folder: Path) -> None:
     with supervised(folder) as process:
         until_all_started(process)
         process.send_signal(signal.SIGKILL)
-        assert process.communicate()[0] == ""  # the end of the output is the end of the last daemon
+        assert process.communicate()[0] == ""  # the output ends when the last daemon has ended
 
 
 @pytest.mark.parametrize("name", DAEMONS)
@@ -102,7 +102,7 @@ def test_the_end_of_one_daemon_stops_the_others(folder: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["ceph-mon", "radosgw-admin"])
-def test_a_failing_program_is_named(folder: Path, name: str) -> None:
+def test_failing_ceph_program_is_named(folder: Path, name: str) -> None:
     with supervised(folder, FAILING=name) as process:
         output = process.communicate()[0]
     assert process.returncode == 1
@@ -110,7 +110,7 @@ def test_a_failing_program_is_named(folder: Path, name: str) -> None:
     assert "radosgw started" not in output
 
 
-def test_only_the_user_command_gets_the_secret_and_on_its_input(folder: Path) -> None:
+def test_only_the_user_command_gets_the_secret_and_by_stdin(folder: Path) -> None:
     with supervised(folder) as process:
         output = "\n".join(until_all_started(process))
         process.terminate()
@@ -121,7 +121,7 @@ def test_only_the_user_command_gets_the_secret_and_on_its_input(folder: Path) ->
     assert "example-secret" not in (folder / "ceph.conf").read_text()
 
 
-def test_a_second_start_keeps_the_cluster(folder: Path) -> None:
+def test_second_start_keeps_the_cluster_and_its_data(folder: Path) -> None:
     def starts(ready: Callable[[Path], object]) -> list[str]:
         with supervised(folder) as process:
             output = until_all_started(process)
@@ -139,7 +139,7 @@ def test_a_second_start_keeps_the_cluster(folder: Path) -> None:
     assert (folder / "data" / "osd" / "block").read_text() == "objects"
 
 
-def test_an_interrupted_first_start_begins_again(folder: Path) -> None:
+def test_interrupted_first_start_is_repeated_from_scratch(folder: Path) -> None:
     with supervised(folder, FAILING="ceph-osd") as process:
         process.communicate()
     (folder / "data" / "osd" / "half").touch()

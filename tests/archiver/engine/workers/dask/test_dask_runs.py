@@ -1,5 +1,4 @@
-"""Runs on real `dask scheduler` and `dask worker` processes: what they measure, and what becomes of them when one of
-those is killed."""
+"""Test runs on real `dask scheduler` and `dask worker` processes, and what happens if one of them is killed."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ _LOOPBACK = ("--host", "127.0.0.1")
 
 
 class Cluster:
-    """A scheduler and workers, each a process."""
+    """A scheduler and workers; each is a process."""
 
     def __init__(self, folder: Path, stack: ExitStack, name: str) -> None:
         self._folder = folder
@@ -60,7 +59,7 @@ class Cluster:
         self.workers.append(self._begin(*arguments, *more))
 
     def add_worker_far_away(self, delay_seconds: float) -> None:
-        """One whose every byte from and to the scheduler takes so long."""
+        """Start a worker whose connections to and from the scheduler have this delay."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             own_port = free.getsockname()[1]
         there = self._stack.enter_context(FaultProxy(own_port, delay_seconds=delay_seconds))
@@ -133,7 +132,7 @@ def database_of(home: Path) -> RunDatabase:
 
 
 def wait_for_a_phase(home: Path, process: StartedCommand) -> None:
-    """Until the first phase is committed and the second has begun."""
+    """Wait until the first phase is committed and the second has begun."""
     while process.poll() is None:
         for path in home.glob("runs/*/run.db"):
             try:
@@ -141,14 +140,14 @@ def wait_for_a_phase(home: Path, process: StartedCommand) -> None:
                     (done,) = db.execute("SELECT count(*) FROM phase").fetchone()
                     (begun,) = db.execute("SELECT count(*) FROM begun").fetchone()
             except sqlite3.OperationalError:
-                continue  # being made
+                continue  # the database does not exist yet
             if done and begun > done:
                 return
         time.sleep(0.01)
     raise AssertionError("the run ended before it had a phase")
 
 
-def test_hosts_and_total_agree(cluster: Cluster, tmp_path: Path) -> None:
+def test_objects_of_workers_add_up_to_the_results(cluster: Cluster, tmp_path: Path) -> None:
     brief = ("--set", "stop.warm_up_seconds=20ms", "--set", "stop.seconds_min=300ms")
     done = archiver(tmp_path, "run", "dr550", *QUICK, *brief, "--dask", cluster.address, "--json")
     status, out, err = finished(done)
@@ -163,7 +162,7 @@ def test_hosts_and_total_agree(cluster: Cluster, tmp_path: Path) -> None:
             assert len(rows) == 2
             for row in rows:
                 assert row.objects > 0
-                # One machine, so in truth one clock.
+                # All processes are on one machine with one clock.
                 assert row.clock_offset_ns is not None
                 assert row.clock_error_ns is not None
                 assert abs(row.clock_offset_ns) <= row.clock_error_ns
@@ -176,7 +175,7 @@ def test_hosts_and_total_agree(cluster: Cluster, tmp_path: Path) -> None:
     assert len(document["settings"]["dask"]["workers"]) == 2
 
 
-def test_the_live_state_of_a_run_has_the_rate_of_its_workers(cluster: Cluster, tmp_path: Path) -> None:
+def test_live_state_shows_the_rate_of_dask_workers(cluster: Cluster, tmp_path: Path) -> None:
     run = archiver(tmp_path, "run", "dr550", *QUICK, "--set", "stop.seconds_min=60s", "--dask", cluster.address)
 
     def live_rate() -> float:
@@ -191,7 +190,7 @@ def test_the_live_state_of_a_run_has_the_rate_of_its_workers(cluster: Cluster, t
     assert list(tmp_path.glob(f"runs/*/{FILE_NAME}*")) == []
 
 
-def test_a_worker_far_away_begins_with_the_others(folder: Path, processes: ExitStack) -> None:
+def test_worker_with_a_slow_link_begins_with_the_others(folder: Path, processes: ExitStack) -> None:
     far = Cluster(folder, processes, "far")
     far.add_worker()
     far.add_worker_far_away(FAR_SECONDS)
@@ -208,12 +207,12 @@ def test_a_worker_far_away_begins_with_the_others(folder: Path, processes: ExitS
         carried = workers.run(assignments(SHORT), start, lambda report: None)
         workers.close()
     near_ns, far_ns = sorted(clock.error_ns for clock in carried.clocks.values())
-    assert far_ns >= FAR_SECONDS * 1e9  # half of the way there and back
+    assert far_ns >= FAR_SECONDS * 1e9  # half of the round trip
     assert near_ns < far_ns
-    assert asked_ns >= 4 * 2 * FAR_SECONDS * 1e9  # so that even the slow word has arrived
+    assert asked_ns >= 4 * 2 * FAR_SECONDS * 1e9  # so that the delayed message has arrived
     for report in carried.reports:
         clock = carried.clocks[report.worker]
-        assert abs(clock.offset_ns) <= clock.error_ns  # in truth one clock
+        assert abs(clock.offset_ns) <= clock.error_ns  # both have the same clock
         assert report.began_ns >= report.stages[0].measured_from_ns - TIMER_NS
 
 
@@ -229,12 +228,12 @@ def test_run_survives_worker_kill_and_resumes_after_scheduler_kill(
     with closing(database_of(tmp_path)) as database:
         stored = database.run()
         assert stored.verdict == "fail"
-        assert database.finished() == stored.phases_planned  # it went on
+        assert database.finished() == stored.phases_planned  # the run continued
         lost = [position for position, rows in database.workers().items() if any(row.lost for row in rows)]
         assert len(lost) == 1
         assert {r.position for r in database.results() if r.incomplete} == set(lost)
         assert all(len(rows) == 1 for position, rows in database.workers().items() if position > lost[0])
-        # What nobody counted stays open in the ledger: list the prefix.
+        # Uncounted objects stay open in the ledger: list the prefix.
         ledger = Ledger(tmp_path / "ledger.db")
         archives = any(
             r.operation == "archive" for r in database.results() + database.results(drift_checks=True)
@@ -264,7 +263,7 @@ def test_run_survives_worker_kill_and_resumes_after_scheduler_kill(
     again.wait_for_workers(1)
     status, _, err = finished(archiver(home, "resume", "latest", "--quiet", "--dask", again.address))
     assert status == 2
-    assert "has 1 workers, and 2 workers were requested" in err  # what it measures is to be the same
+    assert "has 1 workers, and 2 workers were requested" in err  # a resumed run needs the same number of workers
     again.add_worker()
     again.wait_for_workers(2)
     status, _, err = finished(archiver(home, "resume", "latest", "--quiet", "--dask", again.address))

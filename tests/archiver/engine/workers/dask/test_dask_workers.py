@@ -1,4 +1,4 @@
-"""Workers on a Dask cluster: the same phases, reports and faults as in processes of one's own."""
+"""Test workers on a Dask cluster: phases, reports and faults as in local processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cluster() -> Iterator[DaskCluster]:
         yield opened
 
 
-def test_phase_after_phase_from_one_start_on_every_clock(cluster: DaskCluster) -> None:
+def test_dask_workers_begin_each_phase_at_one_instant(cluster: DaskCluster) -> None:
     started: list[int] = []
 
     def start(delay_ns: int) -> int:
@@ -42,8 +42,8 @@ def test_phase_after_phase_from_one_start_on_every_clock(cluster: DaskCluster) -
         assert len(started) == phase + 1
         for report in carried.reports:
             clock = carried.clocks[report.worker]
-            assert abs(clock.offset_ns) <= clock.error_ns  # in truth they have one clock, and 0 is what it should be
-            # What the worker measured from, told on our clock: the start, but for what is not known of its clock.
+            assert abs(clock.offset_ns) <= clock.error_ns  # all have the same clock, so the true offset is 0
+            # The worker's begin, converted to our clock, is the start within the clock error.
             assert abs(report.stages[0].measured_from_ns - started[-1]) <= clock.error_ns
             assert report.began_ns >= report.stages[0].measured_from_ns - TIMER_NS
             assert carried.prepared_seconds[report.worker] > 0
@@ -74,13 +74,13 @@ def test_interrupted_phase_delivers_the_last_reports_of_all_workers(cluster: Das
 
     with pytest.raises(KeyboardInterrupt):
         workers.run(assignments(LONG), at_once, take)
-    assert {report.worker for report in reports[1:]} == {0, 1}  # the last word of both
-    # Nothing of it goes on: the next phase finds its workers free.
+    assert {report.worker for report in reports[1:]} == {0, 1}  # the last report of both workers
+    # Nothing of the phase continues: the next phase finds its workers free.
     assert len(workers.run(assignments(SHORT), at_once, reports.append).reports) == 2
     workers.close()
 
 
-def test_a_phase_that_is_to_end_ends(cluster: DaskCluster) -> None:
+def test_phase_ends_when_report_callback_returns_false(cluster: DaskCluster) -> None:
     workers = cluster.workers("stop")
     told = 0
 
@@ -93,9 +93,7 @@ def test_a_phase_that_is_to_end_ends(cluster: DaskCluster) -> None:
     workers.close()
 
 
-def test_a_worker_that_is_busy_with_something_else_is_named(
-    cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_busy_with_other_work_fails_the_run(cluster: DaskCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask_workers, "BEGIN_SECONDS_MAX", 0.0)
     workers = cluster.workers("stop")
     client: Any = workers._connection.client
@@ -114,7 +112,7 @@ _is_released: list[bool] = []
 
 
 def _until_cancelled() -> None:
-    for _ in range(6000):  # this is what keeps the thread of a worker
+    for _ in range(6000):  # this occupies the thread of a worker
         if _is_released:
             return
         time.sleep(0.01)
@@ -132,7 +130,7 @@ def test_a_worker_whose_coordinator_is_silent_stops() -> None:
     assert channel.should_stop()
 
 
-def test_words_reach_the_mailbox_that_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_are_delivered_to_their_own_mailbox(monkeypatch: pytest.MonkeyPatch) -> None:
     from archiver.engine.workers.dask import channel as module
 
     mailbox = _Mailbox()
@@ -188,11 +186,12 @@ def test_worker_without_archiver_is_refused_with_the_install_command(
         finding._look_at_workers(cluster._connection, None)
 
 
-def test_a_folder_that_a_worker_does_not_see_is_named(
+def test_folder_not_visible_to_a_worker_is_refused(
     cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.check_sees(tmp_path, "--op-log")
-    assert not list(tmp_path.iterdir())
+    for folder in (tmp_path, tmp_path / "not" / "there"):
+        cluster.check_sees(folder, "--op-log")
+        assert not list(tmp_path.iterdir())
     monkeypatch.setattr("os.path.exists", _nothing_there)
     with pytest.raises(UsageError, match=rf"--op-log: Dask worker tcp://\S+ on \S+ does not see {tmp_path}"):
         cluster.check_sees(tmp_path, "--op-log")
