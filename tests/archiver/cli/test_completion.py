@@ -1,4 +1,4 @@
-"""What <Tab> offers, asked as the shell's own completion script asks."""
+"""Test what <Tab> offers, with the requests of the shell's own completion script."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from scenarios.reading.reader import builtin_names
 
 
 def offered(*words: str) -> list[str]:
-    """For the last word, as far as it is written."""
+    """Return the completions of the last word."""
     *before, incomplete = words
     items = BashComplete(main, {}, "archiver", "_ARCHIVER_COMPLETE").get_completions(before, incomplete)
     return [f"{item.value} ({item.type})" if item.type != "plain" else item.value for item in items]
 
 
-def test_commands_are_offered_and_their_commands() -> None:
+def test_commands_subcommands_and_options_are_completed() -> None:
     assert offered("re") == ["replay", "report", "resume"]
     assert offered("trace", "an") == ["anonymise"]
     assert "--retain-for" in offered("run", "--retain")
@@ -34,7 +34,7 @@ def test_completion_offers_scenarios_and_files_if_no_scenario_matches() -> None:
     assert offered("run", "./mine") == ["./mine (file)"]
 
 
-def test_platforms_are_offered() -> None:
+def test_platform_names_are_completed() -> None:
     assert offered("run", "dr550", "--platform", "") == list(PLATFORMS)
     assert offered("platform", "start", "v") == ["versitygw"]
 
@@ -42,7 +42,7 @@ def test_platforms_are_offered() -> None:
 @pytest.mark.parametrize(
     "command", ["report", "resume", "audit", "cleanup", "compare", "bundle make", "run dr550 --objects-from"]
 )
-def test_runs_are_offered_the_newest_first(home: Path, command: str) -> None:
+def test_runs_are_completed_newest_first(home: Path, command: str) -> None:
     assert offered(*command.split(), "2026") == ["2026 (file)"]
     for name in ("20260101t000000-aaaaaa", "20260202t000000-bbbbbb"):
         (home / "runs" / name).mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_bash_completion_prints_matching_scenario() -> None:
     assert done.stdout.split() == ["plain,dr550"]
 
 
-def test_keys_of_the_scenario_are_offered_up_to_the_next_dot() -> None:
+def test_scenario_keys_are_completed_up_to_the_next_dot() -> None:
     assert {"object_sizes=", "clients=", "stop.", "archive.", "archive-parallel."} <= set(
         offered("run", "dr550", "--set", "")
     )
@@ -67,9 +67,9 @@ def test_keys_of_the_scenario_are_offered_up_to_the_next_dot() -> None:
     ]
     assert "archive.stop.seconds_max=" in offered("run", "dr550", "--set", "archive.stop.")
     assert offered("run", "tiles", "--set", "scale.v") == ["scale.values="]
-    assert "web.arrivals." not in offered("run", "tiles", "--set", "web.")  # it has no such table
+    assert "web.arrivals." not in offered("run", "tiles", "--set", "web.")  # the workload has no such table
 
 
 @pytest.mark.parametrize("scenario", ["absent", "tests"])
-def test_no_key_is_offered_for_a_scenario_that_cannot_be_read(scenario: str) -> None:
+def test_unreadable_scenario_offers_no_keys(scenario: str) -> None:
     assert offered("run", scenario, "--set", "") == []

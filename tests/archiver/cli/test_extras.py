@@ -1,4 +1,4 @@
-"""Commands where a package of an extra is not installed: what needs it says how to get it, and all else works."""
+"""Test commands without the package of an extra: a command that needs it names the extra, and others work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_missing_package_is_named_with_its_extra(
     assert list(tmp_path.glob("runs/*")) == []
 
 
-def test_a_run_and_its_page_need_no_extra(tmp_path: Path) -> None:
+def test_run_and_html_report_need_no_extra(tmp_path: Path) -> None:
     cells = ("--set", "object_sizes=8KiB", "--set", "objects_per_session=1", "--set", "stop.seconds_min=0.05s")
     done = without("pyarrow", tmp_path, "run", "dr550", "--quick", "--backend", "null", *cells)
     assert done.returncode == 0, done.stderr

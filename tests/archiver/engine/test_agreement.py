@@ -1,4 +1,4 @@
-"""Objects reported = objects the server holds = requests the server counted, exactly, in every kind of phase."""
+"""Test that reported objects, stored objects and counted requests agree exactly in every kind of phase."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_reported_is_held_is_counted(
     assert puts == intervals["archive"] + probes == ranges == after["objects"] - before["objects"]
     assert gets == intervals["retrieve"]
     if not how:
-        # Nothing but sessions asks for the head of a bucket.
+        # Only sessions and probes send HeadBucket.
         assert counted(before, after, "HeadBucket") == sessions + probes
 
     rows = [row for file in sorted(log.iterdir()) for row in pq.read_table(file, schema=SCHEMA).to_pylist()]
     by_operation: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_operation.setdefault(row["operation"], []).append(row)
-    assert len(by_operation["archive"]) == puts - probes  # the log has what the workload did
+    assert len(by_operation["archive"]) == puts - probes  # the log has only the requests of the workload
     assert len({row["key"] for row in by_operation["archive"]}) == puts - probes
     assert len(by_operation["retrieve"]) == gets
     assert len(by_operation["session"]) == sessions

@@ -1,4 +1,4 @@
-"""Audits against real stores: each fault that somebody puts there is found and named, and nothing else is."""
+"""Test audits on real stores: each injected fault is found and named, and nothing else is reported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVERYTHING = AuditOptions(clients=2)
 
 @dataclass
 class Archive:
-    """A bucket with objects as a run would have left them, and the ledger that knows of them."""
+    """A bucket with objects as a run leaves them, and the ledger that records them."""
 
     endpoint: str
     access: tuple[str, str]
@@ -66,7 +66,7 @@ class Archive:
         self, first: int, count: int, size_bytes: int = 1024, *, mode: str = "GOVERNANCE", hold: bool = False,
         ends: bool = True, phase: str = PHASE,
     ) -> None:  # fmt: skip
-        """Put objects under a lock; ``ends``: the phase came to its end."""
+        """Put objects under a lock. ``ends``: whether the phase ended."""
         content, client = Content(RUN, SEED, size_bytes), self.s3
         row = self.ledger.open_placement(self.placement(first, count, size_bytes, mode, hold, phase))
         for number in range(first, first + count):
@@ -94,7 +94,7 @@ class Archive:
         )  # fmt: skip
 
     def began(self, *, hold: bool = False) -> None:
-        """The first row of a run."""
+        """Write the first row of a run."""
         row = self.ledger.open_placement(replace(self.placement(0, 0, 0, hold=hold), phase="prepare"))
         self.ledger.close_placement(row, 0, 0)
 
@@ -114,7 +114,7 @@ class Archive:
         return audit_run(holding, self.ledger, backend, self.workers, options, lambda done, total: None)
 
     def delete(self, number: int) -> None:
-        """As somebody with every right can: version and all."""
+        """Delete every version of an object, as a caller with every right can."""
         client, key = self.s3, self.key(number)
         for version in client.list_object_versions(Bucket=self.bucket, Prefix=key)["Versions"]:
             client.delete_object(
@@ -167,7 +167,7 @@ def archive(
         yield made
 
 
-def test_nothing_is_found_where_everything_is_as_it_was_archived(archive: Archive) -> None:
+def test_audit_of_unchanged_objects_finds_nothing(archive: Archive) -> None:
     archive.archive(0, 30)
     archive.archive(100, 5, 70_000, hold=True, phase="archive 70kB x 5, 1 client, lock header-and-hold")
     record = archive.audit()
@@ -178,13 +178,13 @@ def test_nothing_is_found_where_everything_is_as_it_was_archived(archive: Archiv
 
 
 def tampered_with(archive: Archive) -> dict[str, Kind]:
-    """What the API itself lets a privileged caller do, and what an audit is to make of it."""
+    """Change objects as a privileged caller can through the API, and return the expected findings."""
     archive.archive(0, 12)
     client, content = archive.s3, Content(RUN, SEED, 1024)
     archive.delete(2)
     client.delete_object(Bucket=archive.bucket, Key=archive.key(3))  # a delete marker
     client.put_object(Bucket=archive.bucket, Key=archive.key(5), Body=b"other bytes")
-    client.put_object(Bucket=archive.bucket, Key=archive.key(7), Body=content.whole(7, 1024))  # the same, not locked
+    client.put_object(Bucket=archive.bucket, Key=archive.key(7), Body=content.whole(7, 1024))  # same bytes, no lock
     archive.delete(9)
     client.put_object(Bucket=archive.bucket, Key=archive.key(9), Body=b"in its place")
     return {
@@ -253,7 +253,7 @@ def test_changes_to_store_files_are_named(tmp_path: Path, workers: WorkerProcess
             behind.change(5, "mode = 'COMPLIANCE'")
             behind.change(7, "mode = NULL, until_ms = NULL")
             behind.change(21, "legal_hold = 0")
-            damage = {9: 500, 13: 7, 41: (8 << 20) + 5, 42: (8 << 20) + 5}  # at which byte of which object
+            damage = {9: 500, 13: 7, 41: (8 << 20) + 5, 42: (8 << 20) + 5}  # object -> position of the damaged byte
             places = [(behind.place(number), position) for number, position in damage.items()]
             catalogue.execute("DELETE FROM versions WHERE key = ?", (archive.key(11),))
         for (segment, offset), position in places:
@@ -265,16 +265,16 @@ def test_changes_to_store_files_are_named(tmp_path: Path, workers: WorkerProcess
         archive.name(3): Kind.LONGER,
         archive.name(5): Kind.LONGER,
         archive.name(7): Kind.UNLOCKED,
-        archive.name(9): Kind.UNREAD,  # the store sees it, too, and serves nothing that is damaged
+        archive.name(9): Kind.UNREAD,  # the store detects the damage and refuses the request
         archive.name(13): Kind.UNREAD,
         archive.name(41): Kind.UNREAD,
-        archive.name(42): Kind.UNREAD,  # the same midway: it ends the connection, and with it what else was asked for
+        archive.name(42): Kind.UNREAD,  # the store finds it midway and closes the connection
         archive.name(11): Kind.MISSING,
         archive.name(21): Kind.UNLOCKED,
     }
     words = {finding.name: finding.words for finding in record.findings}
     assert words[archive.name(9)].startswith("500 InternalError")
-    assert archive.key(13) not in words[archive.name(9)]  # a message is shown with the object that it is about
+    assert archive.key(13) not in words[archive.name(9)]  # each message belongs to its own object
     assert archive.key(9) not in words[archive.name(13)]
     assert all(words[archive.name(number)].startswith("truncated") for number in (41, 42))
 
@@ -289,7 +289,7 @@ def flip_bit(path: Path, position: int) -> None:
 
 @dataclass
 class Behind:
-    """A stopped store's catalogue, changed by hand."""
+    """The catalogue of a stopped store, to change behind the store's back."""
 
     catalogue: sqlite3.Connection
     archive: Archive
@@ -299,14 +299,14 @@ class Behind:
         assert done.rowcount == 1
 
     def place(self, number: int) -> tuple[str, int]:
-        """In which segment file, and from which byte on, an object's content lies."""
+        """Return the segment file and the offset of an object's content."""
         segment, offset = self.catalogue.execute(
             "SELECT segment, offset FROM versions WHERE key = ?", (self.archive.key(number),)
         ).fetchone()
         return f"{segment:08d}.seg", offset
 
 
-def test_an_object_that_went_after_its_lock_had_ended_breaks_no_promise(archive: Archive) -> None:
+def test_object_removed_after_lock_end_is_reported_as_expired(archive: Archive) -> None:
     archive.archive(0, 4)
     archive.delete(1)
     with sqlite3.connect(archive.ledger._path) as ledger:
@@ -330,7 +330,7 @@ def test_objects_deleted_by_the_run_count_as_expired(archive: Archive) -> None:
 
 
 def changed_by_the_run(archive: Archive) -> list[ObjectChange]:
-    """What a mixed workload does, and somebody else beside it; what the run's record has of it."""
+    """Change objects as a mixed workload and another owner would, and return the run's record of its changes."""
     archive.archive(0, 14)
     client, content = archive.s3, Content(RUN, SEED, 4096)
     until = datetime.fromtimestamp(archive.until, UTC)
@@ -341,28 +341,28 @@ def changed_by_the_run(archive: Archive) -> list[ObjectChange]:
 
     put(1, content.whole(1, 1024, 2), **lock)
     put(2, content.whole(2, 1024, 2), **lock)
-    put(2, content.whole(2, 4096, 3), **lock)  # of another size
+    put(2, content.whole(2, 4096, 3), **lock)  # a version of another size
     put(3, content.whole(3, 1024, 2), **lock)
     first_of_3 = client.list_object_versions(Bucket=archive.bucket, Prefix=archive.key(3))["Versions"][-1]["VersionId"]
     client.delete_object(
         Bucket=archive.bucket, Key=archive.key(3), VersionId=first_of_3, BypassGovernanceRetention=True
     )
-    put(4, content.whole(5, 1024, 2), **lock)  # another object's
+    put(4, content.whole(5, 1024, 2), **lock)  # content of another object
     damaged = bytearray(content.whole(6, 1024, 2))
     damaged[500] ^= 1
     put(6, bytes(damaged), **lock)
     for number in (7, 8, 9, 10):
         if number == 9:
-            put(9, content.whole(9, 1024, 2), **lock)  # replaced, then hidden
+            put(9, content.whole(9, 1024, 2), **lock)  # replaced, then hidden by a marker
         if number == 10:
             put(10, b"other bytes")
         client.delete_object(Bucket=archive.bucket, Key=archive.key(number))
     archive.delete(11)
-    put(11, content.whole(0, 1024), **lock)  # the run's own copy
+    put(11, content.whole(0, 1024), **lock)  # a copy by the run
     archive.delete(12)
-    put(12, content.whole(0, 1024), **lock)  # somebody else's
+    put(12, content.whole(0, 1024), **lock)  # a copy by another owner
     archive.delete(13)
-    put(13, content.whole(0, 1024))  # the run's, without its lock
+    put(13, content.whole(0, 1024))  # a copy by the run without a lock
     return [
         ObjectChange("new-version", 1024, 1, 6),
         ObjectChange("delete-marker", 1024, 7, 7),
@@ -389,7 +389,7 @@ def check_changed(archive: Archive) -> None:
     assert words[archive.name(3)].endswith("is a later content of it, number 2")
     assert words[archive.name(4)].startswith("hidden by a newer version; the version that was archived, ")
     assert words[archive.name(8)].endswith("the run has no record that it set the marker")
-    assert words[archive.name(10)].endswith("is intact, and locked as requested")  # the bytes between are foreign
+    assert words[archive.name(10)].endswith("is intact, and locked as requested")  # the bytes in between are foreign
     assert words[archive.name(12)].endswith("is a copy of object 0 of the same run")
     assert sorted(record.remarks) == [
         "1 copied by the run from other objects of its own: whole and locked",
@@ -397,7 +397,7 @@ def check_changed(archive: Archive) -> None:
         "2 replaced by the run with later content: the first version still exists, whole and locked",
     ]
     assert record.objects == 14
-    # Without the run's record: later content of the run's own still speaks for itself; markers and copies do not.
+    # Without the run's record, later content of the run is still recognised. Markers and copies are not.
     unrecorded = archive.audit()
     marked = {archive.name(number): Kind.HIDDEN for number in (7, 9)}
     assert found(unrecorded) == expected | marked | {archive.name(11): Kind.DAMAGED}
@@ -428,11 +428,11 @@ def test_changes_by_the_run_are_all_checked_despite_limit(archive: Archive, monk
         body = content.whole(number, 1024, 2) if number > 1 else b"other bytes"
         archive.s3.put_object(Bucket=archive.bucket, Key=archive.key(number), Body=body)
     record = archive.audit(replace(EVERYTHING, changes=[ObjectChange("new-version", 1024, 2, 4)]))
-    assert found(record) == {archive.name(0): Kind.HIDDEN, archive.name(1): Kind.DAMAGED}  # of these one is looked at
+    assert found(record) == {archive.name(0): Kind.HIDDEN, archive.name(1): Kind.DAMAGED}  # only one is read again
     assert [remark[:10] for remark in record.remarks] == ["3 replaced"]
 
 
-def test_the_first_of_very_many_versions_is_found(archive: Archive) -> None:
+def test_first_of_29_versions_is_found(archive: Archive) -> None:
     archive.archive(0, 1)
     content = Content(RUN, SEED, 1024)
     for version in range(2, 30):
@@ -457,7 +457,7 @@ def test_unfinished_phase_is_audited_by_the_platform_listing(archive: Archive) -
     archive.delete(12)
     archive.s3.put_object(Bucket=archive.bucket, Key=archive.key(99), Body=b"beyond the bound of the phase")
     record = archive.audit()
-    assert record.is_good, record  # what was never acknowledged cannot be missed
+    assert record.is_good, record  # an object that was never acknowledged cannot be missing
     assert record.objects == 3 + 5
     archive.s3.put_object(Bucket=archive.bucket, Key=archive.key(13), Body=b"half")
     (finding,) = archive.audit().findings
@@ -489,7 +489,7 @@ def test_sample_states_upper_bound_of_bad_objects(archive: Archive) -> None:
     for number in range(30):
         archive.delete(number)
     bad = archive.audit(AuditOptions(clients=4, sample=25))
-    assert 5 <= len(bad.findings) <= 25  # at least: all 20 that are left were drawn
+    assert 5 <= len(bad.findings) <= 25  # at least 5, if all 20 remaining objects were drawn
     assert bad.bounds[0].bad_objects_max == bad_objects_max(50, 25, len(bad.findings), 0.95)
 
 
@@ -504,7 +504,7 @@ def ranges(*parts: tuple[int, int, int]) -> list[ObjectRange]:
     return [ObjectRange(size, first, last, placement) for size, first, last in parts]
 
 
-def test_every_object_is_drawn_as_likely_as_any_other() -> None:
+def test_sample_draws_every_object_with_equal_probability() -> None:
     population = AuditPopulation(ranges((8, 0, 3), (64, 100, 105), (8, 50, 51)))
     assert population.objects == 12
     counts: dict[int, int] = {}
@@ -514,12 +514,12 @@ def test_every_object_is_drawn_as_likely_as_any_other() -> None:
         for number in drawn:
             counts[number] = counts.get(number, 0) + 1
     assert set(counts) == {*range(4), 50, 51, *range(100, 106)}
-    assert all(400 < count < 600 for count in counts.values())  # 500 is to be expected, with a deviation of 19
+    assert all(400 < count < 600 for count in counts.values())  # expected 500, standard deviation 19
     sizes = {size: sorted(part.tolist()) for size, part in population.of_sizes(population.draw(12, 1))}
     assert sizes == {8: [0, 1, 2, 3, 50, 51], 64: list(range(100, 106))}
 
 
-def test_ten_million_objects_are_ranges_until_they_are_read() -> None:
+def test_sample_is_drawn_from_ranges_of_ten_million_objects() -> None:
     population = AuditPopulation(ranges(*((1024, 100_000 * i, 100_000 * i + 99_999) for i in range(100))))
     numbers = population.draw(1000, 5)
     assert len(np.unique(numbers)) == 1000
@@ -543,7 +543,7 @@ def test_platform_lost_during_audit_does_not_make_objects_missing(tmp_path: Path
 
 
 class Leaving(S3Backend):
-    """The store is killed once the audit is about to read."""
+    """Kill the store when the audit is about to read."""
 
     def __init__(self, store: embedded.StoreProcess, archive: Archive) -> None:
         super().__init__(
@@ -575,7 +575,7 @@ def test_runs_without_auditable_objects_are_refused(archive: Archive) -> None:
     with pytest.raises(UsageError, match="has no such run"):
         subject(archive.ledger, "nosuch")
     with pytest.raises(UsageError, match="lacks the numbers that"):
-        subject(archive.ledger, RUN)  # it archived nothing yet
+        subject(archive.ledger, RUN)  # the run archived nothing yet
     archive.archive(0, 1)
     archive.ledger.mark_removed(RUN, archive.bucket)
     with pytest.raises(UsageError, match="removed already"):
@@ -589,7 +589,7 @@ NO_LOCK_RIGHTS = (
 
 
 def with_rights(server: Server, rights: Sequence[str]) -> Credentials:
-    """A temporary credential that may do this and nothing else."""
+    """Return a temporary credential that has only these rights."""
     statement = {"Effect": "Allow", "Action": [f"s3:{right}" for right in rights], "Resource": ["arn:aws:s3:::*"]}
     given = real.client_of(server, "sts").assume_role(
         RoleArn="arn:xxx:xxx:xxx:xxxx", RoleSessionName="audit",

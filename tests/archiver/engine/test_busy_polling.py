@@ -1,4 +1,4 @@
-"""Where workers poll busily, what it costs a run, and what the run says of it."""
+"""Test where workers poll busily, what CPU time it costs, and what the run reports about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archiver.values.errors import UsageError
 from tests.support.commands import archiver
 from tests.support.runs import TINY
 
-FOUR = Cores([9000, 9001, 9002, 9003], [])  # no machine has them, so each is a physical core of its own
+FOUR = Cores([9000, 9001, 9002, 9003], [])  # unknown numbers count as separate physical cores
 TWO_OF_FOUR = Cores([9002, 9003], [9000, 9001])
 SHARED = Cores([9000], [])
 
@@ -27,7 +27,7 @@ SHARED = Cores([9000], [])
     ("poll", "workers", "cores", "shares_host", "is_cluster", "expected"),
     [
         ("auto", 3, FOUR, False, False, True),
-        ("auto", 4, FOUR, False, False, False),  # none is left for the coordinator
+        ("auto", 4, FOUR, False, False, False),  # no core is left for the coordinator
         ("auto", 1, TWO_OF_FOUR, True, False, False),
         ("auto", 1, FOUR, False, True, False),
         ("busy", 4, FOUR, False, False, True),
@@ -58,7 +58,7 @@ def test_busy_polling_without_a_core_for_each_worker_is_refused(
 
 
 async def test_passes_that_find_nothing_are_idle_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty pass takes 2 seconds of the test's clock: 7 are idle, 9 are not."""
+    """An empty pass takes 2 s of the test's clock. A pass of 7 s is idle, and one of 9 s is not."""
     passes = [*(2.0 for _ in range(200)), 7.0, 9.0]
     now = 0.0
 
@@ -77,7 +77,7 @@ async def test_passes_that_find_nothing_are_idle_and_others_are_not(monkeypatch:
     assert busy.idle_seconds - idle_before == now - begun_at - 9.0
 
 
-async def test_polling_ends() -> None:
+async def test_idle_time_does_not_grow_after_polling_ends() -> None:
     busy = polling.BusyPolling()
     await busy.begin()
     busy.end()
@@ -99,7 +99,7 @@ def test_run_with_busy_polling_reports_it_and_excludes_idle_cpu_time(home: Path)
     assert "polling busily" in (home / "runs" / found["run"] / "report" / "report.md").read_text()
 
 
-def test_a_protocol_that_waits_in_a_library_has_no_such_choice(home: Path) -> None:
+def test_tsm_backend_refuses_poll_option(home: Path) -> None:
     done = archiver("run", "dr550", *TINY, "--backend", "tsm", "--poll", "busy")
     assert done.returncode == 2
     assert "--poll" in done.stderr

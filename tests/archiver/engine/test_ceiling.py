@@ -1,4 +1,4 @@
-"""The ceiling of a phase: the same work against nobody, beside what the platform did, and in nothing else."""
+"""Test the ceiling of a phase: the same work on a null responder, reported next to the platform's result."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def s3_setting(**changes: Any) -> RunSetting:
 
 
 def numbers_of(**counts: int) -> ObjectNumbers:
-    """Objects of 8 KiB by data set."""
+    """Objects of 8 KiB for each data set."""
     numbers = ObjectNumbers(seed=7)
     for data, count in counts.items():
         first, end = numbers.fresh(count)
@@ -71,7 +71,7 @@ def workers() -> Iterator[WorkerProcesses]:
 
 @pytest.fixture(scope="module")
 def measured_once(workers: WorkerProcesses) -> PhaseOutcome:
-    """Reads and archives, measured on some platform: here another that answers at once."""
+    """Reads and archives, measured on a second null responder in place of a platform."""
     with answered_at_once(s3_setting(), 8192, ()) as nobody:
         outcome = carry_out(phase_of(READ, WRITE), numbers_of(pages=100), {}, nobody.setting, workers)
     assert not outcome.errors
@@ -89,7 +89,7 @@ def test_every_workload_gets_ceiling_of_null_responder_for_all_sizes(
 ) -> None:
     two_sizes = replace(WRITE, sizes=Sizes.of([(512, 0.5), (70_000, 0.5)]), bytes_max=1 << 20)
     phase = phase_of(READ, replace(two_sizes, transactions=(Transaction(("archive", "retrieve"), 1.0),)))
-    ceilings = measured_of(phase, numbers_of(pages=100, new=20), workers)  # every byte is checked, or it would fail
+    ceilings = measured_of(phase, numbers_of(pages=100, new=20), workers)  # fails unless every byte is right
     assert list(ceilings) == ["workload 1", "workload 2"]
     for result in measured_once.results:
         found = ceilings[result.workload].of(result.objects_per_second)
@@ -112,7 +112,7 @@ def test_objects_with_new_versions_get_the_engine_ceiling(workers: WorkerProcess
     assert ceilings["workload 1"].platform == "null sessions"
 
 
-def test_another_protocol_has_the_engines_ceiling(workers: WorkerProcesses) -> None:
+def test_null_backend_gets_the_engine_ceiling(workers: WorkerProcesses) -> None:
     elsewhere = s3_setting(backend="null", backend_setting=None)
     ceilings = measured_of(phase_of(READ), numbers_of(pages=100), workers, elsewhere)
     assert ceilings["workload 1"].platform == "null sessions"
@@ -121,13 +121,13 @@ def test_another_protocol_has_the_engines_ceiling(workers: WorkerProcesses) -> N
 def test_ceiling_run_checks_content_and_fails_on_errors(
     workers: WorkerProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ceiling, "_sizes", lambda shares: [(0, 4096)])  # as if it had been told the wrong thing
+    monkeypatch.setattr(ceiling, "_sizes", lambda shares: [(0, 4096)])  # make the responder serve a wrong size
     problem = r"^point: its ceiling could not be measured \(null S3 responder\): retrieve: damaged"
     with pytest.raises(RunFailed, match=problem):
         measured_of(phase_of(READ), numbers_of(pages=100), workers)
 
 
-def test_credentials_and_places_of_the_platform_are_not_used_elsewhere() -> None:
+def test_ceiling_run_does_not_use_credentials_or_bucket_of_platform() -> None:
     with answered_at_once(s3_setting(server=ServerView(shares_host=False)), 8192, (), processes=2) as nobody:
         told = nobody.setting.backend_setting
         assert (told.access_key, told.secret_key, told.bucket, told.prefix) == ("null", "null", "null", "null/")
@@ -135,7 +135,7 @@ def test_credentials_and_places_of_the_platform_are_not_used_elsewhere() -> None
         assert nobody.platform == "null S3 responder, on the client's own cores"
 
 
-def test_a_platform_with_tls_has_a_ceiling_with_tls(workers: WorkerProcesses) -> None:
+def test_ceiling_of_platform_with_tls_is_measured_with_tls(workers: WorkerProcesses) -> None:
     s3 = replace(s3_setting().backend_setting, endpoints=("https://worm.example.org",), ca_bundle="/not/there.pem")
     with answered_at_once(s3_setting(backend_setting=s3), 8192, ()) as nobody:
         assert nobody.setting.backend_setting.endpoints[0].startswith("https://127.0.0.1:")
@@ -144,7 +144,7 @@ def test_a_platform_with_tls_has_a_ceiling_with_tls(workers: WorkerProcesses) ->
     assert ceilings["workload 1"].objects_per_second > 0
 
 
-def test_sessions_by_a_schedule_come_one_after_another() -> None:
+def test_ceiling_of_open_loop_is_measured_in_closed_loop() -> None:
     (mix,) = mixes_of(at_full_speed(phase_of(replace(READ, arrivals=Arrivals("poisson", 10.0))), 1))
     assert mix.arrivals is None
 
@@ -158,7 +158,7 @@ def test_sessions_by_a_schedule_come_one_after_another() -> None:
         replace(READ, aside=Aside("log", "logs", Sizes.constant(500), 0.3), bytes_max=1000),
     ],
 )
-def test_a_ceiling_may_archive_more_than_any_client_can(write: Mix) -> None:
+def test_archive_limit_of_ceiling_exceeds_any_client_rate(write: Mix) -> None:
     phase = at_full_speed(phase_of(write), workers=2)
     (mix,) = mixes_of(phase)
     assert mix.seconds is not None
@@ -179,7 +179,7 @@ LONG = replace(READ, warm_up_seconds=2.0, seconds=30.0)
     [
         (phase_of(LONG, LONG), [3.5, 3.5]),
         (phase_of(LONG, replace(LONG, after="workload 1")), [3.5, 3.5]),
-        (phase_of(LONG, LONG, replace(LONG, after="workload 1")), [30, 30, 30]),  # the second runs beside both others
+        (phase_of(LONG, LONG, replace(LONG, after="workload 1")), [30, 30, 30]),  # the second overlaps both others
         (phase_of(LONG, replace(LONG, begins_seconds=5.0)), [30, 30]),
         (phase_of(LONG, replace(LONG, keys="each-once", seconds=None, warm_up_seconds=0.0)), [30, None]),
         (phase_of(READ), [0.6]),
@@ -229,7 +229,7 @@ seconds = "500ms"
 """
 
 
-def test_a_ceiling_is_in_no_ledger_no_rate_and_no_interval(tmp_path: Path, home: Path) -> None:
+def test_ceiling_objects_are_not_in_ledger_results_or_intervals(tmp_path: Path, home: Path) -> None:
     (tmp_path / "point.toml").write_text(SCENARIO)
     done = archiver("run", str(tmp_path / "point.toml"), "--json", "--op-log", str(tmp_path / "operations"))
     assert done.returncode == 0, done.stderr
@@ -244,7 +244,7 @@ def test_a_ceiling_is_in_no_ledger_no_rate_and_no_interval(tmp_path: Path, home:
         counted = dict(db.execute("SELECT workload, sum(objects) FROM interval GROUP BY workload"))
         ((probes,),) = db.execute("SELECT sum(archived) FROM probe").fetchall()
     db.close()
-    assert counted["write"] == 50  # sessions due in half a second, times objects
+    assert counted["write"] == 50  # 5 sessions in half a second, 10 objects each
     assert sum(row["objects"] for row in left_in(home) if row["objects"]) == 50 + 50 + probes
     assert counted["read"] == read["objects"] + read["warm_up_objects"] + read["drained_objects"]
     assert len(list((tmp_path / "operations").iterdir())) == 2  # one worker, two phases

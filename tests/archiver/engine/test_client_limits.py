@@ -1,4 +1,4 @@
-"""As many clients as a machine can be, and one message where they are more."""
+"""Test how many clients a machine supports, and the message if a run requests more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLENTY = ClientLimits(1 << 20, None, None)
 
 @pytest.fixture
 def soft_limit() -> Iterator[int]:
-    """A low one, as a login gives; put back afterwards."""
+    """Set a low soft limit, as a login does, and restore it afterwards."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     low = min(512, before[0])
     resource.setrlimit(resource.RLIMIT_NOFILE, (low, before[1]))
@@ -36,7 +36,7 @@ def test_soft_limit_is_raised_only_as_far_as_clients_need(soft_limit: int) -> No
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == soft_limit
     make_room(2 * soft_limit, 2, 1, threads=False)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == soft_limit + DESCRIPTORS_BESIDE
-    make_room(10, 1, 1, threads=False)  # lowered by nobody
+    make_room(10, 1, 1, threads=False)  # the limit is not lowered again
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == soft_limit + DESCRIPTORS_BESIDE
 
 
@@ -66,12 +66,12 @@ def test_too_many_clients_are_refused_with_the_number_that_fits(
         make_room(fit + 2, 2, endpoints, threads=threads, limits=limits)
 
 
-def test_sessions_without_a_wire_need_nothing() -> None:
+def test_clients_without_endpoints_need_no_limits() -> None:
     make_room(1 << 30, 1, 0, threads=False, limits=ClientLimits(10, 1, 1))
 
 
 def sweep(objects_max: int, clients: int = 1) -> Phase:
-    """Each session has one object."""
+    """Return a phase whose sessions have one object each."""
     stop: StopRule = UntilPrecise(1.0, 10.0, objects_max, precision=0.05)
     if clients > 1:
         stop = InWindow(1.0, objects_max // clients)
@@ -93,17 +93,17 @@ FAR = ("http://192.0.2.1:9000",)
         (sweep(1000), FAR, ClientLimits(1 << 20, 1000, None), None),
         (sweep(1001), FAR, ClientLimits(1 << 20, 1000, None), "1,001 sessions within 60 s"),
         (sweep(9000), ("http://127.0.0.1:9000",), ClientLimits(1 << 20, 1000, None), "5,000 sessions within 1 s"),
-        (sweep(90_000), FAR, ClientLimits(1 << 20, 1000, None), "50,000 sessions within 60 s"),  # it takes 10 s
+        (sweep(90_000), FAR, ClientLimits(1 << 20, 1000, None), "50,000 sessions within 60 s"),  # the phase takes 10 s
         (sweep(4000, clients=4), (*FAR, "http://192.0.2.2:9000"), ClientLimits(1 << 20, 1000, None), "2,000 sessions"),
         (sweep(1800), (*FAR, "http://192.0.2.2:9000"), ClientLimits(1 << 20, 1000, None), "1,800 sessions"),
         (open_loop(17, 3600), FAR, ClientLimits(1 << 20, 1000, None), "1,020 sessions within 60 s"),
-        (open_loop(17, 50), FAR, ClientLimits(1 << 20, 1000, None), None),  # it ends before
+        (open_loop(17, 50), FAR, ClientLimits(1 << 20, 1000, None), None),  # the phase ends earlier
         (open_loop(17, 3600), FAR, ClientLimits(1 << 20, 1000, None, port_seconds=1.0), None),
         (open_loop(17, 3600), ("http://127.0.0.1:9000",), ClientLimits(1 << 20, 1000, None), None),
         (open_loop(1001, 9), ("http://[::1]:9", "tsm://n@localhost:1"), ClientLimits(1 << 20, 1000, None), None),
         (open_loop(2002, 9), ("http://[::1]:9", "tsm://n@localhost:1"), ClientLimits(1 << 20, 1000, None),
          "1,001 sessions within 1 s"),
-        (sweep(9000), FAR, ClientLimits(1 << 20, 1000, None, time_wait_max=1000), None),  # more are not kept at once
+        (sweep(9000), FAR, ClientLimits(1 << 20, 1000, None, time_wait_max=1000), None),  # the kernel keeps no more
         (sweep(9000), FAR, ClientLimits(1 << 20, None, None), None),
         (sweep(9000), (), ClientLimits(1 << 20, 1000, None), None),
     ],
@@ -118,7 +118,7 @@ def test_sessions_that_may_exhaust_ports_give_a_warning(
         assert "this system has 1,000 ports" in found
 
 
-def test_limits_of_this_machine_are_read() -> None:
+def test_limits_of_this_machine_match_the_kernel_settings() -> None:
     found = limits_here()
     assert found.descriptors_per_worker >= resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     assert found.ports_per_endpoint is None or 0 <= found.ports_per_endpoint < 65536
@@ -134,8 +134,8 @@ def test_recorder_memory_for_10000_clients_is_bounded() -> None:
     assert all(rows_each(clients) >= rows_each(clients + 1) for clients in range(1, 20_000, 97))
 
 
-def test_a_run_of_too_many_clients_is_refused_before_anything_is_touched(home: Path, tmp_path: Path) -> None:
-    """By a real process with a real limit."""
+def test_run_with_too_many_clients_is_refused_before_start(home: Path, tmp_path: Path) -> None:
+    """Uses a real process with a real limit."""
     limited = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))

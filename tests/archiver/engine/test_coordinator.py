@@ -1,4 +1,4 @@
-"""Handing out object numbers, and making one result of what several workers reported. The workers are made up."""
+"""Test how object numbers are assigned and how the reports of scripted workers become one result."""
 
 from __future__ import annotations
 
@@ -67,10 +67,13 @@ def ends(
     stages: tuple[StageReport, ...] = (),
     **more: Any,
 ) -> PhaseReport:
-    """A worker's last word, in intervals of its phase; of its only workload where no ``stages`` are given."""
+    """Return the last report of a worker, in intervals of its phase.
+
+    ``stages``: its workloads; without them it has one.
+    """
     values: dict[str, Any] = {
         "ended_ns": start_ns + int(to_interval * INTERVAL_NS),
-        # An eighth of a core, and as long in wait for one, from the start until long after the measured time.
+        # An eighth of a core, and the same time waiting for one, from the start until after the measured time.
         "cpu": [CpuSample(start_ns, 1.0, 5.0), CpuSample(start_ns + 80 * 10**9, 11.0, 15.0)],
         "lateness": Histogram(),
         "gave_up": None,
@@ -82,7 +85,7 @@ def ends(
 
 
 def stage(start_ns: int, workload: int, from_interval: float, to_interval: float, **more: Any) -> StageReport:
-    """How a workload went in one worker, in intervals of its phase."""
+    """Return the report of a workload in one worker, in intervals of its phase."""
     edges = (start_ns + int(from_interval * INTERVAL_NS), start_ns + int(to_interval * INTERVAL_NS))
     values: dict[str, Any] = {"ended_ns": edges[1], "ended_early": False, "client_ns": edges[1] - edges[0], **more}
     return StageReport(workload, *edges, **values)
@@ -90,7 +93,7 @@ def stage(start_ns: int, workload: int, from_interval: float, to_interval: float
 
 @dataclass
 class ScriptedWorkers:
-    """Reports what the script says, on the clock that the coordinator starts."""
+    """Workers that report what the script returns, on the clock that the coordinator starts."""
 
     script: Script
     count: int = 2
@@ -131,7 +134,7 @@ ranges = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 9)), max_size=10)
 
 
 @given(ranges, ranges, st.integers(0, 300), st.integers(0, 2**62), st.integers(1, 200))
-def test_a_sample_has_each_archived_object_at_most_once_and_no_other(
+def test_sample_has_only_archived_objects_each_at_most_once(
     mine: list[tuple[int, int]], other: list[tuple[int, int]], count: int, seed: int, position: int
 ) -> None:
     numbers, archived, at = ObjectNumbers(seed), list[int](), 0
@@ -144,10 +147,10 @@ def test_a_sample_has_each_archived_object_at_most_once_and_no_other(
     sample = numbers.sample(8192, count, position).tolist()
     assert len(sample) == min(count, len(archived)) == len(set(sample))
     assert set(sample) <= set(archived)
-    assert sample == numbers.sample(8192, count, position).tolist()  # the same seed, the same order
+    assert sample == numbers.sample(8192, count, position).tolist()  # the same seed gives the same order
 
 
-def test_a_samples_order_is_random_and_follows_seed_and_phase() -> None:
+def test_sample_order_is_random_and_depends_on_seed_and_phase() -> None:
     def sample(seed: int, position: int) -> list[int]:
         numbers = ObjectNumbers(seed)
         numbers.keep(Kept(8192, 0, 499))
@@ -160,7 +163,7 @@ def test_a_samples_order_is_random_and_follows_seed_and_phase() -> None:
     assert first != sample(8, 1)
     assert first != sorted(first)
     assert sorted(first) == [*range(500), *range(1000, 1500)]
-    assert np.count_nonzero(np.diff(first) == 1) < 20  # hardly a neighbour follows its neighbour
+    assert np.count_nonzero(np.diff(first) == 1) < 20  # neighbours rarely follow each other
 
 
 # ---- shares
@@ -188,7 +191,7 @@ def test_every_client_retrieves_distinct_archived_objects() -> None:
     numbers.keep(Kept(2000, 0, 99))
     _, _, assignments = carry_out(phase(operation="retrieve"), lambda *_: [], numbers=numbers)
     shares = [[int(n) for n in c.numbers] for a in assignments for c in a.clients]
-    assert [len(share) for share in shares] == [12, 12, 12, 12]  # 50 do not divide by 4
+    assert [len(share) for share in shares] == [12, 12, 12, 12]  # 50 is not divisible by 4
     flat = [n for share in shares for n in share]
     assert len(set(flat)) == 48
     assert set(flat) <= set(range(100, 150))
@@ -198,7 +201,7 @@ def test_every_client_retrieves_distinct_archived_objects() -> None:
 
 
 def several_clients(_: Sequence[Assignment], start_ns: int, tell: OnReport) -> list[PhaseReport]:
-    """Two workers with two clients each, which are measured in intervals 2 to 9."""
+    """Report two workers with two clients each, measured in intervals 2 to 9."""
     for objects in (10, 30):
         tell(report_of({
             (1, "warm-up"): Tally(sessions=1, objects=7, bytes=7000, attempts=7),
@@ -210,7 +213,7 @@ def several_clients(_: Sequence[Assignment], start_ns: int, tell: OnReport) -> l
 
 
 def two_clients(start_ns: int, from_interval: float, to_interval: float, **more: Any) -> PhaseReport:
-    """The end of a worker with two clients, which were both measured between these intervals."""
+    """Return the last report of a worker whose two clients were measured between these intervals."""
     both_ns = int(2 * (to_interval - from_interval) * INTERVAL_NS)
     ended_ns = more.pop("ended_ns", start_ns + int(to_interval * INTERVAL_NS))
     only = stage(start_ns, 0, from_interval, to_interval, client_ns=both_ns, ended_ns=ended_ns, **more)
@@ -218,7 +221,7 @@ def two_clients(start_ns: int, from_interval: float, to_interval: float, **more:
 
 
 def test_rate_of_several_clients_excludes_work_after_measured_time() -> None:
-    """Fault F11: what a client does after its measured time is in neither numerator nor time."""
+    """Fault F11: work after the measured time of a client counts neither as work nor as time."""
     outcome, _, _ = carry_out(phase(), several_clients)
     (result,) = outcome.results
     assert result.seconds == pytest.approx(8 * INTERVAL_NS / 1e9)
@@ -227,23 +230,23 @@ def test_rate_of_several_clients_excludes_work_after_measured_time() -> None:
     assert result.megabytes_per_second == pytest.approx(0.025)
     assert result.mebibytes_per_second == pytest.approx(25_000 / 2**20)
     assert (result.warm_up_objects, result.drained_objects, result.errors) == (14, 200, 0)
-    assert result.steadiness == "unsteady"  # nothing ended in most of its intervals
+    assert result.steadiness == "unsteady"  # most intervals have no ended session
     assert (result.store_bytes_before, result.archived_bytes_before) == (123, 45)
 
 
-def test_the_time_line_shows_warm_up_measured_time_and_drain() -> None:
+def test_intervals_are_marked_warm_up_measured_or_drain() -> None:
     outcome, _, _ = carry_out(phase(), several_clients)
     assert [(row.interval, row.part, row.objects) for row in outcome.intervals] == [
         (1, "warm-up", 14), (2, "measured", 40), (9, "measured", 10), (10, "drain", 200),
     ]  # fmt: skip
 
 
-def test_every_report_is_handed_on_as_it_comes() -> None:
+def test_every_worker_report_is_passed_on() -> None:
     _, seen, _ = carry_out(phase(), several_clients)
     assert len(seen) == 2
 
 
-def test_errors_outside_the_window_are_still_errors() -> None:
+def test_errors_outside_the_measured_time_are_counted() -> None:
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
         tell(
             report_of(
@@ -270,7 +273,7 @@ def test_clients_are_weighted_by_their_measured_time() -> None:
 
 
 def sessions_of(milliseconds: Sequence[float], count: int) -> dict[tuple[int, PartOfPhase], Tally]:
-    """Return the tallies of intervals 2 and on, in each of which as many sessions end that took as long."""
+    """Return the tallies of intervals 2 and on. In each, ``count`` sessions end that took this time."""
     tallies: dict[tuple[int, PartOfPhase], Tally] = {}
     for interval, each in enumerate(milliseconds, 2):
         histogram = Histogram()
@@ -284,7 +287,7 @@ def sessions_of(milliseconds: Sequence[float], count: int) -> dict[tuple[int, Pa
     [
         ([200] * 10, True),
         ([199, 201] * 5, True),
-        ([150, 250] * 5, False),  # not known within 5%
+        ([150, 250] * 5, False),  # not precise within 5%
         ([180] * 5 + [220] * 5, False),  # a change in the middle: the batch means are not independent
         ([2000] * 10, False),  # a session takes nearly as long as the measured time
     ],
@@ -312,12 +315,12 @@ def test_shares_exhausted_in_warm_up_give_result_over_the_whole_phase() -> None:
 
     (result,) = carry_out(phase(), script)[0].results
     assert (result.objects, result.warm_up_objects, result.settled) == (20, 0, False)
-    # From the start to the end of the last client, and not to the end of the interval in which it ended.
+    # Measured from the start to the end of the last client, not to the end of its interval.
     assert result.seconds == pytest.approx(1.75 * INTERVAL_NS / 1e9)
     assert result.objects_per_second == pytest.approx(20 / 0.4375)
 
 
-def test_one_client_is_measured_from_its_first_opening_to_its_last_closing() -> None:
+def test_one_client_is_measured_from_first_open_to_last_close() -> None:
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
         tell(
             report_of(
@@ -337,7 +340,7 @@ def test_one_client_is_measured_from_its_first_opening_to_its_last_closing() -> 
 
 
 @pytest.mark.parametrize("clients", [1, 4])
-def test_nothing_measured_is_a_rate_of_nothing(clients: int) -> None:
+def test_phase_without_measured_work_has_zero_rate(clients: int) -> None:
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
         tell(report_of({(0, "warm-up"): Tally(errors=3)}))
         never_measured = StageReport(0, 0, 0, 0, ended_early=True)
@@ -350,7 +353,7 @@ def test_nothing_measured_is_a_rate_of_nothing(clients: int) -> None:
     assert outcome.gave_up == "3 sessions in a row completed no object"
 
 
-def test_percentiles_are_of_all_workers_rows_in_the_window() -> None:
+def test_percentiles_cover_all_workers_in_measured_time() -> None:
     def tally(milliseconds: int, count: int) -> Tally:
         values = np.full(count, milliseconds * 10**6, dtype=np.int64)
         histogram = Histogram()
@@ -383,7 +386,7 @@ def test_archived_ranges_of_all_workers_are_joined() -> None:
     assert [each.objects for each in outcome.archived] == [10, 6, 2]
 
 
-def test_errors_of_one_kind_are_one_with_the_first_quoted() -> None:
+def test_errors_of_one_kind_are_summed_with_the_first_message() -> None:
     def error(operation: str, reason: str, count: int, message: str, unknown: int = 0) -> ErrorKind:
         return ErrorKind(operation, reason, count, message, "req-1", "object-1", unknown)
 
@@ -404,7 +407,7 @@ def test_errors_of_one_kind_are_one_with_the_first_quoted() -> None:
         ("open", "connect failed", 4, "refused"),
     ]
     assert outcome.results[0].first_errors == tuple(outcome.errors)
-    assert outcome.unknown_objects() == 1  # a refusal is an answer; after a timeout the object may be there
+    assert outcome.unknown_objects() == 1  # after a timeout the object may exist; after a refusal it does not
 
 
 def test_unknown_objects_are_counted_from_backend_and_not_from_reason() -> None:
@@ -435,18 +438,16 @@ def test_result_has_number_of_objects_per_transaction(
 
 
 @pytest.mark.parametrize(("operation", "temperature"), [("archive", None), ("retrieve", "unknown")])
-def test_a_retrieve_is_of_unknown_temperature_until_it_is_judged(
-    operation: OperationName, temperature: str | None
-) -> None:
+def test_cache_state_of_retrieve_is_unknown_at_first(operation: OperationName, temperature: str | None) -> None:
     outcome, _, _ = carry_out(phase(operation=operation), lambda *_: [])
     assert outcome.results[0].temperature == temperature
 
 
-def test_the_clients_own_processor_time_is_of_all_workers() -> None:
+def test_client_cpu_time_is_summed_over_all_workers() -> None:
     outcome, _, _ = carry_out(phase(), several_clients)
     client = outcome.results[0].client
     assert client.cpu_percent == pytest.approx(25.0)  # two workers
-    assert client.busiest_worker_percent == pytest.approx(25.0)  # one of them, on a core and waiting for one
+    assert client.busiest_worker_percent == pytest.approx(25.0)  # one worker, on a core and waiting for one
     assert client.cpu_microseconds_per_object == pytest.approx(10_000)
 
 
@@ -468,7 +469,7 @@ def test_ceiling_is_set_only_in_result_of_its_workload() -> None:
     assert [replace(result, ceiling=None) for result in after] == before
 
 
-# ---- workloads that run together, each in a time of its own
+# ---- concurrent workloads, each in its own time
 
 
 def mixed_phase(*mixes: Mix) -> Phase:
@@ -481,7 +482,7 @@ def mix_of(operation: OperationName, data: str = "d", **more: Any) -> Mix:
 
 
 def tell_all(tell: OnReport, tallies: dict[tuple[int, int], Tally]) -> None:
-    """By (workload, interval)."""
+    """Report tallies by (workload, interval)."""
     tell(IntervalReport({TallyKey(interval, w, "measured"): tally for (w, interval), tally in tallies.items()}, [], []))
 
 
@@ -493,7 +494,7 @@ def times_of(milliseconds: int, count: int = 1) -> dict[str, Histogram]:
 
 @pytest.fixture(params=[merging.PACK_AT, 1], ids=["kept as they are", "packed"])
 def packed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tallies of long phases are packed: nothing else may be different."""
+    """Packing the tallies of long phases must not change any result."""
     monkeypatch.setattr(merging, "PACK_AT", request.param)
 
 
@@ -512,14 +513,14 @@ def test_each_workload_is_measured_in_its_own_time() -> None:
 
     outcome, _, _ = carry_out(one, script)
     all_it_took, window, ended_early = outcome.results
-    # Until all is done: from the first worker's begin to the last one's end, and all that was done.
+    # Without a time limit: all work, from the begin of the first worker to the end of the last.
     assert all_it_took.objects == 100
     assert all_it_took.seconds == pytest.approx(9 * 0.25)
-    # A time that is known before: whole intervals that all workers measured.
+    # With a time limit: whole intervals that all workers measured.
     assert (window.objects, window.warm_up_objects, window.drained_objects) == (50, 30, 20)
     assert window.seconds == pytest.approx(1.25)
     assert window.begins_seconds == pytest.approx(0.75)
-    # Until the first worker used up what it may archive.
+    # With an archive limit: until the first worker used up its limit.
     assert (ended_early.objects, ended_early.ended_early) == (20, True)
     assert ended_early.seconds == pytest.approx(0.5)
     assert not window.ended_early
@@ -533,7 +534,7 @@ def test_each_workload_is_measured_in_its_own_time() -> None:
 
 @pytest.mark.usefixtures("packed")
 def test_late_open_loop_work_counts_in_latency_but_not_in_rates() -> None:
-    """A stall at the end would else be seen by nobody."""
+    """Otherwise a stall at the end would not show in any result."""
     arrivals = Arrivals("constant", 10.0)
     one = mixed_phase(mix_of("retrieve", seconds=1.0, arrivals=arrivals), mix_of("retrieve", seconds=1.0))
 
@@ -589,7 +590,7 @@ def test_offered_counts_of_workers_are_summed() -> None:
     assert result.steps_left_out == 2
 
 
-def test_archived_ranges_know_their_data_set_and_their_workload() -> None:
+def test_archived_ranges_have_their_data_set_and_workload() -> None:
     aside = Aside("log", "logs", Sizes.constant(9), 1.0)
     one = mixed_phase(mix_of("archive", "mail", seconds=1.0, bytes_max=10**6, aside=aside), mix_of("archive", "web"))
 

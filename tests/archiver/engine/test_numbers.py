@@ -1,4 +1,4 @@
-"""Which objects an operation is given: those for which it makes sense, each once."""
+"""Test which objects an operation gets: only suitable ones, each once."""
 
 from __future__ import annotations
 
@@ -41,12 +41,13 @@ class Known:
     is_deleted: bool = False
 
     def fits(self, operation: str) -> bool:
-        """Whether an operation on it, during TIMES, is one that the platform grants (or refuses, where it should)."""
+        """Return whether the platform carries out the operation on the object during TIMES, or refuses it if it
+        should."""
         if self.is_deleted:
             return False
         dated = self.dates != "none"
         expired = self.dates == "expired" and not self.is_extended
-        outlasts = self.dates in ("locked", "for a day")  # whatever was extended lasts longer still
+        outlasts = self.dates in ("locked", "for a day")  # an extended object lasts even longer
         return {
             "retrieve": True,
             "query": dated,
@@ -61,7 +62,7 @@ class Known:
 
 
 class Objects(RuleBasedStateMachine):
-    """Objects are archived and changed in any order, and every sample is compared with a model of single objects."""
+    """Archive and change objects in any order, and compare every sample with a model of single objects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,11 +80,11 @@ class Objects(RuleBasedStateMachine):
     )
     def archive(self, object_bytes: int, count: int, good: int, dates: str, held: bool, event_held: bool) -> None:
         first, end = self.numbers.fresh(count)
-        assert (first, end) == (self.handed_out, self.handed_out + count)  # no number twice
+        assert (first, end) == (self.handed_out, self.handed_out + count)  # no number is used twice
         self.handed_out = end
         assert self.numbers.next == end
         last = first + min(good, count) - 1
-        if last >= first:  # of those handed out some were archived
+        if last >= first:  # some of the numbers were archived
             self.numbers.keep(Kept(object_bytes, first, last, *DATES[dates]), held=held, event_held=event_held)
             self.known |= {
                 number: Known(object_bytes, dates, held, event_held, event_held) for number in range(first, last + 1)
@@ -123,7 +124,7 @@ TestObjects = Objects.TestCase
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 5)), max_size=8), st.integers(0, 60), st.integers(1, 9))
-def test_a_sample_follows_seed_and_position_and_has_each_once(
+def test_sample_depends_on_seed_and_position_and_has_no_duplicates(
     ranges: list[tuple[int, int]], count: int, position: int
 ) -> None:
     numbers, again = ObjectNumbers(11), ObjectNumbers(11)
@@ -138,7 +139,7 @@ def test_a_sample_follows_seed_and_position_and_has_each_once(
     assert sample == numbers.sample(512, ALL, position).tolist()[:count]
 
 
-def test_another_phase_has_another_order() -> None:
+def test_sample_order_differs_between_phases() -> None:
     numbers = ObjectNumbers(1)
     numbers.keep(Kept(512, 0, 999))
     orders = [numbers.sample(512, ALL, position).tolist() for position in (1, 2)]
@@ -161,7 +162,7 @@ def test_sample_of_missing_objects_is_empty(operation: str) -> None:
     assert numbers.sample(512, 5, 1, operation, TIMES).tolist() == []
 
 
-def test_without_a_clock_everything_can_be_retrieved() -> None:
+def test_sample_without_times_has_all_objects_for_retrieve_only() -> None:
     numbers = ObjectNumbers(1)
     numbers.keep(Kept(512, 3, 6, *DATES["expired"]))
     assert sorted(numbers.sample(512, ALL, 1).tolist()) == [3, 4, 5, 6]
@@ -176,31 +177,31 @@ def test_extended_objects_have_not_expired_after_their_first_date() -> None:
     assert sorted(numbers.sample(512, ALL, 1, "delete", later).tolist()) == [0, 1, 5, 6, 7, 8, 9]
 
 
-def test_a_phases_times_leave_a_reserve_and_follow_its_dates() -> None:
+def test_locked_times_of_phase_include_reserve_and_extension() -> None:
     dates = DateMaker(Retention(retain_for_seconds=300.0), latest=5000.0)
     assert LockedTimes.of_phase(1000.5, 5.0, dates) == (1000.5, 1005.5 + LOCKED_RESERVE_SECONDS, 1300.0)
-    assert LockedTimes.of_phase(1000.5, 5.0, None).extended_to == 1000.5  # nothing can be extended
+    assert LockedTimes.of_phase(1000.5, 5.0, None).extended_to == 1000.5  # without dates nothing can be extended
 
 
-def test_a_fast_platforms_phase_of_single_changes_is_taken_in() -> None:
-    """As clients in random order leave them. Where each took the time of all before it, this took many minutes."""
+def test_many_single_changes_are_recorded_fast() -> None:
+    """Clients change objects in random order. With quadratic time this test would take many minutes."""
     numbers, count = ObjectNumbers(1), 50_000
     numbers.keep(Kept(512, 0, count - 1, *DATES["locked"]))
-    for operation, left in (("hold", 0), ("release", 0), ("extend", count)):  # an extended one can be extended again
+    for operation, left in (("hold", 0), ("release", 0), ("extend", count)):  # an object can be extended again
         for number in numbers.sample(512, ALL, 1, operation, TIMES).tolist():
             numbers.change(operation, 512, number, number)
         assert len(numbers.sample(512, ALL, 1, operation, TIMES)) == left
 
 
-def test_data_set_knows_objects_with_dates_set_by_event_hold() -> None:
+def test_data_set_tracks_objects_under_event_hold() -> None:
     numbers = ObjectNumbers(seed=1)
     numbers.keep(Kept(8192, 0, 9, *DATES["locked"], data="mail"))
     numbers.change("event-hold", 8192, 2, 7)
     numbers.change("event-release", 8192, 2, 3)
-    numbers.change("new-version", 8192, 6, 6)  # its latest version is under no event hold
+    numbers.change("new-version", 8192, 6, 6)  # the latest version is under no event hold
     there = numbers.members("mail", TIMES)
     assert there.numbers[there.event_held].tolist() == [4, 5, 7]
-    assert there.numbers[there.locked].tolist() == [0, 1, 4, 5, 6, 7, 8, 9]  # a release has set other dates
+    assert there.numbers[there.locked].tolist() == [0, 1, 4, 5, 6, 7, 8, 9]  # the release of 2 and 3 set other dates
     later = numbers.members("mail", LockedTimes(begins=2000.0, ends=2070.0, extended_to=2400.0))
     assert later.numbers[later.expired].tolist() == [0, 1, 8, 9]
 

@@ -1,4 +1,4 @@
-"""Cores for a platform's server: all of its processes and threads stay on them."""
+"""Test that all processes and threads of a platform's server stay on their cores."""
 
 from __future__ import annotations
 

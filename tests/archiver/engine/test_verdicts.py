@@ -1,4 +1,4 @@
-"""The verdict on stores whose limit is known beforehand, through the engine, its samplers and real sockets."""
+"""Test the verdict on stores with a known limit, through the engine, its samplers and real sockets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 from tests.support.servers.stand_in_store import stand_in_store
 
 SECONDS = 1.5
-TRIES = 5  # on a busy machine the client, the host or others may limit now and then, and it is said
+TRIES = 5  # on a busy machine the client or the host may be the limit, and the verdict says so
 SLOW_LINK = 10e6
 
 
@@ -67,8 +67,8 @@ def measure(endpoint: str, pid: int, object_bytes: int, clients: int, link_speed
 @pytest.mark.parametrize(
     ("weakness", "object_bytes", "clients", "link_speed", "limit"),
     [
-        ({"wait_seconds": 0.01}, 8192, 1, None, None),  # one client on a store that only waits: add clients
-        ({"compute_seconds": 0.002}, 8192, 16, None, "server cpu"),  # one thread, though there are more cores
+        ({"wait_seconds": 0.01}, 8192, 1, None, None),  # one client on a store that only waits: no resource limits
+        ({"compute_seconds": 0.002}, 8192, 16, None, "server cpu"),  # one thread, although the host has more cores
         ({"bytes_per_second": SLOW_LINK}, 1 << 18, 4, SLOW_LINK, "network"),
     ],
     ids=["waits", "computes", "slow link"],

@@ -1,4 +1,4 @@
-"""Cold or warm is not believed but counted: bytes the device read against bytes served."""
+"""Test that the cache state is computed from bytes that the device read and bytes that were served."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from archiver.machine import caches
 @pytest.mark.parametrize(
     ("device_read_bytes", "served_bytes", "temperature"),
     [
-        (None, 1000, "unknown"),  # the device cannot be watched
-        (0, 0, "unknown"),  # nothing was served
+        (None, 1000, "unknown"),  # device reads are not known
+        (0, 0, "unknown"),  # no bytes were served
         (1000, 0, "unknown"),
         (1000, 1000, "cold"),
-        (5000, 1000, "cold"),  # read-ahead
+        (5000, 1000, "cold"),  # with read-ahead
         (900, 1000, "cold"),
         (899, 1000, "unknown"),
         (101, 1000, "unknown"),
@@ -31,7 +31,7 @@ def test_cache_temperature_follows_from_device_reads_and_served_bytes(
     assert caches.temperature(device_read_bytes, served_bytes) == temperature
 
 
-def test_dropping_writes_back_first_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropping_caches_writes_dirty_pages_back_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, calls = tmp_path / "segment", list[str]()
     path.write_bytes(b"x" * 10_000)
     real = os.posix_fadvise

@@ -1,4 +1,4 @@
-"""Which cores workers use: whole physical ones, and no more than the CPU quota allows."""
+"""Test which cores workers use: whole physical cores, and no more than the CPU quota allows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ FOUR = range(4)
 
 
 def threads(*cores: Iterable[int]) -> dict[int, frozenset[int]]:
-    """The siblings of each hyper-thread, from the threads of each physical core."""
+    """Return the siblings of each hyper-thread, from the threads of each physical core."""
     return {thread: frozenset(core) for core in cores for thread in core}
 
 
 ALONE = threads(*((core,) for core in range(64)))  # no hyper-threads
-NEIGHBOURS = threads((0, 1), (2, 3), (4, 5), (6, 7))  # as AMD and virtual machines number them
-HALVES = threads((0, 4), (1, 5), (2, 6), (3, 7))  # as Intel does
+NEIGHBOURS = threads((0, 1), (2, 3), (4, 5), (6, 7))  # numbering of AMD and of virtual machines
+HALVES = threads((0, 4), (1, 5), (2, 6), (3, 7))  # numbering of Intel
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ HALVES = threads((0, 4), (1, 5), (2, 6), (3, 7))  # as Intel does
         ([0, 1, 2], ALONE, [2], [0, 1]),
         ([5, 9, 11, 40], ALONE, [11, 40], [5, 9]),
         (FOUR, NEIGHBOURS, [2, 3], [0, 1]),
-        ([0, 1, 4, 5], HALVES, [1, 5], [0, 4]),  # the upper half of the numbers would be 4 and 5: one thread of each
-        (range(8), HALVES, [2, 3, 6, 7], [0, 1, 4, 5]),  # two workers are on two cores
+        ([0, 1, 4, 5], HALVES, [1, 5], [0, 4]),  # taking 4 and 5 would split both cores
+        (range(8), HALVES, [2, 3, 6, 7], [0, 1, 4, 5]),  # two workers use two cores
         (range(6), NEIGHBOURS, [4, 5], [0, 1, 2, 3]),
-        ([0, 1, 2], NEIGHBOURS, [2], [0, 1]),  # of the second core one thread may be used
-        ([0, 1], NEIGHBOURS, [1], [0]),  # one physical core: there is no better way
+        ([0, 1, 2], NEIGHBOURS, [2], [0, 1]),  # only one thread of the second core is usable
+        ([0, 1], NEIGHBOURS, [1], [0]),  # a single physical core must be shared
     ],
 )
 def test_client_and_server_on_one_host_get_whole_physical_cores(
@@ -60,7 +60,7 @@ def test_worker_count_is_limited_to_whole_cores_of_the_quota(
     assert len(divide(range(8), HALVES, quota, shares_host=False).workers) == by_itself
     found = divide(range(8), HALVES, quota, shares_host=True)
     assert len(found.workers) == beside_a_server
-    assert found.server == [0, 1, 4, 5]  # the client's spare hyper-threads are not the server's
+    assert found.server == [0, 1, 4, 5]  # unused threads of the client are not given to the server
 
 
 def test_few_workers_are_on_different_physical_cores() -> None:
@@ -70,7 +70,7 @@ def test_few_workers_are_on_different_physical_cores() -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine of four hyper-threads on two cores, as the kernel shows it in files."""
+    """A machine of four hyper-threads on two cores, as files of the kernel."""
     for core, siblings in enumerate(("0,2", "1,3", "0,2", "1,3")):
         folder = tmp_path / "cpu" / f"cpu{core}" / "topology"
         folder.mkdir(parents=True)
@@ -91,21 +91,21 @@ def test_hyper_threads_are_read_from_the_kernel(machine: Path) -> None:
     assert cores_here(shares_host=True) == Cores([2, 3], [0, 1])
     for path in lists[2:]:
         path.unlink()
-    assert cores_here(shares_host=True) == Cores([3], [0, 1, 2])  # of 2 and 3 the kernel says nothing: three cores
+    assert cores_here(shares_host=True) == Cores([3], [0, 1, 2])  # no siblings known for 2 and 3: three cores
 
 
-def test_the_quota_of_the_clients_own_group_is_read_of_version_2(machine: Path) -> None:
+def test_cpu_quota_is_read_from_cgroup_version_2(machine: Path) -> None:
     mount = machine / "cgroup"
     (mount / "cgroup.controllers").write_text("cpu\n")
     (machine / "membership").write_text("0::/service/client\n")
     assert len(cores_here(shares_host=False).workers) == 4
     (mount / "service" / "client").mkdir(parents=True)
     (mount / "service" / "client" / "cpu.max").write_text("max 100000\n")
-    (mount / "service" / "cpu.max").write_text("250000 100000\n")  # the group above bounds it
+    (mount / "service" / "cpu.max").write_text("250000 100000\n")  # the parent group limits it
     assert len(cores_here(shares_host=False).workers) == 2
 
 
-def test_the_quota_of_the_clients_own_group_is_read_of_version_1(machine: Path) -> None:
+def test_cpu_quota_is_read_from_cgroup_version_1(machine: Path) -> None:
     group = machine / "cgroup" / "cpu" / "docker" / "1"
     group.mkdir(parents=True)
     (machine / "membership").write_text("3:memory:/docker/1\n2:cpu,cpuacct:/docker/1\n1:name=systemd:/\n")

@@ -1,4 +1,4 @@
-"""Signals end a run between two steps, never within one, even if their exception was lost."""
+"""Test that signals end a run between two steps, never within one, even if their exception was lost."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @pytest.fixture(autouse=True)
 def default_signals() -> Iterator[None]:
-    """Undo what nohup(1) ignores: a command leaves an ignored signal ignored."""
+    """Reset signals that nohup(1) set to be ignored: a command leaves an ignored signal ignored."""
     before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as Python starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Python's default
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -35,7 +35,9 @@ def receive_and_lose(number: signal.Signals) -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("receive", [signal.raise_signal, receive_and_lose])
-def test_a_run_ends_before_its_next_phase(receive: Callable[[signal.Signals], None], number: signal.Signals) -> None:
+def test_lost_signal_ends_a_run_before_its_next_phase(
+    receive: Callable[[signal.Signals], None], number: signal.Signals
+) -> None:
     run = Mock()
     run.outcome.failure = None
     ended: list[str] = []
@@ -56,7 +58,7 @@ def test_a_run_ends_before_its_next_phase(receive: Callable[[signal.Signals], No
     run.finish.assert_called_once()
 
 
-def test_a_command_hears_only_its_own_signals() -> None:
+def test_signal_of_a_command_does_not_affect_the_next_command() -> None:
     with interruption.handled():
         receive_and_lose(signal.SIGTERM)
         with pytest.raises(interruption.Terminated):

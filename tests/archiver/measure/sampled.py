@@ -1,4 +1,4 @@
-"""Sources of resource samples, made from what they counted in ten seconds."""
+"""Sources of resource samples for tests, made from counters over ten seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TO_NS = SECONDS * 1_000_000_000
 
 
 def between(before: Reading, after: Reading) -> Timeline:
-    """A source sampled at the edges and between, counters growing evenly."""
+    """Return a timeline that is sampled at both ends and between, with counters that grow evenly."""
 
     def at(share: float) -> Reading:
         return {

@@ -1,4 +1,4 @@
-"""Which resource limited a result: the paper's own conclusion, and the traps of each measure."""
+"""Test which resource is named as the limit: the paper's own conclusion, and the pitfalls of each measure."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_papers_own_figures_give_the_papers_own_conclusion() -> None:
         (84.9, 0.09, "server cpu"),
         (85, None, "client"),
         (50, 0.1, "client"),
-        (49.9, 1.0, "server cpu"),  # late timers of idle workers are no limit of theirs
+        (49.9, 1.0, "server cpu"),  # late timers of idle workers do not limit
     ],
 )
 def test_the_client_comes_first_because_then_the_server_was_not_measured(
@@ -98,25 +98,25 @@ def test_missing_local_port_makes_client_the_limit_despite_full_server() -> None
         ({"links": (LinkUsage("lo", 0.0, 900.0, None), LinkUsage("eth0", 113.0, 3.0, 125.0))}, "its network eth0"),
         ({"links": (LinkUsage("eth0", 3.0, 112.5, 125.0),)}, "its network eth0"),
         ({"links": (LinkUsage("eth0", 112.0, 112.0, 125.0),)}, None),
-        ({"links": (LinkUsage("eth0", 9000.0, 9000.0, None),)}, None),  # its speed is not known
+        ({"links": (LinkUsage("eth0", 9000.0, 9000.0, None),)}, None),  # unknown speed
         ({"swap_in_megabytes_per_second": 0.06, "swap_out_megabytes_per_second": 0.04}, "its memory: it swapped"),
         ({"swap_in_megabytes_per_second": 0.09, "swap_out_megabytes_per_second": None}, None),
     ],
 )
-def test_a_client_whose_link_is_full_or_that_swaps_limits(usage: dict[str, Any], by: str | None) -> None:
+def test_client_with_full_link_or_swapping_is_the_limit(usage: dict[str, Any], by: str | None) -> None:
     found = verdict(server(200.0), replace(IDLE, **usage))
     assert found.limited_by == ("client" if by is not None else "server cpu")
     (client,) = [each for each in found.utilisations if each.resource == "client"]
     assert by is None or client.by == by
 
 
-def test_a_client_that_limits_needs_no_server_to_be_seen() -> None:
+def test_client_is_named_as_limit_without_server_usage() -> None:
     found = verdict(None, ClientUsage(110.0, 100.0, 10.0, 0.0))
     assert (found.limited_by, found.confidence) == ("client", None)
     assert verdict(None).limited_by is None
 
 
-def test_nothing_near_saturation_is_latency() -> None:
+def test_no_resource_near_saturation_means_no_limit() -> None:
     found = verdict(server(disks=(disk(30),), links=(LinkUsage("eth0", 5, 5, 125),)))
     assert (found.limited_by, found.confidence) == (None, "high")
     assert [each.resource for each in found.utilisations] == ["object disk vda", "server cpu", "client", "network eth0"]
@@ -127,13 +127,17 @@ def test_nothing_near_saturation_is_latency() -> None:
     [
         (server(190.0), 0.95, "its processes, of 2 cores"),
         (server(95.0, limit=100.0), 0.95, "its processes, of 1 core"),
-        (server(48.0, limit=50.0), 0.96, "its processes, of 0.5 cores"),  # a quota of half a core
-        (server(99.0, thread=97.0, core=60.0), 0.97, "busiest thread"),  # one thread, wandering over two cores
-        (server(None, limit=None, thread=None, core=99.0, whole=52.0), 0.99, "busiest core"),  # all there is to see
+        (server(48.0, limit=50.0), 0.96, "its processes, of 0.5 cores"),  # quota of half a core
+        (server(99.0, thread=97.0, core=60.0), 0.97, "busiest thread"),  # one thread that migrates between two cores
+        (
+            server(None, limit=None, thread=None, core=99.0, whole=52.0),
+            0.99,
+            "busiest core",
+        ),  # only core usage known
         (server(None, limit=None, thread=None, core=95.0, whole=95.0), 0.95, "all cores"),
     ],
 )
-def test_a_processor_is_full_by_whichever_measure_shows_it(usage: ServerUsage, share: float, by: str) -> None:
+def test_server_cpu_is_full_by_any_cpu_measure(usage: ServerUsage, share: float, by: str) -> None:
     found = verdict(usage)
     assert found.limited_by == "server cpu"
     (cpu,) = [each for each in found.utilisations if each.resource == "server cpu"]
@@ -159,13 +163,16 @@ def test_throttled_server_is_limited_by_its_cpu() -> None:
 @pytest.mark.parametrize(
     ("usage", "limit"),
     [
-        (disk(100, queue=1.0), None),  # one writer that waits for each write: latency, not a full disk
+        (disk(100, queue=1.0), None),  # one writer that waits for each write: latency, not saturation
         (disk(100, queue=3.9), None),
         (disk(100, queue=4.0), "server disk"),
         (disk(89, queue=30.0), None),
-        (disk(100, queue=None), None),  # busy time alone is never decisive
+        (disk(100, queue=None), None),  # busy time alone never decides
         (disk(100, queue=1.0, speed_share=0.5), None),
-        (disk(100, queue=30.0, speed_share=0.04), "server disk"),  # small requests fill it at a fraction of its speed
+        (
+            disk(100, queue=30.0, speed_share=0.04),
+            "server disk",
+        ),  # small requests saturate it far below its speed
         (disk(20, queue=0.1, speed_share=0.93), "server disk"),
     ],
 )
@@ -173,17 +180,17 @@ def test_busy_time_alone_does_not_make_a_disk_full(usage: DiskUsage, limit: str 
     assert verdict(server(disks=(usage,))).limited_by == limit
 
 
-def test_the_fullest_disk_decides_not_their_mean() -> None:
+def test_fullest_disk_decides_instead_of_their_mean() -> None:
     full = replace(disk(100, queue=9.0, role=""), device="sdh")
     found = verdict(server(disks=(disk(5), disk(5), full)))
     assert found.limited_by == "server disk"
     assert found.utilisations[0].resource == "disk sdh"
 
 
-def test_a_link_is_full_in_its_busier_direction() -> None:
+def test_link_is_full_if_its_busier_direction_is() -> None:
     assert verdict(server(links=(LinkUsage("eth0", 3.0, 115.0, 125.0),))).limited_by == "network"
     assert verdict(server(links=(LinkUsage("eth0", 65.0, 65.0, 125.0),))).limited_by is None
-    assert verdict(server(links=(LinkUsage("eth0", 900.0, 900.0, None),))).limited_by is None  # its speed is not known
+    assert verdict(server(links=(LinkUsage("eth0", 900.0, 900.0, None),))).limited_by is None  # unknown speed
 
 
 @pytest.mark.parametrize(
@@ -197,7 +204,7 @@ def test_a_link_is_full_in_its_busier_direction() -> None:
         (server(None, limit=None, thread=None, core=None, whole=None), False, "low: the server's processor"),
     ],
 )
-def test_how_sure_the_verdict_is(usage: ServerUsage, shares_host: bool, confidence: str) -> None:
+def test_confidence_of_verdict_states_its_reason(usage: ServerUsage, shares_host: bool, confidence: str) -> None:
     found = verdict(usage, shares_host=shares_host).confidence
     assert found is not None
     assert found.startswith(confidence)

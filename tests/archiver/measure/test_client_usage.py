@@ -1,4 +1,4 @@
-"""The client's own host in a phase: its links, memory and swap, whoever else runs there."""
+"""Test the usage of the client's own host in a phase: links, memory and swap."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GB = 1e9
 
 
 def host(*, sent: float, swapped: float = 0.0, used: float = 1 * GB) -> Timeline:
-    """Bytes that went out and in again from swap in ten seconds, and bytes of 16 GB that were in use at the end."""
+    """Return a timeline of the client's host: bytes sent and swapped in, and used memory of 16 GB at the end."""
     before: Reading = {
         "network_send_bytes": {"eth0": 0.0, "lo": 0.0},
         "network_receive_bytes": {"eth0": 0.0, "lo": 0.0},
@@ -52,7 +52,7 @@ def usage(timeline: Timeline | None, *, shares_host: bool = False) -> ClientUsag
 
 
 def worker_report(on_core: float, waiting: float, late_ms: list[float]) -> PhaseReport:
-    """Return the report of a worker that used so many seconds of ten, with timers that fired so late."""
+    """Return the report of a worker with these CPU seconds of ten, and timers with these delays."""
     lateness = Histogram()
     lateness.add(part_of(np.array([each * 1e6 for each in late_ms], dtype=np.int64)))
     samples = [CpuSample(0, 1.0, 2.0), CpuSample(TO_NS, 1.0 + on_core, 2.0 + waiting)]
@@ -63,7 +63,7 @@ def test_object_time_share_is_worker_time_over_closed_loop_client_time() -> None
     reports = [worker_report(2.0, 1.0, []), worker_report(0.5, 0.5, [])]
     found = client_usage(reports, WINDOW, 1000, closed_loop_clients=4)
     assert found.object_time_share == pytest.approx(4.0 / (4 * SECONDS))
-    assert client_usage(reports, WINDOW, 1000).object_time_share is None  # in an open loop nothing waits for the client
+    assert client_usage(reports, WINDOW, 1000).object_time_share is None  # open-loop sessions do not wait for clients
     assert client_usage(reports, WINDOW, 0, closed_loop_clients=4).object_time_share is None
 
 
@@ -78,7 +78,7 @@ def limit(found: ClientUsage) -> tuple[str | None, str]:
     return verdict.limited_by, verdict.utilisations[0].by
 
 
-def test_a_full_link_of_the_clients_host_makes_the_client_the_limit() -> None:
+def test_full_link_of_client_host_makes_the_client_the_limit() -> None:
     full, half = usage(host(sent=SECONDS * 120e6)), usage(host(sent=SECONDS * 60e6))
     (link,) = full.links
     assert link.interface == "eth0"
@@ -101,7 +101,7 @@ def test_links_of_a_shared_host_are_not_counted_for_the_client() -> None:
     assert limit(found) == ("client", "its memory: it swapped")
 
 
-def test_a_host_that_was_not_watched_limits_nothing() -> None:
+def test_client_host_without_samples_is_not_the_limit() -> None:
     for found in (usage(None), usage(Timeline())):
         assert (found.links, found.memory_available_bytes, found.swap_in_megabytes_per_second) == ((), None, None)
         assert limit(found)[0] is None
@@ -112,15 +112,15 @@ def watched(*, shares_host: bool, client_is_here: bool = True) -> list[str]:
     return [source.name for source in watch_sources(WatchOptions(), platform)]
 
 
-def test_one_host_is_sampled_once() -> None:
+def test_shared_host_is_sampled_once() -> None:
     assert watched(shares_host=True) == ["local"]
     assert watched(shares_host=False) == ["client"]
-    assert watched(shares_host=False, client_is_here=False) == []  # workers of a cluster: this host is not theirs
+    assert watched(shares_host=False, client_is_here=False) == []  # cluster workers run on other hosts
     with pytest.raises(UsageError, match="the platform is not on this machine"):
         watch_sources(WatchOptions(("local",)), WatchedPlatform((), False, False, None, None))
 
 
-def test_the_clients_host_is_never_taken_for_the_servers() -> None:
+def test_samples_of_client_host_are_not_server_samples() -> None:
     sampler = ResourceSampler(watch_sources(WatchOptions(), WatchedPlatform((), False, False, None, None)))
     sampler.start()
     sampler.stop()
@@ -129,7 +129,7 @@ def test_the_clients_host_is_never_taken_for_the_servers() -> None:
 
 
 def test_run_without_local_platform_stores_client_host_samples(home: Path, tmp_path: Path) -> None:
-    """The null backend runs on no machine at all."""
+    """The null backend runs on no machine."""
     done = archiver(
         "run", "dr550", "--quick", "--backend", "null", "--set", "object_sizes=8KiB", "--set", "clients=1",
         "--set", "objects_per_session=25", "--set", "stop.seconds_min=300ms", "--set", "stop.seconds_max=300ms",

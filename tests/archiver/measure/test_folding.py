@@ -1,4 +1,4 @@
-"""From rows to counts: each row once, in the interval in which it ended; what failed is never throughput."""
+"""Test how rows become counts: each row once, in its interval; failures never count as throughput."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write(
     status: int = Status.OK,
     attempts: int = 1,
 ) -> None:
-    """A row that ended ``done_ms`` after the phase's start."""
+    """Write a row that ended ``done_ms`` after the phase's start."""
     done_ns = START_NS + int(done_ms * MS)
     sent_ns = done_ns - int(took_ms * MS)
     record.row(
@@ -54,7 +54,7 @@ def write(
 
 
 def plain(workload: int = 0) -> Folding:
-    """Of objects that are all of one size."""
+    """Return a folding of objects that all have one size."""
     return Folding(workload, Population.of_size(3), START_NS)
 
 
@@ -73,7 +73,7 @@ def whole(tallies: Tallies) -> Tally:
 
 
 def test_only_objects_that_were_sent_again_have_the_time_of_an_attempt() -> None:
-    """An object's service time has the attempts that failed in it."""
+    """An object's service time includes its failed attempts."""
     record = Recorder(16)
     write(record, ARCHIVE, 5, number=1, took_ms=2)
     record.folded = record.used
@@ -93,7 +93,7 @@ def test_only_objects_that_were_sent_again_have_the_time_of_an_attempt() -> None
     assert not record.delays
 
 
-def test_connecting_again_is_counted_with_the_objects_that_waited_for_it() -> None:
+def test_reconnects_are_counted_with_the_objects_that_waited() -> None:
     record = Recorder(16)
     for number, operation in ((1, Operation.LOCK), (1, ARCHIVE), (2, ARCHIVE), (3, ARCHIVE)):
         write(record, operation, 10, number=number)
@@ -101,12 +101,12 @@ def test_connecting_again_is_counted_with_the_objects_that_waited_for_it() -> No
     record.delays |= {0: in_lock, 1: in_lock, 3: Delays(reconnect_ns=4 * MS, reconnects=2, answered=12)}
     tallies, _ = folded(record)
     tally = whole(tallies)
-    assert (tally.reconnects, tally.requests_before_close) == (3, 19)  # those of a lock are its object's
+    assert (tally.reconnects, tally.requests_before_close) == (3, 19)  # reconnects of a lock count for its object
     assert (tally.histograms["reconnect"].count, tally.histograms["reconnect"].total_ns) == (2, 6 * MS)
     assert "attempt" not in tally.histograms
 
 
-def test_a_session_of_three_objects() -> None:
+def test_session_of_three_objects_is_counted_and_timed() -> None:
     record = Recorder(16)
     write(record, OPEN, 10, took_ms=5)
     for number in (7, 8, 9):
@@ -131,7 +131,7 @@ def test_a_session_of_three_objects() -> None:
 @pytest.mark.parametrize("operation", [ARCHIVE, RETRIEVE])
 @pytest.mark.parametrize("status", [403, 503, TSM_ERROR + 11, *(s for s in Status if s is not Status.OK)])
 def test_a_failed_object_is_an_error_and_an_attempt_and_nothing_else(operation: Operation, status: int) -> None:
-    """Fault F1: every PUT denied, and still 4 objects/s."""
+    """Fault F1: every PUT is denied, but a rate of 4 objects/s is reported."""
     record = Recorder(8)
     write(record, operation, 10, number=1, size_bytes=8192, status=status, attempts=3)
     write(record, SESSION, 11, size_bytes=8192, status=status)
@@ -148,13 +148,19 @@ def test_a_failed_object_is_an_error_and_an_attempt_and_nothing_else(operation: 
     [
         ([(OPEN, Status.CONNECT_FAILED), (SESSION, Status.CONNECT_FAILED)], 1),
         ([(OPEN, Status.OK), (ARCHIVE, 503), (ARCHIVE, 503), (CLOSE, Status.OK), (SESSION, 503)], 2),
-        ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (SESSION, Status.INCOMPLETE)], 1),  # cut short between objects
+        (
+            [(OPEN, Status.OK), (ARCHIVE, Status.OK), (SESSION, Status.INCOMPLETE)],
+            1,
+        ),  # ended between two objects
         ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (CLOSE, Status.CONNECTION_LOST), (SESSION, Status.OK)], 1),
         ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (CLOSE, Status.OK), (SESSION, Status.OK)], 0),
-        ([(ARCHIVE, TSM_ERROR + 11), (ARCHIVE, TSM_ERROR + 11), (TRANSACTION, TSM_ERROR + 11)], 2),  # one each object
+        (
+            [(ARCHIVE, TSM_ERROR + 11), (ARCHIVE, TSM_ERROR + 11), (TRANSACTION, TSM_ERROR + 11)],
+            2,
+        ),  # one for each
     ],
 )
-def test_a_failure_is_counted_once_where_it_happened(rows: list[tuple[Operation, int]], errors: int) -> None:
+def test_each_failure_is_counted_once(rows: list[tuple[Operation, int]], errors: int) -> None:
     record = Recorder(8)
     for operation, status in rows:
         write(record, operation, 10, status=status)
@@ -173,20 +179,20 @@ def test_transaction_send_and_commit_are_timed_separately_and_count_no_object() 
     assert tally.histograms["transaction_commit"].total_ns == 15 * MS
 
 
-def test_a_transaction_that_did_not_commit_has_no_commit_time() -> None:
+def test_failed_transaction_has_no_commit_time() -> None:
     record = Recorder(8)
     write(record, TRANSACTION, 50, took_ms=45, first_byte_ms=30, status=TSM_ERROR + 248)
     assert whole(folded(record)[0]).histograms == {}
 
 
-def test_refusals_are_the_platforms_own_codes() -> None:
+def test_refusals_count_only_error_codes_of_the_platform() -> None:
     record = Recorder(8)
     for status in (Status.CONNECTION_LOST, 503, TSM_ERROR + 1):
         write(record, ARCHIVE, 10, status=status)
     assert whole(folded(record)[0]).refusals == 2
 
 
-def test_a_row_belongs_to_the_interval_in_which_it_ended() -> None:
+def test_row_counts_in_the_interval_in_which_it_ended() -> None:
     record = Recorder(8)
     grain_ms = INTERVAL_NS // MS
     for number, done_ms in enumerate([0, grain_ms - 0.000001, grain_ms, 4 * grain_ms + 1]):
@@ -201,7 +207,7 @@ def test_rows_that_ended_before_the_measured_time_are_warm_up() -> None:
         write(record, ARCHIVE, done_ms, number=int(done_ms), size_bytes=1)
     tallies, archived = folded(record, warm_up_ns=START_NS + 6 * MS)
     assert {key: tally.objects for key, tally in tallies.items()} == {(0, 0, "warm-up"): 2, (0, 0, "measured"): 2}
-    assert archived == [(1, 1), (5, 7)]  # archived all the same: they are there, and locked
+    assert archived == [(1, 1), (5, 7)]  # warm-up objects are archived and locked, too
 
 
 def test_each_client_has_a_separate_measured_time() -> None:
@@ -222,8 +228,8 @@ def test_everything_is_warm_up_until_the_measured_time_has_begun() -> None:
     assert [key.part for key in tallies] == ["warm-up"]
 
 
-def test_response_time_counts_from_when_a_row_was_due() -> None:
-    """Fault F4: a clock that starts after the wait makes an overloaded server look fast."""
+def test_response_time_counts_from_the_due_time() -> None:
+    """Fault F4: a clock that starts after the wait hides the queueing delay of an overloaded server."""
     record = Recorder(8)
     write(record, ARCHIVE, 100, number=1, took_ms=2, late_ms=50)
     write(record, SESSION, 100, took_ms=4, late_ms=60)
@@ -240,14 +246,12 @@ def test_response_time_counts_from_when_a_row_was_due() -> None:
         ([], []),
         ([(4, 0)], [(4, 4)]),
         ([(4, 0), (5, 0), (6, 0)], [(4, 6)]),
-        ([(4, 0), (5, 503), (6, 0)], [(4, 4), (6, 6)]),  # one that failed is not among them
+        ([(4, 0), (5, 503), (6, 0)], [(4, 4), (6, 6)]),  # the failed object is not in a range
         ([(4, 0), (5, 0), (9, 0), (10, 0), (20, 0)], [(4, 5), (9, 10), (20, 20)]),
         ([(0, 503), (1, 503)], []),
     ],
 )
-def test_ranges_are_of_the_objects_that_were_archived(
-    rows: list[tuple[int, int]], ranges: list[tuple[int, int]]
-) -> None:
+def test_archived_ranges_exclude_failed_objects(rows: list[tuple[int, int]], ranges: list[tuple[int, int]]) -> None:
     record = Recorder(8)
     write(record, OPEN, 1)
     for number, status in rows:
@@ -274,7 +278,7 @@ def test_folding_twice_counts_no_row_twice() -> None:
     assert whole(tallies).histograms["object_service"].count == 2
 
 
-def test_rows_must_be_counted_before_they_are_forgotten() -> None:
+def test_recorder_with_unfolded_rows_cannot_be_cleared() -> None:
     record = Recorder(8)
     write(record, ARCHIVE, 1)
     with pytest.raises(AssertionError):
@@ -284,9 +288,9 @@ def test_rows_must_be_counted_before_they_are_forgotten() -> None:
 rows = st.lists(
     st.tuples(
         st.sampled_from(list(Operation)),
-        st.integers(0, 2000),  # done, ms
-        st.integers(0, 500),  # took, ms
-        st.integers(0, 100),  # late, ms
+        st.integers(0, 2000),  # done_ms
+        st.integers(0, 500),  # took_ms
+        st.integers(0, 100),  # late_ms
         st.sampled_from([Status.OK, Status.OK, Status.OK, Status.INCOMPLETE, Status.DAMAGED, 503]),
     ),
     max_size=40,
@@ -294,7 +298,7 @@ rows = st.lists(
 
 
 def sums_of(tallies: Tallies) -> object:
-    """As plain values, which can be compared."""
+    """Return tallies as plain values that can be compared."""
     return {
         key: (t.sessions, t.objects, t.bytes, t.attempts, t.errors, t.refusals,
               {name: (h.part().indices.tolist(), h.part().counts.tolist(), h.total_ns, h.max_ns)
@@ -306,7 +310,7 @@ def sums_of(tallies: Tallies) -> object:
 def fold_in_groups(
     given_rows: list[tuple[Operation, int, int, int, int]], cuts: list[int]
 ) -> tuple[object, list[tuple[str, int]]]:
-    """Everything known after folding the rows in groups, by however many clients."""
+    """Return the sums and changes after folding the rows in groups, one for each client."""
     tallies: Tallies = {}
     changes: list[Change] = []
     for first, last in pairwise(sorted({0, len(given_rows), *cuts})):
@@ -361,11 +365,11 @@ def test_response_time_is_never_below_service_time(given_rows: list[tuple[Operat
             assert service.max_ns <= response.max_ns
 
 
-# ---- workloads that run together
+# ---- concurrent workloads
 
 
 def mixed(*, deadline_ms: int | None = None, is_open_loop: bool = False, in_parts: bool = True) -> Folding:
-    """Objects 0-9 of 100 bytes, 10-19 of 900; 20-29 of 5 bytes are logs, beside its own."""
+    """Return a folding with objects 0-9 of 100 bytes, 10-19 of 900 bytes, and logs 20-29 of 5 bytes as side objects."""
     numbers = np.arange(30, dtype=np.int64)
     sizes = np.repeat(np.array([100, 900, 5], dtype=np.int64), 10)
     deadline_ns = deadline_ms * MS if deadline_ms is not None else None
@@ -403,7 +407,7 @@ def test_operations_are_counted_by_kind_and_log_objects_separately() -> None:
     assert sum(part.attempts for part in tally.parts.values()) == tally.attempts
 
 
-def test_a_workload_that_does_one_thing_has_no_parts() -> None:
+def test_workload_with_one_operation_has_no_parts() -> None:
     record = Recorder(4)
     write(record, RETRIEVE, 5, number=3, size_bytes=100)
     tallies: Tallies = {}
@@ -411,7 +415,7 @@ def test_a_workload_that_does_one_thing_has_no_parts() -> None:
     assert whole(tallies).parts == {}
 
 
-def test_changes_are_in_ranges_of_one_size_and_one_kind() -> None:
+def test_change_ranges_have_one_size_and_one_operation() -> None:
     record = Recorder(32)
     for number in (12, 9, 8, 10, 19, 20, 21):
         write(record, ARCHIVE, 5, number=number)
@@ -430,12 +434,12 @@ def test_changes_are_in_ranges_of_one_size_and_one_kind() -> None:
     ]
 
 
-def test_a_deadline_is_missed_by_the_time_since_an_object_was_due() -> None:
+def test_missed_deadline_is_counted_from_the_due_time() -> None:
     record = Recorder(8)
     write(record, RETRIEVE, 100, number=1, took_ms=2, late_ms=7)
     write(record, RETRIEVE, 100, number=2, took_ms=2, late_ms=8)
     write(record, RETRIEVE, 100, number=3, took_ms=2, late_ms=9)
-    write(record, RETRIEVE, 100, number=4, took_ms=2, late_ms=90, status=503)  # an error, and not late as well
+    write(record, RETRIEVE, 100, number=4, took_ms=2, late_ms=90, status=503)  # an error does not also count as late
     write(record, SESSION, 100, took_ms=2, late_ms=90)
     tallies: Tallies = {}
     fold([record], mixed(deadline_ms=10), ALL, tallies)

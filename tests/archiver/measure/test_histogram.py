@@ -1,4 +1,4 @@
-"""Histograms: HdrHistogram's own layout, merged by addition; percentiles only of the whole (fault F3)."""
+"""Test histograms: HdrHistogram's layout, merged by addition, percentiles only of the whole (fault F3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.examples import share_of
 
 REFERENCE = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
 QUANTITIES = {"p50": 50, "p70": 70, "p90": 90, "p99": 99, "p99_9": 99.9}
-# Even over the bits, not over the values: small ones matter, and every bucket's edges are hit.
+# Even over bit lengths, not over values: covers small values and the edges of every bucket.
 nanoseconds = st.integers(0, HIGHEST_NS) | st.builds(
     lambda shift, off: max(0, min(HIGHEST_NS, (1 << shift) + off)), st.integers(0, 46), st.integers(-2, 2)
 )
@@ -55,12 +55,12 @@ def test_the_index_of_a_value_is_the_librarys(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [0, 1, 1023, 1024, 2047, 2048, 2049, 4095, 4096, 10**9, HIGHEST_NS - 1, HIGHEST_NS])
-def test_the_index_at_the_edges_is_the_librarys(value: int) -> None:
+def test_index_at_bucket_edges_equals_the_librarys(value: int) -> None:
     assert index_of(array([value]))[0] == REFERENCE._counts_index_for(value)
 
 
 @given(samples)
-def test_a_part_has_rising_indices_positive_counts_and_exact_sums(values: list[int]) -> None:
+def test_part_has_ascending_indices_positive_counts_and_exact_sums(values: list[int]) -> None:
     part = part_of(array(values))
     assert np.all(np.diff(part.indices) > 0)
     assert np.all(part.counts > 0)
@@ -70,7 +70,7 @@ def test_a_part_has_rising_indices_positive_counts_and_exact_sums(values: list[i
 
 
 @pytest.mark.parametrize(("value", "counted_as"), [(-1, 0), (-(10**12), 0), (HIGHEST_NS + 1, HIGHEST_NS)])
-def test_values_beyond_the_range_are_counted_at_its_edge(value: int, counted_as: int) -> None:
+def test_values_out_of_range_are_counted_at_its_edge(value: int, counted_as: int) -> None:
     ours, edge = part_of(array([value])), part_of(array([counted_as]))
     assert state(merged([ours])) == state(merged([edge]))
 
@@ -86,7 +86,7 @@ def test_merge_order_and_grouping_do_not_matter(groups: list[list[int]], random:
 
 
 @given(st.lists(samples.filter(len), min_size=1, max_size=5))
-@example([[number * 1000 for number in range(1, 46)]])  # 70% of 45 lie at 31.5, which rounds up
+@example([[number * 1000 for number in range(1, 46)]])  # the rank of p70 is 31.5, which rounds up
 def test_merged_percentiles_are_those_of_one_histogram_fed_everything(groups: list[list[int]]) -> None:
     whole = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)
     values = [value for group in groups for value in group]
@@ -103,7 +103,7 @@ def test_merged_percentiles_are_those_of_one_histogram_fed_everything(groups: li
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.5, 1.5])
-def test_percentiles_of_a_large_sample_are_within_a_thousandth_of_numpys(spread: float) -> None:
+def test_percentiles_of_large_sample_are_within_0_1_percent_of_numpy(spread: float) -> None:
     values = np.random.default_rng(1).lognormal(np.log(3e6), spread, 400_000).astype(np.int64)
     latency = merged([part_of(chunk) for chunk in np.array_split(values, 37)]).latency()
     assert latency is not None
@@ -113,7 +113,7 @@ def test_percentiles_of_a_large_sample_are_within_a_thousandth_of_numpys(spread:
 
 
 def test_percentiles_are_never_means_of_window_percentiles() -> None:
-    """Nine quiet seconds and one stalled: the mean of ten medians, or of ten p99s, is 101 ms, which nobody saw."""
+    """Nine quiet seconds and one stalled second. A mean of ten medians or p99s is 101 ms, which no object had."""
     quiet, stalled = part_of(array([1_000_000] * 1000)), part_of(array([1_000_000_000] * 1000))
     latency = merged([quiet] * 9 + [stalled]).latency()
     assert latency is not None
@@ -143,7 +143,7 @@ def test_percentiles_equal_those_of_hdrhistogram_for_the_same_counts(lists: list
 
 
 @given(st.lists(samples, max_size=5))
-def test_a_histogram_comes_out_of_a_pipe_as_it_went_in(lists: list[list[int]]) -> None:
+def test_pickled_histogram_is_read_back_equal(lists: list[list[int]]) -> None:
     histogram = merged([part_of(array(values)) for values in lists])
     copy = pickle.loads(pickle.dumps(histogram))
     assert copy == histogram
@@ -154,12 +154,12 @@ def test_a_histogram_comes_out_of_a_pipe_as_it_went_in(lists: list[list[int]]) -
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**40])
-def test_counts_and_gaps_of_any_size_travel(count: int) -> None:
+def test_counts_and_gaps_of_any_size_can_be_pickled(count: int) -> None:
     part = HistogramPart(array([0, 255, 511, 66_047, 66_048]), array([1, 1, count, 1, 1]), count, 7)
     assert state(pickle.loads(pickle.dumps(merged([part])))) == state(merged([part]))
 
 
-def test_counts_of_different_sizes_are_added() -> None:
+def test_counts_of_different_magnitudes_are_added() -> None:
     counts = [1, 300, 70_000, 2**33]
     parts = [HistogramPart(array([7, 600 + at]), array([each, each]), each, each) for at, each in enumerate(counts)]
     part = merged(parts).part()
@@ -168,14 +168,14 @@ def test_counts_of_different_sizes_are_added() -> None:
     assert (part.total_ns, part.max_ns) == (sum(counts), max(counts))
 
 
-def test_adding_a_histogram_does_not_change_it() -> None:
+def test_added_histogram_stays_unchanged() -> None:
     source, whole = merged([part_of(array([1000]))]), Histogram()
     whole.add_all(source)
     whole.add(part_of(array([2000])))
     assert (source.count, whole.count) == (1, 2)
 
 
-def test_a_histogram_travels_in_few_bytes_for_each_of_its_counts() -> None:
+def test_pickled_histogram_has_at_most_4_bytes_per_count() -> None:
     values = np.random.default_rng(1).lognormal(np.log(3e6), 0.3, 2000).astype(np.int64)
     histogram = merged([part_of(values)])
     assert len(pickle.dumps(histogram)) < 4 * len(histogram.part().indices) + 200
@@ -183,8 +183,8 @@ def test_a_histogram_travels_in_few_bytes_for_each_of_its_counts() -> None:
 
 @settings(max_examples=share_of(30))
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1))
-def test_added_parts_are_merged_whenever_the_count_is_read(looks: int, seed: int) -> None:
-    """More than wait to be merged, seen after every few of them."""
+def test_count_is_right_at_any_time_while_parts_are_added(looks: int, seed: int) -> None:
+    """Adds more parts than the buffer holds and reads the count in between."""
     random = np.random.default_rng(seed)
     histogram, everything = Histogram(), array([])
     for _ in range(looks):
@@ -196,8 +196,8 @@ def test_added_parts_are_merged_whenever_the_count_is_read(looks: int, seed: int
     assert state(histogram) == state(merged([part_of(everything)]))
 
 
-def test_parts_do_not_pile_up() -> None:
-    """A workload's histogram of an hour comes in hundreds of thousands of parts."""
+def test_adding_many_parts_does_not_grow_memory() -> None:
+    """A workload's histogram of an hour is added in hundreds of thousands of parts."""
     parts = [part_of(array([value])) for value in range(1000, 1100)]
     histogram = Histogram()
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Percentiles of the response times of each interval, from the reports of several workers."""
+"""Test percentiles of the response times of each interval, from the reports of several workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MERGES = pytest.mark.parametrize("merge_type", [Merge, ReplayMerge])
 
 
 def report(interval: int, *milliseconds: int, worker: int = 0) -> IntervalReport:
-    """A worker's objects of one interval, with these response times."""
+    """Return a worker's report of one interval with objects of these response times."""
     times = Histogram()
     times.add(part_of(np.array(milliseconds, dtype=np.int64) * 10**6))
     tally = Tally(objects=len(milliseconds), histograms={"object_response": times})
@@ -55,7 +55,7 @@ def test_an_interval_without_objects_has_no_percentiles(merge_type: type[Merge])
     assert (row.response_p50_ns, row.response_p99_ns) == (None, None)
 
 
-def test_a_replay_keeps_few_histograms_and_shows_no_percentiles_of_late_intervals() -> None:
+def test_replay_merge_keeps_few_histograms_and_drops_late_ones() -> None:
     merge = ReplayMerge(PHASE)
     for interval in range(3 * OPEN_INTERVALS):
         merge.take(report(interval, 5))
@@ -67,7 +67,7 @@ def test_a_replay_keeps_few_histograms_and_shows_no_percentiles_of_late_interval
 
 
 def kept_bytes(open_intervals: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """What the reports of twelve workers about many intervals take in memory; the same times in every interval."""
+    """Return the memory that reports of twelve workers use. Every interval has the same response times."""
     monkeypatch.setattr(merging, "OPEN_INTERVALS", open_intervals)
     merge, intervals, workers = Merge(PHASE), 60, 12
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Reports of workers: what arrives is what was sent, and a damaged report is an error."""
+"""Test reports of workers: they arrive as sent, and a damaged report is an error."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ reports = st.builds(
 
 @settings(max_examples=share_of(200))
 @given(st.lists(reports, max_size=6), st.sampled_from((Merge, ReplayMerge)))
-def test_a_merge_of_encoded_reports_equals_a_merge_of_the_originals(
+def test_merge_of_decoded_reports_equals_merge_of_the_originals(
     sent: list[IntervalReport], merge_type: type[Merge]
 ) -> None:
     originals, arrived = merge_type(PHASE), merge_type(PHASE)
-    encoded = [pickle.dumps(report) for report in sent]  # before merging, which changes errors
+    encoded = [pickle.dumps(report) for report in sent]  # encoded before merging, because merging changes errors
     for report in sent:
         originals.take(report)
     for data in encoded:
@@ -80,7 +80,7 @@ def test_a_merge_of_encoded_reports_equals_a_merge_of_the_originals(
 
 @settings(max_examples=share_of(100))
 @given(reports)
-def test_a_report_arrives_as_it_was_sent(report: IntervalReport) -> None:
+def test_pickled_report_is_read_back_equal(report: IntervalReport) -> None:
     assert pickle.loads(pickle.dumps(report)) == report
 
 

@@ -1,4 +1,4 @@
-"""What the server used in a phase: each fact from the source that knows it best, the right machine, the right disks."""
+"""Test the server's usage in a phase: best source for each figure, right machine and right disks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORK = WorkDone(objects=1000, archived_bytes=8_192_000, retrieved_bytes=0)
 
 
 def host(busy: tuple[float, ...], **more: dict[str, float]) -> Timeline:
-    """Cores busy for so many of the ten seconds, half of it in the kernel; the rest idle."""
+    """Return a timeline with cores busy for these seconds of ten, half in the kernel, and idle otherwise."""
     cores = {str(core): seconds for core, seconds in enumerate(busy)}
     after: dict[str, dict[str, float]] = {
         "cpu_user_seconds": {core: seconds / 2 for core, seconds in cores.items()},
@@ -42,7 +42,7 @@ def usage(view: ServerView | None = None, work: WorkDone = WORK, **sources: Time
     return found
 
 
-def test_processor_by_total_core_thread_and_limit() -> None:
+def test_server_cpu_usage_has_total_core_thread_and_limit() -> None:
     found = usage(local=host((9.0, 2.0)), pid=process(8.0, threads=(7.5, 0.5)))
     assert found.cpu_percent == pytest.approx(80)
     assert found.cpu_limit_percent == pytest.approx(200)
@@ -53,7 +53,7 @@ def test_processor_by_total_core_thread_and_limit() -> None:
     assert found.overlap == 1.0
 
 
-def test_a_thread_that_waits_for_a_core_is_busy() -> None:
+def test_thread_time_waiting_for_a_core_counts_as_busy() -> None:
     waiting = between(
         {"thread_cpu_seconds": {"7/0": 0.0, "7/1": 0.0}, "thread_wait_seconds": {"7/1": 0.0}},
         {"thread_cpu_seconds": {"7/0": 5.0, "7/1": 4.0}, "thread_wait_seconds": {"7/1": 5.5}},
@@ -61,21 +61,21 @@ def test_a_thread_that_waits_for_a_core_is_busy() -> None:
     assert usage(pid=waiting).busiest_thread_percent == pytest.approx(95)
 
 
-def test_the_clients_own_cores_are_not_the_servers() -> None:
+def test_busiest_core_excludes_cores_of_the_client() -> None:
     shared = ServerView(shares_host=True, client_cores=(1,))
     found = usage(shared, local=host((3.0, 10.0)), pid=process(2.0))
     assert found.busiest_core_percent == pytest.approx(30)
-    alone = ServerView(shares_host=True, client_cores=(0, 1))  # nothing is left to the server alone
+    alone = ServerView(shares_host=True, client_cores=(0, 1))  # no core is left for the server alone
     assert usage(alone, local=host((3.0, 10.0))).busiest_core_percent == pytest.approx(100)
 
 
-def test_cost_per_object_is_the_hosts_only_where_the_client_is_elsewhere() -> None:
+def test_host_cpu_time_per_object_needs_a_remote_client() -> None:
     assert usage(node=host((4.0, 4.0))).cpu_milliseconds_per_object == pytest.approx(8.0)
     shared = ServerView(shares_host=True)
     assert usage(shared, local=host((4.0, 4.0))).cpu_milliseconds_per_object is None
 
 
-def test_disks_by_role_with_queue_await_and_share_of_their_speed() -> None:
+def test_disk_usage_has_role_queue_await_and_share_of_speed() -> None:
     local = host(
         (1.0,),
         disk_busy_seconds={"sda": 9.0, "sdb": 1.0, "sdc": 8.0},
@@ -93,11 +93,11 @@ def test_disks_by_role_with_queue_await_and_share_of_their_speed() -> None:
     assert by_device["sda"].await_ms == pytest.approx(20.0)
     assert by_device["sda"].share_of_speed == pytest.approx(0.16384)
     assert by_device["sdb"].share_of_speed is None
-    # sdc holds nothing of the store: it is shown, and counts nowhere.
+    # sdc has no role in the store, so it is listed but not counted.
     assert found.disk_busy_percent == pytest.approx(90)
     assert (found.disk_read_bytes, found.disk_write_bytes) == (0, 17_203_200)
     assert found.write_amplification == pytest.approx(2.1)
-    everything = usage(ServerView(), local=local)  # nobody said what is where: all of them are taken
+    everything = usage(ServerView(), local=local)  # without roles all disks are counted
     assert everything.disk_write_bytes == 24_203_200
 
 
@@ -111,7 +111,7 @@ def test_cache_share_is_the_served_part_not_read_from_devices() -> None:
     assert usage(view, WorkDone(10, 0, 8_000_000), local=host((1.0,), **disks)).cache_share == pytest.approx(0.75)
     assert (
         usage(view, WorkDone(10, 0, 1_000_000), local=host((1.0,), **disks)).cache_share == 0.0
-    )  # readahead read more
+    )  # readahead read more than was served
     assert usage(view, WorkDone(10, 8_000_000, 0), local=host((1.0,), **disks)).cache_share is None
 
 
@@ -132,7 +132,7 @@ def test_loopback_counts_for_local_client_and_other_links_for_remote() -> None:
     (link,) = here.links
     assert link.interface == "lo"
     assert link.speed_megabytes_per_second == pytest.approx(10)
-    assert here.network_megabytes_per_second == pytest.approx(5)  # once: what it sends it also receives
+    assert here.network_megabytes_per_second == pytest.approx(5)  # counted once: loopback receives what it sends
     assert here.network_bytes_per_byte == pytest.approx(50e6 / 8_192_000)
 
 
@@ -151,8 +151,8 @@ def test_source_not_covering_the_phase_is_ignored() -> None:
     assert usage(local=host((1.0,)), late=short).cpu_percent is None
 
 
-def test_usage_throughout_is_of_the_time_that_all_sources_saw() -> None:
-    counts = ((0.25, 0.0), (0.5, 1.0), (0.75, 4.0))  # 5 s
+def test_usage_throughout_covers_the_time_common_to_all_sources() -> None:
+    counts = ((0.25, 0.0), (0.5, 1.0), (0.75, 4.0))  # a window of 5 s
     late = Timeline(SampleRow("pid:7", 0.0, int(TO_NS * at), {"process_cpu_seconds": {"": n}}) for at, n in counts)
     found = usage_throughout({"local": host((5.0,)), "pid:7": late, "silent": Timeline()}, ServerView())
     assert found is not None

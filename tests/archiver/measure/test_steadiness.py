@@ -1,4 +1,4 @@
-"""When the rate of a cell counts as unsteady."""
+"""Test when the rate of a cell counts as unsteady."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from archiver.measure.steadiness import INTERVALS_MIN, steadiness, unsteady_beca
         ([100] * 12, None),
         ([100] * 6 + [112] * 6, "second half of the measured time ran +12%"),
         ([100] * 6 + [88] * 6, "second half of the measured time ran -12%"),
-        ([100] * 6 + [104] * 6, None),  # the noise of any shared machine
+        ([100] * 6 + [104] * 6, None),  # noise of a shared machine
         ([100 - 2 * i for i in range(12)], "-1"),
         ([0] * 6 + [100] * 6, "second half"),
         ([100] * (INTERVALS_MIN - 1), None),
-        ([100, 10, 10, 10], None),  # too few intervals to say anything
+        ([100, 10, 10, 10], None),  # too few intervals
         ([], None),
         ([0] * 12, None),
     ],
@@ -45,7 +45,7 @@ def test_a_short_cell_is_not_called_steady(counts: list[int], words: str) -> Non
     assert steadiness(counts) == words
 
 
-def test_a_slope_that_the_halves_hide_is_found() -> None:
+def test_slope_is_found_even_if_both_halves_look_alike() -> None:
     counts = [round(100 * (1 + 0.14 * i / 39)) for i in range(40)]
     assert unsteady_because(counts) == "the rate moved by +13% over the measured time"
 

@@ -1,4 +1,4 @@
-"""A capture as a process of its own, for the tests that send something through it."""
+"""Run a capture as a separate process, for tests that send requests through it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from archiver.traces.format import Trace, TracedOperation
 from tests.support import forks
 from tests.support.commands import _carry_out, archiver_within
 
-HANG_SECONDS = 30.0  # only a test that hangs gets here
+HANG_SECONDS = 30.0  # reached only if a test hangs
 
 
 class RunningCapture(forks.Forked):
-    """The forked process of a capture. Its stdout has its messages too."""
+    """The forked process of a capture. Its stdout includes its messages."""
 
     def __init__(self, *options: str) -> None:
         read_end, write_end = os.pipe()
@@ -35,7 +35,7 @@ class RunningCapture(forks.Forked):
         super().__init__(process)
 
     def communicate(self) -> str:
-        """Return the rest of what it writes, as soon as it has ended."""
+        """Wait until the process ends and return the rest of its output."""
         self.wait(HANG_SECONDS)
         return self.stdout.read()
 
@@ -64,7 +64,7 @@ class Capture:
         return journal_path(self.out).read_text().splitlines()[1:]
 
     def rows_so_far(self, key: str, count: int) -> list[TracedOperation]:
-        """The rows of this key in the journal, as soon as there are so many."""
+        """Return the rows of this key in the journal as soon as there are ``count`` of them."""
         until = time.monotonic() + HANG_SECONDS
         while True:
             rows = [msgspec.json.decode(line, type=TracedOperation) for line in self.journal_lines()]
@@ -74,7 +74,10 @@ class Capture:
             time.sleep(0.02)
 
     def end(self, *, at_once: bool = False) -> list[TracedOperation]:
-        """Ctrl-C, and the rows of the trace, which must rise; ``at_once``: Ctrl-C again, for what is under way."""
+        """Send Ctrl-C and return the rows of the trace, which must be in order.
+
+        ``at_once``: send Ctrl-C a second time to cut off running operations.
+        """
         self.process.send_signal(signal.SIGINT)
         while at_once and self.listens():
             time.sleep(0.01)
@@ -87,13 +90,13 @@ class Capture:
 
 
 def run(*options: str | Path) -> subprocess.CompletedProcess[str]:
-    """A command that ends by itself."""
+    """Run a capture command that ends by itself."""
     return archiver_within(HANG_SECONDS, ["capture", *map(str, options)], {})
 
 
 @contextmanager
 def capturing(out: Path, upstream: str, *options: str) -> Iterator[Capture]:
-    """A capture for as long as the block lasts."""
+    """Run a capture as long as the block lasts."""
     process = RunningCapture("--upstream", upstream, str(out), *options)
     with closing(process.stdout):
         try:

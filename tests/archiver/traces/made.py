@@ -1,4 +1,4 @@
-"""Traces made for tests."""
+"""Traces for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BEGAN_AT_NS = 1_770_336_000 * 10**9
 def write(
     path: Path, operations: Iterable[TracedOperation], *, began_at_ns: int = BEGAN_AT_NS, anonymised: bool = False
 ) -> Path:
-    """A trace of these rows."""
+    """Write a trace of these rows."""
     with TraceWriter(path, began_at_ns, [ORIGIN], anonymised=anonymised) as writer:
         for operation in operations:
             writer.add(operation)
@@ -29,7 +29,7 @@ def read(path: Path) -> list[TracedOperation]:
 
 
 def write_example_files(folder: Path) -> None:
-    """What the examples in the help of `archiver trace` read."""
+    """Write the files that the examples in the help of `archiver trace` read."""
     operations = [
         TracedOperation(i * 10**8, operation=("archive", "retrieve")[i % 2], key=f"mails/{i // 2}", size_bytes=8192)
         for i in range(20)

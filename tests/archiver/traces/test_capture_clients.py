@@ -1,4 +1,4 @@
-"""Real clients through `archiver capture`: their requests succeed, and the trace has what they did, in its order."""
+"""Test real clients through `archiver capture`: requests succeed, and the trace has their operations in order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ODD_KEY = "a b/+ü%41&=?#/\u2028~.txt"
 
 @dataclass(slots=True)
 class Store:
-    """Something that speaks S3."""
+    """A running S3 server."""
 
     name: str
     endpoint: str
@@ -70,7 +70,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def bucket(store: Store) -> str:
-    """A new bucket with Object Lock, made past the proxy."""
+    """Create a bucket with Object Lock directly on the store."""
     name = f"captured-{time.monotonic_ns()}"
     boto3_client(store, store.endpoint).create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
     return name
@@ -99,7 +99,7 @@ def boto3_client(store: Store, endpoint: str, **options: Any) -> Any:
 
 
 def told(rows: list[TracedOperation], bucket: str) -> list[tuple[Any, ...]]:
-    """Operation, key without its bucket, size, range, status."""
+    """Return operation, key without its bucket, size, range and status of each row."""
     return [
         (row.operation, (row.key or "").removeprefix(f"{bucket}/"), row.size_bytes, row.offset, row.length, row.status)
         for row in rows
@@ -200,7 +200,7 @@ def test_multipart_upload_is_one_archive_and_multipart_copy_is_one_copy(
     assert rows[1].source == f"{bucket}/large"
 
 
-async def test_requests_of_aiohttp_with_our_own_signatures(store: Store, bucket: str, capture: Capture) -> None:
+async def test_aiohttp_requests_with_our_signatures_are_recorded(store: Store, bucket: str, capture: Capture) -> None:
     signer = Signer(store.access_key, store.secret_key, "us-east-1")
     host = capture.endpoint.removeprefix("http://")
     path = encode_path(f"/{bucket}/{ODD_KEY}")
@@ -254,7 +254,7 @@ def test_presigned_url_works_through_the_capture(store: Store, bucket: str, capt
     assert done.stdout.strip() == "b'to all'"
     rows = capture.end()
     assert told(rows, bucket) == [("archive", "given", 6, None, None, 0), ("retrieve", "given", 6, None, None, 0)]
-    assert [(row.client, row.session) for row in rows] == [(0, 0), (0, 1)]  # one credential, two connections
+    assert [(row.client, row.session) for row in rows] == [(0, 0), (0, 1)]  # one credential and two connections
 
 
 def test_client_using_the_capture_as_http_proxy_is_recorded(store: Store, bucket: str, capture: Capture) -> None:
@@ -267,8 +267,8 @@ def test_client_using_the_capture_as_http_proxy_is_recorded(store: Store, bucket
 
 
 @pytest.mark.skipif(shutil.which("aws") is None, reason="the AWS CLI (awscli) is not installed")
-def test_the_aws_cli_archives_and_retrieves(store: Store, bucket: str, capture: Capture, tmp_path: Path) -> None:
-    content = os.urandom(MIB) * 9  # above the CLI's 8 MiB: an upload in parts, retrieved by ranges
+def test_aws_cli_commands_are_recorded(store: Store, bucket: str, capture: Capture, tmp_path: Path) -> None:
+    content = os.urandom(MIB) * 9  # above the CLI's limit of 8 MiB: uploaded in parts, retrieved by ranges
     (tmp_path / "sent").write_bytes(content)
     (tmp_path / "small").write_bytes(b"x" * 1000)
 
@@ -301,7 +301,7 @@ def test_the_aws_cli_archives_and_retrieves(store: Store, bucket: str, capture: 
 
 @pytest.fixture(scope="module")
 def tls_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Path]]:
-    """A store behind TLS, and the authority that its certificate is of."""
+    """Run a store with TLS and return it with the authority of its certificate."""
     folder = tmp_path_factory.mktemp("tls")
     authority = trustme.CA()
     certificate = authority.issue_cert("localhost")
@@ -316,7 +316,9 @@ def tls_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store,
 
 
 @pytest.mark.parametrize("trust", ["--ca-bundle", "--insecure"])
-def test_an_upstream_behind_tls(tls_store: tuple[Store, Path], tmp_path: Path, trust: str) -> None:
+def test_requests_to_an_upstream_with_tls_are_recorded(
+    tls_store: tuple[Store, Path], tmp_path: Path, trust: str
+) -> None:
     store, authority = tls_store
     options = [trust, str(authority)] if trust == "--ca-bundle" else [trust]
     name = "tls-" + trust.strip("-")
@@ -329,9 +331,7 @@ def test_an_upstream_behind_tls(tls_store: tuple[Store, Path], tmp_path: Path, t
     assert told(rows, name)[1:] == [("archive", "k", 3 * MIB, None, None, 0), ("retrieve", "k", 3 * MIB, None, None, 0)]
 
 
-def test_a_client_that_half_closes_gets_its_answer_from_behind_tls(
-    tls_store: tuple[Store, Path], tmp_path: Path
-) -> None:
+def test_half_closed_client_gets_its_answer_from_tls_upstream(tls_store: tuple[Store, Path], tmp_path: Path) -> None:
     store, authority = tls_store
     with capturing(tmp_path / "tls.parquet", store.endpoint, "--ca-bundle", str(authority)) as capture:
         with socket.create_connection(("127.0.0.1", capture.port), HANG_SECONDS) as client:

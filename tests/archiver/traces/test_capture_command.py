@@ -1,4 +1,4 @@
-"""`archiver capture` as a command: what it refuses, how it ends, and what a killed one leaves."""
+"""Test `archiver capture` as a command: refused options, its end, and recovery after a kill."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nab"
 
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[str]:
-    """Answers every connection's first request."""
+    """Run a server that answers the first request of every connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -95,7 +95,7 @@ def test_killed_capture_is_recovered_from_its_journal(tmp_path: Path, upstream: 
     assert not journal_path(out).exists()
 
 
-def test_a_full_disk_ends_the_recording_and_not_the_traffic(tmp_path: Path, upstream: str) -> None:
+def test_full_disk_ends_the_recording_but_not_the_traffic(tmp_path: Path, upstream: str) -> None:
     out = tmp_path / "trace.parquet"
     with capturing(out, upstream) as capture:
         ask(capture, "before")
@@ -103,7 +103,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_traffic(tmp_path: Path, upst
         size = journal_path(out).stat().st_size
         resource.prlimit(capture.process.pid, resource.RLIMIT_FSIZE, (size + 10, resource.RLIM_INFINITY))
         ask(capture, "while-full")
-        while journal_path(out).stat().st_size == size:  # ten bytes of that row still fitted
+        while journal_path(out).stat().st_size == size:  # ten bytes of the row still fit
             pass
         for _ in range(3):
             ask(capture, "later")
@@ -115,7 +115,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_traffic(tmp_path: Path, upst
     assert [row.key for row in Trace.open(out).operations()] == ["b/before"]
 
 
-def test_an_upstream_that_went_away_is_in_the_trace(tmp_path: Path) -> None:
+def test_failed_upstream_connection_is_recorded(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with capturing(tmp_path / "trace.parquet", f"http://127.0.0.1:{port}") as capture:
@@ -197,7 +197,7 @@ def test_a_certificate_that_is_not_trusted_is_refused(tmp_path: Path) -> None:
 
 
 def rows_of(count: int) -> Iterator[TracedOperation]:
-    """As they come: in the order of their ends."""
+    """Yield rows in the order in which operations end."""
     for number in range(count):
         yield TracedOperation((number * 7919) % count, operation="archive", key=f"k{number}", client=number % 3)
 
@@ -217,7 +217,7 @@ def test_journal_larger_than_the_sort_memory_is_sorted(tmp_path: Path, monkeypat
     assert [path.name for path in tmp_path.iterdir()] == ["trace.parquet"]
 
 
-def test_a_damaged_journal_stays_and_its_line_is_named(tmp_path: Path) -> None:
+def test_damaged_journal_is_kept_and_its_line_named(tmp_path: Path) -> None:
     out = tmp_path / "trace.parquet"
     journal = Journal(journal_path(out), Beginning(1, 5, "http://h"))
     for row in rows_of(3):

@@ -1,4 +1,4 @@
-"""From bytes to rows: what each S3 request is recorded as, however the bytes were cut."""
+"""Test which rows each S3 request is recorded as, in whatever pieces its bytes arrive."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LIST = (
 REFUSED = b"<DeleteResult><Error><Key>c</Key><VersionId>v</VersionId><Code>AccessDenied</Code></Error></DeleteResult>"
 RANGE = "Content-Range: bytes 5-7/100\r\n"
 
-# Request and answer; then operation, key, size, offset, length, status of every row.
+# Request and answer, then operation, key, size, offset, length and status of every row
 CASES: dict[str, tuple[bytes, bytes, list[tuple[Any, ...]]]] = {
     "archive": (request("PUT /b/k", body=b"abc"), EMPTY, [("archive", "b/k", 3, None, None, 0)]),
     "archive in chunks of HTTP": (
@@ -147,15 +147,15 @@ def told(rows: list[TracedOperation]) -> list[tuple[Any, ...]]:
 def test_each_request_is_recorded_as_the_expected_rows(name: str, step: int) -> None:
     sent, answered, expected = CASES[name]
     watched = Watched()
-    for _ in range(2):  # the second proves that the first ended where it does
+    for _ in range(2):  # the second exchange proves that the first ended at the right byte
         watched.exchange(sent, b"HTTP/1.1 100 Continue\r\n\r\n" + answered, step)
     assert told(watched.rows) == expected * 2
     assert watched.connection.is_idle
-    batch_of(watched.rows)  # the values are those of a trace
+    batch_of(watched.rows)  # every value is valid in a trace
 
 
 @given(st.lists(st.sampled_from(sorted(CASES)), min_size=1, max_size=4), st.data())
-def test_the_rows_do_not_depend_on_how_the_bytes_were_cut(names: list[str], data: st.DataObject) -> None:
+def test_recorded_rows_do_not_depend_on_how_bytes_are_split(names: list[str], data: st.DataObject) -> None:
     sent = b"".join(CASES[name][0] for name in names)
     answered = b"".join(CASES[name][1] for name in names)
     watched = Watched()
@@ -167,7 +167,7 @@ def test_the_rows_do_not_depend_on_how_the_bytes_were_cut(names: list[str], data
     assert told(watched.rows) == [row for name in names for row in CASES[name][2]]
 
 
-def test_locks_and_times_of_rows() -> None:
+def test_rows_have_retention_legal_hold_and_times() -> None:
     watched = Watched()
     lock = (
         "x-amz-object-lock-mode: GOVERNANCE\r\nx-amz-object-lock-retain-until-date: 2001-09-09T01:47:10.500Z\r\n"
@@ -235,14 +235,14 @@ def test_incomplete_uploads_are_recorded_at_the_end() -> None:
     assert told(watched.rows) == [("other", "b/k", 5, None, None, Status.INCOMPLETE)]
 
 
-def test_a_list_of_deletions_that_is_longer_than_any_is_not_kept() -> None:
+def test_oversized_delete_list_is_recorded_as_one_other_row() -> None:
     watched = Watched()
     body = b"<Delete>" + b" " * DOCUMENT_BYTES_MAX + b"</Delete>"
     watched.exchange(request("POST /b?delete", body=body), EMPTY, 1 << 20)
     assert told(watched.rows) == [("other", "b", len(body), None, None, 0)]
 
 
-def test_a_body_of_chunks_that_are_aws_is_read_without_them() -> None:
+def test_aws_chunked_body_is_decoded() -> None:
     watched = Watched()
     body = b"%x;chunk-signature=00\r\n%b\r\n0;chunk-signature=00\r\n\r\n" % (len(LIST), LIST)
     watched.exchange(request("POST /b?delete", "Content-Encoding: aws-chunked\r\n", body), EMPTY)
@@ -280,12 +280,12 @@ def test_clients_differ_by_address_and_credential_and_sessions_by_connection() -
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: "/" not in text))
-def test_every_name_comes_back_as_it_was_encoded(name: str) -> None:
+def test_encoded_name_decodes_to_the_original(name: str) -> None:
     assert decode_name(quote(name, safe="").encode()) == name
 
 
 @given(st.binary(max_size=300))
-def test_no_head_does_harm(head: bytes) -> None:
+def test_any_request_head_is_parsed_or_refused(head: bytes) -> None:
     try:
         call, _ = read_call(b"GET /" + head, ())
     except Unreadable:

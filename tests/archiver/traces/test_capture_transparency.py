@@ -1,6 +1,6 @@
-"""What passes through `archiver capture` is what was sent, byte by byte, also where one side breaks off.
+"""Test that `archiver capture` passes every byte unchanged, also if one side breaks off.
 
-Both ends are plain sockets of the test: it is the client and the store.
+The test is both client and store, with plain sockets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 class Ends:
-    """Makes connections through the proxy and takes them at the other end."""
+    """Open connections through the proxy and accept them at the other end."""
 
     def __init__(self, capture: Capture, listener: socket.socket) -> None:
         self.capture = capture
@@ -48,7 +48,7 @@ def capture_and_listener(tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         listener.settimeout(HANG_SECONDS)
         out = tmp_path_factory.mktemp("capture") / "raw.parquet"
         with capturing(out, f"http://127.0.0.1:{listener.getsockname()[1]}") as capture:
-            listener.accept()[0].close()  # it looked whether somebody is there
+            listener.accept()[0].close()  # the capture checked that the upstream answers
             yield capture, listener
 
 
@@ -81,7 +81,7 @@ def pass_on(source: socket.socket, target: socket.socket, data: bytes) -> None:
 
 
 def send_while_it_is_taken(sock: socket.socket, size: int, digest: hashlib._Hash) -> int:
-    """Send until nothing more is taken for a while, or so much; returns how much."""
+    """Send up to ``size`` bytes until no more are accepted for 0.3 s; return the number sent."""
     piece = bytes(range(256)) * 4096
     sock.settimeout(0.3)
     passed = 0
@@ -109,7 +109,7 @@ def put(key: str, size: int, headers: bytes = b"") -> bytes:
     return b"PUT /b/%b HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n%b\r\n" % (key.encode(), size, headers)
 
 
-def test_order_case_and_spaces_of_headers_stay_and_nothing_is_added(ends: Ends) -> None:
+def test_headers_pass_unchanged_in_order_case_and_spaces(ends: Ends) -> None:
     client, store = ends.connect()
     request = (
         b"PUT /b/odd?x-id=PutObject HTTP/1.1\r\nx-AMZ-Date:20261121T110327Z\r\nhOST:   elsewhere:1 \r\nX-Twice: b\r\n"
@@ -129,7 +129,7 @@ def test_order_case_and_spaces_of_headers_stay_and_nothing_is_added(ends: Ends) 
     assert row.due_ns == row.sent_ns <= row.first_byte_ns <= row.done_ns
 
 
-def test_a_body_waits_for_100_continue_and_its_chunks_and_trailer_pass(ends: Ends) -> None:
+def test_body_after_100_continue_passes_with_chunks_and_trailer(ends: Ends) -> None:
     client, store = ends.connect()
     chunks = b"5;chunk-signature=%b\r\nhello\r\n0;chunk-signature=%b\r\nx-amz-checksum-crc32c:AAAAAA==\r\n\r\n" % (
         b"a" * 64,
@@ -144,7 +144,7 @@ def test_a_body_waits_for_100_continue_and_its_chunks_and_trailer_pass(ends: End
     assert (row.operation, row.size_bytes, row.status) == ("archive", 5, Status.OK)
 
 
-def test_an_early_refusal_reaches_a_client_that_still_sends(ends: Ends) -> None:
+def test_early_refusal_reaches_a_client_that_is_still_sending(ends: Ends) -> None:
     client, store = ends.connect()
     pass_on(client, store, put("early", 10) + b"01234")
     pass_on(store, client, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
@@ -155,7 +155,7 @@ def test_an_early_refusal_reaches_a_client_that_still_sends(ends: Ends) -> None:
     assert (read.operation, read.status) == ("retrieve", Status.OK)
 
 
-def test_answers_without_a_body_do_not_swallow_the_next(ends: Ends) -> None:
+def test_answers_without_a_body_do_not_hide_the_next_answer(ends: Ends) -> None:
     client, store = ends.connect()
     pass_on(client, store, b"HEAD /b/none HTTP/1.1\r\nHost: h\r\n\r\n")
     pass_on(store, client, b"HTTP/1.1 200 OK\r\nContent-Length: 4711\r\n\r\n")
@@ -178,7 +178,7 @@ def test_answers_without_a_body_do_not_swallow_the_next(ends: Ends) -> None:
     ]
 
 
-def test_requests_sent_ahead_are_answered_in_their_order(ends: Ends) -> None:
+def test_pipelined_requests_are_recorded_in_order(ends: Ends) -> None:
     client, store = ends.connect()
     pass_on(client, store, put("ahead", 2) + b"ab" + get("ahead") + get("ahead", b"Range: bytes=0-0\r\n"))
     pass_on(store, client, OK + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab")
@@ -201,7 +201,7 @@ def test_a_half_closed_connection_still_gets_its_answer(ends: Ends) -> None:
     assert (row.operation, row.size_bytes, row.status) == ("retrieve", 13, Status.OK)
 
 
-def test_an_upstream_that_ends_in_mid_body_is_seen_to_do_so(ends: Ends) -> None:
+def test_upstream_close_in_mid_body_is_recorded_as_truncated(ends: Ends) -> None:
     client, store = ends.connect()
     pass_on(client, store, get("dies"))
     part = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly this"
@@ -225,7 +225,7 @@ def test_upstream_reset_reaches_the_client_and_is_recorded_as_truncated(ends: En
     assert row.status == Status.TRUNCATED
 
 
-def test_an_upstream_that_closes_without_an_answer(ends: Ends) -> None:
+def test_upstream_close_without_an_answer_is_recorded(ends: Ends) -> None:
     client, store = ends.connect()
     pass_on(client, store, get("nothing"))
     store.close()
@@ -277,7 +277,7 @@ def test_non_http_bytes_pass_and_are_one_row(ends: Ends) -> None:
     assert (row.operation, row.status) == ("other", Status.PROTOCOL_ERROR)
 
 
-def test_many_connections_at_once(ends: Ends) -> None:
+def test_concurrent_connections_are_recorded_as_separate_sessions(ends: Ends) -> None:
     pairs = [ends.connect() for _ in range(300)]
     by_name = {}
     for number, (client, _) in enumerate(pairs):
@@ -308,7 +308,7 @@ def test_no_secret_reaches_the_journal(ends: Ends) -> None:
     )
     pass_on(store, client, OK)
     first, second = ends.capture.rows_so_far("b/signed", 2)
-    assert first.client == second.client  # one credential, however it was given
+    assert first.client == second.client  # the same credential in a header and in a URL
     text = "\n".join(ends.capture.journal_lines())
     assert "SECRET" not in text
     assert "feedface" not in text

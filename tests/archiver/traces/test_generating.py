@@ -1,4 +1,4 @@
-"""Traces made by models: that they are what the model says, ask only for what is there, and are the same again."""
+"""Test generated traces: they follow the model, request only existing objects, and are reproducible."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def test_same_seed_makes_the_same_bytes_and_another_seed_another_trace(tmp_path:
     assert [row.due_ns for row in read(made(tmp_path, name="web"))] != times
 
 
-def test_a_longer_trace_begins_as_the_shorter_one(tmp_path: Path) -> None:
+def test_longer_trace_begins_with_the_shorter_one(tmp_path: Path) -> None:
     short = read(made(tmp_path, seconds=20.0))
-    longer = read(made(tmp_path, seconds=2000.0))  # several blocks
+    longer = read(made(tmp_path, seconds=2000.0))  # several blocks of rows
     assert len(longer) > 65_536
     assert longer[: len(short)] == short
 
@@ -86,7 +86,7 @@ def test_made_trace_names_its_model_and_has_no_measured_times(tmp_path: Path) ->
         assert 0 <= row.due_ns < 20 * 10**9
 
 
-def test_operations_come_at_the_rate_and_in_the_shares_of_the_model(tmp_path: Path) -> None:
+def test_operations_have_the_rate_and_shares_of_the_model(tmp_path: Path) -> None:
     rows = read(made(tmp_path, STEADY, seconds=2000.0))
     assert len(rows) == pytest.approx(100_000, rel=6 / 100_000**0.5)
     counts = Counter(row.operation for row in rows)
@@ -97,7 +97,7 @@ def test_operations_come_at_the_rate_and_in_the_shares_of_the_model(tmp_path: Pa
     assert min(of_streams.values()) > 0.9 * len(rows) / 8
 
 
-def test_bursts_keep_the_rate_and_leave_silence(tmp_path: Path) -> None:
+def test_bursts_keep_the_mean_rate_with_quiet_times_between(tmp_path: Path) -> None:
     def per_half_second(model: ApplicationModel) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         batches = Trace.open(made(tmp_path, model, seconds=3000.0)).batches(["due_ns"])
         due_ns = np.concatenate([numbers_of(batch, "due_ns") for batch in batches])
@@ -105,13 +105,13 @@ def test_bursts_keep_the_rate_and_leave_silence(tmp_path: Path) -> None:
         return counts
 
     steady, bursts = per_half_second(STEADY), per_half_second(MODEL)
-    assert bursts.sum() == pytest.approx(150_000, rel=0.15)  # 400 busy times of exponential length
+    assert bursts.sum() == pytest.approx(150_000, rel=0.15)  # 400 busy periods of exponential length
     assert (steady == 0).mean() < 0.01
-    assert (bursts == 0).mean() == pytest.approx(0.6 * np.exp(-0.5 / 4.5), abs=0.08)  # quiet all the half second
+    assert (bursts == 0).mean() == pytest.approx(0.6 * np.exp(-0.5 / 4.5), abs=0.08)  # quiet for the whole half second
     assert bursts.std() / bursts.mean() > 3 * steady.std() / steady.mean()
 
 
-def test_traces_begin_in_quiet_time_about_as_often_as_the_model(tmp_path: Path) -> None:
+def test_traces_begin_quiet_with_the_probability_of_the_model(tmp_path: Path) -> None:
     model = replace(STEADY, busy_share=0.25, busy_seconds=1000.0)
     quiet = sum(len(read(made(tmp_path, model, seconds=1.0, seed=seed))) == 1 for seed in range(40))
     assert 20 <= quiet < 40
@@ -212,7 +212,7 @@ def test_object_popularity_follows_the_zipf_exponent(tmp_path: Path, exponent: f
     ranks = np.arange(1, 101) ** -exponent
     expected = np.cumsum(ranks / ranks.sum())
     found = np.cumsum([count for _, count in counts.most_common()]) / reads
-    # Of objects that are all asked for alike, some are asked for more by chance.
+    # If all objects have the same popularity, some are read more often by chance.
     assert found[9] == pytest.approx(expected[9], rel=0.15)
     assert found[0] == pytest.approx(expected[0], rel=0.15 if exponent else 0.4)
 
@@ -221,7 +221,7 @@ def test_recently_archived_objects_are_read_most_often(tmp_path: Path) -> None:
     model = replace(STEADY, operations=(("archive", 0.5), ("retrieve", 0.5)), recent_share=1.0, range_bytes=None)
     archived: list[int] = []
     ages = []
-    for row in read(made(tmp_path, model, seconds=1500.0)):  # several blocks
+    for row in read(made(tmp_path, model, seconds=1500.0)):  # several blocks of rows
         number = int((row.key or "").rpartition("/")[2])
         if row.operation == "archive":
             archived.append(row.due_ns)
@@ -237,13 +237,13 @@ def test_a_trace_is_never_empty(tmp_path: Path) -> None:
     assert row.due_ns == 5 * 10**9
 
 
-def test_a_name_of_any_characters_makes_keys(tmp_path: Path) -> None:
+def test_application_name_with_any_characters_makes_valid_keys(tmp_path: Path) -> None:
     keys = {(row.key or "").partition("/")[0] for row in read(made(tmp_path, name="wéb / 1\n", seconds=5.0))}
     assert keys == {"w-b-1-"}
     assert {(row.key or "").partition("/")[0] for row in read(made(tmp_path, name="", seconds=5.0))} == {"application"}
 
 
-def test_the_summary_of_traces_reads_it(tmp_path: Path) -> None:
+def test_generated_trace_can_be_summarised(tmp_path: Path) -> None:
     summary = summarise(made(tmp_path))
     assert summary.streams == 8
     assert summary.kinds["retrieve"].unknown_sizes == 0
@@ -263,7 +263,7 @@ def test_impossible_trace_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["there.parquet"]
 
 
-def test_the_first_objects_of_a_stock_are_like_all_of_it() -> None:
+def test_first_objects_of_stock_have_the_size_shares_of_all() -> None:
     many = Sizes.lognormal(20 << 10, 0.97, 1 << 20)
     assert Stock(many, 10**9).sizes_of(np.arange(8)).mean() == pytest.approx(many.mean, rel=0.35)
     stock = Stock(SIZES, 10**9)
@@ -289,13 +289,13 @@ def ask(folder: Path, *words: str) -> Result:
     return CliRunner().invoke(main, ["trace", "generate", out, "--scenario", scenario, "--application", *words])
 
 
-def test_the_command_makes_the_trace_of_an_application(tmp_path: Path) -> None:
+def test_trace_generate_makes_the_trace_of_an_application(tmp_path: Path) -> None:
     done = ask(tmp_path, "mail server")
     assert done.exit_code == 0, done.output
     rows = read(tmp_path / "made.parquet")
     assert f"{len(rows)} operations, 2 streams" in done.output
-    assert 15 < rows[-1].due_ns / 1e9 < 20  # the phase's seconds
-    assert ask(tmp_path, "mail server").exit_code == 2  # it is there
+    assert 15 < rows[-1].due_ns / 1e9 < 20  # the length of the phase
+    assert ask(tmp_path, "mail server").exit_code == 2  # the file exists
     assert ask(tmp_path, "mail server", "--seconds", "5s", "--seed", "1", "--overwrite").exit_code == 0
     others = read(tmp_path / "made.parquet")
     assert others[-1].due_ns < 5e9
@@ -322,7 +322,7 @@ def test_command_refuses_invalid_input_with_a_reason(tmp_path: Path, words: list
     assert not (tmp_path / "made.parquet").exists()
 
 
-def test_the_command_needs_a_length(tmp_path: Path) -> None:
+def test_trace_generate_without_a_length_is_refused(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(SCENARIO.replace('seconds = "20s"', ""))
     done = ask(tmp_path, "mail server", "--scenario", str(tmp_path / "own.toml"))
     assert done.exit_code == 2

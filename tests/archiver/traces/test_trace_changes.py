@@ -1,4 +1,4 @@
-"""Merging, sorting, cutting, scaling and anonymising: what changes, and what must not."""
+"""Test merging, sorting, cutting, scaling and anonymising: what changes and what stays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _files = st.tuples(st.integers(0, 50), st.lists(rows.map(lambda row: row._replac
 
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows by twos and sorted runs of four, so that everything goes through files."""
+    """Use row groups of two and sorted runs of four, so that everything goes through files."""
     monkeypatch.setattr(trace_format, "ROW_GROUP_ROWS", 2)
     monkeypatch.setattr(merging, "RUN_ROWS", 4)
 
@@ -35,9 +35,7 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("little_memory")
 @given(st.lists(rows.map(lambda row: row._replace(due_ns=row.due_ns % 7)), max_size=40))
 @SLOW
-def test_sorting_keeps_every_row_and_the_order_of_one_instant(
-    tmp_path: Path, operations: list[TracedOperation]
-) -> None:
+def test_sort_is_stable_and_keeps_every_row(tmp_path: Path, operations: list[TracedOperation]) -> None:
     path = tmp_path / "trace.parquet"
     path.unlink(missing_ok=True)
     write(path, operations)
@@ -50,7 +48,7 @@ def test_sorting_keeps_every_row_and_the_order_of_one_instant(
 @pytest.mark.usefixtures("little_memory")
 @given(st.lists(_files, min_size=1, max_size=4))
 @SLOW
-def test_merging_puts_all_in_order_on_one_clock_and_renumbers_streams(
+def test_merge_orders_rows_on_one_clock_and_renumbers_streams(
     tmp_path: Path, files: list[tuple[int, list[TracedOperation]]]
 ) -> None:
     paths = [tmp_path / f"{place}.parquet" for place in range(len(files))]
@@ -90,7 +88,7 @@ def test_anonymised_and_clear_traces_are_not_merged(tmp_path: Path) -> None:
     assert not (tmp_path / "all.parquet").exists()
 
 
-def test_a_cut_begins_where_it_was_made(tmp_path: Path) -> None:
+def test_cut_trace_begins_at_the_start_of_the_cut(tmp_path: Path) -> None:
     operations = [
         TracedOperation(i * 10**9, done_ns=i * 10**9 + 5, operation=("archive", "head")[i % 2], client=i % 3)
         for i in range(12)
@@ -183,7 +181,7 @@ def test_anonymised_keys_depend_on_the_secret_and_the_folder_and_stay_short() ->
     assert "." not in name_of("secret.pdf")
 
 
-def test_an_anonymised_trace_has_neither_names_nor_secret_in_it(tmp_path: Path) -> None:
+def test_anonymised_trace_contains_no_names_and_no_secret(tmp_path: Path) -> None:
     secret = tmp_path / "trace.key"
     secret.write_bytes(b"correct horse battery staple")
     secret.chmod(0o600)
@@ -201,7 +199,7 @@ def test_an_anonymised_trace_has_neither_names_nor_secret_in_it(tmp_path: Path) 
     assert not any(word in content for word in (b"Miller", b"pdf", b"Smith", b"horse", b"trace.key"))
 
 
-def test_a_key_file_is_a_secret(tmp_path: Path) -> None:
+def test_short_or_readable_key_file_is_refused(tmp_path: Path) -> None:
     secret = tmp_path / "trace.key"
     with pytest.raises(UsageError, match=r"No such file.*head -c 32"):
         read_secret(secret)

@@ -1,4 +1,4 @@
-"""`archiver trace` as its users meet it."""
+"""Test the `archiver trace` commands."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def test_info_reports_the_same_facts_as_text_and_json(tmp_path: Path) -> None:
     assert (document["unwritten_objects"], document["read_share"], document["rises"]) == (1, 0.5, True)
 
 
-def test_info_of_a_trace_without_rows_or_order(tmp_path: Path) -> None:
+def test_info_reports_empty_and_unsorted_traces(tmp_path: Path) -> None:
     assert "0 operations" in ask("info", write(tmp_path / "empty.parquet", [])).stdout
     unsorted = write(tmp_path / "unsorted.parquet", [TracedOperation(5), TracedOperation(4)])
     assert "not in order of time; archiver trace sort" in ask("info", unsorted).stdout
 
 
-def test_head_shows_odd_keys_so_that_no_terminal_obeys_them(tmp_path: Path) -> None:
+def test_head_escapes_control_characters_in_keys(tmp_path: Path) -> None:
     path = write(tmp_path / "trace.parquet", [TracedOperation(i, key="a\x1b[2J\nü\0") for i in range(5)])
     text = ask("head", path, "-n", "2").stdout
     assert text.count("a\\x1b[2J\\nü\\x00") == 2
@@ -129,7 +129,7 @@ def test_import_reports_left_out_lines_with_counts(tmp_path: Path) -> None:
         (["merge", "nowhere/out.parquet", "day.parquet"], "out.parquet: cannot be written"),
     ],
 )
-def test_bad_input_is_one_message_and_leaves_nothing(
+def test_bad_input_gives_one_message_and_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
     write_example_files(tmp_path)
@@ -156,7 +156,7 @@ def test_sort_may_overwrite_its_input_file(tmp_path: Path) -> None:
     assert [row.due_ns for row in read(path)] == [1, 2, 3]
 
 
-def test_the_operation_log_of_a_run_becomes_a_trace(tmp_path: Path) -> None:
+def test_operation_logs_of_a_run_are_merged_into_a_trace(tmp_path: Path) -> None:
     log = tmp_path / "log"
     scenario = tmp_path / "small.toml"
     scenario.write_text(SCENARIO)

@@ -1,4 +1,4 @@
-"""The trace file: what is written is read again, and what is none is refused by file and row."""
+"""Test the trace file: written rows are read back, and invalid files are refused by file and row."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_written_operations_and_info_are_read_back(
     )
 
 
-def test_nothing_is_overwritten_unasked_and_nothing_half_is_left(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_existing_trace(tmp_path: Path) -> None:
     path = write(tmp_path / "trace.parquet", [TracedOperation(1)])
     with pytest.raises(UsageError, match="exists already"):
         write(path, [TracedOperation(2)])
@@ -68,7 +68,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, keep: int) -> None:
 
 
 def test_a_damaged_page_is_found_by_its_checksum(tmp_path: Path) -> None:
-    noise = random.Random(1)  # is stored as it is, so that nothing but the checksum can tell
+    noise = random.Random(1)  # incompressible, so that only the checksum can find the damage
     path = write(tmp_path / "trace.parquet", [TracedOperation(i, noise.getrandbits(60)) for i in range(1000)])
     column = pq.ParquetFile(path).metadata.row_group(0).column(SCHEMA.get_field_index("sent_ns"))
     content = bytearray(path.read_bytes())
@@ -99,7 +99,7 @@ def test_non_trace_file_and_other_version_are_refused_differently(tmp_path: Path
 
 
 def with_columns(path: Path, **columns: Any) -> Path:
-    """A trace that some other program wrote, with these values in it."""
+    """Write a trace with these values, as another program could."""
     original = write(path.with_name("original.parquet"), [TracedOperation(i, operation="archive") for i in range(4)])
     table = pq.read_table(original)
     for name, values in columns.items():
@@ -127,13 +127,13 @@ FOREIGN = (
         ({"operation": FOREIGN}, "row 3: operation 'frobnicate' is unknown"),
     ],
 )
-def test_values_that_no_trace_has_are_refused_by_row(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+def test_invalid_values_are_refused_by_row(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
     path = with_columns(tmp_path / "foreign.parquet", **columns)
     with pytest.raises(UsageError, match=f"foreign.parquet: {message}"):
         read(path)
 
 
-def test_words_of_another_order_are_understood(tmp_path: Path) -> None:
+def test_operation_dictionary_of_another_order_is_read(tmp_path: Path) -> None:
     words = pa.array(["retrieve", "archive", "archive", "head"]).dictionary_encode()
     path = with_columns(tmp_path / "foreign.parquet", operation=words.cast(pa.dictionary(pa.int8(), pa.string())))
     assert [row.operation for row in read(path)] == words.to_pylist()
@@ -153,7 +153,7 @@ def test_row_out_of_order_is_refused_only_when_order_is_required(tmp_path: Path)
         list(Trace.open(path).operations(must_rise=True))
 
 
-def test_only_some_columns_are_read_where_only_they_are_wanted(tmp_path: Path) -> None:
+def test_only_requested_columns_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "trace.parquet", [TracedOperation(1, client=7)])
     (batch,) = Trace.open(path).batches(("client", "due_ns"))
     assert batch.schema.names == ["client", "due_ns"]

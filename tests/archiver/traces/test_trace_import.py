@@ -1,4 +1,4 @@
-"""Servers' logs as traces: what is understood, what is kept as it is, and what is told of the rest."""
+"""Test servers' logs as traces: what is understood, what is kept as is, and what is reported of the rest."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def brief(rows: list[TracedOperation]) -> list[tuple[Any, ...]]:
     return [(row.due_ns / SECOND, row.operation, row.key, row.size_bytes, row.status) for row in rows]
 
 
-def test_a_log_of_amazons(tmp_path: Path) -> None:
+def test_aws_access_log_is_imported(tmp_path: Path) -> None:
     report, rows = imported(tmp_path, "aws", HERE / "logs" / "aws.log")
     letter = "mails/2026/02/letter 1.eml"
     assert brief(rows) == [
@@ -68,15 +68,15 @@ def test_a_log_of_amazons(tmp_path: Path) -> None:
     ]
     archive, ranged = rows[1], rows[2]
     assert archive.done_ns == archive.due_ns + 41_754_000_000
-    assert archive.first_byte_ns is None  # its 28 ms are from the request's end
+    assert archive.first_byte_ns is None  # the log's 28 ms count from the end of the request
     assert (ranged.offset, ranged.length, ranged.first_byte_ns) == (None, 1024, ranged.due_ns + 8_000_000)
-    assert len({row.client for row in rows}) == 4  # two streams of the clerk, another address, the platform itself
+    assert len({row.client for row in rows}) == 4  # two streams of the clerk, another address, and the platform itself
     assert notes(report.left_out) == {"is not a complete line of an S3 server access log": ["aws.log:10"]}
     assert report.whole_seconds
     assert report.info.began_at_ns == 1_770_336_036 * SECOND
 
 
-def test_a_log_of_minios(tmp_path: Path) -> None:
+def test_minio_audit_log_is_imported(tmp_path: Path) -> None:
     report, rows = imported(tmp_path, "minio", HERE / "logs" / "minio.log")
     key = "bkt/a b/ü%20+x"
     assert [row[1:] for row in brief(rows)] == [
@@ -100,14 +100,17 @@ def test_a_log_of_minios(tmp_path: Path) -> None:
     assert (archive.first_byte_ns or 0) - archive.due_ns == 7_557_234
     assert (ranged.offset, ranged.length) == (10, 10)
     assert copy.source == key
-    assert (parts.length, (parts.done_ns or 0) - parts.due_ns > 15_000_000) == (3000, True)  # from creation to end
+    assert (parts.length, (parts.done_ns or 0) - parts.due_ns > 15_000_000) == (
+        3000,
+        True,
+    )  # creation to completion
     assert {(row.client, row.session) for row in rows} == {(0, 0)}
     assert notes(report.remarks) == {"does not say whether a hold was set or lifted": ["minio.log:6"]}
     content = (tmp_path / "minio.parquet").read_bytes()
     assert not any(word in content for word in (b"clerk", b"0123456789abcdef", b"upload-1", b"Signature"))
 
 
-def test_a_log_of_nginx(tmp_path: Path) -> None:
+def test_nginx_access_log_is_imported(tmp_path: Path) -> None:
     report, rows = imported(tmp_path, "nginx", HERE / "logs" / "nginx.log")
     assert brief(rows) == [
         (0, "archive", "mails/2026/ü.eml", None, 0),
@@ -128,7 +131,7 @@ def test_a_log_of_nginx(tmp_path: Path) -> None:
     assert report.lines == len(rows) + report.lines_left_out
 
 
-def test_a_log_of_haproxys(tmp_path: Path) -> None:
+def test_haproxy_log_is_imported(tmp_path: Path) -> None:
     report, rows = imported(tmp_path, "haproxy", HERE / "logs" / "haproxy.log")
     assert brief(rows) == [
         (0, "retrieve", "mails/a b", 2750, 0),
@@ -141,7 +144,7 @@ def test_a_log_of_haproxys(tmp_path: Path) -> None:
         (109_000_000, 109_000_000), (3_000_000, 5_000_000_000), (5_000_000, 15_000_000)
     ]  # fmt: skip
     assert rows[4].first_byte_ns is None
-    # A connection is a session of a stream of its own as long as others are open.
+    # A connection has a stream of its own as long as other connections are open.
     assert [(row.client, row.session) for row in rows] == [(0, 0), (1, 0), (0, 0), (2, 0), (3, 0)]
     assert notes(report.left_out) == {"is not a complete line of haproxy's format": ["haproxy.log:6"]}
 
@@ -176,18 +179,18 @@ def test_documented_pattern_imports_every_field_of_its_log(tmp_path: Path) -> No
         ("haproxy", "(?P<time>.*)", "needs groups"),
     ],
 )
-def test_a_pattern_that_cannot_do_is_refused(tmp_path: Path, kind: str, pattern: str, message: str) -> None:
+def test_invalid_log_pattern_is_refused(tmp_path: Path, kind: str, pattern: str, message: str) -> None:
     with pytest.raises(UsageError, match=f"--pattern: .*{message}"):
         of_lines(tmp_path, kind, ["x"], pattern=pattern)
 
 
-def test_strict_names_the_first_line_and_writes_nothing(tmp_path: Path) -> None:
+def test_strict_import_names_the_first_bad_line_and_writes_no_trace(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nginx\.log:6: has a request that is not understood"):
         imported(tmp_path, "nginx", HERE / "logs" / "nginx.log", strict=True)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("nginx")]
 
 
-def test_a_log_of_another_kind_is_refused_whole(tmp_path: Path) -> None:
+def test_log_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no request of --kind aws in 14 lines; minio\.log:1 is not a complete line"):
         imported(tmp_path, "aws", HERE / "logs" / "minio.log")
     (tmp_path / "empty.log").write_bytes(b"\n\n")
@@ -209,7 +212,7 @@ def test_non_utf8_bytes_are_escaped_and_huge_lines_left_out(tmp_path: Path) -> N
     assert sorted(each for first in notes(report.left_out).values() for each in first) == ["odd.log:3", "odd.log:4"]
 
 
-def test_compressed_logs_are_read_as_far_as_they_go(tmp_path: Path) -> None:
+def test_truncated_compressed_log_is_read_to_its_damage(tmp_path: Path) -> None:
     line = NGINX.format(request="GET /b/a HTTP/1.1", status=200, size=1) + "\n"
     whole, broken = tmp_path / "whole.gz", tmp_path / "broken.gz"
     whole.write_bytes(gzip.compress(line.encode() * 3))
@@ -225,7 +228,7 @@ def test_compressed_logs_are_read_as_far_as_they_go(tmp_path: Path) -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30))
 @settings(max_examples=share_of(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_keys_with_every_odd_character_come_through_every_kind(tmp_path: Path, key: str) -> None:
+def test_keys_with_any_character_are_imported_from_every_kind(tmp_path: Path, key: str) -> None:
     sent = quote(key, safe="/")
     document = {
         "time": "2026-02-06T10:00:00Z",
@@ -247,7 +250,7 @@ def test_keys_with_every_odd_character_come_through_every_kind(tmp_path: Path, k
 
 @given(st.sampled_from(["aws", "minio", "nginx", "haproxy"]), st.data())
 @settings(max_examples=share_of(150))
-def test_half_a_line_is_refused_or_an_entry_and_nothing_else(kind: str, data: st.DataObject) -> None:
+def test_broken_log_line_is_parsed_or_refused(kind: str, data: st.DataObject) -> None:
     lines = (HERE / "logs" / f"{kind}.log").read_text().splitlines()
     line = data.draw(st.sampled_from(lines))
     cut = line[: data.draw(st.integers(0, len(line)))]
@@ -299,7 +302,7 @@ def test_incomplete_upload_is_imported_as_other(tmp_path: Path) -> None:
         ("1770336038.125", 1770336038.125, False),
     ],
 )
-def test_times_are_read_in_every_form(text: str, seconds: float, whole: bool) -> None:
+def test_log_times_are_parsed_in_every_format(text: str, seconds: float, whole: bool) -> None:
     assert instant_ns(text) == (round(seconds * 1000) * 10**6, whole)
 
 
@@ -321,7 +324,7 @@ def test_overlapping_operations_get_separate_streams_and_silence_ends_a_session(
     assert streams.of(0, None, 31 + SESSION_GAP_NS, None) == (0, 1)
 
 
-def test_a_connection_keeps_its_stream_until_it_has_been_silent() -> None:
+def test_connection_keeps_its_stream_until_it_is_silent() -> None:
     streams = Streams()
     assert streams.of(0, 11, 0, 10) == (0, 0)
     assert streams.of(0, 22, 20, 30) == (1, 0)
@@ -340,7 +343,7 @@ def test_whole_second_times_make_no_extra_streams_for_sequential_operations() ->
 
 @contextmanager
 def audit_webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """Receives what a MinIO that is started in the block has to say."""
+    """Receive the audit log of a MinIO server that is started in the block."""
     documents: list[bytes] = []
 
     class Receiver(BaseHTTPRequestHandler):
@@ -353,7 +356,7 @@ def audit_webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
             self.end_headers()
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Say nothing."""
+            """Suppress the log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     server.daemon_threads = True

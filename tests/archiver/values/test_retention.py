@@ -1,4 +1,4 @@
-"""The guards and the one place that makes dates: nothing is ever locked longer than was agreed to."""
+"""Test the guards and the computation of dates: no object is locked longer than the user agreed."""
 
 from __future__ import annotations
 
@@ -47,17 +47,22 @@ def retain(mode: RetentionMode, seconds: float | None = 300.0, until: float | No
         (retain(G), {}, 40 * 10**9, None),
         (retain(G), {}, 40 * 10**9 + 1, "--max-locked-bytes"),
         (retain(G), {"max_locked_bytes": 5}, 6, "--max-locked-bytes"),
-        (retain(C), {}, 10**9, "--accept-locked-until"),  # nobody can remove them: consent is asked for
+        (retain(C), {}, 10**9, "--accept-locked-until"),  # COMPLIANCE locks cannot be removed: consent is required
         (retain(C), {"accept_locked_until": NOW + 299}, 10**9, "--accept-locked-until"),
         (retain(C), {"accept_locked_until": NOW + 300}, 10**9, None),
         (retain(C, until=NOW + 60), {"accept_locked_until": NOW + 59}, 10**9, "--accept-locked-until"),
         (retain(C, until=NOW + 60), {"accept_locked_until": NOW + 60}, 10**9, None),
-        (retain(C, 3601), {"accept_locked_until": NOW + 10**6}, 10**9, "--max-retain"),  # consent lifts no other guard
+        (
+            retain(C, 3601),
+            {"accept_locked_until": NOW + 10**6},
+            10**9,
+            "--max-retain",
+        ),  # other guards still apply
         (retain(C), {"accept_locked_until": NOW + 300}, 41 * 10**9, "--max-locked-bytes"),
-        (retain(NONE, None), {}, 10**15, None),  # nothing is locked
+        (retain(NONE, None), {}, 10**15, None),  # no object is locked
         (Retention(NONE, None, legal_hold=True), {}, 10**9, None),
-        (Retention(NONE, None, legal_hold=True), {}, 41 * 10**9, "--max-locked-bytes"),  # a hold locks too
-        (Retention(G, 300.0, event_hold_days=1), {}, 10**9, "--max-retain"),  # a day after the release
+        (Retention(NONE, None, legal_hold=True), {}, 41 * 10**9, "--max-locked-bytes"),  # a legal hold locks, too
+        (Retention(G, 300.0, event_hold_days=1), {}, 10**9, "--max-retain"),  # a day of retention after the release
         (Retention(G, 300.0, event_hold_days=2), {"max_retain_seconds": 86400}, 10**9, "for 2d after the release"),
         (Retention(G, 300.0, event_hold_days=1), {"max_retain_seconds": 86400}, 10**9, None),
         (
@@ -68,14 +73,16 @@ def retain(mode: RetentionMode, seconds: float | None = 300.0, until: float | No
         ),
         (Retention(NONE, None, event_hold_days=1), {"max_retain_seconds": 86400}, 10**9, "needs a mode"),
         (retain(CLASS, 3600), {}, 10**9, None),
-        (retain(CLASS, 0), {}, 10**9, None),  # a class may lock for no time at all
+        (retain(CLASS, 0), {}, 10**9, None),  # a class may have no retention period
         (retain(CLASS, 86400), {}, 10**9, "--max-retain"),
         (retain(CLASS, 86400), {}, 10**9, "--management-class"),
         (retain(CLASS, 86400), {"max_retain_seconds": 86400}, 10**9, None),
         (retain(CLASS, 300), {}, 41 * 10**9, "--max-locked-bytes"),
     ],
 )
-def test_the_guards(retention: Retention, guards: dict[str, Any], locked_bytes: int, refusal: str | None) -> None:
+def test_guards_refuse_locks_beyond_their_limits(
+    retention: Retention, guards: dict[str, Any], locked_bytes: int, refusal: str | None
+) -> None:
     if refusal is None:
         check(retention, Guards(**guards), locked_bytes, NOW)
     else:
@@ -105,10 +112,10 @@ def test_unset_retention_wishes_take_the_defaults(wish: RetentionWish, retention
         (None, None, 3),
         (Lock.HEADER, None, 3),
         (Lock.HEADER_AND_HOLD, None, 3),
-        (Lock.SEPARATE, None, None),  # the lock is not in the headers of the request that archives
+        (Lock.SEPARATE, None, None),  # the archive request has no lock headers
         (Lock.BUCKET_DEFAULT, None, None),
         (Lock.NONE, None, None),
-        (None, 10.0, None),  # the object is to expire during the run
+        (None, 10.0, None),  # the object must expire during the run
     ],
 )
 def test_event_holds_are_placed_by_headers_only_on_objects_that_stay(
@@ -120,7 +127,7 @@ def test_event_holds_are_placed_by_headers_only_on_objects_that_stay(
     assert by_operation == replace(held.locked_by(lock, retain_for_seconds), event_hold_days=None)
 
 
-def test_a_guards_refusal_is_a_wrong_command() -> None:
+def test_guard_refusal_is_a_usage_error() -> None:
     assert issubclass(SafetyRefused, UsageError)
     assert SafetyRefused.exit_status == 2
 
@@ -132,13 +139,13 @@ def test_a_guards_refusal_is_a_wrong_command() -> None:
         (retain(G, until=NOW + 60), None, NOW + 60),
         (retain(G, 300), None, int(NOW + 300 + PHASE_SECONDS_MAX)),
         (retain(C, 300), NOW + 10**6, int(NOW + 300 + PHASE_SECONDS_MAX)),
-        (retain(C, 300), NOW + 400, NOW + 400),  # never later than was agreed to
+        (retain(C, 300), NOW + 400, NOW + 400),  # never later than the agreed date
         (retain(CLASS, 300), None, int(NOW + 300 + PHASE_SECONDS_MAX)),
         (replace(retain(CLASS, 300), late_seconds=60), None, int(NOW + 360 + PHASE_SECONDS_MAX)),
-        (retain(G, 300), NOW + 400, int(NOW + 300 + PHASE_SECONDS_MAX)),  # the consent is about COMPLIANCE
+        (retain(G, 300), NOW + 400, int(NOW + 300 + PHASE_SECONDS_MAX)),  # the consent applies only to COMPLIANCE
     ],
 )
-def test_the_latest_date_a_phase_may_make(
+def test_latest_date_of_a_phase_is_bounded_by_retention_and_consent(
     retention: Retention, accept_until: float | None, latest: float | None
 ) -> None:
     assert latest_date(retention, Guards(accept_locked_until=accept_until), NOW) == latest
@@ -155,7 +162,7 @@ def test_retain_until_date_is_never_later_than_the_latest_date(
     latest = latest_date(retention, guards, start)
     assert latest is not None
     date = DateMaker(retention, latest).retain_until(start + later)
-    assert isinstance(date, int)  # whole seconds: some servers call fractions malformed
+    assert isinstance(date, int)  # whole seconds: some servers refuse fractions
     assert date <= latest
     assert date <= start + later + seconds
     if mode is C:
@@ -163,7 +170,7 @@ def test_retain_until_date_is_never_later_than_the_latest_date(
 
 
 @given(instants, st.floats(0, PHASE_SECONDS_MAX - 1), st.floats(1, 3600))
-def test_a_date_is_the_period_after_the_servers_now(start: float, later: float, seconds: float) -> None:
+def test_retain_until_date_is_server_time_plus_retention_period(start: float, later: float, seconds: float) -> None:
     retention = retain(G, seconds)
     latest = latest_date(retention, Guards(), start)
     assert latest is not None

@@ -1,4 +1,4 @@
-"""Units at the surface: what people may write, what it means, and what is said of what they may not."""
+"""Test units of options: what is accepted, its value, and the message for invalid input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from archiver.values.sizes import (
         ("8192", 8192),
         ("8192B", 8192),
         ("0", 0),
-        ("8K", 8 * 1024),  # K alone is 1024, as in the DR550 paper
+        ("8K", 8 * 1024),  # K without B is 1024, as in the DR550 paper
         ("8KiB", 8 * 1024),
         ("8KB", 8 * 1000),
         ("8kb", 8 * 1000),
@@ -36,7 +36,7 @@ from archiver.values.sizes import (
         ("1MiB", 1 << 20),
         ("1MB", 10**6),
         ("1.5MiB", 3 << 19),
-        ("1.001KB", 1001),  # exact, though no float is
+        ("1.001KB", 1001),  # exact, although no float is
         ("2GiB", 2 << 30),
         ("3G", 3 << 30),
         ("3GB", 3 * 10**9),
@@ -45,7 +45,7 @@ from archiver.values.sizes import (
         (" 64 KiB ", 64 << 10),
     ],
 )
-def test_a_size_is_read(text: str, size_bytes: int) -> None:
+def test_size_is_parsed(text: str, size_bytes: int) -> None:
     assert parse_size(text) == size_bytes
 
 
@@ -78,14 +78,14 @@ def test_a_formatted_size_parses_back_to_the_same_number(size_bytes: int) -> Non
     ("size_bytes", "text"),
     [(0, "0B"), (1000, "1000B"), (8192, "8KiB"), (1 << 20, "1MiB"), (3 << 19, "1536KiB"), (1 << 30, "1GiB")],
 )
-def test_a_size_is_written_in_the_largest_unit_that_divides_it(size_bytes: int, text: str) -> None:
+def test_size_is_formatted_in_the_largest_unit_that_divides_it(size_bytes: int, text: str) -> None:
     assert format_size(size_bytes) == text
 
 
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1.6e9, "1.6 GB"), (2.5e12, "2.5 TB")]
 )
-def test_an_amount_is_written_in_decimal_units(count: float, text: str) -> None:
+def test_byte_count_is_formatted_in_decimal_units(count: float, text: str) -> None:
     assert format_bytes(count) == text
 
 
@@ -94,14 +94,14 @@ def test_an_amount_is_written_in_decimal_units(count: float, text: str) -> None:
     [("250ms", 0.25), ("90s", 90), ("1.5s", 1.5), ("5m", 300), ("5min", 300), ("1h", 3600), ("7d", 604800),
      ("2y", 2 * 365 * 86400), ("0s", 0), ("5M", 300)],
 )  # fmt: skip
-def test_a_duration_is_read(text: str, seconds: float) -> None:
+def test_duration_is_parsed(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
-        ("90", "needs a unit: ms, s, m, h, d or y"),  # minutes or seconds? never guessed
+        ("90", "needs a unit: ms, s, m, h, d or y"),  # a missing unit is not guessed
         ("90 weeks", "needs a unit: ms, s, m, h, d or y"),
         ("-5s", "a duration such as 90s, 5m or 1h"),
         ("soon", "a duration such as 90s, 5m or 1h"),
@@ -117,7 +117,7 @@ def test_invalid_duration_is_refused_with_remedy(text: str, remedy: str) -> None
     ("seconds", "text"),
     [(0, "0s"), (90, "90s"), (119, "119s"), (120, "2m"), (150, "2m 30s"), (3600, "1h"), (5400, "1h 30m")],
 )
-def test_a_duration_is_written_for_people(seconds: float, text: str) -> None:
+def test_duration_is_formatted_in_readable_units(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
@@ -141,7 +141,7 @@ def test_an_instant_is_the_same_in_any_zone(text: str) -> None:
         ("2026-13-01T00:00:00Z", "is not a date"),
     ],
 )
-def test_an_instant_needs_a_zone_and_the_message_shows_how(text: str, problem: str) -> None:
+def test_instant_without_zone_is_refused_with_an_example(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=f"{problem}; write it like 2026-11-21T18:00:00Z"):
         parse_instant(text)
 
@@ -158,7 +158,7 @@ def test_a_formatted_instant_parses_back_to_the_same_second(naive: datetime, off
 @pytest.mark.parametrize(
     ("text", "per_second"), [("500/s", 500.0), ("500", 500.0), (" 0.5 / s ", 0.5), ("30/m", 0.5), ("3600/h", 1.0)]
 )
-def test_rates_are_per_second(text: str, per_second: float) -> None:
+def test_rate_is_parsed_to_a_value_per_second(text: str, per_second: float) -> None:
     assert parse_rate(text) == per_second
 
 

@@ -1,4 +1,4 @@
-"""Quotas of cgroups, on folders as both versions of them lay them out."""
+"""Test CPU quotas of cgroups, on folders laid out as by both versions of cgroups."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ VERSION_2 = "0::/{0}\n"
 @pytest.mark.parametrize(
     ("quotas", "members", "limit"),
     [
-        ({"a": "150000 100000"}, ["a/b"], 1.5),  # of the group above
+        ({"a": "150000 100000"}, ["a/b"], 1.5),  # quota of the parent group
         ({"a": "200000 100000", "a/b": "50000 100000"}, ["a/b"], 0.5),
         ({"a": "50000 100000", "a/b": "200000 100000"}, ["a/b"], 0.5),
         ({"a": "max 100000", "a/b": "25000 50000"}, ["a/b"], 0.5),
         ({"a": "max 100000"}, ["a/b"], math.inf),
         ({}, [""], math.inf),
-        ({"a/b": "100000 100000", "a/c": "200000 100000"}, ["a/b", "a/c"], 3),  # two containers add up
+        ({"a/b": "100000 100000", "a/c": "200000 100000"}, ["a/b", "a/c"], 3),  # quotas of two containers are added
         ({"a": "250000 100000", "a/b": "100000 100000", "a/c": "200000 100000"}, ["a/b", "a/c"], 2.5),
-        ({"a/b": "100000 100000"}, ["a/b", "a/b"], 1),  # both in one
-        ({"a/b": "100000 100000"}, ["a/b", "a"], math.inf),  # one of them is outside
-        ({"": "100000 100000"}, ["a/b", "c"], 1),  # a container sees its own group on top
-        ({"": "100000 100000"}, ["../../away"], 1),  # and another's like this
+        ({"a/b": "100000 100000"}, ["a/b", "a/b"], 1),  # both processes are in one group
+        ({"a/b": "100000 100000"}, ["a/b", "a"], math.inf),  # one process is outside the group
+        ({"": "100000 100000"}, ["a/b", "c"], 1),  # a container sees its own group as the root
+        ({"": "100000 100000"}, ["../../away"], 1),  # and the group of another container like this
     ],
 )
-def test_the_tightest_quota_on_the_way_up_counts(
+def test_smallest_quota_of_group_and_ancestors_applies(
     tmp_path: Path, quotas: dict[str, str], members: list[str], limit: float
 ) -> None:
     two, one = tmp_path / "two", tmp_path / "one"
@@ -68,11 +68,11 @@ def test_quota_is_infinite_without_cgroups(tmp_path: Path) -> None:
     [
         ("usage_usec 7\nnr_throttled 3\nthrottled_usec 2500\n", 2500),
         ("nr_periods 9\nnr_throttled 3\nthrottled_time 2500000\n", 2500),
-        ("usage_usec 7\n", None),  # the topmost group of version 2
+        ("usage_usec 7\n", None),  # the root group of version 2
         ("", None),
     ],
 )
-def test_throttled_time_of_both_versions(tmp_path: Path, text: str, microseconds: int | None) -> None:
+def test_throttled_time_is_read_from_both_cgroup_versions(tmp_path: Path, text: str, microseconds: int | None) -> None:
     lay_out(tmp_path, {"cpu.stat": text})
     assert cgroup.throttled_microseconds(tmp_path) == microseconds
 

@@ -1,4 +1,4 @@
-"""Which sources a run has: what runs here without asking, what the user names, and none that shows another machine."""
+"""Test which sources a run watches: the defaults on this machine and the named ones, but none of another machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names(watched: WatchedPlatform, *words: str) -> list[str]:
 
 
 def test_sources_of_the_local_platform_are_watched_by_default() -> None:
-    assert names(ELSEWHERE) == ["client"]  # whose name no source of the server has
+    assert names(ELSEWHERE) == ["client"]  # a name that no source of the server has
     assert names(HERE) == ["local"]
     assert names(replace(HERE, pid=os.getpid())) == ["local", f"pid:{os.getpid()}"]
     assert names(replace(HERE, pid=os.getpid(), platform="embedded")) == ["local", f"pid:{os.getpid()}", "embedded"]
@@ -35,18 +35,18 @@ def test_named_sources_follow_the_default_ones_without_duplicates() -> None:
 
 
 @pytest.mark.parametrize("word", ["local", "pid:1", "name:minio"])
-def test_the_clients_machine_is_never_taken_for_the_servers(word: str) -> None:
+def test_local_sources_are_refused_for_a_remote_platform(word: str) -> None:
     with pytest.raises(UsageError, match="not on this machine"):
         names(ELSEWHERE, word)
 
 
 @pytest.mark.parametrize("word", ["", "cpu", "pid:", "pid:x", "name:", "prometheus:", "minio:9000", "local:1"])
-def test_a_word_that_names_no_source_is_refused(word: str) -> None:
+def test_unknown_source_name_is_refused(word: str) -> None:
     with pytest.raises(UsageError, match="no such source; use local, pid:N, name:PROGRAM, prometheus:URL or minio"):
         names(HERE, word)
 
 
-def test_a_process_that_does_not_run_is_refused_before_the_run() -> None:
+def test_pid_of_no_running_process_is_refused() -> None:
     with pytest.raises(UsageError, match="no such process"):
         names(HERE, "pid:999999999")
 
@@ -56,7 +56,7 @@ def test_minio_needs_an_s3_endpoint() -> None:
         names(replace(ELSEWHERE, endpoints=()), "minio")
 
 
-def test_options_that_nothing_would_use_are_refused(tmp_path: Path) -> None:
+def test_options_without_a_matching_source_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--metric-names .*needs --watch prometheus:URL"):
         watch_sources(WatchOptions(("local",), metric_names=tmp_path), HERE)
     with pytest.raises(UsageError, match="--metrics-token-file"):

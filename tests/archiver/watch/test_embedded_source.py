@@ -1,4 +1,4 @@
-"""The source embedded: what a real embedded store counts, in the vocabulary of all sources."""
+"""Test the source `embedded`: the counters of an embedded store, in the vocabulary of all sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.backends.embedded.tsm_client import Client
 
 
 def grown(source: EmbeddedSource, work: Callable[[], object]) -> dict[str, dict[str, float]]:
-    """By how much each item grew meanwhile, where it did."""
+    """Return the growth of each item during the work, for items that grew."""
     before: Reading = source.read()
     work()
     after = source.read()
@@ -62,16 +62,19 @@ def test_requests_written_bytes_and_syncs_are_counted_at_once(tmp_path: Path) ->
         assert used["request_errors"] == {}
         assert 60_000 < used["store_written_bytes"]["segments"] < 65_000
         assert used["store_written_bytes"]["catalogue"] > 13 * 4096
-        assert used["store_syncs"] == {"segments": 13, "catalogue": 13}  # one of the segment's name, one of the bucket
+        assert used["store_syncs"] == {
+            "segments": 13,
+            "catalogue": 13,
+        }  # one for the segment name, one for the bucket
         used = grown(source, lambda: archive_objects(store, 7))
         assert used["requests"] == {
             "TSM HELLO": 1, "TSM PROOF": 1, "TSM REGISTER_SPACE": 1, "TSM OBJECT": 7, "TSM END_TRANSACTION": 1
         }  # fmt: skip
         assert used["store_syncs"] == {"segments": 1, "catalogue": 2}
-        assert grown(source, lambda: None)["requests"] == {}  # it does not count itself
+        assert grown(source, lambda: None)["requests"] == {}  # reading the counters is not counted
 
 
-def test_a_store_that_has_ended_is_one_sentence_and_may_come_back(tmp_path: Path) -> None:
+def test_stopped_store_gives_one_error_and_may_be_restarted(tmp_path: Path) -> None:
     store = process.start(tmp_path / "store")
     source = EmbeddedSource(store.endpoint)
     source.read()

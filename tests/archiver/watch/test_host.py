@@ -1,4 +1,4 @@
-"""The host as a source: what it counts is what was done on it, and no byte has two items."""
+"""Test the host as a source: its counters follow the work done, and no byte is counted twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def show_disks(monkeypatch: pytest.MonkeyPatch, disks: dict[str, Disk] | None) -
     monkeypatch.setattr(psutil, "disk_io_counters", lambda **_: disks)
 
 
-def test_every_quantity_is_of_the_vocabulary_and_every_core_has_an_item() -> None:
+def test_host_reading_uses_known_quantities_and_has_every_core() -> None:
     reading = HostSource().read()
     assert set(reading) <= set(QUANTITIES)
     cores = {str(core) for core in range(len(psutil.cpu_times(percpu=True)))}
@@ -47,13 +47,13 @@ def test_swapped_bytes_are_counted_in_whole_pages(monkeypatch: pytest.MonkeyPatc
     page = os.sysconf("SC_PAGE_SIZE")
     reading = HostSource().read()
     assert (reading["swap_in_bytes"], reading["swap_out_bytes"]) == ({"": 3 * page}, {"": 5 * page})
-    vmstat.write_text("nr_free_pages 17\n")  # a kernel without swap
+    vmstat.write_text("nr_free_pages 17\n")  # kernel without swap
     assert "swap_in_bytes" not in HostSource().read()
     vmstat.unlink()
     assert "swap_in_bytes" not in HostSource().read()
 
 
-def test_work_shows_in_the_cores() -> None:
+def test_cpu_work_appears_in_core_times() -> None:
     source = HostSource()
 
     def busy_seconds() -> float:
@@ -63,7 +63,7 @@ def test_work_shows_in_the_cores() -> None:
     before, done = busy_seconds(), time.process_time() + 0.3
     while time.process_time() < done:
         pass
-    assert busy_seconds() - before > 0.1  # the kernel may count by what runs at each tick, so there is chance in it
+    assert busy_seconds() - before > 0.1  # the kernel may sample at ticks, so the count is inexact
 
 
 def test_user_includes_nice_and_guests_once_and_system_the_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,10 +131,10 @@ def test_disk_times_are_in_seconds_and_amounts_in_bytes(monkeypatch: pytest.Monk
         ("sda sda1 sda2 sdb sdb15", "sda sdb"),
         ("nvme0n1 nvme0n1p1 nvme0n1p12 nvme0n11 nvme10n1", "nvme0n1 nvme0n11 nvme10n1"),
         ("mmcblk0 mmcblk0p1 mmcblk0boot0", "mmcblk0 mmcblk0boot0"),
-        ("xvda1 xvda2", "xvda1 xvda2"),  # the whole disk is not listed
+        ("xvda1 xvda2", "xvda1 xvda2"),  # whole disk not listed
         ("vda loop0 ram1 zram0 fd0 sr0", "vda"),
         ("sda dm-0 dm-12 md0 md127 md127p1 md_home bcache0", "sda"),
-        ("nvme0n1 nvme0c0n1 nvme0c1n1", "nvme0n1"),  # paths to it
+        ("nvme0n1 nvme0c0n1 nvme0c1n1", "nvme0n1"),  # paths to nvme0n1
         ("nbd1 nbd10 nbd1p1", "nbd1 nbd10"),
     ],
 )
@@ -151,7 +151,7 @@ def test_disk_path_is_reported_if_only_the_path_counts(monkeypatch: pytest.Monke
     assert HostSource().read()["disk_read_bytes"]["nvme0c0n1"] == 512
 
 
-def test_a_disk_or_interface_that_vanishes_is_not_in_the_next_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removed_disk_or_interface_is_not_in_the_next_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     traffic = {"lo": Traffic(1, 1), "eth1": Traffic(2, 2)}
     monkeypatch.setattr(psutil, "net_io_counters", lambda **_: dict(traffic))
     monkeypatch.setattr(psutil, "net_if_stats", lambda: {"lo": Link(0), "eth1": Link(10_000)})
@@ -171,7 +171,7 @@ def _no_disks(**_: Any) -> None:
 
 
 @pytest.mark.parametrize("counters", [lambda **_: None, lambda **_: {}, _no_disks])
-def test_a_container_without_disks_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch, counters: Any) -> None:
+def test_host_without_disk_counters_is_read(monkeypatch: pytest.MonkeyPatch, counters: Any) -> None:
     monkeypatch.setattr(psutil, "disk_io_counters", counters)
     monkeypatch.setattr(psutil, "net_io_counters", lambda **_: None)
     reading = HostSource().read()

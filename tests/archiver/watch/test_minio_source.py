@@ -1,4 +1,4 @@
-"""The source minio: exact counts from real servers, and what scripted ones could do to them."""
+"""Test the source `minio`: exact counts from real servers, and the faults of scripted servers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def requests_page(server: str, puts: int) -> str:
 
 
 class Node:
-    """A server whose pages a test can change; for any other it answers as MinIO does for what is not there."""
+    """A server whose pages a test can change. It answers requests for other pages as MinIO does."""
 
     def __init__(self, pages: Mapping[str, str], *, missing: str = "403 Forbidden") -> None:
         self.pages = dict(pages)
@@ -86,7 +86,7 @@ def node() -> Iterator[Start]:
         yield start
 
 
-def test_the_quantities_of_a_server(node: Start) -> None:
+def test_v3_metrics_are_read_as_quantities(node: Start) -> None:
     server = node({PROCESS: process_page("a:9000"), REQUESTS: requests_page("a:9000", 12)})
     source = MinioSource(server.url)
     assert source.name == "minio"
@@ -97,13 +97,13 @@ def test_the_quantities_of_a_server(node: Start) -> None:
         "process_cpu_seconds": {"": 1.5},
         "process_resident_bytes": {"": 1000.0},
         "process_open_files": {"": 9.0},
-        "process_read_bytes": {"": 0.0},  # left out on the wire while they are 0
+        "process_read_bytes": {"": 0.0},  # MinIO leaves the metric out while it is 0
         "process_write_bytes": {"": 0.0},
     }
     assert source.counts_late_seconds == 0
 
 
-def test_the_counts_of_all_servers_are_added(node: Start) -> None:
+def test_counts_of_all_servers_are_added(node: Start) -> None:
     written = 'minio_system_process_io_write_bytes{server="b:9000"} 50\n'
     first = node({PROCESS: process_page("a:9000"), REQUESTS: requests_page("a:9000", 12)})
     second = node({PROCESS: process_page("b:9000", more=written), REQUESTS: requests_page("b:9000", 30)})
@@ -121,7 +121,7 @@ def test_a_server_with_two_addresses_is_counted_once(node: Start) -> None:
     assert reading["process_cpu_seconds"] == {"": 1.5}
 
 
-def test_an_address_behind_which_servers_take_turns_is_refused(node: Start) -> None:
+def test_address_of_a_load_balancer_is_refused(node: Start) -> None:
     server = node({PROCESS: process_page("a:9000"), REQUESTS: requests_page("a:9000", 12)})
     source = MinioSource(server.url)
     source.read()
@@ -133,8 +133,8 @@ def test_an_address_behind_which_servers_take_turns_is_refused(node: Start) -> N
         MinioSource(server.url).read()
 
 
-def test_a_server_that_one_page_fails_of_is_not_read_in_part(node: Start) -> None:
-    # Counts that are missing from one reading would seem to begin at zero in the next.
+def test_server_with_a_failing_page_is_not_read_partially(node: Start) -> None:
+    # Counts missing from one reading would appear to start at zero in the next.
     server = node({PROCESS: process_page("a:9000"), REQUESTS: requests_page("a:9000", 12)})
     source = MinioSource(server.url)
     source.read()
@@ -181,7 +181,7 @@ def test_server_that_is_down_at_first_is_read_once_it_is_up(node: Start) -> None
     assert NODE not in server.asked, "a server that is down says nothing of its forms"
 
 
-def test_another_server_with_metrics_is_not_taken_for_minio(node: Start) -> None:
+def test_metrics_of_another_server_are_refused(node: Start) -> None:
     with pytest.raises(WatchError, match="none of MinIO's process; check that it is MinIO"):
         MinioSource(node({PROCESS: "up 1\n", REQUESTS: "up 1\n"}).url).read()
 
@@ -193,7 +193,7 @@ def test_invalid_endpoint_is_refused_without_showing_its_secret(endpoint: str) -
     assert "secret" not in str(refused.value)
 
 
-# Real servers.
+# Real servers
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def do_counted(server: Server, bucket: str) -> dict[str, float]:
-    """Requests of several kinds, some refused; how many of which."""
+    """Send requests of several kinds, some of them refused, and return their counts."""
     s3 = real.client_of(server)
     s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
     for number in range(20):
@@ -224,7 +224,7 @@ def grown(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
 
 
 def read_with(source: MinioSource, expected: Mapping[str, float], before: Mapping[str, float]) -> Any:
-    """The first reading with as many requests; MinIO may count an answer a moment after it has been received."""
+    """Return the first reading with these counts. MinIO may count an answer a moment after it was received."""
     deadline = time.monotonic() + ANSWER_SECONDS_MAX
     while True:
         reading = source.read()
@@ -233,7 +233,7 @@ def read_with(source: MinioSource, expected: Mapping[str, float], before: Mappin
 
 
 @pytest.mark.platforms
-def test_every_request_is_counted_once_and_no_scrape_is(server: Server) -> None:
+def test_every_request_is_counted_once_and_scrapes_are_not(server: Server) -> None:
     source = MinioSource(server.endpoint)
     before = source.read()
     expected = do_counted(server, "counted")
@@ -251,7 +251,7 @@ def test_every_request_is_counted_once_and_no_scrape_is(server: Server) -> None:
 
 
 @pytest.mark.platforms
-def test_the_process_is_seen_at_work(server: Server) -> None:
+def test_process_quantities_are_read_and_never_decrease(server: Server) -> None:
     source = MinioSource(server.endpoint)
     before = source.read()
     do_counted(server, "at-work")
@@ -261,12 +261,12 @@ def test_the_process_is_seen_at_work(server: Server) -> None:
     assert after["process_resident_bytes"][""] > 10e6
     assert after["process_open_files"][""] >= 5
     assert "process_read_bytes" in after
-    assert not [quantity for quantity in after if quantity.startswith("network_")]  # it knows the whole host's only
+    assert not [quantity for quantity in after if quantity.startswith("network_")]  # MinIO has them for the host only
 
 
 @pytest.mark.platforms
-def test_an_older_server_counts_alike(tmp_path: Path) -> None:
-    # On a server of its own: the second form keeps counts for 10 s after it is first asked.
+def test_v2_and_v3_metrics_have_the_same_counts(tmp_path: Path) -> None:
+    # Needs a separate server, because v2 metrics are cached for 10 s after the first request.
     with real.real_server("minio", tmp_path) as server, before_third_form(server.endpoint) as older:
         expected = do_counted(server, "older")
         seen = read_with(MinioSource(server.endpoint), expected, {})
@@ -279,7 +279,7 @@ def test_an_older_server_counts_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.platforms
-def test_metrics_that_want_a_token_are_read_with_it(tmp_path: Path) -> None:
+def test_protected_metrics_are_read_with_a_token(tmp_path: Path) -> None:
     with guarded_minio(tmp_path) as server:
         assert MinioSource(server.endpoint, server.token()).read()["process_cpu_seconds"][""] > 0
         for token, said in (

@@ -1,4 +1,4 @@
-"""Process trees as a source, on real ones: what they did is counted, once, and stays counted when they end."""
+"""Test process trees as a source, on real processes: work is counted once, also after processes end."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def burn(seconds):
 def tell(*values): print(json.dumps(values), flush=True)
 def wait(): return sys.stdin.readline()
 """
-TICK = 0.02  # two counters, each cut to hundredths of a second
+TICK = 0.02  # two counters, each truncated to hundredths of a second
 
 
 class Child:
-    """A Python process that tells what it has done, line by line, and waits to be told to go on."""
+    """A Python process that prints its results line by line and waits for permission to continue."""
 
     def __init__(self, popen: subprocess.Popen[str]) -> None:
         self.popen = popen
@@ -60,7 +60,7 @@ class Child:
         self.popen.stdin.flush()
 
     def end(self) -> None:
-        """And every process that it made."""
+        """Kill the process and every process that it started."""
         if self.popen.returncode is None:
             os.killpg(self.pid, signal.SIGKILL)
             self.popen.wait()
@@ -89,11 +89,11 @@ def cpu(source: ProcessSource) -> float:
 
 
 def searched(source: ProcessSource) -> Reading:
-    """The reading after a search for descendants that began just now."""
+    """Return the reading after a new search for descendants."""
     return [source.read() for _ in range(READS_PER_SEARCH)][-1]
 
 
-def test_every_quantity_is_of_the_vocabulary() -> None:
+def test_process_reading_uses_known_quantities() -> None:
     with running("tell(); wait()") as child:
         child.told()
         reading = ProcessSource.of_pid(child.pid).read()
@@ -103,7 +103,7 @@ def test_every_quantity_is_of_the_vocabulary() -> None:
     )
 
 
-def test_the_cpu_time_that_was_burnt() -> None:
+def test_used_cpu_time_is_counted() -> None:
     with running("wait(); burn(0.3); tell(time.process_time()); wait()") as child:
         source = ProcessSource.of_pid(child.pid)
         before = cpu(source)
@@ -113,7 +113,7 @@ def test_the_cpu_time_that_was_burnt() -> None:
         assert cpu(source) - before >= 0.3 - TICK
 
 
-def test_threads_apart_and_the_ended_one_in_the_whole() -> None:
+def test_threads_are_listed_and_ended_thread_counts_in_total() -> None:
     code = """
 busy = threading.Thread(target=lambda: (burn(0.2), tell(busy.native_id), wait()))
 busy.start()
@@ -138,7 +138,7 @@ wait()
 
 
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel does not tell how long threads wait")
-def test_how_long_threads_were_ready_but_had_no_core() -> None:
+def test_time_of_threads_waiting_for_a_core_is_counted() -> None:
     code = """
 os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])  # one core for both
 tell(0)
@@ -161,7 +161,7 @@ wait()
         assert after - before > 0.1
 
 
-def test_context_switches_of_all_threads_and_of_those_that_ended() -> None:
+def test_context_switches_of_running_and_ended_threads_are_counted() -> None:
     code = """
 def often():
     for _ in range(200): time.sleep(0.0001)
@@ -186,7 +186,7 @@ wait()
         assert only(source.read(), "process_context_switches") >= after
 
 
-def test_memory_and_open_files() -> None:
+def test_memory_and_open_files_are_counted() -> None:
     code = """
 tell()
 wait()
@@ -215,7 +215,7 @@ def test_open_files_are_listed_if_the_descriptor_folder_has_no_size(monkeypatch:
     assert listed == counted == 3
 
 
-def test_bytes_written_and_read(tmp_path: Path) -> None:
+def test_written_and_read_bytes_are_counted(tmp_path: Path) -> None:
     if not disks_under(tmp_path):
         pytest.skip(f"{tmp_path} is on no disk")
     code = """
@@ -263,7 +263,7 @@ wait()
 """
 
 
-@pytest.mark.parametrize("on_child_end", ["SIG_DFL", "SIG_IGN"])  # who ignores it is handed nothing by the kernel
+@pytest.mark.parametrize("on_child_end", ["SIG_DFL", "SIG_IGN"])  # SIG_IGN: the parent gets no child times
 def test_ended_processes_stay_counted_once_in_their_tree(tmp_path: Path, on_child_end: str) -> None:
     with running(TREE.format(on_child_end=on_child_end), tmp_path / "file") as child:
         pids = {child.pid, *child.told(), *child.told()}
@@ -275,13 +275,13 @@ def test_ended_processes_stay_counted_once_in_their_tree(tmp_path: Path, on_chil
         child.told()
         after = source.read()
     assert {int(item.partition("/")[0]) for item in after["thread_cpu_seconds"]} == {child.pid}
-    # Waiting costs next to nothing: all else would be lost, or counted twice.
+    # Waiting costs almost no CPU. Any larger difference is lost or counted twice.
     assert 0 <= only(after, "process_cpu_seconds") - only(before, "process_cpu_seconds") < 0.2
     assert 0 <= only(after, "process_write_bytes") - only(before, "process_write_bytes") < 1 << 20
     assert only(after, "process_context_switches") >= only(before, "process_context_switches")
 
 
-def test_children_that_come_and_go_while_it_reads_are_counted_once(tmp_path: Path) -> None:
+def test_short_lived_children_are_counted_once_during_reads(tmp_path: Path) -> None:
     code = """
 wait()
 for number in range(40):
@@ -411,16 +411,16 @@ wait()
         assert 0 <= cpu(source) - before < 0.08
 
 
-def test_the_tester_is_never_part_of_a_tree() -> None:
-    # The tree of the process that started this one, which is often a shell.
+def test_own_process_is_excluded_from_the_tree() -> None:
+    # The tree of this process's parent, which is often a shell
     items = ProcessSource.of_pid(os.getppid()).read()["thread_cpu_seconds"]
     assert not any(item.startswith(f"{os.getpid()}/") for item in items)
 
 
-def test_a_pid_that_does_not_run_is_refused_at_once() -> None:
+def test_pid_of_ended_process_is_refused() -> None:
     with subprocess.Popen([sys.executable, "-I", "-S", "-c", ""]) as child:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        for _ in range(2):  # it waits to be asked for; it is gone
+        for _ in range(2):  # first as a zombie, then after it was reaped
             with pytest.raises(UsageError, match=f"pid:{child.pid}: no such process runs"):
                 ProcessSource.of_pid(child.pid)
             child.wait()
@@ -443,7 +443,7 @@ def test_ended_process_is_reported_and_reused_pid_is_not_followed() -> None:
             searched(source)
         now = process._look(other.pid)
         assert now is not None
-        former = replace(now, stat=replace(now.stat, started=now.stat.started - 1))  # of the same number
+        former = replace(now, stat=replace(now.stat, started=now.stat.started - 1))  # earlier process with the same pid
         source = ProcessSource(f"pid:{other.pid}", {other.pid: former}, None, cgroup.MOUNT)
         for _ in range(2 * READS_PER_SEARCH):
             with pytest.raises(WatchError, match="has ended"):
@@ -469,7 +469,7 @@ ctypes.CDLL(None).syscall(exit_thread, 0)
         assert cpu(ProcessSource.of_pid(child.pid)) > 0
 
 
-def test_every_process_of_a_name_and_again_after_a_restart() -> None:
+def test_processes_of_a_name_are_summed_and_found_after_a_restart() -> None:
     name = f"archive-server-{os.getpid()}"
     source = ProcessSource.of_name(name)
     assert source.name == f"name:{name}"
@@ -510,7 +510,7 @@ def test_process_is_found_by_executable_name_not_by_its_command(tmp_path: Path) 
             wait_until(lambda: os.readlink(f"/proc/{child.pid}/exe") == str(sleep), "other program")
             source = ProcessSource.of_name(Path(sleep).name)
             assert list(source.read()["thread_cpu_seconds"]) == [f"{child.pid}/{child.pid}"]
-            Path(sleep).unlink()  # as after an update
+            Path(sleep).unlink()  # as after an update of the program
             source = ProcessSource.of_name(Path(sleep).name)
             assert list(source.read()["thread_cpu_seconds"]) == [f"{child.pid}/{child.pid}"]
         finally:
@@ -547,7 +547,7 @@ def test_ended_child_whose_byte_counts_became_unreadable_is_counted_once(
     assert 0 <= only(after, "process_write_bytes") - only(before, "process_write_bytes") < 1 << 20
 
 
-def test_a_kernel_that_does_not_count_bytes_is_no_process_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_io_counters_do_not_count_as_ended_process(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = process._text
 
     def without_io(path: str) -> str:
@@ -632,7 +632,7 @@ def test_cgroup_quota_is_the_cpu_limit_and_throttled_time_is_counted(tmp_path: P
         assert only(reading, "process_throttled_seconds") == 2.5
         (group / "cpu.stat").write_text("usage_usec 9\nthrottled_usec 3000000\n")
         assert only(source.read(), "process_throttled_seconds") == 3
-        (group / "cpu.stat").write_text("usage_usec 0\nthrottled_usec 250000\n")  # it was made anew
+        (group / "cpu.stat").write_text("usage_usec 0\nthrottled_usec 250000\n")  # the group was created again
         assert only(source.read(), "process_throttled_seconds") == 3.25
         (group / "cpu.max").write_text("25000 100000\n")
         searched(source)

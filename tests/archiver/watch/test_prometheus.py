@@ -1,4 +1,4 @@
-"""The source prometheus:URL: names files, node_exporter's page in our quantities, and endpoints that disappoint."""
+"""Test the source `prometheus:URL`: names files, node_exporter's page in our quantities, and failing endpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from archiver.watch.source import WatchError
 from results.resources import QUANTITIES
 from tests.support.servers.scripted import Request, ScriptedServer, serve
 
-# As node_exporter 1.9 answers, shortened: two cores, a disk, a virtual interface without a speed.
+# A shortened answer of node_exporter 1.9: two cores, a disk, and a virtual interface without a speed
 NODE_EXPORTER = """\
 # HELP node_cpu_guest_seconds_total Seconds the CPUs spent in guests (VMs) for each mode.
 # TYPE node_cpu_guest_seconds_total counter
@@ -93,7 +93,7 @@ def test_node_exporter_page_is_read_as_host_quantities(endpoint: Endpoint) -> No
     source = PrometheusSource(endpoint.url)
     assert source.name == f"prometheus:{endpoint.url}"
     assert source.read() == {
-        "cpu_user_seconds": {"0": 100.5, "1": 9.0},  # with nice; a guest's time is in the user's already
+        "cpu_user_seconds": {"0": 100.5, "1": 9.0},  # with nice; user time already includes guest time
         "cpu_system_seconds": {"0": 33.0, "1": 7.0},  # with irq and softirq
         "cpu_iowait_seconds": {"0": 3.25, "1": 0.0},
         "cpu_steal_seconds": {"0": 0.25, "1": 0.0},
@@ -126,7 +126,11 @@ def test_node_exporter_gives_every_quantity_of_the_host() -> None:
         ('metric = "a"\nwhere = { x = "1" }', 'a{x="1"} 2\na{x="2"} 3\na 4', {"": 2.0}),
         ('metric = "a"\nwhere = { x = ["1", "2"], y = "" }', 'a{x="1",y=""} 2\na{x="2"} 3', {"": 2.0}),
         ('metric = "a"\nfactor = 0.001', "a 2500", {"": 2.5}),
-        ('metric = ["a", "b"]\nitem = "x"', 'a{x="1"} 1\nb{x="1"} 2\na{x="2"} 4', {"1": 3.0}),  # all or nothing
+        (
+            'metric = ["a", "b"]\nitem = "x"',
+            'a{x="1"} 1\nb{x="1"} 2\na{x="2"} 4',
+            {"1": 3.0},
+        ),  # only items with both
         ('metric = "a"\nminus = "b"', "a 5\nb 3", {"": 2.0}),
         ('metric = "a"\nminus = "b"\nitem = "x"', 'a{x="1"} 5\na{x="2"} 5\nb{x="2"} 1', {"2": 4.0}),
         ('metric = "a"\nitem = "x"', 'a{x="1"} NaN\na{x="2"} +Inf\na{x="3"} -1\na{x="4"} 0', {"4": 0.0}),
@@ -165,7 +169,7 @@ def test_series_without_the_expected_labels_are_reported(endpoint: Endpoint, tmp
         ).read()
 
 
-def test_a_source_that_failed_comes_back(endpoint: Endpoint) -> None:
+def test_source_is_read_again_after_a_refused_request(endpoint: Endpoint) -> None:
     source = PrometheusSource(endpoint.url, token="the-secret-token")
     endpoint.page, endpoint.status = NODE_EXPORTER, "403 Forbidden"
     with pytest.raises(WatchError) as failed:
@@ -224,7 +228,7 @@ def test_invalid_names_file_is_refused_with_file_key_and_remedy(tmp_path: Path, 
     assert said in str(refused.value)
 
 
-def test_a_names_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_unreadable_names_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     for path in (tmp_path / "absent.toml", tmp_path, tmp_path / "binary.toml"):
         with pytest.raises(UsageError, match="cannot be read"):

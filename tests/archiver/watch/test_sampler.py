@@ -1,4 +1,4 @@
-"""The sampler: every source on its own, failures told once, nothing lost at the edges of phases."""
+"""Test the sampler: sources are independent, failures are reported once, and phase edges are always sampled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUICKLY, NEVER = 0.01, 3600.0
 
 
 class Scripted(Source):
-    """A source that says what its script says; counts how often it was asked."""
+    """A source that returns scripted readings and counts its reads."""
 
     def __init__(self, name: str, say: Callable[[int], Reading]) -> None:
         self.name = name
@@ -45,7 +45,7 @@ def test_source_is_read_from_start_on_and_each_sample_is_returned_once() -> None
     source = Scripted("one", counting)
     sampler = ResourceSampler([source], QUICKLY)
     sampler.start()
-    assert source.asked >= 1  # start() has asked; on a busy machine the second time is past already
+    assert source.asked >= 1  # start() reads once; on a busy machine a second read may have happened
     assert source.enough.wait(30)
     sampler.stop()
     asked = source.asked
@@ -64,11 +64,11 @@ def test_stored_samples_are_dropped_except_the_latest(monkeypatch: pytest.Monkey
     sampler.start()
     sampler.take()
     sampler.take()
-    assert len(sampler.timelines()["one"]) == 3  # nothing goes before it is stored
+    assert len(sampler.timelines()["one"]) == 3  # no sample is dropped before it is stored
     assert len(sampler.take_unstored()) == 3
     assert len(sampler.timelines()["one"]) == 1
     sampler.take()
-    (fresh,) = sampler.take_unstored()  # and nothing is handed out twice, or left out
+    (fresh,) = sampler.take_unstored()  # no sample is returned twice or left out
     assert fresh.reading == counting(4)
     sampler.stop()
 
@@ -91,14 +91,14 @@ def test_failing_source_is_reported_once_and_read_again() -> None:
     sampler.start()
     (problem,) = sampler.take_problems()
     assert (problem.source, "node_exporter" in problem.problem) == ("bad", True)
-    assert bad.enough.wait(30)  # its thread goes on asking
+    assert bad.enough.wait(30)  # its thread continues to read
     sampler.stop()
     assert sampler.take_problems() == []
     assert len(sampler.timelines()["bad"]) == bad.asked - 1
     assert len(sampler.timelines()["good"]) == good.asked
 
 
-def test_a_failing_source_delays_no_edge() -> None:
+def test_failing_source_is_not_read_at_phase_edges() -> None:
     def always(asked: int) -> Reading:
         raise WatchError(f"refused {asked} times")
 
@@ -111,7 +111,7 @@ def test_a_failing_source_delays_no_edge() -> None:
     sampler.stop()
 
 
-def test_a_source_that_hangs_delays_no_other() -> None:
+def test_hanging_source_does_not_delay_others() -> None:
     release, hangs = threading.Event(), threading.Event()
 
     def hang(asked: int) -> Reading:
@@ -125,7 +125,7 @@ def test_a_source_that_hangs_delays_no_other() -> None:
     sampler.start()
     assert hangs.wait(30)
     assert quick.enough.wait(30)
-    sampler.take()  # waits for it a moment, and no longer
+    sampler.take()  # waits only a moment for the slow source
     assert len(sampler.take_unstored()) >= 3
     release.set()
     sampler.stop()

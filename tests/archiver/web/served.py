@@ -22,13 +22,13 @@ TOKEN = "a-token-of-tests"
 
 @asynccontextmanager
 async def client(host: str = "127.0.0.1", token: str = TOKEN) -> AsyncIterator[TestClient[Any, Any]]:
-    """A client of a server with this token, which listens on loopback and takes itself for one on ``host``."""
+    """Run a server on loopback with this token and ``host`` as its address, and return a client of it."""
     async with TestClient(TestServer(Pages(page_sources()).application(token, host))) as found:
         yield found
 
 
 async def text(client: TestClient[Any, Any], path: str = "", status: int = 200) -> str:
-    """The page at a path behind the token."""
+    """Return the page at a path behind the token."""
     async with client.get(f"/{TOKEN}/{path}") as response:
         found = await response.text()
         assert response.status == status, found
@@ -37,7 +37,7 @@ async def text(client: TestClient[Any, Any], path: str = "", status: int = 200) 
 
 @contextmanager
 def started_web(*options: str, stderr: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`archiver web` with these options as a process, and the address that it printed; killed at last."""
+    """Run `archiver web` as a process and return it with the printed address; kill it at the end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "archiver", "web", *options],
         stdout=subprocess.PIPE, stderr=stderr, text=True, preexec_fn=hear_ctrl_c,
@@ -54,12 +54,12 @@ def started_web(*options: str, stderr: int | None = None) -> Iterator[tuple[subp
 
 
 def begun_run(home: Path, name: str, **record: Any) -> RunDatabase:
-    """A run that this process writes: it is under way until the database is closed."""
+    """Start a run that this process writes. It is in progress until the database is closed."""
     return RunDatabase.create(home / "runs" / name / FILE_NAME, RunRecord(**RECORD | {"id": name} | record))
 
 
 def ended_run(home: Path, name: str, **record: Any) -> None:
-    """A run without results that has ended."""
+    """Write an ended run without results."""
     database = begun_run(home, name, **record)
     database.finish(2.0, "none")
     database.close()

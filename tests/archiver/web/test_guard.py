@@ -1,4 +1,4 @@
-"""Who may read the pages of `archiver web`: a wrong token, a foreign Host and another site's request are refused."""
+"""Test access to the pages of `archiver web`: wrong tokens, foreign Hosts and cross-site requests are refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_wrong_or_missing_token_is_refused(path: str) -> None:
             assert TOKEN not in words
 
 
-async def test_the_token_of_each_start_is_new_and_long() -> None:
+async def test_each_token_is_new_and_at_least_32_characters() -> None:
     assert len({new_token() for _ in range(100)}) == 100
     assert len(new_token()) >= 32
 
@@ -57,7 +57,7 @@ async def test_a_foreign_host_is_refused(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "LOCALHOST:9999", "[::1]:8765", "127.0.0.2"])
-async def test_this_machine_is_a_host_through_any_port_as_of_a_tunnel(host: str) -> None:
+async def test_loopback_hosts_are_accepted_with_any_port(host: str) -> None:
     async with client() as served:
         assert (await status_and_text(served, f"/{TOKEN}/", Host=host))[0] == 200
 
@@ -73,7 +73,7 @@ async def test_server_on_all_addresses_accepts_only_its_name_and_any_ip_as_host(
     "headers",
     [
         {"Sec-Fetch-Site": "cross-site"},
-        {"Sec-Fetch-Site": "same-site"},  # another port of this machine
+        {"Sec-Fetch-Site": "same-site"},  # another port of the same machine
         {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
@@ -89,21 +89,21 @@ async def test_a_request_from_another_site_is_refused(path: str, headers: dict[s
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
-async def test_requests_from_our_pages_and_the_address_bar_are_answered(site: str) -> None:
+async def test_same_origin_and_address_bar_requests_are_answered(site: str) -> None:
     async with client() as served:
         own = f"http://127.0.0.1:{served.port}"
         assert (await status_and_text(served, f"/{TOKEN}/", **{"Sec-Fetch-Site": site, "Origin": own}))[0] == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-async def test_the_pages_are_only_read(method: str) -> None:
+async def test_methods_other_than_get_are_refused(method: str) -> None:
     async with client() as served:
         for path in ("", "ledger", "plan/mail"):
             async with served.request(method, f"/{TOKEN}/{path}") as response:
                 assert response.status == 405
 
 
-async def test_every_answer_has_a_strict_policy_and_no_page_has_the_token() -> None:
+async def test_every_answer_has_strict_headers_and_no_token() -> None:
     async with client() as served:
         for path in ("", "plan", "plan/mail", "ledger", "runs/x", "page.css", "web.js"):
             async with served.get(f"/{TOKEN}/{path}") as response:
@@ -121,13 +121,13 @@ async def test_every_answer_has_a_strict_policy_and_no_page_has_the_token() -> N
                 assert "<script>" not in page
 
 
-async def test_refusals_have_the_same_headers() -> None:
+async def test_refusals_have_strict_headers() -> None:
     async with client() as served, served.get("/x/") as response:
         assert "default-src 'none'" in response.headers["Content-Security-Policy"]
         assert response.headers["Cache-Control"] == "no-store"
 
 
-async def test_the_root_without_a_slash_leads_to_the_list() -> None:
+async def test_root_without_a_slash_redirects_to_the_run_list() -> None:
     async with client() as served:
         async with served.get(f"/{TOKEN}") as response:
             assert response.url.path == f"/{TOKEN}/"
@@ -148,7 +148,7 @@ def test_web_on_all_addresses_prints_a_warning_and_its_host_name() -> None:
         assert "warning: 0.0.0.0 can be reached from other machines" in errors
 
 
-def test_a_port_in_use_is_refused_with_the_remedy() -> None:
+def test_web_port_in_use_is_refused_with_the_remedy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = archiver("web", "--port", str(taken.getsockname()[1]))
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""What the pages of `archiver web` show: runs and their states, a report, a comparison, plans and the ledger."""
+"""Test the pages of `archiver web`: runs and their states, reports, comparisons, plans and the ledger."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def put_live_state(home: Path, name: str) -> None:
 
 
 def states(page: str) -> dict[str, str]:
-    """The state of each listed run."""
+    """Return the state of each listed run."""
     return dict(re.findall(r'data-run="([^"]+)">([^<]+)<', page))
 
 
 def changed_at(folder: Path) -> dict[Path, int]:
-    """When each file in a folder was changed, but for those that SQLite makes for its readers."""
+    """Return the modification time of each file in a folder, except those that SQLite creates for readers."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal")))
     return {path: path.stat().st_mtime_ns for path in files}
 
@@ -81,7 +81,7 @@ async def test_a_run_in_progress_shows_its_live_figures(home: Path) -> None:
     running.close()
 
 
-async def test_a_killed_run_is_shown_as_such_with_its_last_figures(home: Path) -> None:
+async def test_killed_run_is_shown_with_its_last_figures(home: Path) -> None:
     begun_run(home, "run-1", phases_planned=3).close()
     put_live_state(home, "run-1")
     async with client() as served:
@@ -93,7 +93,7 @@ async def test_a_killed_run_is_shown_as_such_with_its_last_figures(home: Path) -
     assert 'id="live"' not in page
 
 
-async def test_a_killed_conformance_run_is_not_to_be_resumed(home: Path) -> None:
+async def test_killed_conformance_run_shows_no_resume_command(home: Path) -> None:
     begun_run(home, "run-1", phases_planned=0).close()
     async with client() as served:
         page = await text(served, "runs/run-1")
@@ -101,7 +101,7 @@ async def test_a_killed_conformance_run_is_not_to_be_resumed(home: Path) -> None
     assert "archiver resume" not in page
 
 
-async def test_the_stream_sends_figures_until_the_run_ends(home: Path) -> None:
+async def test_event_stream_sends_figures_until_the_run_ends(home: Path) -> None:
     running = begun_run(home, "run-1")
     put_live_state(home, "run-1")
     async with client() as served, served.get(f"/{TOKEN}/runs/run-1/events") as response:
@@ -115,7 +115,7 @@ async def test_the_stream_sends_figures_until_the_run_ends(home: Path) -> None:
     assert "80.0" in rest
 
 
-async def test_hostile_text_of_a_run_is_shown_as_text(home: Path) -> None:
+async def test_hostile_text_of_a_run_is_escaped(home: Path) -> None:
     ended_run(home, "run-1", scenario=HOSTILE, scenario_title=HOSTILE, command_line=["archiver", HOSTILE])
     async with client() as served:
         for path in ("", "runs/run-1"):
@@ -183,7 +183,7 @@ def options(name: str) -> dict[str, click.Option]:
     return {max(each.opts, key=len).removeprefix("--"): each for each in found}
 
 
-def test_every_option_of_every_plan_is_a_field_but_those_of_output() -> None:
+def test_every_plan_option_except_output_options_is_a_form_field() -> None:
     forms = {form.name: form for form in page_sources().plans}
     assert set(forms) == set(plan.list_commands(click.Context(plan)))
     for name, form in forms.items():
@@ -225,7 +225,7 @@ async def test_plan_document_equals_the_file_that_the_command_writes(tmp_path: P
         assert "there is no such run here" in await text(served, "plan/mail/page?from=/etc/passwd", status=400)
 
 
-async def test_the_text_of_a_file_is_an_input() -> None:
+async def test_size_histogram_is_accepted_as_text() -> None:
     sizes = "size,share%0A8KiB,70%25%0A1MiB,30%25"
     async with client() as served:
         page = await text(served, f"plan/size?objects-per-day=500000&size-histogram={sizes}&from=reference:dr550")
@@ -250,7 +250,7 @@ async def test_the_text_of_a_file_is_an_input() -> None:
         (QUESTION.replace("30000", "--help"), "--help"),
     ],
 )
-async def test_a_wrong_input_is_answered_with_the_reason(query: str, words: str) -> None:
+async def test_invalid_plan_input_is_answered_with_the_reason(query: str, words: str) -> None:
     async with client() as served:
         page = await text(served, f"plan/mail?{query}", status=400)
     problem: Any = re.search(r'role="alert">(.*?)</p>', page, re.DOTALL)

@@ -1,4 +1,4 @@
-"""What the list of runs keeps of a database: nothing that a transaction may have replaced since."""
+"""Test that the run list caches no state that a later transaction may have replaced."""
 
 from __future__ import annotations
 

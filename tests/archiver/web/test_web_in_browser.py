@@ -1,6 +1,4 @@
-"""The pages of `archiver web` in a real browser: live figures move, a killed run is shown as such, and no page needs a
-mouse or a wide screen.
-"""
+"""Test the pages of `archiver web` in a real browser: live figures, killed runs, keyboard use and narrow screens."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from tests.support.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.browser
 
-# Long phases of two clients, with figures while they are under way.
+# Long phases of two clients with live figures
 LONG = (
     "run", "dr550", "--quick", "--quiet", "--order", "paper", "--set", "object_sizes=8KiB",
     "--set", "objects_per_session=2", "--set", "clients=2", "--set", "stop.seconds_min=60s",
@@ -38,14 +36,17 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def address(home: Path) -> Iterator[str]:
-    """The address of the pages of a server over this test's home."""
+    """Run a server for this test's home and return the address of its pages."""
     with started_web("--port", "0") as (_, address):
         yield address
 
 
 @pytest.fixture
 def opened(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
-    """A page in a window of its own; its console's messages and requests to other servers fail the test."""
+    """Return a function that opens a page in a new window.
+
+    Console messages and requests to other servers fail the test.
+    """
     said: list[str] = []
     contexts = []
 
@@ -71,7 +72,7 @@ def opened(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture
 def run_under_way(home: Path) -> Iterator[StartedCommand]:
-    """A run of two clients for minutes."""
+    """Start a run of two clients that lasts for minutes."""
     with started(*LONG) as process:
         yield process
 
@@ -82,18 +83,18 @@ def kill_group(process: StartedCommand) -> None:
 
 
 def wait_for_text(page: Any, selector: str, pattern: str) -> None:
-    """Return once the text of an element matches a pattern of JavaScript."""
+    """Wait until the text of an element matches a JavaScript pattern."""
     page.wait_for_function(
         "([selector, pattern]) => new RegExp(pattern).test(document.querySelector(selector)?.textContent ?? '')",
         arg=[selector, pattern],
     )
 
 
-def test_live_figures_move_and_a_killed_run_is_shown_as_such(
+def test_live_figures_change_and_a_killed_run_is_shown(
     run_under_way: StartedCommand, opened: Callable[..., Any], tmp_path: Path
 ) -> None:
     page = opened()
-    wait_for_text(page, "#objects-per-second", "^[0-9.,]+$")  # the list has the run by itself
+    wait_for_text(page, "#objects-per-second", "^[0-9.,]+$")  # the list shows the new run without a reload
     first = page.locator("#objects-per-second").inner_text()
     page.wait_for_function("first => document.querySelector('#objects-per-second').textContent !== first", arg=first)
     listed = opened()
@@ -128,7 +129,7 @@ def test_lost_server_is_shown_on_the_page(home: Path, browser: Any) -> None:
         page.close()
 
 
-def test_a_report_works_in_its_sandbox(home: Path, opened: Callable[..., Any]) -> None:
+def test_report_page_can_be_sorted_and_downloaded_in_its_sandbox(home: Path, opened: Callable[..., Any]) -> None:
     done = archiver("run", "dr550", *TINY, "--quiet")
     assert done.returncode == 0, done.stderr
     page = opened()
@@ -147,7 +148,7 @@ def test_a_report_works_in_its_sandbox(home: Path, opened: Callable[..., Any]) -
     page.wait_for_url("**/runs/*")
 
 
-def test_runs_are_ticked_and_compared_by_keyboard(home: Path, opened: Callable[..., Any]) -> None:
+def test_runs_are_selected_and_compared_by_keyboard(home: Path, opened: Callable[..., Any]) -> None:
     for _ in range(2):
         done = archiver("run", "dr550", *TINY, "--quiet")
         assert done.returncode == 0, done.stderr
@@ -185,7 +186,9 @@ def test_plan_works_by_keyboard_and_its_url_repeats_the_answer(opened: Callable[
 @pytest.mark.parametrize(
     "path", ["", "runs/run-1", "plan", f"plan/mail?{QUESTION}", "plan/mail?users=x", "ledger", "runs/nope"]
 )
-def test_nothing_sticks_out_at_any_width(home: Path, browser: Any, address: str, path: str, width: int) -> None:
+def test_page_has_no_horizontal_overflow_at_any_width(
+    home: Path, browser: Any, address: str, path: str, width: int
+) -> None:
     ended_run(home, "run-1")
     page = browser.new_page(viewport={"width": width, "height": 844})
     page.goto(address + path)
@@ -194,8 +197,8 @@ def test_nothing_sticks_out_at_any_width(home: Path, browser: Any, address: str,
     page.close()
 
 
-def test_another_site_reads_nothing(address: str, browser: Any, tmp_path: Path) -> None:
-    """A page of another origin asks with the right token, by a link, a frame, a script and fetch."""
+def test_page_of_another_site_cannot_read_the_pages(address: str, browser: Any, tmp_path: Path) -> None:
+    """A page of another origin uses the right token, by a link, a frame and fetch."""
     page = browser.new_page()
     page.route(
         "http://other.example/*",

@@ -1,12 +1,12 @@
-"""What the S3 checks find on each platform, as data: a verdict that changes fails a test.
+"""The expected verdicts of the S3 checks on each platform. A changed verdict fails a test.
 
-One file for each platform, in expected/, names every check that does not pass, and how serious each failure is. Write
-the files anew, after a change of checks or of a platform's version:
+One file per platform in expected/ lists every check that does not pass, and the severity of each failure. Write the
+files again after a change of checks or of a platform's version:
 
     python -m tests.archiver.worm.expected_verdicts [NAME...]
 
-A race can end in several ways. Its verdicts are added to those that were seen before. On a busy machine requests can
-come too late for a check, so a check whose verdict changed is carried out a second time, and that verdict counts.
+A race can end in several ways, so its new verdicts are added to the earlier ones. On a busy machine requests can be
+too late for a check. A check with a changed verdict is therefore run a second time, and the second verdict counts.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from tests.support.servers import real
 PLATFORMS = (*real.STORES, "moto")
 ALL = tuple(each for each in catalogue() if not each.startswith("TSM-"))
 _RACE = "RAC-"
-_LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # a thousand objects and more
+_LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # checks with a thousand objects or more
 QUICK = tuple(each for each in ALL if not each.startswith(_RACE) and each not in _LONG)
 _OR = " or "
 
-Verdicts = Mapping[str, str]  # check -> its verdict, of a failure with its severity
+Verdicts = Mapping[str, str]  # check -> verdict, with the severity of a failure
 
 
 def found(names: Sequence[str], ids: Sequence[str]) -> dict[str, Verdicts]:
-    """Return what the checks find on each platform; all platforms at the same time."""
+    """Return the verdicts of the checks on each platform. All platforms are checked concurrently."""
     with ProcessPoolExecutor(len(names), get_context("spawn")) as processes:
         return dict(zip(names, processes.map(_found, names, [ids] * len(names)), strict=True))
 
@@ -64,13 +64,13 @@ def _found(name: str, ids: Sequence[str]) -> Verdicts:
 
 
 def _graded(result: CheckResult) -> str:
-    """The verdict, of a failure with its severity."""
+    """Return the verdict, with the severity of a failure."""
     failed = result.verdict is CheckVerdict.FAIL
     return f"{result.verdict.value} {result.severity}" if failed else result.verdict.value
 
 
 def expected(name: str) -> Mapping[str, Sequence[str]]:
-    """Return check -> the verdicts that it may have on this platform. Without its file no verdict is expected."""
+    """Return check -> its allowed verdicts on this platform. Without a file, no verdict is allowed."""
     path = _path(name)
     if not path.exists():
         return {}

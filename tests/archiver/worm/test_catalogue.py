@@ -1,4 +1,4 @@
-"""The catalogue of checks: what it says of Amazon has a source, and nothing else is said of Amazon."""
+"""Test the catalogue of checks: every claim about Amazon has a source, and no other text mentions Amazon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLAIMS = {(entry.id, claim): name for entry in catalogue().values() for claim, n
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Every text in the code of the checks that is no docstring, with its file."""
+    """Yield every string in the code of the checks that is not a docstring, with its file."""
     for path in FOLDER.rglob("*.py"):
         tree = ast.parse(path.read_text())
         comments = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -39,7 +39,7 @@ def test_every_claim_names_a_source_with_an_address() -> None:
 
 
 def test_every_answer_with_a_source_is_expected_by_the_code() -> None:
-    """A claim of another wording would be read by no check."""
+    """No check would use a claim with different wording."""
     expected = {text for _, text in texts()}
     answers = {claim for check, claim in CLAIMS if re.match(r"[1-5][0-9][0-9]\b", claim) and "TSM" not in check}
     assert len(answers) > 10
@@ -51,10 +51,10 @@ def test_every_answer_with_a_source_is_expected_by_the_code() -> None:
     [
         ("CFG-11", "409 BucketNotEmpty", "Amazon answers 409 BucketNotEmpty"),
         ("CFG-11", "409", "expected 409"),
-        ("CFG-06", "400 InvalidArgument", "Amazon answers 400 InvalidArgument"),  # of a default rule
-        ("ING-04", "any refusal", "expected any refusal"),  # of a date of one object beyond 100 years
+        ("CFG-06", "400 InvalidArgument", "Amazon answers 400 InvalidArgument"),  # claimed only for a default rule
+        ("ING-04", "any refusal", "expected any refusal"),  # claimed only for a date more than 100 years ahead
         ("RET-08", "403 AccessDenied", "expected 403 AccessDenied"),
     ],
 )
-def test_an_answer_is_amazons_only_with_a_source(identifier: str, answer: str, words: str) -> None:
+def test_answer_is_attributed_to_amazon_only_with_a_source(identifier: str, answer: str, words: str) -> None:
     assert expectation(identifier, answer) == words

@@ -1,4 +1,4 @@
-"""The checks of event holds on platforms that forget them, each in one way, and on one that lacks them."""
+"""Test the event hold checks on platforms that each lose event holds in one way, and on one without event holds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IDS = tuple(f"EVH-0{number}" for number in range(1, 10))
 
 
 class Platform:
-    """A store, and the checks before it."""
+    """A store, and the checks run on it."""
 
     def __init__(self, store: process.StoreProcess) -> None:
         self._client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
@@ -70,7 +70,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def places(asked: Asked) -> bool:
-    """Whether a request for retention places an event hold."""
+    """Return whether a retention request places an event hold."""
     return asked.sets("retention") and b"<EventHold>ON" in asked.body
 
 
@@ -159,7 +159,7 @@ def forgets_the_default(asked: Asked, _: Store) -> Answer:
 
 
 def lacks_event_holds(asked: Asked, store: Store) -> Answer:
-    """It ignores headers and elements that it does not know, and needs a mode with a date."""
+    """Ignore unknown headers and elements, and require a mode with a date."""
     if asked.sets("retention") and b"EventHold" in asked.body:
         return MALFORMED if asked.lock is None else store.owner.set_retention(asked.version, asked.lock)
     if asked.sets("object-lock") and b"DefaultEventHold" in asked.body:
@@ -168,7 +168,7 @@ def lacks_event_holds(asked: Asked, store: Store) -> Answer:
 
 
 def accepts_and_forgets_event_holds(asked: Asked, store: Store) -> Answer:
-    """It answers that all is well, and shows event holds nowhere."""
+    """Answer every request with success, but show no event hold."""
     if asked.sets("object-lock") and b"DefaultEventHold" in asked.body:
         return YES
     if asked.sets("retention") and b"EventHold" in asked.body:

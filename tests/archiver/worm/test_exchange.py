@@ -1,4 +1,4 @@
-"""Exchanges: none outlasts its deadline, however a server drips, and none keeps what proves who we are."""
+"""Test exchanges: none outlasts its deadline, and none records a secret or a signature."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def running(*steps: Step, then: Sequence[Step] = ()) -> ScriptedServer:
 
 
 def drip(data: bytes, ended: threading.Event) -> Step:
-    """A byte now and then, for as long as anybody listens."""
+    """Send data repeatedly until the test ends."""
 
     def step(conversation: Conversation) -> None:
         while not ended.wait(0.01):
@@ -65,7 +65,7 @@ def assert_set(event: threading.Event) -> None:
     ],
     ids=["status", "header", "body", "chunks", "endless continue"],
 )
-def test_a_dripping_answer_ends_at_its_deadline(
+def test_slow_answer_is_cut_off_at_its_deadline(
     begin: bytes, more: bytes, ended: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "EXCHANGE_SECONDS_MAX", 0.3)
@@ -80,9 +80,7 @@ def test_a_dripping_answer_ends_at_its_deadline(
     assert "0.3 s" in seen.failure
 
 
-def test_a_server_that_does_not_read_ends_an_upload_at_its_deadline(
-    ended: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocked_upload_is_cut_off_at_its_deadline(ended: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "EXCHANGE_SECONDS_MAX", 0.3)
     server = running(lambda _: assert_set(ended))
     with pytest.raises(Inconclusive, match="no answer: TimeoutError"):
@@ -91,7 +89,7 @@ def test_a_server_that_does_not_read_ends_an_upload_at_its_deadline(
     server.stop()
 
 
-def test_an_answer_in_time_is_whole_however_it_comes() -> None:
+def test_answer_in_several_pieces_is_read_completely() -> None:
     body = bytes(range(256)) * 1000
     server = running(read, send(b"HTTP/1.1 200 OK\r\nContent-Length: 256000\r\n\r\n"), send(body))
     assert client_of(server).send("GET", "bucket", "key").body == body
@@ -134,17 +132,17 @@ def test_answer_with_huge_content_length_is_inconclusive(
     server.stop()
 
 
-def test_time_that_was_up_before_a_step_ends_it_too() -> None:
+def test_expired_deadline_stops_the_next_step() -> None:
     here, there = socket.socketpair()
     with here, there, pytest.raises(TimeoutError, match="had not ended"):
         exchange._Timed(here, 0.0).sendall(b"x")
 
 
-# What is kept.
+# Recorded evidence
 
 
 def telling(request: Request) -> bytes:
-    """An answer with all that was asked in it, as some servers give one that refuses a signature."""
+    """Answer with the whole request, as some servers do when they refuse a signature."""
     told = (request.head + b"\n\n" + request.body).replace(b"&", b"&amp;").replace(b"<", b"&lt;")
     body = (
         b"<Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>KEYID</AWSAccessKeyId><StringToSign>"
@@ -164,13 +162,13 @@ def recording_client() -> Iterator[S3Client]:
 
 
 def kept(seen: RecordedExchange) -> str:
-    """Everything of it, also as it would stand in the evidence."""
+    """Return all of the exchange as text, as in the evidence."""
     document = asdict(seen)
     return " ".join(each.decode("latin-1") if isinstance(each, bytes) else str(each) for each in document.values())
 
 
 def proofs(client: S3Client, *signatures: str) -> list[str]:
-    """What must not be kept, in every form that a server may repeat it in."""
+    """Return the secrets in every form that a server may repeat."""
     return [SECRET, TOKEN, quote(SECRET, safe=""), quote(TOKEN, safe=""), TOKEN.replace("&", "&amp;"), *signatures]
 
 
@@ -183,7 +181,7 @@ def must_hide(client: S3Client, *signatures: str) -> None:
     assert REDACTED in kept(seen)
 
 
-def test_nothing_that_proves_who_we_are_is_kept_of_a_signed_request(recording_client: S3Client) -> None:
+def test_evidence_of_signed_request_has_no_secret_or_signature(recording_client: S3Client) -> None:
     headers = recording_client._signature("PUT", "/bucket/key", (("x-amz-meta-a", "b"),), b"body")
     signature = re.search("Signature=([0-9a-f]{64})", dict(headers)["Authorization"])
     assert signature
@@ -192,7 +190,7 @@ def test_nothing_that_proves_who_we_are_is_kept_of_a_signed_request(recording_cl
     must_hide(recording_client, signature[1])
 
 
-def test_nothing_that_proves_who_we_are_is_kept_of_a_presigned_url(recording_client: S3Client) -> None:
+def test_evidence_of_presigned_url_has_no_secret_or_signature(recording_client: S3Client) -> None:
     target = recording_client.presigned("GET", "bucket", "key")
     signature = re.search("X-Amz-Signature=([0-9a-f]{64})", urlsplit(target).query)
     assert signature
@@ -200,7 +198,7 @@ def test_nothing_that_proves_who_we_are_is_kept_of_a_presigned_url(recording_cli
     must_hide(recording_client, signature[1])
 
 
-def test_nothing_that_proves_who_we_are_is_kept_of_a_form(recording_client: S3Client) -> None:
+def test_evidence_of_form_has_no_secret_or_signature(recording_client: S3Client) -> None:
     case = Case("ING-12", recording_client, "bucket", False, {}, lambda lock: "", 0.0)
     answer, _ = post_form(case, {})
     signature = re.search(b'name="x-amz-signature"\r\n\r\n([0-9a-f]{64})', answer.body)
@@ -210,7 +208,7 @@ def test_nothing_that_proves_who_we_are_is_kept_of_a_form(recording_client: S3Cl
     must_hide(recording_client, signature[1].decode(), policy[1].decode())
 
 
-def test_the_evidence_of_a_form_has_its_other_fields(recording_client: S3Client) -> None:
+def test_evidence_of_form_keeps_its_other_fields(recording_client: S3Client) -> None:
     case = Case("ING-12", recording_client, "bucket", False, {}, lambda lock: "", 0.0)
     post_form(case, dict(case.lock().headers))
     (seen,) = recording_client.record
@@ -228,7 +226,7 @@ def test_secrets_are_removed_from_an_answer_before_it_is_truncated(recording_cli
     assert TOKEN not in kept(seen)
 
 
-def test_an_exchange_names_the_rights_it_was_sent_with(recording_client: S3Client) -> None:
+def test_exchange_names_the_rights_of_its_sender(recording_client: S3Client) -> None:
     case = Case("X-01", recording_client, "bucket", False, {"bypass": recording_client}, lambda lock: "", 0.0)
     for client in (case.client, case.without_right("bypass"), case.anonymous()):
         client.send("GET", "bucket", "key")

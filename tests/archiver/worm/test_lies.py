@@ -1,7 +1,7 @@
-"""The S3 checks on platforms that lie in one way each: exactly the checks that are about the lie fail.
+"""Test the S3 checks on platforms that lie in one way each: exactly the checks for that lie fail.
 
-One idea: the store is real and keeps its word; a lie is a layer before it, so that whatever a check sees is what such a
-platform would show. Locks are shorter here than in earnest, so that a check that waits ends within seconds.
+The store is real and correct. A lie is a layer in front of it, so a check sees what such a platform would show.
+Locks are shorter here than in real runs, so that checks that wait end within seconds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from tests.support.servers.lying_client import (
 RIGHTS = ("bypass", "retention", "hold", "delete")
 checks.load()
 
-# Left out unless a lie names them: they wait, or send hundreds of requests, or megabytes.
+# Left out unless a lie names them: these checks wait, or send hundreds of requests or megabytes.
 LONG = {
     "BAT-03", "CLK-01", "CLK-02", "CLK-03", "CLK-04", "CLK-10", "DEL-12", "DFT-08", "ING-10", "ING-11", "ING-14",
     "LH-02", "LH-10", "OVR-04", "OVR-05", "RET-02", "RET-04", "RET-05", "RET-12", "RET-15", "RET-16", "RET-17",
@@ -66,7 +66,7 @@ LONG = {
 
 
 class Platform:
-    """A store, and the suite before it."""
+    """A store, and the suite of checks run on it."""
 
     def __init__(self, store: process.StoreProcess) -> None:
         self.client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
@@ -81,7 +81,7 @@ class Platform:
         return bucket
 
     def results(self, lie: Lie, *words: str) -> list[CheckResult]:
-        """Of the checks and families named, families without LONG."""
+        """Return the results of the named checks and families. Families are tried without LONG."""
         client = lying(self.client, lie, self.bucket)
         ids = [each for each in CHECKS if each in words or (each not in LONG and each.partition("-")[0] in words)]
         assert ids
@@ -218,7 +218,7 @@ def takes_a_shorter_period(asked: Asked, store: Store) -> Answer:
 
 
 def takes_a_second_off(asked: Asked, store: Store) -> Answer:
-    """A date that is a second sooner is taken for the same."""
+    """Accept a date that is one second earlier."""
     before = store.owner.state(asked.version).until if asked.sets("retention") else None
     answer = asked.pass_on()
     if asked.lock and before and answer.status == 403 and before - asked.lock.until == timedelta(seconds=1):
@@ -227,7 +227,7 @@ def takes_a_second_off(asked: Asked, store: Store) -> Answer:
 
 
 def shortens_compliance_with_bypass(asked: Asked, store: Store) -> Answer:
-    """It cannot be done, but it can be shown."""
+    """Report a shortened COMPLIANCE date. The store cannot shorten it, but reads can show it."""
     answer = asked.pass_on()
     if asked.sets("retention") and BYPASS in asked.headers and asked.lock and asked.lock.mode == COMPLIANCE:
         store.told[store.current(asked)] = iso(asked.lock.until)
@@ -238,7 +238,10 @@ def shortens_compliance_with_bypass(asked: Asked, store: Store) -> Answer:
 
 
 def _shortens_compliance(asked: Asked, store: Store, accepts: Callable[[timedelta, bool], bool]) -> Answer:
-    """It cannot be done, but it can be shown: ``accepts`` gets by how much, and whether it was shortened before."""
+    """Report a shortened COMPLIANCE date. The store cannot shorten it, but reads can show it.
+
+    ``accepts`` gets the amount, and whether the date was shortened before.
+    """
     named = asked.version._replace(body=b"")
     if asked.sets("retention") and asked.lock and asked.lock.mode == COMPLIANCE:
         before = store.told.get(named) or store.owner.state(asked.version).until
@@ -273,7 +276,7 @@ def removes_retention_when_asked(asked: Asked, store: Store) -> Answer:
 
 
 def turns_compliance_into_governance(asked: Asked, store: Store) -> Answer:
-    """As HEAD shows it from then on, and its owner may then bypass it."""
+    """Show GOVERNANCE in HEAD after a refused change, so that the owner could bypass it."""
     answer = asked.pass_on()
     named = asked.version._replace(body=b"")
     if asked.sets("retention") and answer.status == 403 and is_governance(asked.lock):
@@ -283,7 +286,7 @@ def turns_compliance_into_governance(asked: Asked, store: Store) -> Answer:
 
 
 def keeps_compliance_as_governance(asked: Asked, store: Store) -> Answer:
-    """And says COMPLIANCE wherever it is asked."""
+    """Store COMPLIANCE as GOVERNANCE, but report COMPLIANCE."""
     if asked.is_put and asked.headers.get(MODE) == COMPLIANCE:
         answer = asked.changed({**asked.headers, MODE: GOVERNANCE})
         store.told[asked.version._replace(id=answer.version_id or "", body=b"")] = COMPLIANCE
@@ -329,7 +332,7 @@ def locks_the_version_below_too(asked: Asked, store: Store) -> Answer:
 
 
 def _versions(store: Store, asked: Asked) -> list[Version]:
-    """Every version of a key, or under the bucket where there is none."""
+    """Return every version of a key, or of every key in the bucket if none is given."""
     query = (("versions", None), *((("prefix", asked.key),) if asked.key else ()))
     listed = store.owner.client.send("GET", asked.bucket, query=query)
     fields = [{each.tag.rpartition("}")[2]: each.text or "" for each in entry} for entry in listed.elements("Version")]
@@ -386,7 +389,7 @@ def takes_half_a_retention_for_none(asked: Asked, store: Store) -> Answer:
     return answer
 
 
-# ---- holds
+# ---- legal holds
 
 
 def ignores_holds(asked: Asked, store: Store) -> Answer:
@@ -533,7 +536,7 @@ def locks_for_whom_it_does_not_let_lock_without_a_default(asked: Asked, store: S
     return locks_for_whom_it_does_not_let_lock(asked, store) if is_plain else asked.pass_on()
 
 
-# ---- writing over what is locked
+# ---- overwriting locked objects
 
 
 def keeps_one_version_of_a_key(asked: Asked, store: Store) -> Answer:
@@ -628,7 +631,7 @@ def deletes_what_is_listed_twice(asked: Asked, store: Store) -> Answer:
 
 
 def destroys_folders_in_batches(asked: Asked, store: Store) -> Answer:
-    """A key that ends in / is taken for a folder, with all that is in it."""
+    """Delete every version under a key that ends in /, as if it were a folder."""
     if asked.is_batch:
         for entry in asked.entries:
             if not entry.id and entry.key.endswith("/"):
@@ -678,7 +681,7 @@ def stores_a_date_a_second_sooner(asked: Asked, _: Store) -> Answer:
 
 
 def drops_what_it_does_not_understand(asked: Asked, _: Store) -> Answer:
-    """A lock that makes no sense: the object is stored without it."""
+    """Store an object without its invalid lock."""
     answer = asked.pass_on()
     if asked.is_put and answer.status == 400 and asked.headers.keys() & {MODE, UNTIL, HOLD}:
         again = asked.without(MODE, UNTIL, HOLD)
@@ -733,7 +736,8 @@ def names_no_copied_version(asked: Asked, _: Store) -> Answer:
 
 
 def keeps_no_versions_of_folders(asked: Asked, store: Store) -> Answer:
-    """A key that ends in / has one version, named null, and while that is locked nobody can write over or delete it."""
+    """Keep one version, named null, of a key that ends in /. While it is locked, no client can overwrite or delete
+    it."""
     if not asked.key.endswith("/"):
         for entry in asked.entries if asked.is_batch else ():
             if entry.key.endswith("/") and store.is_locked(store.current(replace(asked, key=entry.key, query={}))):
@@ -788,7 +792,7 @@ def drops_the_lock_of_folders(asked: Asked, store: Store) -> Answer:
     return keeps_no_versions_of_folders(asked, store)
 
 
-# ---- a bucket's default
+# ---- default retention of a bucket
 
 
 def _has_default(asked: Asked, store: Store) -> bool:
@@ -859,7 +863,7 @@ def counts_from_the_rule(asked: Asked, store: Store) -> Answer:
     return answer
 
 
-# ---- a bucket
+# ---- bucket settings
 
 
 def makes_buckets_without_lock(asked: Asked, _: Store) -> Answer:
@@ -930,7 +934,7 @@ def deletes_buckets_by_force(asked: Asked, store: Store) -> Answer:
 
 
 def deletes_buckets_that_look_empty(asked: Asked, store: Store) -> Answer:
-    """Only what is current counts."""
+    """Delete a bucket that has no current objects."""
     if asked.method == "DELETE" and not asked.key:
         current = store.owner.client.send("GET", asked.bucket, query=(("list-type", "2"),))
         if not current.elements("Contents"):
@@ -1036,7 +1040,7 @@ def gives_ids_twice(asked: Asked, store: Store) -> Answer:
     return answer
 
 
-# ---- side@clients
+# ---- ways around the lock
 
 
 def ignores_event_holds(asked: Asked, _: Store) -> Answer:
@@ -1097,7 +1101,7 @@ def expires_what_is_locked(asked: Asked, store: Store) -> Answer:
 
 
 def looks_before_it_deletes(asked: Asked, store: Store) -> Answer:
-    """And what happens in between it does not see."""
+    """Check the lock before the deletion, and ignore a lock placed in between."""
     if asked.is_delete and not store.is_locked(asked.version):
         time.sleep(0.02)
         store.destroy(asked.version)
@@ -1106,7 +1110,7 @@ def looks_before_it_deletes(asked: Asked, store: Store) -> Answer:
 
 
 def _decides_late(asked: Asked, store: Store, decide: Callable[[], Answer]) -> Answer:
-    """A version that was unlocked when its deletion came, and locked a moment later, is ``decide``'s."""
+    """Call ``decide`` if a version was unlocked when its deletion arrived and was locked a moment later."""
     if asked.is_delete and not store.is_locked(asked.version):
         time.sleep(0.02)
         if store.is_locked(asked.version):
@@ -1135,7 +1139,7 @@ def reports_a_deletion_that_it_did_not_make(asked: Asked, store: Store) -> Answe
 
 
 def does_each_in_turn(asked: Asked, store: Store) -> Answer:
-    """Most versions survive, with their locks."""
+    """Use all three end states in turn. Most versions survive with their locks."""
     if asked.is_delete:
         turn = store.told[Version("", "", "", b"")] = store.told.get(Version("", "", "", b""), 0) + 1
         if turn % 5 == 0:
@@ -1146,7 +1150,7 @@ def does_each_in_turn(asked: Asked, store: Store) -> Answer:
 
 
 def shows_a_version_late(asked: Asked, store: Store) -> Answer:
-    """The first read after a refused deletion finds nothing, but for the first of these deletions."""
+    """Answer 404 to the first read after a refused deletion, except after the first such deletion."""
     named, first = asked.version._replace(body=b""), Version("", "", "", b"")
     answer = asked.pass_on()
     if asked.is_delete and answer.status == 403:
@@ -1156,7 +1160,7 @@ def shows_a_version_late(asked: Asked, store: Store) -> Answer:
 
 
 def writes_back_what_it_read(asked: Asked, store: Store) -> Answer:
-    """Retention and hold are one record, and whoever changes it writes all of it."""
+    """Keep retention and legal hold in one record, so that a change of one overwrites the other."""
     if asked.sets("retention"):
         version = store.current(asked)
         was_held = store.is_held(version)
@@ -1168,7 +1172,7 @@ def writes_back_what_it_read(asked: Asked, store: Store) -> Answer:
 
 
 def lets_the_last_extension_win(asked: Asked, store: Store) -> Answer:
-    """Whether it is one is looked at before."""
+    """Check whether a date is an extension before a delay, and then set it."""
     before = store.owner.state(asked.version).until if asked.sets("retention") else None
     if before and asked.lock and before < asked.lock.until:
         time.sleep(0.01)
@@ -1176,7 +1180,7 @@ def lets_the_last_extension_win(asked: Asked, store: Store) -> Answer:
     return asked.pass_on()
 
 
-# ---- lies that are not caught yet
+# ---- lies behind error answers and unchecked side effects
 
 
 def deletes_and_answers_500(asked: Asked, store: Store) -> Answer:
@@ -1216,7 +1220,7 @@ def releases_for_anybody_and_answers_500(asked: Asked, store: Store) -> Answer:
 
 
 def fails_at_what_it_may_do(asked: Asked, store: Store) -> Answer:
-    """Does it, too."""
+    """Carry out the change, but answer 500."""
     answer = asked.pass_on()
     is_change = asked.is_delete or asked.is_batch or asked.sets("retention") or asked.sets("legal-hold")
     return Answer(500, {}, b"") if is_change and answer.ok else answer
@@ -1263,7 +1267,7 @@ def stores_without_the_lock_and_does_not_list_it(asked: Asked, store: Store) -> 
     return replace(answer, body=re.sub(b"<Version>.*?</Version>", b"", answer.body)) if is_list else answer
 
 
-# The lie, the checks and families that are tried, and those that fail.
+# The lie, the checks and families to try, and the checks that fail
 LIES: list[tuple[Lie, str, str]] = [
     (
         deletes_under_governance,
@@ -1397,7 +1401,7 @@ of_every_lie = pytest.mark.parametrize(("lie", "tried", "caught"), LIES, ids=[li
 def test_faulty_platform_fails_exactly_the_expected_checks(
     lie: Lie, tried: str, caught: str, platform: Platform
 ) -> None:
-    """Families are left out: each lie is tried with the checks that it fails and with others that are near to it."""
+    """Tries each lie on the checks that it fails and on related ones, without whole families."""
     exactly_fails(platform, lie, {each for each in f"{tried} {caught}".split() if each in CHECKS}, caught)
 
 
@@ -1432,7 +1436,7 @@ def exactly_fails(platform: Platform, lie: Lie, tried: set[str], caught: str) ->
     ],
 )
 @pytest.mark.parametrize("identifier", ["RAC-01", "RAC-02"])
-def test_a_race_is_graded_by_the_version_that_it_left(
+def test_severity_of_race_depends_on_the_remaining_version(
     lie: Lie, severity: str, words: str, identifier: str, platform: Platform
 ) -> None:
     [result] = platform.results(lie, identifier)
@@ -1450,7 +1454,7 @@ def test_a_race_is_graded_by_the_version_that_it_left(
         (shortens_compliance_within_a_second, "S3", "by 1 ms within the same second:"),
     ],
 )
-def test_a_shortened_date_is_graded_by_how_much_it_was_shortened(
+def test_severity_of_shortened_date_depends_on_the_amount(
     lie: Lie, severity: str, first: str, platform: Platform
 ) -> None:
     [result] = platform.results(lie, "RET-05")
@@ -1470,7 +1474,7 @@ def test_a_shortened_date_is_graded_by_how_much_it_was_shortened(
         (keeps_a_default_without_a_period, "CFG-05", "S2"),
         (takes_no_period_for_a_day, "CFG-05", "S3"),
         (takes_any_default, "CFG-05", "S3"),
-        (locks_for_whom_it_does_not_let_lock, "GOV-08", "S2"),  # under a default of a day it is less than that
+        (locks_for_whom_it_does_not_let_lock, "GOV-08", "S2"),  # the lock is shorter than the bucket's default of a day
         (locks_for_whom_it_does_not_let_lock_without_a_default, "GOV-08", "S3"),
         (drops_the_lock_of_whom_it_does_not_let_lock, "GOV-08", "S2"),
         (keeps_no_bytes_of_folders, "BAT-06", "S3"),
@@ -1516,7 +1520,7 @@ def test_locked_key_without_versions_fails_only_where_delete_must_be_allowed(pla
     assert result.reason == "a key that ends in /: deleting a key without a version must be allowed: AccessDenied"
 
 
-def test_bytes_that_were_never_kept_are_not_lost_by_a_deletion(platform: Platform) -> None:
+def test_bytes_never_stored_are_not_reported_as_lost_by_deletion(platform: Platform) -> None:
     [batch, default] = platform.results(keeps_no_bytes_of_folders, "BAT-06", "DFT-02")
     assert default.verdict is not CheckVerdict.FAIL, default.reason
     assert "/ is shown with other bytes than were sent; see ING-14" in default.reason
@@ -1529,7 +1533,7 @@ def test_batch_check_skips_a_key_that_is_not_shown_as_locked(platform: Platform)
     assert result.verdict is not CheckVerdict.FAIL, result.reason
 
 
-def test_a_credential_that_may_lock_after_all_proves_nothing(platform: Platform) -> None:
+def test_check_is_inconclusive_if_limited_credential_may_lock(platform: Platform) -> None:
     [result] = platform.results(lets_everybody_lock, "GOV-08")
     assert result.verdict is CheckVerdict.INCONCLUSIVE, result.reason
     assert "PutObjectRetention by this credential was answered 200" in result.reason
@@ -1540,7 +1544,7 @@ def test_copy_without_version_id_is_found_in_the_version_list(platform: Platform
     assert result.verdict is CheckVerdict.DEVIATION, result.reason
 
 
-def test_a_note_about_a_part_is_not_read_as_its_finding(platform: Platform) -> None:
+def test_note_about_a_part_of_a_check_is_reported_as_note(platform: Platform) -> None:
     [result] = platform.results(takes_policies_without_effect, "SID-05")
     assert "a policy that lets every client delete: NOTE: no other client can delete unlocked" in result.reason
 
@@ -1564,7 +1568,7 @@ def test_deviation_mentions_amazon_only_with_a_source(platform: Platform) -> Non
     assert results["RET-08"].reason.endswith("400 InvalidRequest; expected 403 AccessDenied")
     retention, deletion = results["RET-10"].reason.split("; deleting")
     assert "expected 403 AccessDenied" in retention
-    assert "Amazon answers 403 AccessDenied" in deletion  # every deletion has the source of DEL-02
+    assert "Amazon answers 403 AccessDenied" in deletion  # every deletion uses the source of DEL-02
 
 
 def dates_in_utc_without_a_zone(asked: Asked, _: Store) -> Answer:
@@ -1574,13 +1578,13 @@ def dates_in_utc_without_a_zone(asked: Asked, _: Store) -> Answer:
     )
 
 
-def test_a_date_without_a_zone_may_be_one_in_utc(platform: Platform) -> None:
+def test_date_without_a_zone_taken_as_utc_passes(platform: Platform) -> None:
     [result] = platform.results(dates_in_utc_without_a_zone, "CLK-07")
     assert result.verdict is CheckVerdict.PASS, result.reason
     assert "is taken for UTC" in result.reason
 
 
-def test_a_race_counts_each_end_state_and_quotes_the_worst(platform: Platform) -> None:
+def test_race_result_counts_each_end_state_and_quotes_the_worst(platform: Platform) -> None:
     [result] = platform.results(does_each_in_turn, "RAC-01")
     counted = re.search(
         r"explains (\d+) of \d+ pairs: (\d+) gone .+\(S1\), (\d+) there without .+\(S2\), (\d+) there and locked .+"
@@ -1593,14 +1597,14 @@ def test_a_race_counts_each_end_state_and_quotes_the_worst(platform: Platform) -
     assert result.severity == "S1"
 
 
-def test_a_version_that_is_shown_late_is_not_called_gone(platform: Platform) -> None:
+def test_version_that_appears_late_is_not_reported_as_gone(platform: Platform) -> None:
     [result] = platform.results(shows_a_version_late, "RAC-01")
     assert result.verdict is CheckVerdict.PASS, result.reason
 
 
 @pytest.mark.parametrize("tried", [LONG, pytest.param(set(CHECKS), marks=pytest.mark.long)], ids=["long", "all"])
 def test_same_checks_fail_nothing_on_a_correct_store(tried: set[str], platform: Platform) -> None:
-    """The checks that wait have shorter waits here; test_suite tries the others on the same store."""
+    """Checks that wait have shorter waits here. test_suite tries the other checks on the same store."""
     catching = tried & set(" ".join(caught for _, _, caught in LIES).split())
     results = platform.results(lambda asked, _: asked.pass_on(), *catching)
     assert of(CheckVerdict.FAIL, results) == set(), reasons(results)
@@ -1613,7 +1617,7 @@ def test_event_holds_neither_kept_nor_shown_are_not_offered(platform: Platform) 
 
 
 @pytest.mark.parametrize("lie", [fails_at_what_it_may_do, fails_and_does_nothing])
-def test_a_platform_that_only_fails_is_not_called_a_liar(lie: Lie, platform: Platform) -> None:
+def test_server_errors_alone_fail_no_check(lie: Lie, platform: Platform) -> None:
     ids = ["DEL-02", "DEL-03", "BAT-01", "GOV-01", "GOV-04", "LH-01", "LH-04", "RET-10", "RET-11", "SID-06"]
     results = platform.results(lie, *ids)
     assert of(CheckVerdict.FAIL, results) == set(), reasons(results)

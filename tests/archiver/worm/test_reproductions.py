@@ -1,4 +1,4 @@
-"""Scripts that show a finding again: run on the platform where it was seen, and on one that has no such fault."""
+"""Test scripts that reproduce a finding, on the platform that has the finding and on one without it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RIGHTS = ("bypass", "delete")
 
 
 class Platform:
-    """A store that keeps its word, and checks of it before which a lie is put."""
+    """A correct store, and checks of it behind a lie."""
 
     def __init__(self, store: process.StoreProcess) -> None:
         self.client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
@@ -60,7 +60,7 @@ class Platform:
         return bucket
 
     def found(self, lie: Lie, identifier: str) -> tuple[CheckRecord, list[dict[str, Any]]]:
-        """The record of a check of the platform that lies, and its evidence."""
+        """Return the record and the evidence of a check of the lying platform."""
         client = lying(self.client, lie, self.bucket)
         limited = {right: client.recording([]) for right in RIGHTS}
         for right, lacking in limited.items():
@@ -82,7 +82,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
 
 
 def run(text: str, folder: Path, endpoint: str, credentials: Credentials, **variables: str) -> tuple[int, str]:
-    """The exit status and the output of a script, in a process that can import nothing of Archiver."""
+    """Run a script in a process that cannot import Archiver and return its exit status and output."""
     script = folder / "script.py"
     script.write_text(text)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHON"))}
@@ -138,7 +138,7 @@ def looks_before_it_deletes(asked: Asked, store: Store) -> Answer:
         (looks_before_it_deletes, "RAC-01", "FAIL"),
     ],
 )
-def test_a_script_sees_the_finding_only_where_it_is(
+def test_script_reports_the_finding_only_on_the_faulty_platform(
     lie: Lie, identifier: str, verdict: str, platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(races, "PAIRS", 12)
@@ -157,7 +157,7 @@ def test_a_script_sees_the_finding_only_where_it_is(
         assert status == SEEN, output
 
 
-def test_a_script_makes_its_bucket_in_the_region_of_the_profile(platform: Platform, tmp_path: Path) -> None:
+def test_script_creates_its_bucket_in_the_region_of_the_profile(platform: Platform, tmp_path: Path) -> None:
     text = script_text(platform.reproduction(deletes_under_governance, "DEL-02"), "a finding")
     own = platform.client.credentials
     assert own is not None
@@ -190,10 +190,10 @@ def test_script_for_limited_credentials_needs_the_second_profile(platform: Platf
         tell(server, platform.client, deletes_under_governance, "")
         status, output = run(text, tmp_path, server.endpoint, own, LIMITED_PROFILE="limited")
     assert status == SEEN, output
-    assert run(text, tmp_path, platform.client.endpoint, own)[0] == CANNOT_TELL  # names no profile
+    assert run(text, tmp_path, platform.client.endpoint, own)[0] == CANNOT_TELL  # no profile is named
 
 
-def test_a_script_that_reaches_no_server_or_may_not_prepare_cannot_tell(platform: Platform, tmp_path: Path) -> None:
+def test_script_without_server_or_access_reports_cannot_tell(platform: Platform, tmp_path: Path) -> None:
     text = script_text(platform.reproduction(deletes_under_governance, "DEL-02"), "a finding")
     own = platform.client.credentials
     assert own is not None
@@ -243,7 +243,7 @@ def test_reproduction_is_refused_if_a_script_cannot_show_the_finding(platform: P
 
 @pytest.fixture
 def own(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Credentials:
-    """The platform's credentials, which are in AWS's variables, too."""
+    """Set the platform's credentials as AWS variables and return them."""
     credentials = platform.client.credentials
     assert credentials is not None
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", credentials.access_key)
@@ -251,7 +251,7 @@ def own(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Credentials:
     return credentials
 
 
-def test_the_command_writes_script_and_text_of_a_run(
+def test_worm_reproduce_writes_script_and_text_of_a_run(
     platform: Platform, own: Credentials, home: Path, tmp_path: Path
 ) -> None:
     with lying_server(platform.client, "") as server:
@@ -291,7 +291,7 @@ def test_known_finding_does_not_fail_a_run_with_against_or_expected(
     assert "expected: known" in (tmp_path / "junit.xml").read_text()
 
 
-# Findings of the pinned versions that do not depend on chance.
+# Findings of the pinned versions that are deterministic
 FINDINGS = {
     "minio": ("OVR-04", "BAT-06", "ING-09", "ING-14", "GOV-05", "GOV-06", "DEL-02", "LH-08"),
     "versitygw": ("LH-02", "DFT-05", "ING-06", "ING-14", "OVR-03", "RET-11", "GOV-05", "CFG-02"),
@@ -300,7 +300,7 @@ FINDINGS = {
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", real.NAMES)
-def test_scripts_see_findings_of_real_platforms_again(
+def test_scripts_reproduce_findings_of_real_platforms(
     name: str, platform: Platform, home: Path, tmp_path: Path
 ) -> None:
     real.need(name)

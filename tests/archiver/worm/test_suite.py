@@ -1,4 +1,4 @@
-"""The suite of S3 checks as a whole: what it comes to on a store that keeps its word, and on platforms in trouble."""
+"""Test the suite of S3 checks as a whole, on a correct store and on platforms with faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WAITS = {
     "CLK-01", "CLK-02", "CLK-03", "CLK-04", "CLK-10", "DFT-08", "EVH-03", "EVH-04", "ING-11", "LH-02", "RET-02",
     "RET-04", "RET-05", "RET-16", "VER-06",
 }  # fmt: skip
-LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # a thousand objects and more
+LONG = {"BAT-03", "LH-10", "VER-04", "VER-05"}  # checks with a thousand objects or more
 LONG_RACES = {each for each in S3_IDS if each.startswith("RAC-")} - {"RAC-07", "RAC-09", "RAC-11"}
 NOT_OFFERED = {"ING-15", "SID-02", "SID-05"}
 NOT_TRIED = {"DFT-07", "GOV-09", "GOV-10", "RAC-09"} | {each for each in S3_IDS if each not in CHECKS}
@@ -40,7 +40,7 @@ RIGHTS = (BYPASS, RETENTION, HOLD, DELETE)
 
 
 class Platform:
-    """The embedded store, with credentials that lack a right each."""
+    """The embedded store, with credentials that each lack one right."""
 
     def __init__(self, store: process.StoreProcess) -> None:
         self.client = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
@@ -88,7 +88,7 @@ def reasons(results: dict[str, CheckResult]) -> str:
 
 
 def shorten_races(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a race have 20 pairs of requests, of which one has to meet."""
+    """Limit a race to 20 pairs of requests, of which one must overlap."""
     monkeypatch.setattr(races, "PAIRS", 20)
     monkeypatch.setattr(races, "PAIRS_MET_MIN", 1)
 
@@ -100,7 +100,7 @@ def results(platform: Platform) -> dict[str, CheckResult]:
         return platform.results([each for each in S3_IDS if each not in WAITS | LONG | LONG_RACES])
 
 
-def test_the_embedded_store_fails_nothing(results: dict[str, CheckResult]) -> None:
+def test_embedded_store_passes_every_check_that_it_offers(results: dict[str, CheckResult]) -> None:
     assert of(CheckVerdict.NOT_OFFERED, results) == NOT_OFFERED, reasons(results)
     assert of(CheckVerdict.NOT_TRIED, results) == NOT_TRIED, reasons(results)
     assert of(CheckVerdict.PASS, results) == set(results) - NOT_OFFERED - NOT_TRIED, reasons(results)
@@ -108,13 +108,13 @@ def test_the_embedded_store_fails_nothing(results: dict[str, CheckResult]) -> No
 
 
 @pytest.mark.long
-def test_the_embedded_store_passes_whole_races(platform: Platform) -> None:
+def test_embedded_store_passes_complete_races(platform: Platform) -> None:
     results = platform.results(["RAC-07", "RAC-11"])
     assert of(CheckVerdict.PASS, results) == set(results), reasons(results)
 
 
 def longest_lock_seconds(result: CheckResult) -> float:
-    """That the platform was asked for."""
+    """Return the longest lock that the check requested."""
     text = repr(result.exchanges)
     dates = re.findall(r"(?:retain-until-date', '|<RetainUntilDate>)([0-9-]+T[0-9:.+-]+Z?)", text)
     found = [instant for instant in map(instant_of, dates) if instant is not None]
@@ -128,7 +128,7 @@ def test_checks_lock_objects_no_longer_than_the_ledger_records(results: dict[str
     assert {each for each, seconds in lengths.items() if seconds > LOCKED_SECONDS_MAX} == set(LOCKING_FAR)
 
 
-def test_every_function_is_in_the_catalogue() -> None:
+def test_every_check_function_is_in_the_catalogue() -> None:
     assert set(CHECKS) <= set(S3_IDS)
     assert set(TSM_CHECKS) <= set(catalogue()) - set(S3_IDS)
 
@@ -142,7 +142,7 @@ def test_check_without_a_function_is_not_tried_and_gives_the_reason(platform: Pl
         assert not result.exchanges
 
 
-def test_a_check_that_breaks_off_is_inconclusive_and_ends_nothing_else(
+def test_check_with_unexpected_error_is_inconclusive_and_others_continue(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def break_off(case: Case) -> None:
@@ -158,11 +158,11 @@ def test_a_check_that_breaks_off_is_inconclusive_and_ends_nothing_else(
     assert of(CheckVerdict.PASS, results) == {"DEL-01", "DEL-05"}
 
 
-# What is kept.
+# Recorded evidence
 
 
 class Overheard(S3Client):
-    """A client that also keeps what really went out."""
+    """A client that also records every sent request."""
 
     sent: list[str]
 
@@ -177,7 +177,7 @@ class Overheard(S3Client):
 
 
 def signatures_of(text: str) -> set[str]:
-    """What follows the word, in a header, a URL and a form."""
+    """Return the signatures in a header, a URL and a form."""
     found = set()
     for mark in ("Signature=", 'name="x-amz-signature"\\r\\n\\r\\n'):
         found |= {after[:64] for after in text.split(mark)[1:]}
@@ -200,7 +200,7 @@ def test_evidence_contains_no_secret_and_no_signature(platform: Platform, monkey
     assert [each for each in platform.secrets if each in kept] == []
 
 
-def test_a_session_token_is_left_out_wherever_it_travels(platform: Platform) -> None:
+def test_evidence_contains_no_session_token(platform: Platform) -> None:
     own = platform.client.credentials
     assert own is not None
     record: list[RecordedExchange] = []
@@ -216,7 +216,7 @@ def test_a_session_token_is_left_out_wherever_it_travels(platform: Platform) -> 
     assert exchange.REDACTED in repr(record)
 
 
-# Platforms in trouble.
+# Platforms with faults
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])

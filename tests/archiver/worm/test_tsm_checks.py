@@ -1,7 +1,7 @@
-"""The TSM checks on the real store and library: the store that keeps its word passes, and each lie is caught.
+"""Test the TSM checks on the real store and library: a correct store passes, and each lie is found.
 
-The store is told what time it is, and a check that waits moves its clock, so checks run one after another. A lie is one
-rule of the store, or one function of the library, that does not what it says.
+The store has a simulated clock. A check that waits moves it, so checks run one after another. A lie replaces one
+rule of the store or one function of the library.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Results = dict[str, CheckResult]
 
 
 class Functions:
-    """A library's functions, some of which lie."""
+    """The functions of a library, some of them replaced by lies."""
 
     def __init__(self, real: Any, **lies: Callable[..., int]) -> None:
         self._real = real
@@ -53,7 +53,7 @@ class Functions:
 
 
 class Platform:
-    """A store and what leads to it."""
+    """A TSM store, and the library, nodes and classes to reach it."""
 
     def __init__(self, server: RunningTsmServer, configuration: Path) -> None:
         self.store = server
@@ -111,23 +111,23 @@ def reasons(results: Results) -> str:
     return "\n".join(f"{each.id} {each.verdict}: {each.reason}" for each in results.values())
 
 
-# A store that keeps its word.
+# A correct store
 
 
-def test_the_embedded_store_fails_nothing(platform: Platform) -> None:
+def test_embedded_store_passes_every_tsm_check(platform: Platform) -> None:
     results = platform.results()
     assert of(CheckVerdict.NOT_TRIED, results) == ADMINISTRATORS, reasons(results)
     assert of(CheckVerdict.PASS, results) == set(IDS) - ADMINISTRATORS, reasons(results)
     assert set(TSM_CHECKS) == set(IDS) - ADMINISTRATORS
 
 
-def test_checks_side_by_side_do_not_harm_each_other(platform: Platform) -> None:
+def test_concurrent_checks_do_not_affect_each_other(platform: Platform) -> None:
     ids = ["TSM-03", "TSM-04", "TSM-05", "TSM-06", "TSM-07", "TSM-08", "TSM-10", "TSM-12", "TSM-17", "TSM-21"]
-    found = run_tsm(ids, platform.case, lambda _: None)  # none of them waits
+    found = run_tsm(ids, platform.case, lambda _: None)  # none of these checks waits
     assert [(each.id, each.verdict) for each in found] == [(each, CheckVerdict.PASS) for each in ids]
 
 
-def test_a_check_leaves_nothing_that_would_stay_for_good(platform: Platform) -> None:
+def test_objects_of_checks_can_all_be_removed_after_expiry(platform: Platform) -> None:
     platform.results(["TSM-09", "TSM-13", "TSM-16", "TSM-18"])
     platform.wait(301)
     _, session = platform.node.sign_on([])
@@ -136,7 +136,7 @@ def test_a_check_leaves_nothing_that_would_stay_for_good(platform: Platform) -> 
     session.terminate()
 
 
-def test_every_call_is_kept_with_its_codes_and_no_secret(platform: Platform) -> None:
+def test_every_api_call_is_recorded_with_its_codes_and_no_secret(platform: Platform) -> None:
     (result,) = platform.results(["TSM-04"]).values()
     calls = [call for call in result.exchanges if isinstance(call, ApiCall)]
     assert len(calls) == len(result.exchanges)
@@ -158,7 +158,7 @@ def test_every_call_is_kept_with_its_codes_and_no_secret(platform: Platform) -> 
     assert password not in repr((result, platform.node))
 
 
-# What a server lacks.
+# Features that a server lacks
 
 
 def test_checks_that_need_an_expiry_are_not_tried_with_classes_of_days(platform: Platform) -> None:
@@ -190,14 +190,14 @@ def test_class_reported_by_a_server_is_converted_with_day_accuracy(
     assert ArchiveClass.from_server(dataclasses.replace(found, archives=False)) is None
 
 
-def test_without_another_stanza_dsm_sys_decides_about_the_option(platform: Platform) -> None:
+def test_protection_option_check_is_not_tried_without_a_plain_stanza(platform: Platform) -> None:
     platform.plain_options = None
     (result,) = platform.results(["TSM-02"]).values()
     assert result.verdict is CheckVerdict.NOT_TRIED
     assert "dsm.sys overrides a session" in result.reason
 
 
-def test_without_another_node_another_owner_is_tried(platform: Platform) -> None:
+def test_without_another_node_the_check_uses_another_owner(platform: Platform) -> None:
     platform.other = None
     (result,) = platform.results(["TSM-18"]).values()
     assert result.verdict is CheckVerdict.PASS
@@ -215,7 +215,7 @@ def test_hold_checks_are_not_offered_without_a_licence(platform: Platform) -> No
 
 
 @pytest.mark.parametrize("code", [-50, 1, 11, 51, 136])
-def test_trouble_is_no_refusal(platform: Platform, code: int) -> None:
+def test_api_errors_other_than_refusals_are_inconclusive(platform: Platform, code: int) -> None:
     platform.library.functions = Functions(platform.library.functions, dsmDeleteObj=lambda *_: code)
     results = platform.results(["TSM-04", "TSM-05", "TSM-09", "TSM-22"])
     assert of(CheckVerdict.INCONCLUSIVE, results) == set(results), reasons(results)
@@ -228,7 +228,7 @@ def test_a_refusal_proves_nothing_where_nothing_can_be_deleted(platform: Platfor
     assert "the control failed" in results["TSM-04"].reason
 
 
-# Lies. Each takes monkeypatch and the platform.
+# Lies. Each gets monkeypatch and the platform.
 
 _check_delete = policy.check_delete
 _expires_ms = policy.ManagementClass.expires_ms
@@ -319,7 +319,7 @@ def forgets_holds_after_expiry(patch: pytest.MonkeyPatch, _: Platform) -> None:
 
 
 def _events(patch: pytest.MonkeyPatch, lie: Callable[[Event | None, Any, int], Any]) -> None:
-    """What an event makes of a row; None: what it should."""
+    """Replace the effect of an event on a row. ``lie`` returns None for the correct effect."""
 
     def after(self: ArchiveTransaction, archives: Any, row: Any, now_ms: int) -> Any:
         lied = lie(self.event, row, now_ms)
@@ -341,7 +341,7 @@ def unholds_with_a_second_hold(patch: pytest.MonkeyPatch, _: Platform) -> None:
 
 
 def _counts_from_events(patch: pytest.MonkeyPatch) -> None:
-    """Let classes that count from creation count from an event, once there was one."""
+    """Make classes that count from creation count from an event once there was one."""
 
     def expires(self: policy.ManagementClass, archived: int, event: int | None) -> int | None:
         return _expires_ms(self, archived if event is None else event, event)
@@ -468,13 +468,13 @@ Lie = Callable[[pytest.MonkeyPatch, Platform], None]
         (says_it_is_unprotected, {"TSM-01"}),
         (lets_everybody_in, {"TSM-02"}),
         (takes_backups, {"TSM-03"}),
-        # Each of these loses a record that it tries to delete before its time.
+        # Each of these checks loses a record, because its early deletion succeeds.
         (deletes_before_expiry, {"TSM-04", "TSM-05", "TSM-11", "TSM-15"}),
         (commits_half_a_transaction, {"TSM-05"}),
         (deletes_spaces_with_all_that_is_in_them, {"TSM-06"}),
         (replaces_what_has_the_same_name, {"TSM-08"}),
         (ignores_holds, {"TSM-09"}),
-        # The one after its retention period, the other after event and period.
+        # TSM-09 deletes after the retention period, TSM-16 after the event and the period.
         (forgets_holds_after_expiry, {"TSM-09", "TSM-16"}),
         (unholds_with_a_second_hold, {"TSM-10"}),
         (begins_anew_when_released, {"TSM-11"}),

@@ -1,4 +1,4 @@
-"""The verdicts on real platforms, and on a mock, compared with the expected ones."""
+"""Compare the verdicts on real platforms, and on a mock, with the expected ones."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.support.servers import real
 
 
 def changed_twice(name: str, first: Verdicts) -> dict[str, str]:
-    """Return the verdicts that are not expected, nor in a second try of these checks.
+    """Return the verdicts that are not expected, neither in the first nor in a second try.
 
-    A check that a busy machine leaves without a conclusion has no other verdict.
+    A check that is inconclusive on a busy machine has no other verdict.
     """
     again = changed(name, first)
     second = changed(name, found([name], list(again))[name]) if again else {}
@@ -33,20 +33,20 @@ def changed_twice(name: str, first: Verdicts) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def quick() -> Mapping[str, Verdicts]:
-    """What the quick checks find on every platform that is installed."""
+    """Return the verdicts of the quick checks on every installed platform."""
     return found([name for name in PLATFORMS if PROGRAMS[name].is_installed()], QUICK)
 
 
 @pytest.mark.platforms
 @pytest.mark.parametrize("name", PLATFORMS)
-def test_verdicts_are_the_expected_ones(name: str, request: pytest.FixtureRequest) -> None:
+def test_verdicts_of_quick_checks_are_as_expected(name: str, request: pytest.FixtureRequest) -> None:
     real.need(name)
     assert changed_twice(name, request.getfixturevalue("quick")[name]) == {}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", PLATFORMS)
-def test_verdicts_of_all_checks_are_the_expected_ones(name: str) -> None:
+def test_verdicts_of_all_checks_are_as_expected(name: str) -> None:
     real.need(name)
     assert changed_twice(name, found([name], ALL)[name]) == {}
 

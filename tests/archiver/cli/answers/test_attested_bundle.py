@@ -1,4 +1,4 @@
-"""`archiver bundle make --sign --timestamp` and `archiver bundle verify` of what it made."""
+"""Test `archiver bundle make --sign --timestamp` and `archiver bundle verify` of the bundles it writes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A run with its attested bundle, a conformance run with its attested evidence, and what a reader trusts."""
+    """A run with its attested bundle, a conformance run with its attested evidence, and the keys to trust."""
 
     run: Path
     bundle: Path
@@ -49,7 +49,7 @@ def bundle(*words: str | Path) -> Result:
 
 
 def conformance_run(path: Path) -> Path:
-    """The folder of a run with one check."""
+    """Create a run with one check and return its folder."""
     record = RunRecord(**{**RECORD, "platform": replace(PLATFORM, name="minio", version="1")})
     with closing(RunDatabase.create(path / "run.db", record)) as database:
         check = CheckRecord(
@@ -78,7 +78,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 
 
 @pytest.mark.parametrize("suffix", [".zip", ".json"])
-def test_both_kinds_of_bundle_are_confirmed_by_signer_and_authority(made: Made, suffix: str) -> None:
+def test_bundle_and_evidence_are_confirmed_with_trusted_signer_and_authority(made: Made, suffix: str) -> None:
     done = bundle("verify", made.file(suffix), *made.trusting)
     assert done.exit_code == 0, done.output
     assert "  confirmed: signed by ED25519 key SHA256:" in done.output
@@ -98,7 +98,7 @@ def test_bundle_verified_without_trusted_keys_is_not_reported_as_signed(made: Ma
     assert len(json.loads(bundle("verify", made.file(suffix), "--json").output)["not_checked"]) == 2
 
 
-def test_signed_bundle_lists_measurement_honesty_as_not_confirmable(made: Made) -> None:
+def test_signed_bundle_reports_that_honest_measurement_cannot_be_confirmed(made: Made) -> None:
     words = "cannot be confirmed: that the measurement was honest: a signature proves who vouches for it"
     assert words in bundle("verify", made.bundle, *made.trusting).output
 
@@ -128,14 +128,14 @@ def test_a_bundle_without_attestations_fails_when_they_are_required(made: Made, 
 
 
 def refuses_both(file: Path, made: Made) -> bool:
-    """Whether a bundle is confirmed by itself, and its signature and timestamp are of another."""
+    """Return whether a bundle is valid by itself but its signature and timestamp belong to another bundle."""
     assert bundle("verify", file).exit_code == 0
     done = bundle("verify", file, *made.trusting)
     assert done.exit_code == 1
     return "its signature is not of" in done.output and "its timestamp is not of" in done.output
 
 
-def test_attestations_of_another_bundle_are_refused_where_all_else_is_confirmed(made: Made, tmp_path: Path) -> None:
+def test_signature_and_timestamp_of_another_bundle_are_refused(made: Made, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text('currency = "EUR"\n[[part]]\nitem = "node"\nquantity = 2\nlist_price = 1\n')
     other = tmp_path / "other.zip"
     assert bundle("make", made.run, other, "--prices", tmp_path / "prices.toml").exit_code == 0
@@ -144,7 +144,7 @@ def test_attestations_of_another_bundle_are_refused_where_all_else_is_confirmed(
     assert refuses_both(packed(tmp_path / "swapped.zip", unpacked(other) | swapped), made)
 
 
-def test_evidence_that_was_changed_with_its_hashes_is_refused(made: Made, tmp_path: Path) -> None:
+def test_signature_of_evidence_changed_with_its_hashes_is_refused(made: Made, tmp_path: Path) -> None:
     evidence = json.loads(made.evidence.read_text())
     evidence["parts"]["run"]["backend"] = "other"
     evidence["manifest"]["run"] = canonical_sha256(evidence["parts"]["run"])
@@ -159,7 +159,7 @@ def canonical_sha256(value: object) -> str:
 
 
 @pytest.mark.parametrize(("name", "value"), [("signature", 1), ("timestamp", "="), ("timestamp", [])])
-def test_attestations_of_evidence_that_are_no_text_are_refused(
+def test_evidence_with_unreadable_signature_or_timestamp_is_refused(
     made: Made, tmp_path: Path, name: str, value: object
 ) -> None:
     path = tmp_path / "changed.json"

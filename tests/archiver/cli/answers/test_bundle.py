@@ -1,4 +1,4 @@
-"""`archiver bundle` as its users meet it: real runs made into bundles, confirmed, and every way to cheat tried."""
+"""Test `archiver bundle` on real runs: making bundles, verifying them, and detecting every kind of forgery."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(folder: Path, *scenario: str) -> Path:
-    """The folder of a run on no platform, in whose environment there is a secret."""
+    """Run a scenario on the null backend with a secret in the environment and return the run's folder."""
     out = folder / str(len(list(folder.iterdir())))
     secrets = {"AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ACCESS_KEY_ID": "someone", "AWS_SESSION_TOKEN": SECRET}
     done = archiver(
@@ -117,7 +117,7 @@ def bundle(*words: str | Path) -> Result:
 
 @pytest.fixture(scope="module")
 def matrix(folder: Path) -> Made:
-    """With prices."""
+    """A run of sweeps and its bundle with prices."""
     run, prices = measured(folder, "dr550", *TINY), folder / "array.toml"
     prices.write_text(PRICES)
     done = bundle("make", run, folder / "matrix.zip", "--prices", prices)
@@ -163,7 +163,7 @@ def test_the_same_run_gives_the_same_bytes(matrix: Made, judged: Made, tmp_path:
     assert (tmp_path / "again.zip").read_bytes() == judged.bundle.read_bytes()
 
 
-def test_no_secret_of_the_environment_is_in_it(matrix: Made, judged: Made) -> None:
+def test_bundle_contains_no_secret_of_the_environment(matrix: Made, judged: Made) -> None:
     for made in (matrix, judged):
         for name, content in unpacked(made.bundle).items():
             assert SECRET.encode() not in content, name
@@ -176,7 +176,7 @@ def test_one_bit_of_any_file_is_found(matrix: Made, tmp_path: Path) -> None:
         changed = packed(tmp_path / "changed.zip", held | {name: flipped(content, len(content) // 2)})
         done = bundle("verify", changed)
         assert done.exit_code == 1
-        assert name in done.output or name == "manifest.json"  # of which a bit is another name, length or hash
+        assert name in done.output or name == "manifest.json"  # a bit there changes a name, a length or a hash
 
 
 def test_dropped_or_added_file_is_found_despite_matching_manifest(judged: Made, tmp_path: Path) -> None:
@@ -198,8 +198,10 @@ def test_dropped_or_added_file_is_found_despite_matching_manifest(judged: Made, 
 
 
 def forged(made: Made, path: Path, change: Callable[[sqlite3.Connection], Any], *, all_of_it: bool = False) -> Result:
-    """What verify says of a bundle whose database was changed and whose manifest was made right; ``all_of_it``: so was
-    every document that follows from it."""
+    """Change the bundle's database, write a matching manifest, and return the result of `bundle verify`.
+
+    ``all_of_it``: also make again every document that follows from the database.
+    """
     held = unpacked(made.bundle)
     database = path / "forged.db"
     database.write_bytes(held["run.db"])
@@ -219,7 +221,7 @@ def set_in_results(where: str, value: str) -> Callable[[sqlite3.Connection], Any
 
 
 def swap_histograms(database: sqlite3.Connection) -> None:
-    """The first two of one quantity change places."""
+    """Swap the first two histograms of one quantity."""
     (one, *first), (other, *second) = database.execute(
         "SELECT rowid, total_ns, max_ns, indices, counts FROM histogram WHERE quantity = 'object_response' "
         "ORDER BY position DESC, workload LIMIT 2"
@@ -308,7 +310,7 @@ def test_documents_that_do_not_follow_from_the_database_are_named_by_field(
         ("prices.toml", b"1000", b"1001"),
     ],
 )
-def test_a_document_that_was_changed_with_its_hash_does_not_follow(
+def test_document_changed_with_its_hash_is_found(
     matrix: Made, tmp_path: Path, name: str, old: bytes, new: bytes
 ) -> None:
     held = unpacked(matrix.bundle)
@@ -319,7 +321,7 @@ def test_a_document_that_was_changed_with_its_hash_does_not_follow(
     assert name.replace("toml", "json") in done.output
 
 
-def test_the_last_digit_of_another_machine_is_no_difference(judged: Made, tmp_path: Path) -> None:
+def test_rounding_difference_in_last_digit_is_accepted(judged: Made, tmp_path: Path) -> None:
     held = unpacked(judged.bundle)
     document = json.loads(held["results.json"])
     document["results"][0]["seconds"] *= 1 + 1e-15
@@ -351,9 +353,7 @@ SEARCH_FORGERIES = (("$.largest", "4"), ("$.failed_at", "1"), ("$.steps[0].passe
 
 
 @pytest.mark.parametrize(("name", "text"), [("searched", SEARCHED), ("aborted", ABORTED)])
-def test_a_search_and_a_phase_that_was_ended_early_are_confirmed(
-    folder: Path, tmp_path: Path, name: str, text: str
-) -> None:
+def test_bundles_of_search_and_aborted_phase_are_confirmed(folder: Path, tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / f"{name}.toml"
     path.write_text(text)
     run = measured(folder, str(path), *(["--search"] if name == "searched" else []))
@@ -368,7 +368,7 @@ def test_a_search_and_a_phase_that_was_ended_early_are_confirmed(
         assert "search" in done.output or "cannot be read" in done.output
 
 
-def test_make_hands_out_nothing_that_would_not_be_confirmed(judged: Made, tmp_path: Path) -> None:
+def test_bundle_that_would_not_be_confirmed_is_not_made(judged: Made, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     shutil.copy(judged.run / "run.db", run)
@@ -451,7 +451,7 @@ def test_bundle_of_late_replay_not_marked_void_is_rejected(judged: Made, tmp_pat
 
 
 def conformance_run(path: Path, platform: str, version: str | None) -> Path:
-    """A run of one check."""
+    """Create a run with one check and return its folder."""
     profile = replace(PLATFORM, name=platform, version=version)
     with closing(RunDatabase.create(path / "run.db", RunRecord(**{**RECORD, "platform": profile}))) as database:
         check = CheckRecord(
@@ -534,7 +534,7 @@ def test_bad_bundle_command_is_refused_with_one_message(
     assert not Path("out.zip").exists()
 
 
-def test_a_run_that_has_not_ended_has_nothing_to_confirm(judged: Made, tmp_path: Path) -> None:
+def test_run_that_is_unfinished_or_empty_makes_no_bundle(judged: Made, tmp_path: Path) -> None:
     run = tmp_path / "run.db"
     run.write_bytes(unpacked(judged.bundle)["run.db"])
     for statement, words in (

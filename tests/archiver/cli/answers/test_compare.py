@@ -1,4 +1,4 @@
-"""`archiver compare`: two real runs, side by side on the terminal, as JSON and in a folder."""
+"""Test `archiver compare` on real runs: the comparison on the terminal, as JSON and in a folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_tsm_and_s3_runs_on_one_store_are_compared(home: Path, tmp_path: Path) -
         assert cell["ratios"][0]["ratio"] == pytest.approx(theirs / ours)
 
 
-def test_one_page_has_both_protocols(home: Path, tmp_path: Path) -> None:
+def test_html_comparison_is_one_page_with_both_protocols(home: Path, tmp_path: Path) -> None:
     through_tsm, through_s3 = run_id("--backend", "tsm"), run_id()
     done = archiver("compare", through_s3, through_tsm, "--format", "html")
     assert done.returncode == 0, done.stderr
@@ -53,7 +53,7 @@ def test_one_page_has_both_protocols(home: Path, tmp_path: Path) -> None:
     assert [path.name for path in page.parent.iterdir()] == ["comparison.html"]
 
 
-def test_conformance_runs_are_compared_and_not_with_rates(home: Path, tmp_path: Path) -> None:
+def test_conformance_runs_are_compared_only_with_conformance_runs(home: Path, tmp_path: Path) -> None:
     runs = []
     for check in ("DEL-01", "DEL-02"):
         assert archiver("worm", "--check", check).returncode == 0
@@ -79,7 +79,7 @@ def test_conformance_runs_are_compared_and_not_with_rates(home: Path, tmp_path: 
 
 
 def copy_as(home: Path, run: str, copy: str, **changed: dict[str, str]) -> None:
-    """The same run once more under another id, but for some keys of its own row."""
+    """Copy a run under another id and change some keys of its own row."""
     shutil.copytree(home / "runs" / run, home / "runs" / copy)
     with closing(sqlite3.connect(home / "runs" / copy / "run.db")) as database, database:
         for column, keys in changed.items():
@@ -127,7 +127,7 @@ def test_fail_if_sets_exit_status_and_force_marks_comparison(home: Path) -> None
     assert failed.stderr.count("fails: ") == 2
     forced = archiver("compare", run, "unchecked", "--force", "--form", "times", "--tables", "all")
     assert forced.returncode == 0, forced.stderr
-    assert forced.stdout.count("FORCED") == 5  # platforms, times, differences, latencies, the sentence of the whole
+    assert forced.stdout.count("FORCED") == 5  # platforms, times, differences, latencies, summary
 
 
 MIX = """

@@ -1,4 +1,4 @@
-"""`archiver run --disclose`: what is disclosed is stored with the run and shown in everything that is made of it."""
+"""Test that `archiver run --disclose` stores the disclosure and every document made of the run shows it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_disclosure_appears_in_reports_plans_comparisons_and_bundles(home: Path,
     disclosed = {"system": "Example <Archive> 4000", "usable_tb": 0.5, "nodes": 3}
     run = printed("run", "dr550", *TINY, "--disclose", str(system), "--json")
     assert run["disclosure"] == disclosed
-    system.unlink()  # the run has it
+    system.unlink()  # the run has its own copy
 
     folder = tmp_path / "report"
     assert archiver("report", run["run"], "--format", "html", "--out", str(folder)).returncode == 0
@@ -64,7 +64,7 @@ def test_disclosure_appears_in_reports_plans_comparisons_and_bundles(home: Path,
     assert home.exists()
 
 
-def test_a_wrong_disclosure_is_refused_before_anything_runs(home: Path, system: Path) -> None:
+def test_invalid_disclosure_is_refused_before_the_run(home: Path, system: Path) -> None:
     system.write_text("usable = 5")
     for command in (("run", "dr550"), ("replay", "day.parquet")):
         refused = archiver(*command, "--disclose", str(system))

@@ -1,4 +1,4 @@
-"""`archiver plan` as its users meet it: the paper's examples, a real run, every command of the page, bad input."""
+"""Test `archiver plan`: the paper's examples, a real run, every command in the documentation, and bad input."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def answers(*arguments: str) -> dict[str, Any]:
         (("video", "--cameras", "100", "--gigabytes-per-hour", "1"), "archive_seconds", 2_700, 2_900),
     ],
 )
-def test_the_papers_examples(arguments: tuple[str, ...], key: str, low: float, high: float) -> None:
+def test_plan_gives_the_results_of_the_paper(arguments: tuple[str, ...], key: str, low: float, high: float) -> None:
     found = answers(*arguments, *DR550)[key]
     assert low <= found["value"] <= high
     assert found["low"] < found["value"] < found["high"]
@@ -68,7 +68,7 @@ def test_plan_from_real_run_uses_its_measured_rates(home: Path, tmp_path: Path) 
     assert found["retrieve_seconds"]["value"] == pytest.approx(2 / measured["retrieve", 1])
     assert found["archive_seconds"]["low"] is None
     assert found["question"]["users"] == 50
-    assert any("EXTRAPOLATED: 1 objects per session" in each for each in found["warnings"])  # it measured 2
+    assert any("EXTRAPOLATED: 1 objects per session" in each for each in found["warnings"])  # the run measured 2
     said = plan(*asked, "--what-if", "--out", str(tmp_path / "out"))
     assert said.exit_code == 0, said.output
     assert said.stdout.startswith("retrieve: EXTRAPOLATED: ")
@@ -80,7 +80,7 @@ def test_plan_from_real_run_uses_its_measured_rates(home: Path, tmp_path: Path) 
 
 @pytest.fixture
 def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with the files that the page shows."""
+    """Change to a folder with the files that the documentation page shows."""
     monkeypatch.chdir(tmp_path)
     text = (ROOT / PAGE).read_text()
     shown = re.findall(r"^```(csv|toml)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -187,15 +187,15 @@ def test_a_streams_rate_is_bytes_per_second(text: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize(("text", "factor"), [("2", 2.0), ("4+2", 1.5), (" 8 + 3 ", 1.375), ("1.2", 1.2), ("5+0", 1.0)])
-def test_redundancy_is_copies_or_an_erasure_code(text: str, factor: float) -> None:
+def test_redundancy_is_number_of_copies_or_erasure_code(text: str, factor: float) -> None:
     assert parse_redundancy(text) == factor
     for wrong in ("0", "0.9", "4+", "+2", "0+2", "4-2", "twice"):
         with pytest.raises(ValueError, match="number of copies"):
             parse_redundancy(wrong)
 
 
-def test_options_change_the_question_and_its_answer() -> None:
-    """6.7 TB and 328.5 million objects a year are kept for two years, on platforms of 8 TB that hold parity as well."""
+def test_plan_options_change_the_number_of_platforms() -> None:
+    """Keep 6.7 TB and 328.5 million objects a year for two years, on platforms of 8 TB including parity."""
     asked = ("--retention", "2y", "--usable", "8TB", "--redundancy", "4+1", "--headroom", "0%", "--growth", "0%")
     found = answers(*MAIL, *asked, "--objects-max", "100000000", "--restore-within", "30d", "--restore", "1TB", *DR550)
     assert found["question"]["retention_years"] == 2.0
@@ -216,12 +216,12 @@ def test_a_backup_is_planned_from_the_papers_rates() -> None:
 
 
 @pytest.mark.parametrize("text", ["0.28MB", "0.28", "Mb/s", "1Mb/s", "1Mib/s", "1parsec/s", "-1MB/s", "1 MB per s"])
-def test_a_rate_that_could_mean_two_things_is_refused(text: str) -> None:
+def test_ambiguous_or_malformed_stream_rate_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"(?i)\w"):
         parse_stream_rate(text)
 
 
-def test_a_share_is_written_in_percent() -> None:
+def test_share_without_percent_sign_is_refused() -> None:
     assert parse_share("12.5%") == 0.125
     for text in ("0.1", "10", "ten%", "-5%"):
         with pytest.raises(ValueError, match="in percent"):

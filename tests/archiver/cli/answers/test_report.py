@@ -1,4 +1,4 @@
-"""`archiver report`: everything from the database, and the same every time."""
+"""Test `archiver report`: it makes every format from the database, and the same bytes every time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.commands import archiver
 from tests.support.runs import TINY
 
 
-def test_a_report_can_be_made_again_with_the_same_bytes(home: Path, tmp_path: Path) -> None:
+def test_reports_of_the_same_run_are_byte_identical(home: Path, tmp_path: Path) -> None:
     assert archiver("run", "dr550", *TINY, "--quiet").returncode == 0
     (run,) = (home / "runs").iterdir()
     for folder in ("one", "two"):
@@ -108,7 +108,7 @@ def test_a_conformance_run_has_a_report_in_every_format(home: Path, tmp_path: Pa
         (["newer", "--format", "csv"], 1, "newer Archiver (version 99); upgrade to read it"),
     ],
 )
-def test_bad_input_gets_one_clear_message(
+def test_bad_report_command_gets_one_clear_message(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], status: int, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -122,7 +122,7 @@ def test_bad_input_gets_one_clear_message(
 
 
 def _spoil(folder: Path) -> None:
-    """A run's folder whose database was not written to its end, is damaged, or is of another version."""
+    """Create a run whose database is empty, truncated, damaged, or of a newer version."""
     database = RunDatabase.create(folder / FILE_NAME, RunRecord(**RECORD))
     database.close()
     with sqlite3.connect(folder / FILE_NAME) as db:

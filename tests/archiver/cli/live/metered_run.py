@@ -1,4 +1,4 @@
-"""A run whose operations are given, for what is shown while it goes."""
+"""A simulated run with scripted operations, to test live figures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPU = ServerUsage(
 
 
 class Run:
-    """A run of which a test says what happens when, with a clock that goes only with what is reported."""
+    """A run whose events are scripted by a test, with a clock that only the script moves."""
 
     def __init__(self, platforms: int = 1, server: ServerUsage | None = CPU) -> None:
         self.scenario: Scenario = read_scenario("dr550", quick=True, order="paper")
@@ -37,14 +37,16 @@ class Run:
         return phase
 
     def second(self, *workers: tuple[int, int], errors: int = 0) -> None:
-        """A second passes, in which each worker did so many objects in every interval, each in so many milliseconds;
-        then all of them report."""
+        """Advance the clock by one second and let each worker report.
+
+        Each worker is (objects per interval, milliseconds per object).
+        """
         self.now_ns += 1_000_000_000
         for objects, milliseconds in workers:
             self.report(objects, milliseconds, errors)
 
     def report(self, objects: int, milliseconds: int, errors: int = 0) -> None:
-        """A worker reports the last second's four intervals."""
+        """Report the last second's four intervals of one worker."""
         until = (self.now_ns - self._start_ns) // INTERVAL_NS
         tallies = {}
         for interval in range(max(0, until - 4), until):

@@ -1,4 +1,4 @@
-"""What a run shows while it goes: on a real pseudo-terminal, in a log, not at all, and to Prometheus."""
+"""Test what a run shows live: on a pseudo-terminal, in a log, with --quiet, and to Prometheus."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.support.commands import archiver, hear_ctrl_c
 from tests.support.runs import TINY
 from tests.support.waiting import wait_until
 
-# Archive and retrieve again and again, each long enough for figures while it is under way; it is ended by the tests.
+# Archive and retrieve repeatedly, long enough for live figures in each phase. The tests end the run.
 ENDLESS = (
     "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=2",
     "--set", "stop.warm_up_seconds=20ms", "--set", "stop.seconds_min=2500ms",
     "--set", "stop.client_bytes_max=24MB", "--repeat", "33",
 )  # fmt: skip
 ROOT = Path(__file__).parents[4]
-# Gauges that a short run on a small machine need not have a value for.
+# Gauges that may have no value in a short run on a small machine.
 MAYBE_UNKNOWN = {
     "archiver_run_left_seconds", "archiver_server_cpu_cores", "archiver_server_host_cpu_ratio",
     "archiver_server_disk_busy_ratio",
@@ -53,7 +53,7 @@ LINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a run wrote to its terminal, and to a stdout that is none."""
+    """The output of a run on its terminal, and on a stdout that is not a terminal."""
 
     status: int
     terminal: str
@@ -61,7 +61,7 @@ class Shown:
 
     @property
     def frames(self) -> list[list[str]]:
-        """The lines of each table that was drawn."""
+        """Return the lines of each table that was drawn."""
         return frames(self.terminal)
 
 
@@ -75,8 +75,10 @@ Step = tuple[str, Callable[[int, int], object]]
 
 
 def on_terminal(folder: Path, arguments: tuple[str, ...], steps: list[Step]) -> Shown:
-    """A run with a pseudo-terminal of 80 columns for its stderr. Each step in turn waits until its pattern is in the
-    newest whole table, and then does something with the process and the terminal."""
+    """Run a command whose stderr is a pseudo-terminal of 80 columns.
+
+    Each step waits until its pattern is in the newest whole table, and then acts on the process or the terminal.
+    """
     ours, theirs = pty.openpty()
     resize(ours, 80)
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
@@ -90,7 +92,7 @@ def on_terminal(folder: Path, arguments: tuple[str, ...], steps: list[Step]) -> 
     try:
         for chunk in _chunks(ours):
             written += chunk
-            tables = frames(written.decode(errors="replace"))[:-1]  # the last may be half written
+            tables = frames(written.decode(errors="replace"))[:-1]  # the last may be incomplete
             if left and tables and re.search(left[0][0], "\n".join(tables[-1])):
                 left.pop(0)[1](process.pid, ours)
         status = process.wait(60)
@@ -106,7 +108,7 @@ def _chunks(descriptor: int) -> Iterator[bytes]:
     while True:
         try:
             yield os.read(descriptor, 65536)
-        except OSError:  # nobody has the terminal open any more
+        except OSError:  # every process has closed the terminal
             return
 
 
@@ -115,7 +117,7 @@ def resize(terminal: int, columns: int) -> None:
 
 
 def interrupt(process: int, terminal: int = -1) -> None:
-    os.killpg(process, signal.SIGINT)  # as a terminal does: to the whole group
+    os.killpg(process, signal.SIGINT)  # to the whole group, as a terminal does
 
 
 # Rates, latency, errors and the server's resources.
@@ -130,7 +132,7 @@ def test_terminal_table_follows_width_and_is_removed_on_ctrl_c(home: Path, tmp_p
     ]
     done = on_terminal(tmp_path, ("run", "dr550", *ENDLESS, "--json"), steps)
     assert done.status == 130
-    assert json.loads(done.stdout)["results"]  # and nothing else is on stdout
+    assert json.loads(done.stdout)["results"]  # stdout has nothing but the document
     assert max(len(line) for lines in done.frames for line in lines) <= 80
     is_narrow = [re.search(NARROW_ROW, "\n".join(lines)) is not None for lines in done.frames]
     after_resizing = done.frames[is_narrow.index(True) :]
@@ -138,12 +140,12 @@ def test_terminal_table_follows_width_and_is_removed_on_ctrl_c(home: Path, tmp_p
     before, _, after = done.terminal.rpartition(SHOW_CURSOR)
     assert HIDE_CURSOR in before
     assert HIDE_CURSOR not in after
-    # The last table is taken off before anything else is said.
+    # The last table is removed before the message.
     assert re.match(r"[\r\n]*(\x1b\[1A\x1b\[2K)+archiver: interrupted; what finished is in ", after)
     assert "Traceback" not in done.terminal
 
 
-def test_a_log_gets_a_line_now_and_then_and_no_escapes(home: Path) -> None:
+def test_log_gets_progress_lines_without_escape_sequences(home: Path) -> None:
     often = "import archiver.cli.live.progress as p; p.LINE_SECONDS_MIN = 0.5; from archiver.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", often, "run", "dr550", *ENDLESS], start_new_session=True, preexec_fn=hear_ctrl_c,
@@ -192,7 +194,7 @@ def test_prometheus_scrapes_metrics_during_a_quiet_run(home: Path) -> None:
     stdout, stderr = process.communicate(timeout=60)
     assert stdout == ""
     assert [line for line in stderr.splitlines() if "interrupted" not in line and "archiver resume" not in line] == []
-    assert scrape(port) is None  # it ends with the run
+    assert scrape(port) is None  # the server ends with the run
     for by_name in families:
         assert all(family.documentation for family in by_name.values())
         assert {family.type for family in by_name.values()} == {"counter", "gauge", "histogram"}
@@ -233,7 +235,7 @@ def test_prometheus_scrapes_metrics_during_a_quiet_run(home: Path) -> None:
         assert not any(secret in page for page in pages for secret in _texts(credential)), name
 
 
-def test_a_port_that_is_taken_is_refused_before_anything_is_touched(home: Path) -> None:
+def test_metrics_port_in_use_is_refused_before_the_run(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = archiver("run", "dr550", *TINY, "--quiet", "--metrics-port", str(port))
@@ -252,7 +254,7 @@ def free_port() -> int:
 
 
 def scrape(port: int) -> str | None:
-    """The page; None where nobody answers."""
+    """Return the metrics page, or None if no server answers."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             text: str = answer.read().decode()
@@ -269,7 +271,7 @@ def value(page: dict[str, Metric], name: str, operation: str | None = None) -> f
 
 
 def _texts(found: object) -> Iterator[str]:
-    """Every text of some length in a document, whatever its shape."""
+    """Yield every text of at least 8 characters in a JSON document."""
     if isinstance(found, str) and len(found) >= 8:
         yield found
     elif isinstance(found, dict | list):

@@ -1,4 +1,4 @@
-"""The live state of a run in its folder: what `archiver web` reads while the run goes on."""
+"""Test the live state of a run, which `archiver web` reads from the run's folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tests.support.waiting import wait_until
 
 
 def run_under_way() -> Run:
-    """Phase 2 of a run: two workers with 10 objects per interval of 250 ms, 4 ms each; one error per interval."""
+    """Return a run in phase 2.
+
+    It has two workers with 10 objects per interval of 250 ms, 4 ms each, and one error per interval.
+    """
     run = Run()
     run.begin(1)
     run.second((10, 4))
@@ -53,13 +56,13 @@ def test_a_written_state_is_read_back_equal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"written_at": "now"}', b"[]", b"\xff\xfe"])
-def test_a_damaged_state_is_no_state(tmp_path: Path, content: bytes) -> None:
+def test_missing_or_damaged_state_file_reads_as_none(tmp_path: Path, content: bytes) -> None:
     assert read_live_state(tmp_path) is None
     (tmp_path / FILE_NAME).write_bytes(content)
     assert read_live_state(tmp_path) is None
 
 
-def test_the_file_follows_the_run_and_disappears_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_file_is_updated_during_run_and_removed_at_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WRITE_SECONDS", 0.001)
     run = run_under_way()
 

@@ -1,4 +1,4 @@
-"""A run as it goes, from what workers report: rates of the last seconds, merged percentiles, and how it is shown."""
+"""Test the live figures of a run: rates of the last seconds, merged percentiles, and their display."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shown(run: Run, width: int, **console: Any) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_rates_are_of_the_last_seconds_and_of_all_workers() -> None:
+def test_rates_cover_the_last_seconds_of_all_workers() -> None:
     run = Run()
     run.begin(1)
     for _ in range(10):
@@ -32,18 +32,18 @@ def test_rates_are_of_the_last_seconds_and_of_all_workers() -> None:
         run.second((100, 1), (50, 1))
     current = run.meter.now().current
     assert current is not None
-    assert current.objects_per_second == pytest.approx(600)  # four intervals a second; nothing of the fast beginning
+    assert current.objects_per_second == pytest.approx(600)  # four intervals a second, without the fast beginning
     assert current.megabytes_per_second == pytest.approx(600 * 8192 / 1e6)
     assert run.meter.now().totals["embedded", "archive"].objects == 10 * 8000 + 10 * 600
 
 
-def test_a_rate_does_not_depend_on_who_has_reported_last() -> None:
+def test_rate_does_not_depend_on_which_worker_reported_last() -> None:
     run = Run()
     run.begin(1)
     rates = set()
     for half_second in range(30):
         run.now_ns += 500_000_000
-        run.report(100 if half_second % 2 else 300, 1)  # two workers, each every second
+        run.report(100 if half_second % 2 else 300, 1)  # two workers; each reports every second
         current = run.meter.now().current
         assert current is not None
         rates.add(current.objects_per_second)
@@ -54,7 +54,7 @@ def test_percentiles_are_computed_from_merged_objects_of_all_workers() -> None:
     run = Run()
     run.begin(1)
     for _ in range(8):
-        run.second((99, 1), (1, 1000))  # one object in a hundred takes a second, all of them in one worker
+        run.second((99, 1), (1, 1000))  # 1% of the objects take a second, all in one worker
     current = run.meter.now().current
     assert current is not None
     assert current.p50_milliseconds == pytest.approx(1, rel=0.001)
@@ -66,7 +66,7 @@ def test_percentiles_are_computed_from_merged_objects_of_all_workers() -> None:
     assert current.p99_milliseconds == pytest.approx(1000, rel=0.001)
 
 
-def test_a_stall_is_seen_while_it_lasts() -> None:
+def test_stall_shows_zero_rate_while_it_lasts() -> None:
     run = Run()
     run.begin(1)
     for _ in range(8):
@@ -108,7 +108,7 @@ def test_time_left_is_estimated_from_duration_of_past_phases() -> None:
     assert run.meter.now().seconds_left == pytest.approx(4 * (count - 1) - 1)
     for _ in range(4 * count):
         run.second((10, 1))
-    assert run.meter.now().seconds_left == 0  # never less
+    assert run.meter.now().seconds_left == 0  # never below 0
 
 
 def test_resumed_run_counts_phases_of_the_whole_run() -> None:
@@ -133,7 +133,7 @@ def test_log_line_shows_phase_rates_and_errors_of_the_run() -> None:
     run.begin(2)
     for _ in range(8):
         run.second((1250, 3))
-    assert "4 errors" in (plain_line(run.meter.now()) or "")  # of the run: no log loses them when the phase ends
+    assert "4 errors" in (plain_line(run.meter.now()) or "")  # errors of the whole run, not of the phase
 
 
 def test_log_line_names_platform_if_several_and_host_cpu_without_process() -> None:
@@ -152,7 +152,7 @@ def test_log_line_names_platform_if_several_and_host_cpu_without_process() -> No
     assert "archive 8KiB x 1, minio" in "\n".join(shown(run, 100))
 
 
-def test_lines_become_rarer_so_that_a_day_fills_no_log() -> None:
+def test_run_of_a_day_writes_fewer_than_400_log_lines() -> None:
     gone, lines = 0.0, 0
     while gone < 24 * 3600:
         pause = line_pause_seconds(gone)
@@ -163,7 +163,7 @@ def test_lines_become_rarer_so_that_a_day_fills_no_log() -> None:
 
 @pytest.mark.parametrize("width", [10, 20, 33, 40, 50, 60, 66, 72, 78, 80, 100, 160])
 @pytest.mark.parametrize("platforms", [1, 3])
-def test_the_table_fits_every_terminal(width: int, platforms: int) -> None:
+def test_live_table_fits_every_terminal_width(width: int, platforms: int) -> None:
     run = Run(platforms)
     random = Random(1)
     for position in (1, 2, 3):
@@ -175,7 +175,7 @@ def test_the_table_fits_every_terminal(width: int, platforms: int) -> None:
     assert len(lines) <= 8
     current = run.meter.now().current
     assert current is not None
-    assert f" {current.objects_per_second:,.0f}" in lines[4]  # whole: a number that was cut would be another number
+    assert f" {current.objects_per_second:,.0f}" in lines[4]  # a number is never truncated
     if width >= 60:
         assert "objects/s, up to" in lines[-1]
 
@@ -192,7 +192,7 @@ def test_table_at_80_columns_shows_all_columns() -> None:
     assert lines[3].split() == ["phase", "clients", "/s", "MB/s", "(ms)", "(ms)", "errors", "cpu", "busy"]
     assert lines[4].split() == ["archive", "8KiB", "x", "1", "1", "5,000", "41.0", "3.0", "3.0", "0", "71%", "88%"]
     assert "errors so far" not in lines[1]
-    assert shown(run, 44)[4].split() == ["archive", "8KiB", "x", "1", "5,000", "41.0", "3.0"]  # the rest is left out
+    assert shown(run, 44)[4].split() == ["archive", "8KiB", "x", "1", "5,000", "41.0", "3.0"]  # without other columns
     assert shown(run, 30)[4].split() == ["archive", "8KiB", "x", "1", "5,000"]
     run.second((1250, 3), errors=1)
     assert "4 errors so far" in shown(run, 80)[1]

@@ -1,4 +1,4 @@
-"""`archiver audit` as its users meet it: through the real command line, S3 and TSM, on the real embedded store."""
+"""Test `archiver audit` on the real command line, through S3 and TSM, on the embedded store."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_audit_names_findings_and_is_recorded_with_the_run(home: Path, store: em
     rows = left_in(home)
     bucket, prefix, run = rows[-1]["bucket"], rows[-1]["prefix"], rows[-1]["run"]
     archived = sum(row["objects"] for row in rows)
-    damaged, gone = f"{prefix}{3:012d}", f"{prefix}{4:012d}"  # after the probe and its other tries
+    damaged, gone = f"{prefix}{3:012d}", f"{prefix}{4:012d}"  # after the numbers of the probe object
     s3(store).put_object(Bucket=bucket, Key=damaged, Body=b"other bytes")
     (version,) = s3(store).list_object_versions(Bucket=bucket, Prefix=gone)["Versions"]
     s3(store).delete_object(Bucket=bucket, Key=gone, VersionId=version["VersionId"], BypassGovernanceRetention=True)
@@ -54,7 +54,7 @@ def test_audit_names_findings_and_is_recorded_with_the_run(home: Path, store: em
     assert "Audits: objects read again and compared" in report
     assert "1 missing; 1 hidden behind something newer" in report
 
-    shutil.rmtree(home / "runs" / run)  # the ledger is enough
+    shutil.rmtree(home / "runs" / run)  # an audit needs only the ledger
     again = archiver("audit", run, "--sample", "5", **keys)
     assert again.returncode in (0, 1), again.stderr
     assert f"a random sample of the {archived}" in again.stdout

@@ -1,4 +1,4 @@
-"""`archiver cleanup` against real stores: what it removes, what it leaves, and what it never claims."""
+"""Test `archiver cleanup` on real stores: what it removes, what it keeps, and what it reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOUR = 3600.0
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.StoreProcess]:
-    """A store that somebody else runs."""
+    """A running store that another owner runs."""
     with embedded.start(tmp_path_factory.mktemp("store"), credentials=["clerk:without=bypass"]) as running:
         yield running
 
@@ -45,7 +45,7 @@ def client_of(store: embedded.StoreProcess) -> Any:
 
 
 class Runs:
-    """Runs that left something, as a run leaves it: in the ledger and on a store."""
+    """Runs with objects in the ledger and on a store, as a real run leaves them."""
 
     def __init__(self, home: Path, store: embedded.StoreProcess) -> None:
         self.path, self.store, self.s3 = home / "ledger.db", store, client_of(store)
@@ -55,7 +55,7 @@ class Runs:
         self, run: str, *, locked_seconds: float | None = None, ledger_seconds: float | None = None,
         hold: bool = False, bucket: str | None = None, ended: bool = True, mode: str = "GOVERNANCE", **placement: Any,
     ) -> str:  # fmt: skip
-        """Three objects of a run; returns the bucket. Server and ledger may be of different minds about the date."""
+        """Archive three objects of a run and return the bucket. Server and ledger may disagree about the date."""
         created = bucket is None
         bucket = bucket or f"archiver-{run}-{self.name}"
         lock: dict[str, Any] = {"ObjectLockLegalHoldStatus": "ON"} if hold else {}
@@ -107,7 +107,7 @@ def left(home: Path) -> set[str]:
     return {row["run"] for row in left_in(home)}
 
 
-# Which runs.
+# Selection of runs
 
 
 def test_all_expired_removes_only_removable_runs(home: Path, runs: Runs) -> None:
@@ -146,7 +146,7 @@ def test_cleanup_with_empty_ledger_reports_nothing_left(home: Path, which: str) 
         (("nosuch",), "the ledger has no such run"),
     ],
 )
-def test_a_command_that_names_no_run_or_two_things_is_refused(
+def test_cleanup_without_exactly_one_valid_selection_is_refused(
     home: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     done = cleanup(*arguments)
@@ -155,7 +155,7 @@ def test_a_command_that_names_no_run_or_two_things_is_refused(
 
 
 def test_cleanup_skips_a_run_in_progress(home: Path, runs: Runs) -> None:
-    bucket = runs.leave("alive")  # every phase ended so far, but not the run
+    bucket = runs.leave("alive")  # every phase so far has ended, but the run has not
     lock = home / "runs" / "alive" / LOCK_NAME
     lock.parent.mkdir(parents=True)
     with lock.open("wb") as held:
@@ -167,10 +167,10 @@ def test_cleanup_skips_a_run_in_progress(home: Path, runs: Runs) -> None:
         assert named.exit_code == 2
         assert "alive: is under way; let it end, or stop it" in named.stderr
         assert runs.keys_in(bucket) == 3
-    assert "alive: removed 3 objects" in cleanup("--all-expired").stdout  # as after a kill
+    assert "alive: removed 3 objects" in cleanup("--all-expired").stdout  # the lock is free, as after a kill
 
 
-def test_a_run_whose_results_are_elsewhere_is_judged_by_the_ledger(home: Path, runs: Runs) -> None:
+def test_run_without_results_folder_is_removed_only_by_name(home: Path, runs: Runs) -> None:
     bucket = runs.leave("unknown", ended=False)
     told = "unknown: may be in progress and is skipped; if it was killed: archiver cleanup unknown"
     assert told in cleanup("--all-expired").stdout
@@ -179,7 +179,7 @@ def test_a_run_whose_results_are_elsewhere_is_judged_by_the_ledger(home: Path, r
     assert not left(home)
 
 
-def test_a_run_that_was_killed_long_ago_is_no_longer_under_way(home: Path, runs: Runs) -> None:
+def test_run_killed_a_day_ago_is_not_treated_as_in_progress(home: Path, runs: Runs) -> None:
     runs.leave("killed", ended=False)
     with sqlite3.connect(home / "ledger.db") as db:
         db.execute("UPDATE placement SET written_at = written_at - 90000")
@@ -187,7 +187,7 @@ def test_a_run_that_was_killed_long_ago_is_no_longer_under_way(home: Path, runs:
     assert "killed: removed 3 objects (18 B), and its bucket" in cleanup("--all-expired").stdout
 
 
-# Each place on its own.
+# Several platforms and buckets
 
 
 def test_unreachable_platform_does_not_block_cleanup_of_others(home: Path, runs: Runs, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_unreachable_platform_does_not_block_cleanup_of_others(home: Path, runs:
     assert "second: removed 3 objects (18 B), and its bucket" in done.stdout
     assert f"archiver: first, bucket archiver-first-{runs.name}: {gone}: could not be reached" in done.stderr
     assert left(home) == {"first"}
-    assert cleanup("--all-expired").exit_code == 3  # it is the only one now
+    assert cleanup("--all-expired").exit_code == 3  # it is the only run left
 
 
 def test_missing_bucket_does_not_block_cleanup_of_other_buckets(home: Path, runs: Runs) -> None:
@@ -218,7 +218,7 @@ def test_missing_bucket_does_not_block_cleanup_of_other_buckets(home: Path, runs
     assert [row["bucket"] for row in left_in(home)] == [gone]
 
 
-def test_wrong_credentials_for_one_place_hold_up_no_other(home: Path, runs: Runs, tmp_path: Path) -> None:
+def test_wrong_credentials_for_one_platform_do_not_block_others(home: Path, runs: Runs, tmp_path: Path) -> None:
     with embedded.start(tmp_path / "other") as other:
         runs.leave("theirs", endpoint=other.endpoint)
         runs.leave("ours")
@@ -241,7 +241,7 @@ def test_cleanup_without_credentials_removes_nothing_and_keeps_ledger(
     assert (left(home), runs.keys_in(bucket)) == ({"run-1"}, 3)
 
 
-# What is not the run's, and what is not the platform.
+# Objects of other owners, and other platforms
 
 
 def test_foreign_object_keeps_its_bucket_from_being_removed(home: Path, runs: Runs) -> None:
@@ -266,7 +266,7 @@ def test_a_hold_that_the_run_did_not_place_is_not_released(home: Path, runs: Run
     assert left(home) == {"run-1"}
 
 
-def test_another_platform_with_a_bucket_of_the_same_name_leaves_the_record(
+def test_same_bucket_name_on_another_platform_keeps_ledger_record(
     home: Path, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = f"production-{runs.name}"
@@ -283,10 +283,10 @@ def test_another_platform_with_a_bucket_of_the_same_name_leaves_the_record(
     assert runs.keys_in(shared) == 3
 
 
-# Rights and clocks.
+# Access rights and clocks
 
 
-def test_a_credential_without_the_bypass_right_removes_nothing_before_its_date(
+def test_credential_without_bypass_right_removes_no_locked_object(
     home: Path, runs: Runs, store: embedded.StoreProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket = runs.leave("run-1", locked_seconds=HOUR)
@@ -299,7 +299,7 @@ def test_a_credential_without_the_bypass_right_removes_nothing_before_its_date(
 
 
 def test_object_locked_by_server_is_kept_although_local_clock_is_ahead(home: Path, runs: Runs) -> None:
-    bucket = runs.leave("run-1", locked_seconds=10 * 60, ledger_seconds=-10 * 60)  # our clock is ahead
+    bucket = runs.leave("run-1", locked_seconds=10 * 60, ledger_seconds=-10 * 60)  # the local clock is ahead
     done = cleanup("--all-expired")
     assert done.exit_code == 1
     assert "run-1: removed 0 objects" in done.stdout
@@ -308,15 +308,15 @@ def test_object_locked_by_server_is_kept_although_local_clock_is_ahead(home: Pat
 
 
 def test_object_unlocked_by_server_is_removed_although_local_clock_is_behind(home: Path, runs: Runs) -> None:
-    bucket = runs.leave("run-1", ledger_seconds=10 * 60)  # our clock is behind
-    assert "nothing can be removed now" in cleanup("--all-expired").stdout  # is not even tried
+    bucket = runs.leave("run-1", ledger_seconds=10 * 60)  # the local clock is behind
+    assert "nothing can be removed now" in cleanup("--all-expired").stdout  # no removal is tried
     assert "run-1: removed 3 objects (18 B), and its bucket" in cleanup("run-1").stdout
     assert not runs.has(bucket)
     assert not left(home)
 
 
 @pytest.mark.parametrize(("mode", "helps"), [("GOVERNANCE", True), ("COMPLIANCE", False)])
-def test_a_bypass_is_suggested_only_where_governance_is_left(home: Path, runs: Runs, mode: str, helps: bool) -> None:
+def test_bypass_is_suggested_only_for_governance_locks(home: Path, runs: Runs, mode: str, helps: bool) -> None:
     runs.leave("run-1", locked_seconds=HOUR, mode=mode)
     done = cleanup("run-1")
     assert done.exit_code == 1
@@ -324,7 +324,7 @@ def test_a_bypass_is_suggested_only_where_governance_is_left(home: Path, runs: R
     assert ("--bypass-governance" in done.stdout) is helps
 
 
-# The ledger itself.
+# Faults of the ledger
 
 
 @pytest.mark.parametrize("command", ["cleanup", "ledger"])
@@ -354,7 +354,9 @@ def test_unreadable_ledger_gives_one_message_and_stays_unchanged(
     assert path.read_bytes() == before
 
 
-def test_nothing_is_removed_that_could_not_be_noted(home: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleanup_removes_nothing_if_ledger_is_read_only(
+    home: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bucket = runs.leave("run-1")
     connect = sqlite3.connect
 
@@ -369,7 +371,7 @@ def test_nothing_is_removed_that_could_not_be_noted(home: Path, runs: Runs, monk
     assert runs.keys_in(bucket) == 3
 
 
-def test_a_home_that_cannot_be_made_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_that_cannot_be_created_gives_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARCHIVER_HOME", "/proc/nowhere")
     done = cleanup("latest")
     assert done.exit_code == 1

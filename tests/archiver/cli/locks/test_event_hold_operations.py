@@ -1,4 +1,4 @@
-"""Operations that place and release event holds, from the plan to the clean-up, on the real embedded store."""
+"""Test operations that place and release event holds, from the plan to the clean-up, on the embedded store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.servers.lying_server import lying_server, tell
 from tests.support.waiting import wait_until
 
 DAY_SECONDS = 86_400
-# Fewer objects than were archived.
+# Place event holds on fewer objects than were archived.
 SOME = ("--set", "event-hold.stop.sessions_min=2", "--set", "event-hold.stop.bytes_max=40kB")
 AGREED = ("--event-hold", "1d", "--max-retain", "1d")
 SWEEP = """
@@ -85,7 +85,7 @@ def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
 
 
 def sweeps(folder: Path, *operations: str) -> str:
-    """A scenario that archives, and then carries out these operations."""
+    """Write a scenario that archives and then carries out these operations; return its path."""
     path = folder / "events.toml"
     path.write_text(HEAD + "".join(SWEEP.format(each) for each in ("archive", *operations)))
     return str(path)
@@ -100,7 +100,7 @@ def carried_out(scenario: str, store: embedded.StoreProcess, *options: str) -> d
 
 
 def locks_in(store: embedded.StoreProcess, bucket: str) -> dict[str, dict[str, Any]]:
-    """The answer to HEAD of every object, by key."""
+    """Return the answer to HEAD of every object, by key."""
     client = s3(store)
     keys = [row["Key"] for row in client.list_objects_v2(Bucket=bucket)["Contents"]]
     return {key: client.head_object(Bucket=bucket, Key=key) for key in keys}
@@ -125,7 +125,7 @@ def test_placed_event_holds_block_deletion_until_cleanup_releases_them(
     (placed,) = (each for each in document["results"] if each["operation"] == "event-hold")
     heads = locks_in(store, bucket)
     held = {key for key, head in heads.items() if head.get("ObjectLockEventHold") == "ON"}
-    # Archive requests place none here: those under event hold are the operation's, and the probe object.
+    # Archive requests place no event holds here. Only the operation and the probe object place them.
     assert len(held) >= placed["objects"] > 0
     assert len(held) < len(heads)
     assert all(heads[key]["ObjectLockEventHoldDurationDays"] == 1 for key in held)
@@ -153,7 +153,9 @@ def test_run_reports_number_of_objects_left_under_event_holds(
     assert f"\n{len(held):,} of them are under event holds, or may be, without an end" in done.stdout
 
 
-def test_a_release_starts_the_agreed_period(home: Path, tmp_path: Path, store: embedded.StoreProcess) -> None:
+def test_event_release_starts_the_agreed_retention_period(
+    home: Path, tmp_path: Path, store: embedded.StoreProcess
+) -> None:
     began = time.time()
     document = carried_out(sweeps(tmp_path, "event-release"), store)
     ended = time.time()
@@ -174,7 +176,7 @@ def test_event_holds_placed_and_released_leave_no_hold(
     home: Path, tmp_path: Path, store: embedded.StoreProcess
 ) -> None:
     scenario = sweeps(tmp_path, "event-hold", "event-release")
-    document = carried_out(scenario, store, *SOME, "--set", "event-release.stop.sessions_min=20")  # until none is left
+    document = carried_out(scenario, store, *SOME, "--set", "event-release.stop.sessions_min=20")  # until none is held
     states = {head.get("ObjectLockEventHold") for head in locks_in(store, document["location"]["bucket"]).values()}
     assert "OFF" in states
     assert "ON" not in states
@@ -205,7 +207,7 @@ def test_ledger_matches_event_hold_of_each_object_after_a_mix(
     assert (status, record["findings"], record["remarks"]) == (0, [], [])
 
 
-def test_an_audit_names_the_objects_whose_event_hold_was_lost(home: Path, tmp_path: Path) -> None:
+def test_audit_names_objects_with_changed_event_hold(home: Path, tmp_path: Path) -> None:
     data = tmp_path / "store"
     scenario = tmp_path / "mix.toml"
     scenario.write_text(MIX)
@@ -241,7 +243,7 @@ def test_an_audit_names_the_objects_whose_event_hold_was_lost(home: Path, tmp_pa
 def test_killed_run_leaves_unanswered_event_holds_in_ledger(
     home: Path, tmp_path: Path, store: embedded.StoreProcess, operation: str
 ) -> None:
-    """The store has carried out the request, and its answer never arrives."""
+    """The store carries out the request, but its answer never arrives."""
     honest = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
     done, release = Event(), Event()
     state = b"<EventHold>%s</EventHold>" % (b"ON" if operation == "event-hold" else b"OFF")
@@ -251,7 +253,7 @@ def test_killed_run_leaves_unanswered_event_holds_in_ledger(
         answer = asked.pass_on()
         if asked.sets("retention") and state in asked.body:
             asked_before.append(asked.key)
-            if len(asked_before) > 1:  # the first one is the probe's
+            if len(asked_before) > 1:  # the first request is for the probe object
                 done.set()
                 release.wait()
         return answer
@@ -279,7 +281,7 @@ def test_killed_run_leaves_unanswered_event_holds_in_ledger(
         assert "were not compared: a phase that places or releases event holds never ended" in remark
 
         left = archiver("cleanup", run, "--release-holds", **keys_of(store))
-        assert left.returncode == 1  # the period of a day has begun
+        assert left.returncode == 1  # the retention period of a day has begun
         assert all(head.get("ObjectLockEventHold") != "ON" for head in locks_in(store, bucket).values())
         (holding,) = json.loads(archiver("ledger", "--json").stdout)["holdings"]
         assert holding["state"] == "locked"
@@ -318,7 +320,7 @@ def test_server_counts_as_many_event_hold_requests_as_were_sent(home: Path, tmp_
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     counts = {each["operation"]: each for each in document["requests"]}
-    # Those on the probe object, before the clients began, count too.
+    # The requests for the probe object count too.
     assert counts["PutObjectRetention"]["sent"] > sum(each["objects"] for each in document["results"][1:]) > 0
     assert counts["PutObjectRetention"]["difference"] == counts["HeadBucket"]["difference"] == 0
 
@@ -358,7 +360,7 @@ def test_event_holds_without_consent_are_refused(
 
 
 def refuses(asked: Asked, store: Any) -> Answer:
-    """As a platform that knows no event holds."""
+    """Refuse event holds, as a platform does that does not support them."""
     if b"<EventHold>" in asked.body:
         return Answer(400, {}, b"<Error><Code>MalformedXML</Code><Message>No date</Message></Error>")
     return asked.pass_on()
@@ -373,7 +375,7 @@ def ignores_releases(asked: Asked, store: Any) -> Answer:
 
 
 def prolongs_releases(asked: Asked, store: Any) -> Answer:
-    """Retains an object for more than the agreed period."""
+    """Retain an object for more than the agreed period."""
     answer = asked.pass_on()
     if b"<EventHold>OFF" in asked.body:
         until = iso(datetime.now(UTC) + timedelta(days=9))

@@ -1,4 +1,4 @@
-"""`archiver ledger`: what it says of rows that are known, for people and for programs."""
+"""Test `archiver ledger` as text and as JSON."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_bucket_is_named_with_its_state_and_date(filled: Filled) -> None:
     )
     assert rows["run-2"].endswith("can be removed")
     assert rows["run-3"].endswith("under hold")
-    assert "minio b-4" in rows["run-4"]  # where it listens changes, and says nothing
+    assert "minio b-4" in rows["run-4"]  # its endpoint changes with every start, so it is not shown
     assert re.search(r"1,000ᵃ +4.0 GBᵃ", rows["run-4"])
     assert rows["run-4"].endswith("unknown")
     assert "ᵃ upper bound: a phase never ended" in done.stdout
@@ -108,15 +108,15 @@ def test_every_bucket_is_named_with_its_state_and_date(filled: Filled) -> None:
         (("--run", "run-3", "--expired"), []),
     ],
 )
-def test_options_choose_among_them(filled: Filled, options: tuple[str, ...], runs: list[str]) -> None:
+def test_options_select_holdings(filled: Filled, options: tuple[str, ...], runs: list[str]) -> None:
     assert [each["run"] for each in document(*options)["holdings"]] == runs
 
 
-def test_costs_follow_the_rule_that_is_stated(filled: Filled) -> None:
+def test_costs_are_computed_by_the_printed_rule(filled: Filled) -> None:
     found = document("--price-per-gb-month", "0.5")
     costs = {each["run"]: (each["cost_until_unlocked"], each["cost_per_month"]) for each in found["holdings"]}
     assert costs["run-1"] == pytest.approx((1.0, 1.0), rel=1e-4)  # 2 GB for a month
-    assert costs["run-2"] == (0, 0.5)  # free to go, and paid for until it goes
+    assert costs["run-2"] == (0, 0.5)  # it can be removed, and costs until then
     assert costs["run-3"] == (None, 0.5)
     assert costs["run-4"] == pytest.approx((2.0, 2.0), rel=1e-4)
     sums = found["total"]
@@ -139,7 +139,7 @@ def test_ledger_shows_no_costs_without_a_price(filled: Filled) -> None:
     assert document("--price-per-gb-month", "0")["total"]["cost_per_month"] == 0
 
 
-def test_every_number_of_the_document_names_its_unit(filled: Filled) -> None:
+def test_ledger_document_has_expected_keys_and_values(filled: Filled) -> None:
     first = document("--price-per-gb-month", "1")["holdings"][0]
     assert first.keys() == {
         "run", "written_at_epoch_seconds", "backend", "platform", "endpoint", "bucket", "prefix", "objects", "bytes",
@@ -177,7 +177,7 @@ def test_removed_run_is_not_listed_in_ledger(home: Path, filled: Filled) -> None
         (("--price-per-gb-month", "cheap"), "'cheap' is not a valid float"),
     ],
 )
-def test_bad_input_is_one_clear_message(filled: Filled, arguments: tuple[str, ...], words: str) -> None:
+def test_bad_ledger_options_give_one_clear_message(filled: Filled, arguments: tuple[str, ...], words: str) -> None:
     done = ask(*arguments)
     assert done.exit_code == 2
     assert words in done.stderr

@@ -1,4 +1,4 @@
-"""The options for reaching a recorded platform arrive as one value."""
+"""Test that the options for reaching a recorded platform arrive as one value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TSM = TsmOptions(library="lib.so", server="host:1500", node="node", password_fil
 @pytest.mark.parametrize(
     ("words", "s3", "tsm"), [(GIVEN, S3, TSM), ((), S3Options(endpoints=()), TsmOptions())], ids=["given", "default"]
 )
-def test_options_arrive_as_one_value_with_the_own_parameters(
+def test_platform_options_arrive_as_one_value_with_own_parameters(
     words: tuple[str, ...], s3: S3Options, tsm: TsmOptions
 ) -> None:
     received: list[tuple[str, PlatformOptions]] = []

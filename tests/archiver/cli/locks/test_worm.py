@@ -1,4 +1,4 @@
-"""`archiver worm` and `archiver bundle` as their users meet them, on real platforms."""
+"""Test `archiver worm` and `archiver bundle` on real platforms."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def verdicts(document: dict[str, Any], round_: str = "alone") -> dict[str, str]:
     return {check["id"]: check["verdict"] for check in document["checks"] if check["round"] == round_}
 
 
-def test_both_doors_of_the_embedded_store_refuse_and_nothing_stays(home: Path) -> None:
+def test_embedded_store_passes_checks_through_s3_and_tsm(home: Path) -> None:
     status, document = checked("--check", "DEL-02", "--check", "LH-01", "--check", "TSM-04")
     assert status == 0
     assert verdicts(document) == dict.fromkeys(("DEL-02", "LH-01", "TSM-04"), "PASS")
     assert document["violations"] == 0
     assert document["platform"]["name"] == "embedded"
-    # What is locked until its class expires stays, and is known.
+    # Objects locked until their management class expires remain, and the ledger knows them.
     assert {row["backend"] for row in left_in(home)} <= {"tsm"}
     with sqlite3.connect(home / "ledger.db") as ledger:
         known = ledger.execute("SELECT count(*) FROM placement WHERE backend = 's3'").fetchone()[0]
@@ -56,12 +56,12 @@ def test_selected_checks_run_alone_under_load_and_after_store_kill(home: Path) -
     assert {row["backend"] for row in left_in(home)} <= {"tsm"}
 
 
-def test_evidence_is_a_file_in_which_nothing_can_be_changed(home: Path, tmp_path: Path) -> None:
+def test_every_change_to_evidence_file_is_found(home: Path, tmp_path: Path) -> None:
     checked("--check", "DEL-02", "--check", "GOV-06")
     path = tmp_path / "evidence.json"
     made = archiver("bundle", "make", "latest", str(path))
     assert made.returncode == 0, made.stderr
-    assert archiver("bundle", "make", "latest", str(path)).returncode == 1  # never over another
+    assert archiver("bundle", "make", "latest", str(path)).returncode == 1  # an existing file is not overwritten
     assert archiver("bundle", "verify", str(path)).returncode == 0
     bundle = json.loads(path.read_text())
     exchanges = bundle["parts"]["checks/DEL-02"]["exchanges"]
@@ -91,7 +91,7 @@ def test_evidence_is_a_file_in_which_nothing_can_be_changed(home: Path, tmp_path
         assert "was changed since it was written" in done.stderr
 
 
-def test_no_secret_of_the_store_is_in_the_evidence(home: Path, tmp_path: Path) -> None:
+def test_results_database_contains_no_secret_of_the_store(home: Path, tmp_path: Path) -> None:
     checked("--check", "ING-12", "--check", "ING-13", "--check", "GOV-02", "--check", "GOV-06", "--check", "TSM-01")
     secrets = [
         entry[name]
@@ -104,11 +104,11 @@ def test_no_secret_of_the_store_is_in_the_evidence(home: Path, tmp_path: Path) -
     (run,) = home.glob("runs/*/run.db")
     content = run.read_bytes()
     assert not [secret for secret in secrets if secret.encode() in content]
-    assert b"X-Amz-Signature=(left out)" in content  # presigned URLs were sent, and are kept without what signs them
+    assert b"X-Amz-Signature=(left out)" in content  # presigned URLs are kept without their signatures
 
 
 def _entries(document: Any) -> list[dict[str, Any]]:
-    """Every object in a JSON document."""
+    """Return every object in a JSON document."""
     if isinstance(document, dict):
         return [document, *(entry for value in document.values() for entry in _entries(value))]
     return [entry for value in document for entry in _entries(value)] if isinstance(document, list) else []
@@ -133,7 +133,7 @@ def test_worm_report_lists_results_by_requirement_with_disclaimer(home: Path) ->
         (["--platform", "embedded", "--endpoint", "http://127.0.0.1:1"], "choose one of them"),
     ],
 )
-def test_a_wrong_command_is_refused_before_anything_is_touched(home: Path, arguments: list[str], words: str) -> None:
+def test_invalid_worm_options_are_refused_before_start(home: Path, arguments: list[str], words: str) -> None:
     done = archiver("worm", *arguments)
     assert done.returncode == 2
     assert words in done.stderr
@@ -148,7 +148,7 @@ def test_a_wrong_command_is_refused_before_anything_is_touched(home: Path, argum
         ("--against", "{}", 1),
     ],
 )
-def test_a_wrong_file_is_refused_before_anything_is_touched(
+def test_invalid_worm_input_file_is_refused_before_start(
     home: Path, tmp_path: Path, option: str, text: str, status: int
 ) -> None:
     path = tmp_path / "given.json"
@@ -158,7 +158,7 @@ def test_a_wrong_file_is_refused_before_anything_is_touched(
     assert not (home / "ledger.db").exists()
 
 
-def test_a_run_that_checked_nothing_makes_no_bundle(home: Path) -> None:
+def test_run_without_checks_makes_no_evidence_bundle(home: Path) -> None:
     assert archiver("run", "dr550", "--quick", "--backend", "null", "--quiet", "--set", "clients=1",
                     "--set", "object_sizes=8KiB", "--set", "objects_per_session=2").returncode == 0  # fmt: skip
     done = archiver("bundle", "make", "latest", "evidence.json")
@@ -167,7 +167,7 @@ def test_a_run_that_checked_nothing_makes_no_bundle(home: Path) -> None:
 
 
 @pytest.mark.platforms
-def test_real_platforms_are_seen_to_have_the_holes_that_they_have(home: Path) -> None:
+def test_known_failures_of_real_platforms_are_found(home: Path) -> None:
     for name in real.NAMES:
         real.need(name)
     chosen = ("DEL-02", "DEL-03", "LH-02", "OVR-04", "DFT-05", "RET-05")

@@ -1,4 +1,4 @@
-"""`archiver platform` as its users meet it, with a program that stands in for MinIO; once with the real ones."""
+"""Test `archiver platform` with a stand-in for MinIO, and with the real servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.servers import real
 
 @pytest.fixture
 def stopped(home: Path) -> Iterator[None]:
-    """Whatever the test started is stopped."""
+    """Stop every platform that the test started."""
     yield
     for path in home.glob("platforms/*.json"):
         archiver("platform", "stop", path.stem)
@@ -48,7 +48,7 @@ def process_in(output: str) -> psutil.Process:
 
 
 @pytest.mark.usefixtures("installed")
-def test_start_list_environment_and_stop(home: Path) -> None:
+def test_platform_commands_start_list_show_and_stop_a_server(home: Path) -> None:
     started = archiver("platform", "start", NAME)
     assert started.returncode == 0, started.stderr
     server = process_in(started.stdout)
@@ -84,7 +84,7 @@ def test_a_second_start_is_refused_and_names_the_first(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_one_that_died_can_be_started_again(home: Path) -> None:
+def test_platform_that_was_killed_can_be_started_again(home: Path) -> None:
     server = process_in(archiver("platform", "start", NAME).stdout)
     server.kill()
     psutil.wait_procs([server], timeout=30)
@@ -179,7 +179,7 @@ def test_installing_all_reports_each_that_cannot_be_installed(tmp_path: Path) ->
     done = archiver("platform", "install", PATH=str(tmp_path), PIP_NO_INDEX="1", PIP_FIND_LINKS="")
     assert done.returncode == 3
     assert str(PROGRAMS[NAME].path) in done.stdout
-    assert "moto" in done.stdout  # it is installed with the packages of the tests
+    assert "moto" in done.stdout  # the test dependencies install it
     others = [name for name in sorted(PROGRAMS) if name not in (NAME, "moto")]
     assert [line.split()[1] for line in done.stderr.splitlines()] == [*others, "not"]
     assert done.stderr.endswith(f"not installed: {', '.join(others)}; the other platforms can be used\n")
@@ -223,17 +223,17 @@ def test_a_run_starts_its_platform_and_cleanup_starts_it_again(home: Path, name:
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["platform"]["name"], document["lock_verified"]) == (name, "verified")
-    assert document["platform"]["version"] == PROGRAMS[name].version  # not what a build from sources calls itself
+    assert document["platform"]["version"] == PROGRAMS[name].version  # not the version of a build from sources
     removed = archiver("cleanup", document["run"], "--bypass-governance")
     assert removed.returncode == 0, removed.stdout + removed.stderr
     assert "and its bucket" in removed.stdout
 
 
-# The embedded store, which is no program of its own.
+# The embedded store is part of Archiver and needs no program.
 
 
 def exported(monkeypatch: pytest.MonkeyPatch, name: str) -> dict[str, str]:
-    """The variables of `environment`, as a shell understands it, set in this process too."""
+    """Set the variables that `environment` prints, as a shell reads them, and return them."""
     printed = archiver("platform", "environment", name)
     assert printed.returncode == 0, printed.stderr
     script = f"set -e\neval {shlex.quote(printed.stdout)}\nenv"
@@ -252,10 +252,12 @@ def put_one(bucket: str) -> None:
     s3.close()
 
 
-def test_the_embedded_store_starts_stays_and_stops(home: Path, stopped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedded_store_outlives_start_command_and_keeps_its_data(
+    home: Path, stopped: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     listed = archiver("platform", "list").stdout
     assert re.search(rf"^embedded +{re.escape(package.VERSION)} +not up +built in$", listed, re.MULTILINE)
-    started = archiver("platform", "start", "embedded")  # that command has ended by now, and its store stays
+    started = archiver("platform", "start", "embedded")  # the command has ended, and its store keeps running
     assert started.returncode == 0, started.stderr
     server = process_in(started.stdout)
     assert server.is_running()
@@ -277,8 +279,8 @@ def test_the_embedded_store_starts_stays_and_stops(home: Path, stopped: None, mo
     assert ended.returncode == 0, ended.stderr
     assert not server.is_running()
     data = home / "platforms" / "embedded"
-    assert not (data / "catalogue.db-wal").exists()  # closed in order
-    assert not list(home.glob("platforms/embedded?*"))  # nothing of it is remembered
+    assert not (data / "catalogue.db-wal").exists()  # closed cleanly
+    assert not list(home.glob("platforms/embedded?*"))  # no record of it remains
 
     assert archiver("platform", "start", "embedded").returncode == 0
     exported(monkeypatch, "embedded")
@@ -287,7 +289,7 @@ def test_the_embedded_store_starts_stays_and_stops(home: Path, stopped: None, mo
     s3.close()
 
 
-def test_the_embedded_stores_tsm_door_is_reached_by_the_printed_environment(
+def test_printed_environment_reaches_tsm_server_of_embedded_store(
     home: Path, tmp_path: Path, stopped: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "a folder"

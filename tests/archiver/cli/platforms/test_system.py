@@ -1,4 +1,4 @@
-"""On which systems the command line starts."""
+"""Test on which systems the command line starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ad-hoc runs: the scenario that they make, and its run, report and refusals."""
+"""Test ad-hoc runs: the scenario they make, the run, its report, and refused options."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SMALL = (
 
 
 def shown(*arguments: str) -> str:
-    """The scenario that a command would carry out."""
+    """Return the scenario that a command would carry out."""
     done = CliRunner().invoke(main, [*arguments, "--show-scenario"])
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
-def test_an_ad_hoc_run_measures_reports_and_is_judged(home: Path) -> None:
+def test_ad_hoc_run_is_measured_reported_and_judged(home: Path) -> None:
     done = archiver(*SMALL, "--operation", "archive,retrieve,mixed:70/30", "--criterion", "object_ms.max <= 0")
     assert done.returncode == 1, done.stderr
     assert done.stdout.splitlines()[0].endswith(": Ad-hoc measurement: archive, retrieve, mixed 70/30 of 8KiB")
@@ -42,7 +42,7 @@ def test_an_ad_hoc_run_measures_reports_and_is_judged(home: Path) -> None:
     assert archiver("cleanup", "latest", "--bypass-governance").returncode == 0
 
 
-def test_a_saved_scenario_is_the_one_that_bench_carries_out(home: Path, tmp_path: Path) -> None:
+def test_saved_scenario_has_the_same_plan_as_bench(home: Path, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(shown(*SMALL, "--rate", "100/s"))
     planned = [
@@ -61,7 +61,7 @@ def test_retrieve_only_bench_archives_a_load_first(home: Path) -> None:
     assert [(each["operation"], each["is_load"]) for each in results] == [("archive", True), ("retrieve", False)]
 
 
-def test_a_broken_off_ad_hoc_run_is_resumed(home: Path) -> None:
+def test_interrupted_ad_hoc_run_is_resumed(home: Path) -> None:
     assert archiver(*SMALL, "--criterion", "errors == 0", "--quiet").returncode == 0
     break_off(home, 2)
     done = archiver("resume", "latest", "--json")
@@ -71,7 +71,7 @@ def test_a_broken_off_ad_hoc_run_is_resumed(home: Path) -> None:
     assert [each["operation"] for each in document["results"]] == ["archive", "retrieve"]
 
 
-def test_defaults_fit_the_kind_of_loop() -> None:
+def test_bench_defaults_differ_for_closed_and_open_loop() -> None:
     closed, opened = (read_scenario("bench", text=shown("bench", *rate)) for rate in ((), ("--rate", "50")))
     assert {(each.clients, each.objects_per_session) for each in closed.workloads} == {(1, 100), (4, 100)}
     assert {(each.clients, each.objects_per_session) for each in opened.workloads} == {(16, 1)}

@@ -1,4 +1,4 @@
-"""Pass criteria of scenarios of sweeps: judged, shown, ending a phase, and counted by a resumed run."""
+"""Test pass criteria of sweeps: they are judged, shown, can end a phase, and count in a resumed run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def written(folder: Path, *criteria: str, text: str = SCENARIO) -> str:
     return str(path)
 
 
-def test_missed_criteria_of_cells_decide_the_run_and_are_shown(home: Path, tmp_path: Path) -> None:
+def test_missed_criteria_of_cells_fail_the_run_and_are_shown(home: Path, tmp_path: Path) -> None:
     path = written(tmp_path, 'that = "errors == 0"', 'that = "objects_per_second >= 1e12"\nworkload = "archive"')
     done = archiver("run", path, "--backend", "null")
     assert done.returncode == 1, done.stderr
@@ -61,7 +61,7 @@ def test_criteria_that_all_cells_meet_pass_the_run(home: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("clients", [1, 2])
-def test_a_cell_ends_for_a_criterion_that_it_cannot_meet_any_more(home: Path, tmp_path: Path, clients: int) -> None:
+def test_cell_ends_early_when_its_abort_criterion_is_missed(home: Path, tmp_path: Path, clients: int) -> None:
     text = SCENARIO.replace("[1, 2]", f"[{clients}]").replace('"100ms"', '"1h"').replace('"200ms"', '"1h"')
     path = written(tmp_path, 'that = "object_ms.max <= 0"\nabort = true', text=text.replace('"1MB"', '"30GB"'))
     endless = ("--set", "stop.client_bytes_max=15GB") if clients > 1 else ()
@@ -73,7 +73,7 @@ def test_a_cell_ends_for_a_criterion_that_it_cannot_meet_any_more(home: Path, tm
     assert document["results"][0]["seconds"] < 3600
 
 
-def test_a_resumed_run_is_judged_by_a_criterion_that_was_missed_before(home: Path, tmp_path: Path) -> None:
+def test_criterion_missed_before_interruption_fails_the_resumed_run(home: Path, tmp_path: Path) -> None:
     archives = SCENARIO.replace("[1, 2]", "[1]")
     sweep = archives[archives.index("[[sweep]]") :]
     retrieves, again = sweep.replace("archive", "retrieve"), sweep.replace('name = "archive"', 'name = "again"')
@@ -95,7 +95,7 @@ def test_a_resumed_run_is_judged_by_a_criterion_that_was_missed_before(home: Pat
     ]  # fmt: skip
 
 
-def test_criteria_of_the_command_line_judge_with_those_of_the_file(home: Path, tmp_path: Path) -> None:
+def test_criteria_of_command_line_and_file_are_both_judged(home: Path, tmp_path: Path) -> None:
     path = written(tmp_path, 'that = "errors == 0"')
     done = archiver("run", path, "--backend", "null", "--json", "--criterion", "objects_per_second >= 1e12")
     assert done.returncode == 1, done.stderr
@@ -104,11 +104,11 @@ def test_criteria_of_the_command_line_judge_with_those_of_the_file(home: Path, t
 
 
 @pytest.mark.parametrize("output", ["--quiet", "--json"])
-def test_a_criterion_that_was_not_met_is_printed_with_its_value(home: Path, tmp_path: Path, output: str) -> None:
+def test_missed_criterion_is_printed_with_its_value(home: Path, tmp_path: Path, output: str) -> None:
     done = archiver("run", written(tmp_path), "--backend", "null", output, "--criterion", "objects_per_second >= 1e12")
     assert done.returncode == 1
     lines = [line for line in done.stderr.splitlines() if line.startswith("criterion ")]
-    assert 1 <= len(lines) <= 2  # the client may have been the limit of some cells
+    assert 1 <= len(lines) <= 2  # the client may limit some cells
     for line in lines:
         assert re.match(
             r"criterion (missed|void): objects_per_second >= 1e12: measured [0-9,]+ \(archive 8KiB x 2", line
@@ -123,16 +123,14 @@ def test_a_criterion_that_was_not_met_is_printed_with_its_value(home: Path, tmp_
         ("dropped == 0", "not measured for any workload: only a workload with a schedule"),
     ],
 )
-def test_a_criterion_that_nothing_can_meet_is_refused_before_the_run(
-    home: Path, tmp_path: Path, criterion: str, words: str
-) -> None:
+def test_invalid_criterion_is_refused_before_the_run(home: Path, tmp_path: Path, criterion: str, words: str) -> None:
     done = archiver("run", written(tmp_path), "--backend", "null", "--criterion", criterion)
     assert done.returncode == 2
     assert words in done.stderr
     assert not home.exists() or not list(home.iterdir())
 
 
-def test_a_bundle_judges_by_criteria_of_the_command_line(home: Path, tmp_path: Path) -> None:
+def test_bundle_includes_criteria_of_the_command_line(home: Path, tmp_path: Path) -> None:
     path, bundle = written(tmp_path), str(tmp_path / "audit.zip")
     archiver("run", path, "--backend", "null", "--quiet", "--criterion", "objects_per_second >= 1e12")
     assert archiver("bundle", "make", "latest", bundle).returncode == 0

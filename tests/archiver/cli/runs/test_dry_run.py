@@ -1,4 +1,4 @@
-"""What a plan says of workloads side by side, before anything is touched."""
+"""Test the plan that `archiver run --dry-run` prints for concurrent workloads."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ DOCUMENT: dict[str, Any] = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the scenario; Archiver's home is in it."""
+    """A folder with the scenario and Archiver's home."""
     monkeypatch.setenv("ARCHIVER_HOME", str(tmp_path / "home"))
     (tmp_path / "mine.toml").write_text(toml(DOCUMENT))
     return tmp_path
 
 
 def planned(home: Path, *options: str) -> list[str]:
-    """The lines of the plan, spaces pressed together."""
+    """Return the lines of the plan with single spaces."""
     done = CliRunner().invoke(main, ["run", str(home / "mine.toml"), "--dry-run", *options])
     assert done.exit_code == 0, done.output
     assert not (home / "home").exists()
@@ -72,7 +72,7 @@ def test_plan_shows_clients_times_and_amounts_of_each_workload(home: Path) -> No
 
 def test_plan_repeats_workloads_only_if_they_differ(home: Path) -> None:
     lines = planned(home)
-    assert lines[10] == "3 load, 3 tiles, 3 copies of each 3,500 28.7 MB"  # what was filled once stays
+    assert lines[10] == "3 load, 3 tiles, 3 copies of each 3,500 28.7 MB"  # objects of the first load remain
     assert lines[11] == "4 mix, 3 tiles, about 78s, 3 copies of each 1,464 12.0 MB"
     assert "web: retrieve, 3 clients, 1 to 15 sessions/s (ramp)" in lines[15]
     rows = [re.search(r"([\d,]+) [\d.]+ MB$", line) for line in lines if re.match(r"\d+ ", line)]
@@ -92,7 +92,7 @@ def test_plan_of_search_shows_range_and_bytes_of_each_step(home: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
-def test_a_bad_phase_is_refused_before_anything_is_touched(home: Path, options: list[str]) -> None:
+def test_invalid_phase_is_refused_before_the_run(home: Path, options: list[str]) -> None:
     done = CliRunner().invoke(main, ["run", str(home / "mine.toml"), "--set", "web.data=absent", *options])
     assert done.exit_code == 2
     assert "workload 'web': data: no workload archives 'tile 1 absent' before it" in done.output
@@ -100,7 +100,7 @@ def test_a_bad_phase_is_refused_before_anything_is_touched(home: Path, options: 
 
 
 def times(*command: str) -> list[str]:
-    """What a dry run says of how long the run takes."""
+    """Return the lines of a dry run about the duration of the run."""
     done = CliRunner().invoke(main, [*command, "--backend", "null", "--dry-run"])
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
@@ -109,7 +109,8 @@ def times(*command: str) -> list[str]:
 
 def test_plan_shows_duration_and_work_without_time_limit(home: Path) -> None:
     assert times("run", str(home / "mine.toml")) == [
-        # of each mix: small, four times 3 s from 2 s on; check, and what waits for it, has no time; four phases set up
+        # Each mix has 14 s: `small` runs four times for 3 s from 2 s on. `check`, and `scan` after it, have no time
+        # limit. Four phases are set up.
         "takes about 30s with the set-up of its phases; the clients work at most 28s",
         "not in these times: work that ends when all is done, in load, 1 tile; mix, 1 tile; load, 3 tiles; and 1 more",
     ]
@@ -127,7 +128,7 @@ def test_plan_of_sweeps_shows_duration(home: Path) -> None:
     small = ("--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "stop.warm_up_seconds=1s",
              "--set", "stop.seconds_min=2s")  # fmt: skip
     one = (*small, "--set", "clients=1", "--set", "stop.seconds_max=6s")
-    assert times("run", "dr550", *one) == [  # four cells: 1 s of warm-up, and 2 to 6 s
+    assert times("run", "dr550", *one) == [  # four cells of 1 s warm-up and 2 to 6 s
         "takes about 22s with the set-up of its phases; the clients work at most 28s, unless a cell's fewest sessions "
         "take longer"
     ]

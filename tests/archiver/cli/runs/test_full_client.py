@@ -1,7 +1,7 @@
-"""The client's disk is full: one message, an exit status, and a ledger that never knows less than the platform has.
+"""Test a full disk on the client: one message, an exit status, and a ledger that covers every stored object.
 
-The kernel refuses the writes: the command runs with a limit to which its files may grow. The store is a process of its
-own with room enough.
+The command runs with a limit on the size of its files, so the kernel refuses the writes. The store is a separate
+process without a limit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[StoreProcess]:
 def archiver(
     limit_bytes: int, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """A command whose files may not become longer than that."""
+    """Run a command whose files cannot grow beyond ``limit_bytes``."""
     return subprocess.run(
         [sys.executable, "-c", _LIMITED, str(limit_bytes), *arguments],
         capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **(environment or {})},
@@ -71,7 +71,7 @@ def objects_of(store: StoreProcess) -> int:
     )
 
 
-def test_a_ledger_that_cannot_grow_sends_nothing(home: Path, store: StoreProcess) -> None:
+def test_run_sends_nothing_if_ledger_cannot_grow(home: Path, store: StoreProcess) -> None:
     ledger = Ledger(home / "ledger.db")
     other = Placement(
         run="other", phase="1", backend="s3", platform=None, endpoint="http://127.0.0.1:9", region="us-east-1",
@@ -105,7 +105,7 @@ def test_unwritable_results_end_run_and_ledger_covers_stored_objects(home: Path,
         known = ledger.placements()
     assert there <= sum(each.objects if each.objects is not None else each.objects_max for each in known)
     assert "Traceback" not in done.stderr
-    assert there  # else nothing was shown
+    assert there  # else the test shows nothing
     assert done.returncode == 1, done.stderr
     (run,) = (home / "runs").iterdir()
     words = done.stderr.splitlines()
@@ -116,7 +116,7 @@ def test_unwritable_results_end_run_and_ledger_covers_stored_objects(home: Path,
     database.close()
 
 
-def test_a_home_without_room_is_no_damaged_ledger(home: Path) -> None:
+def test_full_disk_is_not_reported_as_damaged_ledger(home: Path) -> None:
     done = archiver(1024, "run", "dr550", "--backend", "null", "--quick", "--quiet")
     assert done.returncode == 1
     assert done.stderr == (

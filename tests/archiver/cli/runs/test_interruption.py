@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: what finished is saved, and no process is left."""
+"""Test that SIGTERM and SIGHUP end a command as Ctrl-C does: results are saved, and no process is left."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ TINY = (
 QUICK = (*TINY, "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms")
 HALF_A_SECOND = ("--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms")
 SMALL = ("--set", "stop.client_bytes_max=24MB")
-ENDLESS = (*TINY, *HALF_A_SECOND, *SMALL, "--set", "stop.bytes_max=24MB", "--repeat", "99")  # for all that wait
+ENDLESS = (*TINY, *HALF_A_SECOND, *SMALL, "--set", "stop.bytes_max=24MB", "--repeat", "99")  # for tests that wait
 TWO_CLIENTS = (*TINY, "--set", "clients=2", "--set", "stop.seconds_min=500ms", *SMALL, "--repeat", "99")
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
 def as_from_a_shell() -> None:
-    """Whoever started the tests may have had signals ignored."""
+    """Undo ignored signals that the test process may have inherited."""
     for number, _ in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
 def executed(*arguments: str, prepare: Callable[[], None] = as_from_a_shell, **given: Any) -> Iterator[Any]:
-    """A command in a session of its own; ended with all its processes."""
+    """Run a command in a session of its own and kill all its processes at the end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "archiver", *arguments],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **given},
@@ -74,7 +74,7 @@ def wait_until(process: subprocess.Popen[str] | StartedCommand, condition: Calla
 
 
 def value_of(home: Path, question: str) -> Any:
-    """From the database of the only run there is."""
+    """Return one value from the database of the only run."""
     for path in home.glob("runs/*/run.db"):
         with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
             return db.execute(question).fetchone()[0]
@@ -86,9 +86,9 @@ def results(home: Path) -> Any:
 
 
 def workers_of(pid: int, command_line: bytes = b"") -> list[int]:
-    """Worker processes that a command started, which leads a group; also when it has ended itself.
+    """Return the worker processes of a command that leads a process group, also after the command has ended.
 
-    ``command_line``: words by which a worker that was executed is told from Python's own processes.
+    ``command_line``: words that distinguish an executed worker from Python's own processes.
     """
     found = []
     for entry in Path("/proc").iterdir():
@@ -110,11 +110,11 @@ def test_signal_to_process_group_saves_finished_results(home: Path, number: sign
     assert process.returncode == status, stderr
     assert json.loads(stdout)["results"]
     assert value_of(home, "SELECT verdict FROM run") == "interrupted"
-    assert "died" not in stderr  # workers were told, not killed
+    assert "died" not in stderr  # workers were stopped in order, not killed
     assert "Traceback" not in stderr
 
 
-def test_a_signal_that_comes_twice_at_once_is_one(home: Path) -> None:
+def test_repeated_sigterm_counts_as_one(home: Path) -> None:
     """timeout(1) sends SIGTERM to its child and to the child's group."""
     with started("run", *ENDLESS, "--quiet") as process:
         wait_until(process, lambda: results(home))
@@ -136,7 +136,7 @@ def test_starting_workers_end_on_sigterm(home: Path) -> None:
     assert "Traceback" not in stderr
 
 
-def test_a_run_that_is_ending_gets_its_verdict_first(home: Path) -> None:
+def test_signal_at_end_of_run_does_not_lose_its_verdict(home: Path) -> None:
     signalled_at_its_end = """
 import os, signal, sys
 from archiver.cli import main
@@ -179,7 +179,7 @@ main(sys.argv[1:])
     assert results(home) == 0
 
 
-def test_a_second_signal_ends_a_command_at_once() -> None:
+def test_second_signal_ends_a_command_at_once() -> None:
     never_ends = """
 import signal
 from archiver.machine import interruption
@@ -225,7 +225,7 @@ def test_run_under_nohup_continues_after_sighup(home: Path) -> None:
     assert value_of(home, "SELECT verdict FROM run") == "none"
 
 
-def test_a_terminal_that_closes_ends_a_run_that_prints_to_it(home: Path) -> None:
+def test_closed_terminal_ends_the_run_that_prints_to_it(home: Path) -> None:
     ours, theirs = pty.openpty()
 
     def on_terminal() -> None:
@@ -241,7 +241,7 @@ def test_a_terminal_that_closes_ends_a_run_that_prints_to_it(home: Path) -> None
     assert value_of(home, "SELECT verdict FROM run") == "interrupted"
 
 
-def test_a_resumed_run_ends_so(home: Path) -> None:
+def test_sigterm_during_resumed_run_is_handled(home: Path) -> None:
     with started("run", *ENDLESS, "--quiet") as process:
         wait_until(process, lambda: results(home))
         process.send_signal(signal.SIGTERM)
@@ -257,7 +257,7 @@ def test_a_resumed_run_ends_so(home: Path) -> None:
     assert value_of(home, "SELECT verdict FROM run") == "interrupted"
 
 
-def test_a_conformance_run_ends_so_and_keeps_its_verdict(home: Path) -> None:
+def test_conformance_run_is_saved_as_interrupted_on_sigterm(home: Path) -> None:
     with started("worm") as process:
         wait_until(process, lambda: value_of(home, "SELECT count(*) FROM run"))
         os.killpg(process.pid, signal.SIGTERM)
@@ -267,7 +267,7 @@ def test_a_conformance_run_ends_so_and_keeps_its_verdict(home: Path) -> None:
     assert value_of(home, "SELECT verdict FROM run") == "interrupted"
 
 
-def test_an_audit_ends_so_though_the_platform_answers_nothing(tmp_path: Path) -> None:
+def test_sigterm_ends_audit_of_silent_platform(tmp_path: Path) -> None:
     with (
         embedded.start(tmp_path / "store") as store,
         FaultProxy(int(store.endpoint.rpartition(":")[2])) as proxy,

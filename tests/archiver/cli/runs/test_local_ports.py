@@ -1,4 +1,4 @@
-"""A client that has no local port left says so, and blames no other: a real run in a network namespace of its own."""
+"""Test that a client without free local ports is named as the limit, in a network namespace of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# Ports to connect from, all but some of which others hold; none that a session used is free again for a minute.
+# Only 60 local ports are free. A port that a session used is not free again for a minute.
 IN_A_NAMESPACE = """
 import fcntl, resource, socket, struct, subprocess, sys
 first, last, left = 40000, 42999, 60

@@ -1,4 +1,4 @@
-"""`archiver run lock-cost` as its users meet it: every lock and every operation on the real embedded store."""
+"""Test `archiver run lock-cost`: every lock and every operation on the embedded store."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.support.runs import TINY_LOCK_COST, keys_of, left_in, s3
 from tests.support.servers.lying_client import HOLD, MODE, UNTIL, YES, Asked, Lie
 from tests.support.servers.lying_server import lying_server, tell
 
-CLOCK_SECONDS = 1.0  # by which the server's clock, in whole seconds, may be misread
+CLOCK_SECONDS = 1.0  # error of the server's clock, which counts whole seconds
 A_DAY = ("--max-retain", "25h")
 NO_RULE = (
     "--set",
     "archive.locks=header,separate,header-and-hold",
-)  # objects that the bucket's own rule locks stay for a day
+)  # objects locked by the bucket's own rule remain for a day
 OPERATIONS = {"archive", "query", "extend", "refused-delete", "hold", "release", "delete"}
 LOCKS = {"none", "bucket-default", "header", "separate", "header-and-hold"}
 
@@ -39,11 +39,11 @@ def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
 
 
 def day_in(ledger: Sequence[sqlite3.Row]) -> sqlite3.Row:
-    """What the bucket's own rule locked for a day."""
+    """Return the ledger row of the objects that the bucket's own rule locks for a day."""
     return next(row for row in ledger if "bucket-default" in row["phase"])
 
 
-def test_every_operation_succeeds_and_nothing_is_left(home: Path, store: embedded.StoreProcess) -> None:
+def test_every_lock_cost_operation_succeeds_and_cleanup_removes_all(home: Path, store: embedded.StoreProcess) -> None:
     keys = keys_of(store)
     done = archiver("run", "lock-cost", *TINY_LOCK_COST, *A_DAY, "--endpoint", store.endpoint, "--json", **keys)
     assert done.returncode == 0, done.stderr
@@ -63,7 +63,7 @@ def test_every_operation_succeeds_and_nothing_is_left(home: Path, store: embedde
     day = day_in(ledger)
     assert day["latest_retain_until"] > day["written_at"] + 86_400
     assert day["latest_retain_until"] <= ended + 86_400 + DATE_TOLERANCE_SECONDS + CLOCK_SECONDS
-    assert all(row["legal_hold"] for row in by_phase.values())  # one of them may be held: it is not known which
+    assert all(row["legal_hold"] for row in by_phase.values())  # each of them may be under hold
 
     assert archiver("report", document["run"]).returncode == 0
     folder = home / "runs" / document["run"] / "report"
@@ -123,7 +123,7 @@ def test_dry_run_announces_locks_of_a_day_and_legal_holds() -> None:
 
 
 def test_bucket_with_default_retention_gets_no_object_without_lock(home: Path, store: embedded.StoreProcess) -> None:
-    """Its rule would lock them, for as long as it likes."""
+    """The bucket's rule would lock such objects for 10 years."""
     client = s3(store)
     client.create_bucket(Bucket="production", ObjectLockEnabledForBucket=True)
     rule = {"DefaultRetention": {"Mode": "COMPLIANCE", "Years": 10}}
@@ -156,17 +156,17 @@ def test_tsm_backend_refuses_lock_cost(home: Path) -> None:
     assert left_in(home) == []
 
 
-# ---- platforms that are not what they seem
+# ---- lying platforms
 
 
 def answers_no_put(asked: Asked, store: Any) -> Answer:
-    """Stores what comes without a lock of its own, and says that it failed."""
+    """Store an object that has no lock of its own, and answer with an error."""
     answer = asked.pass_on()
     return Answer(500, {}, b"") if asked.is_put and MODE not in asked.headers else answer
 
 
 def locks_for_two_days(asked: Asked, store: Any) -> Answer:
-    """As a platform does that makes more of its rule than it says."""
+    """Lock objects for longer than the bucket's rule requires."""
     if asked.is_put and MODE not in asked.headers:
         until = iso(datetime.now(UTC) + timedelta(days=2))
         return asked.changed({**asked.headers, MODE: "GOVERNANCE", UNTIL: until})
@@ -209,7 +209,7 @@ def loses_holds(asked: Asked, store: Any) -> Answer:
 def test_platform_that_loses_lock_of_one_variant_ends_run_there(
     home: Path, store: embedded.StoreProcess, lie: Lie, variant: str
 ) -> None:
-    """Also where the locks of the variants before it, of the same mode and length, were kept."""
+    """The lock is also checked if an earlier variant of the same mode and length kept it."""
     honest = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
     with lying_server(honest, "") as server:
         tell(server, honest, lie, "")
@@ -218,7 +218,7 @@ def test_platform_that_loses_lock_of_one_variant_ends_run_there(
     assert f"archive 8KiB x 2, 1 client, lock {variant}: the platform did not keep the lock: " in done.stderr
 
 
-def test_ledger_records_later_dates_and_legal_holds_before_platform(home: Path, store: embedded.StoreProcess) -> None:
+def test_ledger_records_later_dates_and_legal_holds_before_requests(home: Path, store: embedded.StoreProcess) -> None:
     honest = S3Client(store.endpoint, "us-east-1", Credentials(store.access_key, store.secret_key, None), [])
     seen: dict[str, list[tuple[float, bool]]] = {}
 
@@ -236,9 +236,9 @@ def test_ledger_records_later_dates_and_legal_holds_before_platform(home: Path, 
             **keys_of(store),
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    archived_for = 300 + 3600  # what a phase promises: its objects' time, and an hour that it may take
+    archived_for = 300 + 3600  # retention period, and up to an hour for the phase
     assert seen["retention"]
-    assert all(seconds > archived_for + 1 for seconds, _ in seen["retention"])  # later than when they were archived
+    assert all(seconds > archived_for + 1 for seconds, _ in seen["retention"])  # later than those of the archive phase
     assert not any(held for _, held in seen["retention"])
     assert seen["legal-hold"]
     assert all(held for _, held in seen["legal-hold"])

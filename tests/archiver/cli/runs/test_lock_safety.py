@@ -1,4 +1,4 @@
-"""No object is locked longer, or stronger, than was agreed: what a run does on buckets and platforms that would."""
+"""Test that no object is locked longer or more strongly than the user agreed, on any bucket or platform."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ def test_a_default_rule_is_refused_where_objects_carry_no_date(
     assert not (home / "ledger.db").exists(), "nothing was touched, so nothing is on record"
 
 
-def test_a_default_rule_does_not_matter_where_every_object_carries_its_date(
-    home: Path, store: embedded.StoreProcess
-) -> None:
+def test_default_retention_is_accepted_if_objects_have_a_date(home: Path, store: embedded.StoreProcess) -> None:
     make_bucket(store, "GOVERNANCE")
     done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "records", **keys_of(store))
     assert done.returncode == 0, done.stderr
 
 
-def test_a_rule_set_after_the_interruption_is_refused_on_resume(home: Path, store: embedded.StoreProcess) -> None:
+def test_default_retention_set_after_interruption_is_refused_on_resume(
+    home: Path, store: embedded.StoreProcess
+) -> None:
     make_bucket(store)
     options = ("--endpoint", store.endpoint, "--bucket", "records", "--retention-mode", "none")
     endless = ("--set", "archive.stop.seconds_min=1h", "--set", "archive.stop.seconds_max=1h")
@@ -127,8 +127,8 @@ def test_a_wrong_lock_ends_the_run_after_one_object(home: Path, name: str) -> No
     assert holding.is_held == (name == "held")
 
 
-def test_a_forgotten_event_hold_ends_the_run_after_one_object(home: Path) -> None:
-    with pretending() as (endpoint, archived):  # it keeps mode, date and legal hold only
+def test_missing_event_hold_ends_the_run_after_one_object(home: Path) -> None:
+    with pretending() as (endpoint, archived):  # the server keeps only mode, date and legal hold
         done = archiver(
             "run", "dr550", *TINY, "--endpoint", endpoint, "--event-hold", "1d", "--max-retain", "1d", **KEYS
         )
@@ -140,13 +140,13 @@ def test_a_forgotten_event_hold_ends_the_run_after_one_object(home: Path) -> Non
 def test_each_endpoint_is_probed(home: Path) -> None:
     with pretending() as (honest, _), pretending(lock=staticmethod(ten_years_later)) as (other, archived):
         done = archiver("run", "dr550", *TINY, "--endpoint", honest, "--endpoint", other, **KEYS)
-    # Locks are read back through the first endpoint, which has not heard of what went to the second.
+    # Locks are read back through the first endpoint, which does not know the objects of the second.
     assert done.returncode == 1
     assert "did not keep the lock" in done.stderr
     assert len(archived) == 1
 
 
-def test_a_platform_that_archives_no_probe_starts_no_client(home: Path, store: embedded.StoreProcess) -> None:
+def test_no_client_starts_if_probe_object_cannot_be_archived(home: Path, store: embedded.StoreProcess) -> None:
     make_bucket(store)
     with embedded.start(home / "weak", credentials=["weak:without=retention"]) as weak:
         s3(weak).create_bucket(Bucket="records", ObjectLockEnabledForBucket=True)
@@ -173,7 +173,7 @@ def test_a_clock_far_ahead_is_refused_before_anything_is_archived(home: Path) ->
         assert not (home / "ledger.db").exists()
 
 
-def test_an_accepted_clock_is_in_announcement_and_ledger(home: Path) -> None:
+def test_announcement_and_ledger_follow_an_accepted_server_clock(home: Path) -> None:
     far = (datetime.now(UTC) + TEN_YEARS).year
     with pretending(clock_ahead=TEN_YEARS) as (endpoint, archived):
         done = archiver("run", "dr550", *TINY, "--endpoint", endpoint, "--accept-server-clock", **KEYS)
@@ -186,13 +186,13 @@ def test_an_accepted_clock_is_in_announcement_and_ledger(home: Path) -> None:
 
 
 @pytest.mark.parametrize("minutes", [-14, 14])
-def test_a_clock_within_a_quarter_of_an_hour_needs_no_consent(home: Path, minutes: int) -> None:
+def test_clock_difference_below_15_minutes_needs_no_consent(home: Path, minutes: int) -> None:
     with pretending(clock_ahead=timedelta(minutes=minutes)) as (endpoint, _):
         done = archiver("run", "dr550", *TINY, "--endpoint", endpoint, "--dry-run", **KEYS)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_bucket_of_a_run_is_on_record_before_it_is_made(home: Path) -> None:
+def test_ledger_records_bucket_before_it_is_created(home: Path) -> None:
     with pretending(refuses_buckets=True) as (endpoint, _):
         done = archiver("run", "dr550", *TINY, "--endpoint", endpoint, **KEYS)
     assert done.returncode == 3
@@ -251,7 +251,7 @@ def test_ledger_keeps_strongest_lock_seen_in_addition_to_agreed_lock(tmp_path: P
     assert (found.retention_mode, found.latest_retain_until, found.legal_hold) == ("none", None, False), "agreed"
 
 
-def test_conformance_checks_refuse_a_clock_far_ahead_before_they_make_a_bucket(home: Path) -> None:
+def test_conformance_checks_refuse_server_clock_far_ahead(home: Path) -> None:
     with pretending(clock_ahead=TEN_YEARS) as (endpoint, archived):
         done = archiver("worm", "--endpoint", endpoint, "--check", "DEL-02", **KEYS)
     assert done.returncode == 2, done.stderr
@@ -260,7 +260,7 @@ def test_conformance_checks_refuse_a_clock_far_ahead_before_they_make_a_bucket(h
     assert not left_in(home)
 
 
-def test_conformance_checks_refuse_new_buckets_that_lock_by_themselves(home: Path) -> None:
+def test_conformance_checks_refuse_new_buckets_with_default_retention(home: Path) -> None:
     rule = b"<Rule><DefaultRetention><Mode>COMPLIANCE</Mode><Years>10</Years></DefaultRetention></Rule>"
     with pretending(configuration=LOCK_ENABLED.replace(b"</ObjectLockC", rule + b"</ObjectLockC")) as (endpoint, kept):
         done = archiver("worm", "--endpoint", endpoint, "--check", "DEL-02", **KEYS)
@@ -269,7 +269,7 @@ def test_conformance_checks_refuse_new_buckets_that_lock_by_themselves(home: Pat
     assert not kept
 
 
-def test_a_later_date_that_cleanup_meets_is_written_to_the_ledger(home: Path, store: embedded.StoreProcess) -> None:
+def test_cleanup_records_later_retain_until_date_in_ledger(home: Path, store: embedded.StoreProcess) -> None:
     make_bucket(store)
     done = archiver(
         "run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "records", "--retain-for", "2s", "--json",
@@ -288,7 +288,7 @@ def test_a_later_date_that_cleanup_meets_is_written_to_the_ledger(home: Path, st
     assert holding.locked_until == later.timestamp()
 
 
-def test_a_later_date_that_an_audit_finds_is_written_to_the_ledger(home: Path, store: embedded.StoreProcess) -> None:
+def test_audit_records_later_retain_until_date_in_ledger(home: Path, store: embedded.StoreProcess) -> None:
     make_bucket(store)
     done = archiver(
         "run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "records", "--json", **keys_of(store)
@@ -299,7 +299,7 @@ def test_a_later_date_that_an_audit_finds_is_written_to_the_ledger(home: Path, s
         Bucket="records", Key=versions(store)[0], Retention={"Mode": "GOVERNANCE", "RetainUntilDate": later}
     )
     run = json.loads(done.stdout)["run"]
-    for _ in range(2):  # the agreed date stays, so a second audit finds the same
+    for _ in range(2):  # the agreed date stays, so a second audit has the same finding
         audited = archiver("audit", run, **keys_of(store))
         assert audited.returncode == 1
         assert "longer locked" in audited.stdout

@@ -1,4 +1,4 @@
-"""`archiver run --objects-from`: what an earlier run archived is read again, and nothing else is touched."""
+"""Test `archiver run --objects-from`: objects of an earlier run are read again, and nothing is written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
 
 @pytest.fixture
 def earlier(home: Path, store: embedded.StoreProcess) -> str:
-    """A run that left its objects on a platform of somebody else's."""
+    """A run that left its objects on a platform of another owner."""
     done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--json", **keys_of(store))
     assert done.returncode == 0, done.stderr
     return str(json.loads(done.stdout)["run"])
@@ -43,7 +43,7 @@ def test_objects_of_run_with_lost_folder_are_only_read(home: Path, store: embedd
     document = json.loads(done.stdout)
     assert {result["operation"] for result in document["results"]} == {"retrieve"}
     assert all(result["objects"] and not result["errors"] for result in document["results"])
-    assert all(result["retention_mode"] == "GOVERNANCE" for result in document["results"])  # of what is read
+    assert all(result["retention_mode"] == "GOVERNANCE" for result in document["results"])  # of the objects read
     source = document["objects_from"]
     assert source["run"] == earlier
     assert 0 < source["age_seconds_min"] <= source["age_seconds_max"] < 3600
@@ -62,7 +62,7 @@ def test_invalid_objects_from_is_refused_before_start(home: Path, store: embedde
         (("--set", "object_sizes=64KiB"), 2, "no objects of 64KiB; it has objects of 8KiB: --set object_sizes=8KiB"),
         ((*SMALL, "--retain-for", "10s"), 2, "--retain-for: with --objects-from nothing is archived"),
         ((*SMALL, "--platform", "minio", "--platform", "embedded"), 2, "name one --platform at most"),
-        ((*SMALL, "--platform", "embedded"), 3, "NoSuchBucket"),  # it is elsewhere
+        ((*SMALL, "--platform", "embedded"), 3, "NoSuchBucket"),  # the bucket is on another store
     ):
         refused = archiver("run", "dr550", *READING, *more, "--objects-from", earlier, **keys_of(store))
         assert (refused.returncode, refused.stdout) == (status, ""), refused.stderr
@@ -81,7 +81,7 @@ def test_objects_replaced_since_archiving_are_refused(home: Path, store: embedde
     client = s3(store)
     (bucket,) = [each["Name"] for each in client.list_buckets()["Buckets"]]
     for each in client.list_object_versions(Bucket=bucket)["Versions"]:
-        client.put_object(Bucket=bucket, Key=each["Key"], Body=b"x" * 8192)  # a new version, over the locked one
+        client.put_object(Bucket=bucket, Key=each["Key"], Body=b"x" * 8192)  # a new version of the locked object
     refused = archiver("run", "dr550", *READING, *SMALL, "--objects-from", earlier, **keys_of(store))
     assert refused.returncode == 3
     assert "cannot be read as it was archived" in refused.stderr

@@ -1,4 +1,4 @@
-"""Which store a command speaks to: the one that options, AWS's variables or its configuration files name."""
+"""Test which store a command uses: the one of its options, of AWS variables or of AWS configuration files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.support.runs import TINY, left_in
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.StoreProcess]:
-    """A store that another owner runs."""
+    """A running store that another owner runs."""
     with embedded.start(tmp_path_factory.mktemp("store")) as running:
         yield running
 
 
 @pytest.fixture
 def profiles(store: embedded.StoreProcess, tmp_path: Path) -> dict[str, str]:
-    """Profiles: prod has an endpoint in a services section, bare has none; and the variables to use them with."""
+    """Environment variables for two AWS profiles: prod has an endpoint in a services section, bare has none."""
     keys = f"aws_access_key_id = {store.access_key}\naws_secret_access_key = {store.secret_key}\n"
     config = (
         f"[profile prod]\n{keys}services = lab\n[profile bare]\n{keys}\n"
@@ -42,7 +42,7 @@ def test_endpoint_of_a_profile_is_used_by_every_command(
     document = json.loads(ran.stdout)
     assert document["location"]["endpoint"] == store.endpoint
     assert {row["platform"] for row in left_in(home)} == {None}
-    assert not (home / "store").exists()  # none was started
+    assert not (home / "store").exists()  # no store was started
 
     recorded = f"endpoint {store.endpoint} from the record of run {document['run']}"
     audited = archiver("audit", "latest", "--sample", "2", AWS_PROFILE="prod", **profiles)
@@ -96,7 +96,7 @@ def test_broken_endpoint_of_profile_is_refused_without_showing_secret(tmp_path: 
     assert "hidden" not in refused.stderr + refused.stdout
 
 
-def test_a_running_platform_has_the_name_that_the_user_gives(home: Path, store: embedded.StoreProcess) -> None:
+def test_running_platform_has_name_and_version_given_by_the_user(home: Path, store: embedded.StoreProcess) -> None:
     keys = {"AWS_ACCESS_KEY_ID": store.access_key, "AWS_SECRET_ACCESS_KEY": store.secret_key}
     named = ("--endpoint", store.endpoint, "--platform-name", "StorageGRID", "--platform-version", "12.0")
     checked = archiver("worm", "--check", "CFG-03", *named, **keys)

@@ -1,4 +1,4 @@
-"""What a command line asks for is one value, which has every option and comes back equal from a run's database."""
+"""Test that the request of a command has every option and is read back equal from a run's database."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVERYTHING = (
 
 
 class LookedUp(dict[str, Any]):
-    """Parameters, and the names of those that were looked up."""
+    """Parameters that record the names that were looked up."""
 
     def __init__(self, command: click.Command, *arguments: str) -> None:
         super().__init__(command.make_context("archiver", list(arguments)).params)
@@ -56,12 +56,12 @@ NO_UTF_8 = os.fsdecode(b"log-\xff")
 
 
 @pytest.mark.parametrize("arguments", [("dr550",), EVERYTHING, ("dr550", "--op-log", NO_UTF_8)])
-def test_a_request_comes_back_equal_from_its_document(arguments: tuple[str, ...]) -> None:
+def test_request_is_read_back_equal_from_its_document(arguments: tuple[str, ...]) -> None:
     request = asked(*arguments)
     assert RunRequest.from_json(request.to_json()) == request
 
 
-def test_values_are_parsed() -> None:
+def test_request_has_parsed_values() -> None:
     request = asked(*EVERYTHING)
     assert request.retention.mode is RetentionMode.COMPLIANCE
     assert request.retention.retain_until == 1_893_456_000.0
@@ -91,13 +91,13 @@ def test_every_option_of_replay_is_in_its_request() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"scenario": null}'])
-def test_another_document_is_refused(text: str) -> None:
+def test_invalid_request_document_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"Expecting value|Expected|missing"):
         RunRequest.from_json(text)
 
 
 @pytest.mark.parametrize(("part", "name"), [("s3", "retries"), ("tsm", "password_file")])
-def test_a_value_of_another_type_is_refused_by_its_place(part: str, name: str) -> None:
+def test_value_of_wrong_type_is_refused_with_its_path(part: str, name: str) -> None:
     document = json.loads(asked("dr550").to_json())
     document[part][name] = {}
     with pytest.raises(ValueError, match=rf"Expected `.+`, got `.+` - at `\$\.{part}\.{name}`"):

@@ -1,4 +1,4 @@
-"""`archiver resume` as its users meet it: runs that were killed, interrupted or lost their store, on the real one."""
+"""Test `archiver resume` of runs that were killed, interrupted or lost their store, on the embedded store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stored_bytes(home: Path) -> int:
 
 @contextmanager
 def in_fourth_phase(home: Path, *more: str, runs: Path | None = None) -> Iterator[StartedCommand]:
-    """A run that is archiving in its fourth phase, which takes an hour."""
+    """Start a run and wait until it archives in its fourth phase, which takes an hour."""
     fourth = ("archive-parallel.stop.seconds_min=1h", "archive-parallel.stop.seconds_max=1h")
     with started(*SIX_PHASES, *(word for each in fourth for word in ("--set", each)), *more) as process:
         wait_until(lambda: process.poll() is not None or begun(runs or home / "runs") == 4, "fourth phase")
@@ -51,7 +51,7 @@ def of_phases(path: Path, positions: str) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def store_has_ended(home: Path) -> bool:
-    """A store outlives a killed client for a moment."""
+    """Return whether the store has ended. It outlives a killed client for a moment."""
     try:
         embedded.start(home / "store").stop()
     except Exception:  # noqa: BLE001 - it is still open
@@ -60,7 +60,7 @@ def store_has_ended(home: Path) -> bool:
 
 
 def versions(home: Path) -> list[tuple[str, str]]:
-    """(key, version) of everything in the only bucket of the embedded store."""
+    """Return (key, version) of everything in the only bucket of the embedded store."""
     with embedded.start(home / "store") as store:
         client = s3(store)
         (bucket,) = [each["Name"] for each in client.list_buckets()["Buckets"]]
@@ -69,7 +69,7 @@ def versions(home: Path) -> list[tuple[str, str]]:
 
 
 def keys(folder: Path, position: int) -> set[int]:
-    """The numbers of the objects that a phase asked for, by its operation log."""
+    """Return the numbers of the objects that a phase requested, from its operation log."""
     tables = [pq.read_table(path) for path in folder.glob(f"*-{position:04d}-*.parquet")]
     return {int(key) for table in tables for key in table["key"].to_pylist() if key}
 
@@ -79,7 +79,7 @@ def test_run_with_killed_client_is_resumed_without_reusing_object_names(home: Pa
     with in_fourth_phase(home, "--op-log", str(log)) as process:
         busy = archiver("resume", "latest")
         assert (busy.returncode, "its run is under way" in busy.stderr) == (1, True)
-        process.kill()  # SIGKILL: nothing is tidied up
+        process.kill()  # SIGKILL: no clean-up happens
     path = database_in(home)
     finished = of_phases(path, "<= 3")
     assert len(finished["phase"]) == 3
@@ -104,16 +104,16 @@ def test_run_with_killed_client_is_resumed_without_reusing_object_names(home: Pa
     assert instants[0] < instants[1]
 
     ledger = ask(home / "ledger.db", "SELECT phase, first_number, objects_max, objects FROM placement ORDER BY id")
-    assert sum(objects is None for *_, objects in ledger) == 1  # what broke off is nobody's to count
+    assert sum(objects is None for *_, objects in ledger) == 1  # the interrupted phase has no exact count
     ranges = [range(first, first + most) for _, first, most, _ in ledger if most]
     assert all(one.stop <= other.start for one, other in pairwise(ranges))
     held = versions(home)
     assert len({key for key, _ in held}) == len(held)  # no name was used twice
     assert len(held) <= sum(most if objects is None else objects for *_, most, objects in ledger)
     broken = next(range(first, first + most) for _, first, most, objects in ledger if objects is None)
-    assert {int(key.rpartition("/")[2]) for key, _ in held} & set(broken)  # it had left something
+    assert {int(key.rpartition("/")[2]) for key, _ in held} & set(broken)  # the interrupted phase left objects
     read = keys(log, 5)
-    assert min(read) < broken.start < broken.stop <= max(read)  # of before, and of after
+    assert min(read) < broken.start < broken.stop <= max(read)  # objects from before and after the interruption
     assert not read & set(broken)
 
     again = archiver("resume", document["run"])
@@ -122,7 +122,7 @@ def test_run_with_killed_client_is_resumed_without_reusing_object_names(home: Pa
 
 
 def test_run_with_killed_store_is_resumed_at_the_interrupted_phase(home: Path) -> None:
-    # The fourth phase ends when it has tried to archive so much.
+    # The fourth phase ends after 24 MB of attempts.
     with in_fourth_phase(home, "--set", "archive-parallel.stop.bytes_max=24MB") as process:
         os.kill(int((home / "store" / "lock").read_text()), signal.SIGKILL)
         _, errors = process.communicate(timeout=SECONDS_MAX)
@@ -130,7 +130,7 @@ def test_run_with_killed_store_is_resumed_at_the_interrupted_phase(home: Path) -
     assert process.returncode == 1
     assert f"archiver resume {path.parent.name}" in errors
     assert ask(path, "SELECT position FROM error WHERE position <= 3") == []
-    assert ask(path, "SELECT position FROM error WHERE position = 4")  # the client went on in vain to its end
+    assert ask(path, "SELECT position FROM error WHERE position = 4")  # the client failed until its phase ended
     assert ask(path, "SELECT position FROM phase WHERE gave_up NOT NULL") == [(5,)]
     finished = of_phases(path, "<= 3")
 
@@ -139,7 +139,7 @@ def test_run_with_killed_store_is_resumed_at_the_interrupted_phase(home: Path) -
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert of_phases(path, "<= 3") == finished
     assert ask(path, "SELECT position, gave_up FROM phase") == [(position, None) for position in range(1, 7)]
-    assert ask(path, "SELECT * FROM error") == []  # of the attempt that was given up nothing is left
+    assert ask(path, "SELECT * FROM error") == []  # no row of the abandoned attempt is left
     ledger = ask(home / "ledger.db", "SELECT objects_max, objects FROM placement")
     held = versions(home)
     assert (
@@ -276,7 +276,7 @@ def test_resume_avoids_objects_an_interrupted_phase_may_have_deleted(home: Path,
     assert not first & second
 
 
-def test_a_bucket_that_was_cleaned_up_is_not_gone_on_with(home: Path) -> None:
+def test_run_whose_objects_were_removed_cannot_be_resumed(home: Path) -> None:
     done = archiver(*SIX_PHASES, "--quiet", "--set", "archive.objects_per_session=2")
     assert done.returncode == 0, done.stderr
     assert archiver("cleanup", "latest", "--bypass-governance").returncode == 0

@@ -1,4 +1,4 @@
-"""`archiver run` as its users meet it: against the real embedded store, through the real command line."""
+"""Test `archiver run` on the real command line and the embedded store."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tests.support.commands import archiver, started
 from tests.support.runs import TINY, ask, keys_of, left_in, s3
 from tests.support.waiting import wait_until
 
-ENDLESS = ("run", "dr550", *TINY, "--set", "stop.bytes_max=24MB", "--repeat", "33")  # for all that wait
+ENDLESS = ("run", "dr550", *TINY, "--set", "stop.bytes_max=24MB", "--repeat", "33")  # for tests that wait
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    """A store that somebody else runs; credential `weak` may not set retention."""
+    """A running store that another owner runs. The credential `weak` may not set retention."""
     with embedded.start(tmp_path / "store", credentials=["weak:without=retention"]) as running:
         yield running
 
 
-def test_json_document_has_every_field_of_the_contract(home: Path) -> None:
+def test_json_document_has_consistent_results(home: Path) -> None:
     done = archiver("run", "dr550", *TINY, "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)  # pure JSON on stdout
@@ -43,7 +43,7 @@ def test_json_document_has_every_field_of_the_contract(home: Path) -> None:
         assert result["object_bytes"] == 8192
         assert result["objects"] > 0
         assert result["bytes"] == result["objects"] * 8192
-        assert result["attempts"] == result["objects"]  # nothing failed, nothing was tried twice
+        assert result["attempts"] == result["objects"]  # no failures and no retries
         assert result["errors"] == result["refusals"] == 0
         assert result["objects_per_second"] == pytest.approx(result["objects"] / result["seconds"])
         assert result["megabytes_per_second"] == pytest.approx(result["bytes"] / result["seconds"] / 1e6)
@@ -110,9 +110,7 @@ def test_lock_stays_in_ledger_if_another_platform_answers_at_its_address(
     assert left_in(home), "objects that are still locked have left the ledger"
 
 
-def test_a_bucket_without_object_lock_is_refused_before_anything_is_recorded(
-    home: Path, store: embedded.StoreProcess
-) -> None:
+def test_bucket_without_object_lock_is_refused_before_ledger_exists(home: Path, store: embedded.StoreProcess) -> None:
     s3(store).create_bucket(Bucket="plain")
     refused = archiver(
         "run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "plain", "--quiet", **keys_of(store)
@@ -122,7 +120,7 @@ def test_a_bucket_without_object_lock_is_refused_before_anything_is_recorded(
     assert not (home / "ledger.db").exists()
 
 
-# Two seconds are over before the longer phase is, which is no fault of the platform's.
+# A retention period of 2 s ends before the longer phase does; the lock still matches.
 @pytest.mark.parametrize(
     ("retain_for", "seconds_min", "seconds_max"), [("2s", "2500ms", "3s"), ("1m", "100ms", "200ms")]
 )
@@ -136,7 +134,7 @@ def test_lock_read_back_matches_requested_lock(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["lock_verified"] == "verified"
-    assert "locks them in mode GOVERNANCE" in done.stderr  # said before anything is touched
+    assert "locks them in mode GOVERNANCE" in done.stderr  # announced before the run starts
 
 
 def test_legal_holds_stay_until_they_are_released(home: Path, store: embedded.StoreProcess) -> None:
@@ -170,7 +168,7 @@ def test_event_holds_stay_until_release_and_then_for_their_period(home: Path, st
     held = archiver("cleanup", run, **keys_of(store))
     assert "under hold (--release-holds)" in held.stdout
     released = archiver("cleanup", run, "--release-holds", **keys_of(store))
-    assert released.returncode == 1  # the period of a day has begun
+    assert released.returncode == 1  # the retention period of a day has begun
     assert "(GOVERNANCE: --bypass-governance)" in released.stdout
     assert s3(store).head_object(Bucket=bucket, Key=key)["ObjectLockEventHold"] == "OFF"
     (holding,) = json.loads(archiver("ledger", "--json").stdout)["holdings"]
@@ -181,9 +179,7 @@ def test_event_holds_stay_until_release_and_then_for_their_period(home: Path, st
     assert archiver("cleanup", run, "--bypass-governance", **keys_of(store)).returncode == 0
 
 
-def test_f1_every_put_denied_is_no_throughput_quotes_the_error_and_fails(
-    home: Path, store: embedded.StoreProcess
-) -> None:
+def test_f1_run_with_every_put_denied_reports_zero_rate_and_fails(home: Path, store: embedded.StoreProcess) -> None:
     s3(store).create_bucket(Bucket="worm", ObjectLockEnabledForBucket=True)
     done = archiver(
         "run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "worm", "--json", **keys_of(store, "weak")
@@ -213,7 +209,7 @@ class _Html(BaseHTTPRequestHandler):
         pass
 
 
-def test_an_endpoint_that_answers_html_is_named_as_such(home: Path) -> None:
+def test_endpoint_that_answers_html_is_reported(home: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Html) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.server_port}"
@@ -226,7 +222,7 @@ def test_an_endpoint_that_answers_html_is_named_as_such(home: Path) -> None:
 
 
 class _Liar(_Html):
-    """Says yes to everything, and says that Object Lock is on; locks nothing."""
+    """Answer every request with success and report Object Lock as enabled, but lock nothing."""
 
     protocol_version = "HTTP/1.1"
 
@@ -308,7 +304,7 @@ def test_platform_that_accepts_but_does_not_keep_locks_is_detected(home: Path) -
         (["scenarios", "show", "dr55"], 2, "did you mean dr550"),
     ],
 )
-def test_bad_input_is_one_clear_message(home: Path, arguments: list[str], status: int, words: str) -> None:
+def test_bad_input_gives_one_clear_message(home: Path, arguments: list[str], status: int, words: str) -> None:
     done = archiver(*arguments)
     assert done.returncode == status, done.stderr
     assert words in " ".join(done.stderr.split())
@@ -325,7 +321,7 @@ def test_bad_input_is_one_clear_message(home: Path, arguments: list[str], status
         ({}, "http://no-such-host.invalid:9000", "check --endpoint"),
     ],
 )
-def test_a_platform_that_cannot_be_used_is_exit_status_3(
+def test_unusable_platform_gives_exit_status_3(
     home: Path, store: embedded.StoreProcess, keys: dict[str, str], endpoint: str | None, words: str
 ) -> None:
     done = archiver("run", "dr550", *TINY, "--endpoint", endpoint or store.endpoint, **{**keys_of(store), **keys})
@@ -359,7 +355,7 @@ def test_bucket_with_default_retention_is_refused_if_mode_is_none(home: Path, st
     assert refused.returncode == 2
     assert "COMPLIANCE, 7 years" in refused.stderr
     assert client.list_object_versions(Bucket="locking").get("Versions", []) == []
-    # A lock of the run's own goes before the bucket's, so its guards hold.
+    # The run's own lock overrides the bucket's default, so its guards apply.
     assert archiver(*to_locking, "--quiet", **keys_of(store)).returncode == 0
     (mode,) = {
         client.get_object_retention(Bucket="locking", Key=each["Key"])["Retention"]["Mode"]
@@ -377,7 +373,7 @@ def test_no_secret_reaches_database_ledger_or_output(home: Path, store: embedded
             assert secret.encode() not in path.read_bytes(), path
 
 
-def test_a_dry_run_touches_nothing(home: Path) -> None:
+def test_dry_run_creates_no_files(home: Path) -> None:
     done = archiver("run", "dr550", *TINY, "--dry-run")
     assert done.returncode == 0
     assert "archives at most" in done.stdout
@@ -388,7 +384,7 @@ def test_a_dry_run_touches_nothing(home: Path) -> None:
 def test_ctrl_c_saves_finished_results_and_exits_130(home: Path) -> None:
     with started(*ENDLESS, "--json") as process:
         result_of(home)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+        os.killpg(process.pid, signal.SIGINT)  # to the whole group, as a terminal does
         stdout, stderr = process.communicate(timeout=60)
         assert process.returncode == 130, stderr
     document = json.loads(stdout)
@@ -398,7 +394,7 @@ def test_ctrl_c_saves_finished_results_and_exits_130(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("clients", "workers"), [("1", 1), ("1,3", 3)])
-def test_no_more_workers_are_started_than_a_phase_has_clients(home: Path, clients: str, workers: int) -> None:
+def test_number_of_workers_is_at_most_number_of_clients(home: Path, clients: str, workers: int) -> None:
     done = archiver("run", "dr550", *TINY, "--set", f"clients={clients}", "--workers", "4", "--quiet")
     assert done.returncode == 0, done.stderr
     (path,) = home.glob("runs/*/run.db")
@@ -427,7 +423,7 @@ def result_of(home: Path) -> Path:
     return path
 
 
-def test_a_port_in_use_is_named(tmp_path: Path, home: Path) -> None:
+def test_serve_names_a_port_in_use(tmp_path: Path, home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = archiver("serve", "--port", str(port), "--data", str(tmp_path / "other"))
@@ -437,13 +433,13 @@ def test_a_port_in_use_is_named(tmp_path: Path, home: Path) -> None:
 
 
 def titles(output: str) -> set[str]:
-    """The titles of tables: lines before a caption or an empty line, after an empty line."""
+    """Return the titles of the printed tables."""
     named = {"Rates, latency and limits", "What limits", "Archive: objects/s", "Service times"}
     return named & set(output.splitlines())
 
 
 def test_only_requested_tables_are_printed(home: Path) -> None:
-    """By default one table has rates, latency and limits; names choose others, and a name that is none is named."""
+    """By default one table has rates, latency and limits. Names select others, and unknown names are reported."""
     assert titles(archiver("run", "dr550", *TINY).stdout) == {"Rates, latency and limits"}
     none = archiver("run", "dr550", *TINY, "--tables", "none")
     assert titles(none.stdout) == set()

@@ -1,4 +1,4 @@
-"""`archiver scorecard` as its users meet it: what it announces, what it measures, and what it names as missing."""
+"""Test `archiver scorecard`: what it announces, what it measures, and which points it reports as missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.support.commands import archiver, archiver_within
 from tests.support.runs import TINY, left_in
 
-_SECONDS_MAX = 300.0  # of ten measurements
+_SECONDS_MAX = 300.0  # for ten measurements
 
 
 def points_measured(document: dict[str, Any]) -> list[tuple[str, int]]:
@@ -36,7 +36,7 @@ def test_scorecard_without_run_and_platform_is_refused_with_remedy(home: Path) -
     assert "name one, or a platform to measure with --platform" in done.stderr
 
 
-def test_runs_of_one_platform_are_one_card(home: Path, tmp_path: Path) -> None:
+def test_runs_of_one_platform_are_combined_in_one_scorecard(home: Path, tmp_path: Path) -> None:
     measured = archiver("run", "scorecard", *TINY, "--quiet")
     assert measured.returncode == 0, measured.stderr
     checked = archiver("worm", "--check", "DEL-02")

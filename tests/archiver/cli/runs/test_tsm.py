@@ -1,4 +1,4 @@
-"""`--backend tsm` as its users meet it: through the real command line, our library and the real embedded store."""
+"""Test `--backend tsm` on the real command line, with our library and the embedded store."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tests.support.commands import archiver, started
 from tests.support.runs import TINY, left_in
 
 pytestmark = pytest.mark.skipif(not api.OWN_LIBRARY.exists(), reason="our TSM library was not built: no C compiler")
-CLOCK_SECONDS = 1.0  # by which the server's clock, in whole seconds, may be misread
+CLOCK_SECONDS = 1.0  # error of the server's clock, which counts whole seconds
 TSM = ("run", "dr550", *TINY, "--backend", "tsm")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    """A store that somebody else runs."""
+    """A running store that another owner runs."""
     with embedded.start(tmp_path / "store") as running:
         yield running
 
@@ -46,7 +46,7 @@ def password_file(store: embedded.StoreProcess, tmp_path: Path) -> Path:
 
 
 def reach(store: embedded.StoreProcess, password_file: Path) -> tuple[str, ...]:
-    """The options that reach a running store."""
+    """Return the options that reach a running store."""
     server = f"{store.tsm_host}:{store.tsm_port}"
     return ("--tsm-server", server, "--tsm-node", store.node, "--tsm-password-file", str(password_file))
 
@@ -58,7 +58,7 @@ def document_of(*arguments: str) -> dict[str, Any]:
     return document
 
 
-def test_the_same_scenario_runs_through_tsm_on_the_same_store(home: Path) -> None:
+def test_scenario_runs_through_tsm_on_embedded_store(home: Path) -> None:
     document = document_of(*TSM)
     assert (document["backend"], document["platform"]["name"]) == ("tsm", "embedded")
     assert document["platform"]["details"]["retention_protected"] is True
@@ -75,7 +75,7 @@ def test_the_same_scenario_runs_through_tsm_on_the_same_store(home: Path) -> Non
         if result["operation"] == "archive":
             assert result["objects_per_transaction"] == 2
             assert transactions["count"] == result["transaction_send_ms"]["count"] == result["objects"] / 2
-            # An object is done when its transaction is, so it takes at least as long as that transaction's commit.
+            # An object ends with its transaction, so its time includes the time of the commit.
             assert result["object_service_ms"]["p50"] >= transactions["p50"] > 0
         else:
             assert (result["objects_per_transaction"], transactions) == (None, None)
@@ -85,7 +85,7 @@ def test_the_same_scenario_runs_through_tsm_on_the_same_store(home: Path) -> Non
     assert (row["bucket"], row["prefix"]) == (f"/archiver-{document['run']}", document["run"])
 
 
-def test_transactions_of_one_object_are_their_own_experiment(home: Path) -> None:
+def test_objects_per_transaction_1_commits_each_object(home: Path) -> None:
     document = document_of(*TSM, "--objects-per-transaction", "1")
     for result in document["results"]:
         if result["operation"] == "archive":
@@ -93,7 +93,7 @@ def test_transactions_of_one_object_are_their_own_experiment(home: Path) -> None
             assert result["transaction_commit_ms"]["count"] == result["objects"]
 
 
-def test_transactions_are_in_the_report(home: Path, tmp_path: Path) -> None:
+def test_html_report_shows_transaction_times(home: Path, tmp_path: Path) -> None:
     run = document_of(*TSM)["run"]
     assert archiver("report", run, "--format", "html", "--out", str(tmp_path)).returncode == 0
     report = (tmp_path / "report.html").read_text()
@@ -108,18 +108,18 @@ def test_cleanup_keeps_objects_locked_by_class_and_prints_date(home: Path) -> No
     done = archiver("cleanup", run, "--bypass-governance")
     assert done.returncode == 1
     assert re.search(r"[\d,]+ objects remain: locked until \d{4}-", done.stdout)
-    assert "--bypass-governance" not in done.stdout  # it would not help
+    assert "--bypass-governance" not in done.stdout  # a bypass would not help
     assert left_in(home)
 
 
-def test_the_ledger_has_the_date_at_which_the_class_ends(home: Path) -> None:
+def test_ledger_date_covers_expiry_of_management_class(home: Path) -> None:
     run = document_of(*TSM)["run"]
     ended = now_seconds()
     done = archiver("cleanup", run)
     locked_until = re.search(r"objects remain: locked until (\S+)", done.stdout)
     assert locked_until is not None, done.stdout
     latest = max(row["latest_retain_until"] for row in left_in(home) if row["objects"])
-    assert datetime.fromisoformat(locked_until[1]).timestamp() <= latest  # never before the class ends
+    assert datetime.fromisoformat(locked_until[1]).timestamp() <= latest  # never before the class expires
     assert latest <= ended + 300 + DATE_TOLERANCE_SECONDS + CLOCK_SECONDS
 
 
@@ -133,10 +133,10 @@ def test_cleanup_removes_expired_objects_and_file_space(home: Path) -> None:
     assert not left_in(home)
 
 
-def test_a_running_server_is_reached_by_address_node_and_password_file(
+def test_running_server_is_reached_by_address_node_and_password_file(
     home: Path, store: embedded.StoreProcess, password_file: Path
 ) -> None:
-    # Somebody else's server tells whole days only, so five minutes are a day, and that is to be agreed to.
+    # Another owner's server reports whole days only. Five minutes count as a day, which needs consent.
     to_it = reach(store, password_file)
     refused = archiver(*TSM, *to_it)
     assert refused.returncode == 2
@@ -144,25 +144,27 @@ def test_a_running_server_is_reached_by_address_node_and_password_file(
     run = document_of(*TSM, *to_it, "--management-class", "NONE")["run"]
     left = left_in(home)
     assert {row["endpoint"] for row in left} == {f"tsm://{store.node}@{store.tsm_host}:{store.tsm_port}"}
-    done = archiver("cleanup", run, "--tsm-password-file", str(password_file))  # where it was, the ledger knows
+    done = archiver("cleanup", run, "--tsm-password-file", str(password_file))  # the ledger knows the server
     assert done.returncode == 0, done.stdout + done.stderr
     password = str(store.node_password).encode()
     for path in home.rglob("*"):
         assert not path.is_file() or password not in path.read_bytes(), path
 
 
-def test_days_that_are_agreed_to_are_locked(home: Path, store: embedded.StoreProcess, password_file: Path) -> None:
+def test_agreed_retention_of_one_day_is_applied_and_recorded(
+    home: Path, store: embedded.StoreProcess, password_file: Path
+) -> None:
     document = document_of(*TSM, *reach(store, password_file), "--max-retain", "24h")
     assert document["lock_verified"] == "verified"
     assert document["settings"]["retain_for_seconds"] == 86_400
     ended = now_seconds()
-    # A class in days may end an hour later, where summer time ends before.
+    # A class in days may expire an hour later, if summer time ends before.
     for row in (row for row in left_in(home) if row["objects"]):
         assert row["latest_retain_until"] >= row["written_at"] + 86_400 + 3600
         assert row["latest_retain_until"] <= ended + 86_400 + 3600 + DATE_TOLERANCE_SECONDS + CLOCK_SECONDS
 
 
-def test_a_stanza_of_the_users_own_option_files_is_used(
+def test_stanza_of_users_option_files_is_used(
     home: Path, store: embedded.StoreProcess, password_file: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "dsm.opt").write_text("SErvername OTHER\n")
@@ -207,14 +209,14 @@ def test_ctrl_c_ends_a_run_whose_server_is_silent(home: Path, tmp_path: Path) ->
         with started(*TSM, "--tsm-server", address, "--tsm-node", "N", *files) as process:
             connection, _ = silent.accept()
             with connection:
-                connection.recv(1)  # it signs on, and waits for an answer from now on
+                connection.recv(1)  # the client signs on and waits for an answer
                 process.send_signal(signal.SIGINT)
                 _, stderr = process.communicate(timeout=60)
             assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
 
 
-def test_a_file_space_of_the_users_is_left_where_it_was(
+def test_file_space_named_by_the_user_is_not_removed(
     home: Path, store: embedded.StoreProcess, password_file: Path
 ) -> None:
     shared = (*TSM, *reach(store, password_file), "--management-class", "NONE", "--filespace", "/shared")
@@ -248,7 +250,7 @@ def test_a_file_space_of_the_users_is_left_where_it_was(
         (["--backend", "tsm", "--dry-run", "--max-locked-bytes", "1MB"], 2, "--max-locked-bytes"),
     ],
 )
-def test_bad_input_is_one_clear_message(home: Path, arguments: list[str], status: int, words: str) -> None:
+def test_bad_input_gives_one_clear_message(home: Path, arguments: list[str], status: int, words: str) -> None:
     done = archiver("run", "dr550", *arguments)
     assert done.returncode == status, done.stderr
     assert re.search(words, " ".join(done.stderr.split()))
@@ -283,7 +285,7 @@ def test_tsm_dry_run_names_management_class_and_creates_no_files(home: Path) -> 
     assert not home.exists()
 
 
-# The library.
+# The TSM library
 
 
 def test_tsm_library_command_prints_existing_path() -> None:
@@ -292,13 +294,13 @@ def test_tsm_library_command_prints_existing_path() -> None:
     assert Path(done.stdout.strip()).exists()
 
 
-def test_the_library_is_checked() -> None:
+def test_tsm_library_check_counts_functions_and_prints_version() -> None:
     done = archiver("tsm-library", "--check")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1:] == ["exports 47 of 47 functions", "version 8.2.1.0"]
 
 
-def test_a_library_that_cannot_be_used_is_exit_status_3() -> None:
+def test_unusable_library_gives_exit_status_3() -> None:
     for path in ("/nowhere.so", find_library("c") or "libc.so.6"):
         done = archiver("tsm-library", "--check", "--tsm-library", path)
         assert done.returncode == 3
@@ -306,7 +308,7 @@ def test_a_library_that_cannot_be_used_is_exit_status_3() -> None:
 
 
 @pytest.mark.parametrize("how", [(), ("--workers", "2"), ("--objects-per-transaction", "3")])
-def test_reported_is_held_is_logged(
+def test_operation_log_ledger_and_cleanup_count_the_same_objects(
     home: Path, tmp_path: Path, store: embedded.StoreProcess, password_file: Path, how: tuple[str, ...]
 ) -> None:
     log = tmp_path / "log"
@@ -321,7 +323,7 @@ def test_reported_is_held_is_logged(
     keys = {row["key"] for row in archived}
     left = sum(row["objects"] for row in left_in(home))
     with closing(sqlite3.connect(home / "runs" / document["run"] / "run.db")) as database:
-        ((probes,),) = database.execute("SELECT sum(archived) FROM probe").fetchall()  # which the log leaves out
+        ((probes,),) = database.execute("SELECT sum(archived) FROM probe").fetchall()  # probes are not in the log
     logged = left - probes
     assert len(archived) == len(keys) == logged
     assert sum(row["size_bytes"] for row in transactions) == sum(row["size_bytes"] for row in archived) == logged * 8192
@@ -330,4 +332,4 @@ def test_reported_is_held_is_logged(
         assert max(row["size_bytes"] for row in transactions) == 3 * 8192
     assert all(row["due_ns"] <= row["sent_ns"] <= row["first_byte_ns"] <= row["done_ns"] for row in rows)
     done = archiver("cleanup", document["run"], "--tsm-password-file", str(password_file))
-    assert f"removed {left:,} objects" in done.stdout  # that is how many the store had
+    assert f"removed {left:,} objects" in done.stdout  # the number of objects in the store

@@ -1,4 +1,4 @@
-"""Criteria judged at the end of a phase, and while it runs."""
+"""Test criteria that are judged at the end of a phase and while it runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from scenarios.work.replay import Replay
 from tests.support.examples import share_of
 
 LOG = Aside("log", "logs", Sizes.constant(5700), 0.227)
-# Measured from second 2 to 42 of its phase: intervals 8 to 167.
+# Measured from second 2 to 42 of the phase: intervals 8 to 167.
 MAIL = Mix(
     (Transaction(("retrieve",), 0.6), Transaction(("archive",), 0.4)), "mail", Sizes.constant(8192), aside=LOG,
     begins_seconds=1.0, warm_up_seconds=1.0, seconds=41.0, bytes_max=1 << 30,
@@ -122,12 +122,12 @@ def test_each_metric_has_its_expected_value(left: str, value: float) -> None:
     assert measured(f"{left} >= 0") == pytest.approx(value)
 
 
-def test_statistics_are_those_of_the_latency() -> None:
+def test_criterion_statistics_are_taken_from_the_latency() -> None:
     values = [measured(f"object_ms.{statistic} >= 0") for statistic in STATISTICS]
     assert values == pytest.approx([2, 1.8, 2.2, 4, 10, 16, 20])
 
 
-def test_closed_loop_lateness_is_lateness_of_the_client() -> None:
+def test_closed_loop_lateness_is_taken_from_client_usage() -> None:
     assert measured("lateness_ms.p99 <= 2", result("e-mail")) == 0.7
 
 
@@ -136,7 +136,7 @@ def test_part_has_separate_values_and_single_part_equals_workload() -> None:
     assert measured("object_ms.mean <= 5", mail, "log") == 7
     assert measured("errors == 0", mail, "log") == 4
     assert measured("objects_per_second > 0", mail, "log") == 5.7
-    assert measured("object_ms.mean <= 5", mail, "retrieve") is None  # it was never done
+    assert measured("object_ms.mean <= 5", mail, "retrieve") is None  # no retrieve was done
     assert measured("object_ms.mean <= 5", result("scan"), "retrieve") == 2
 
 
@@ -161,7 +161,7 @@ def test_unmeasured_metric_has_no_value_and_fails_its_criterion(name: str) -> No
     assert (judged.measured, judged.passed) == (None, False)
 
 
-def test_failures_count_although_nothing_was_done() -> None:
+def test_failures_are_judged_if_no_object_was_done() -> None:
     assert measured("errors == 0", replace(NOTHING, errors=3)) == 3
     assert measured("missed_deadlines == 0", replace(NOTHING, missed_deadlines=3)) == 3
     assert measured("achieved_over_offered >= 0.99", replace(NOTHING, offered=OFFERED)) == 0
@@ -202,7 +202,7 @@ def test_criterion_that_aborted_a_phase_keeps_its_result() -> None:
     assert [each.passed for each in judged] == [False, True]
 
 
-# While it runs.
+# Judged while the phase runs
 
 
 def histogram(milliseconds: float, count: int) -> Histogram:
@@ -227,7 +227,7 @@ def watch(text: str, *workloads: Workload, operation: str | None = None) -> Watc
 
 
 def broken_at(watching: Watch, each: Tally, intervals: range) -> tuple[int, CriterionResult] | None:
-    """In which interval the watch is broken, where the same happens in all of them."""
+    """Return the interval in which the watch is broken, if every interval has the same tally."""
     for interval in intervals:
         watching.take(report({interval: each}))
         broken = watching.broken()
@@ -254,13 +254,13 @@ def test_first_broken_criterion_is_kept_while_the_phase_ends() -> None:
     assert watching.broken() == first == CriterionResult("errors == 0", "e-mail", 7, 0, 1, False, 2, aborted=True)
 
 
-def test_only_criteria_that_are_to_end_the_phase_do() -> None:
+def test_criterion_without_abort_does_not_end_the_phase() -> None:
     watching = Watch([read_criterion("errors == 0")], phase_of(workload("e-mail", MAIL)))
     watching.take(report({8: tally(3, 1.0, errors=2)}))
     assert watching.broken() is None
 
 
-def test_no_load_is_ended() -> None:
+def test_abort_criterion_does_not_end_a_load_phase() -> None:
     watching = Watch([read_criterion("errors == 0", abort=True)], phase_of(workload("e-mail", MAIL), is_load=True))
     watching.take(report({8: tally(3, 1.0, errors=2)}))
     assert watching.broken() is None
@@ -287,7 +287,7 @@ def test_late_objects_after_measured_time_count_only_in_open_loop() -> None:
     assert closed.broken() is not None
 
 
-def test_parts_are_watched_by_themselves() -> None:
+def test_criterion_on_a_part_watches_only_that_part() -> None:
     watching = watch("object_ms.max <= 5", operation="log")
     watching.take(report({8: tally(9, 50.0, parts={"retrieve": PartTally("retrieve", 9, errors=1)})}))
     assert watching.broken() is None
@@ -309,17 +309,17 @@ def test_broken_criterion_names_its_workload() -> None:
 @pytest.mark.parametrize(
     ("text", "milliseconds", "seconds"),
     [
-        ("object_ms.mean <= 20", 200.0, 5),  # at a tenth of the time, 4 s, it is too early
+        ("object_ms.mean <= 20", 200.0, 5),  # 4 s, a tenth of the time, is too early
         ("object_ms.mean <= 20", 80.0, 10),
         ("object_ms.mean <= 20", 40.0, 20),
         ("object_ms.mean <= 20", 20.0, None),
         ("object_ms.mean < 20", 20.0, None),
-        ("object_ms.p70 <= 20", 21.0, 12),  # 30% of all are above
+        ("object_ms.p70 <= 20", 21.0, 12),  # 30% of all objects are above
         ("object_ms.p50 <= 20", 21.0, 20),
         ("object_ms.p99 <= 20", 1000.0, 5),
         ("object_ms.p70 <= 20", 20.0, None),
-        ("object_ms.mean >= 20", 1.0, None),  # lower limits are for the end
-        ("session_ms.mean <= 20", 200.0, None),  # nothing of the kind was reported
+        ("object_ms.mean >= 20", 1.0, None),  # lower limits are judged only at the end
+        ("session_ms.mean <= 20", 200.0, None),  # no session times were reported
     ],
 )
 def test_mean_or_percentile_breaks_once_it_can_no_longer_recover(
@@ -335,7 +335,7 @@ def test_mean_or_percentile_breaks_once_it_can_no_longer_recover(
         assert interval - 8 == pytest.approx(seconds * 1e9 / INTERVAL_NS, abs=1)
 
 
-def test_a_handful_of_objects_breaks_no_mean() -> None:
+def test_mean_is_not_judged_below_100_objects() -> None:
     assert broken_at(watch("object_ms.mean <= 20"), tally(1, 1000.0), range(8, 107)) is None  # 99 objects
     found = broken_at(watch("object_ms.mean <= 20"), tally(1, 1000.0), range(8, 168))
     assert found is not None
@@ -346,12 +346,12 @@ def test_without_known_end_only_growing_metrics_can_break() -> None:
     night = workload("mail", NIGHT)
     assert broken_at(watch("object_ms.mean <= 20", night), tally(20, 5000.0), range(400)) is None
     assert broken_at(watch("object_ms.max <= 20", night), tally(20, 5000.0), range(400)) is not None
-    # A window of 30 s: it is over when objects ended for longer than that.
+    # A window of 30 s is exceeded when objects end over a longer time.
     found = broken_at(watch("seconds <= 30", night), tally(20, 1.0), range(3, 400))
     assert found is not None
     assert found[0] == 3 + 30 * 4 + 2
     assert found[1].measured == pytest.approx(30.25)
-    assert broken_at(watch("seconds <= 30"), tally(20, 1.0), range(8, 168)) is None  # its time is given
+    assert broken_at(watch("seconds <= 30"), tally(20, 1.0), range(8, 168)) is None  # the workload has a fixed time
 
 
 def test_workload_after_one_of_unknown_length_is_watched_only_for_errors() -> None:

@@ -1,4 +1,4 @@
-"""What a search tries, when it ends, and what it then says."""
+"""Test which scales a search tries, when it ends, and what result it reports."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ objects = "10 users"
 
 
 def tried(search: Search, holds: Callable[[int], bool]) -> list[int]:
-    """Carry a search out; the scales in the order in which they were tried."""
+    """Carry out a search and return the scales in the order in which they were tried."""
     scales = []
     while (scale := search.next_scale()) is not None:
         scales.append(scale)
@@ -82,7 +82,7 @@ def test_scale_that_fails_on_repeat_moves_the_search_below_it() -> None:
     search = Search("tiles", 1, 64, 3)
     trials = {7: iter((True, True, False))}
     scales = tried(search, lambda scale: next(trials[scale]) if scale in trials else scale < 7)
-    assert scales == [1, 2, 4, 8, 6, 7, 7, 7, 6, 6]  # 6 had one trial before; 7 has had its three
+    assert scales == [1, 2, 4, 8, 6, 7, 7, 7, 6, 6]  # 6 had one trial before, and 7 had three
     outcome = search.outcome()
     assert (outcome.largest, outcome.failed_at, outcome.held) == (6, 7, 3)
     assert "tiles 7 failed in 1 of 3 trials" in outcome.confidence
@@ -97,7 +97,7 @@ def test_skipped_scales_are_tried_once_the_edge_drops_to_them() -> None:
     assert (search.outcome().largest, search.outcome().failed_at) == (3, 4)
 
 
-def test_one_failure_among_many_trials_is_enough() -> None:
+def test_one_failed_trial_fails_the_scale() -> None:
     search = Search("tiles", 1, 2, 3)
     trials = {2: iter((False, True, True))}
     assert tried(search, lambda scale: next(trials[scale]) if scale in trials else True) == [1, 2, 1, 1, 2, 2]
@@ -114,7 +114,7 @@ def test_search_without_failure_reports_range_end_and_repeats_last_scale() -> No
     assert outcome.confidence.startswith("cameras 70 passed in 2 of 2 trials: with 95% confidence at least 22%")
 
 
-def test_a_search_that_fails_at_once_ends_at_once() -> None:
+def test_search_ends_if_the_smallest_scale_fails() -> None:
     search = Search("users", 1000, 64000, 3)
     assert tried(search, lambda scale: False) == [1000]
     outcome = search.outcome()
@@ -139,7 +139,7 @@ def test_stopped_search_reports_results_so_far() -> None:
     )
 
 
-def test_a_void_trial_ends_the_search_and_neither_passes_nor_fails() -> None:
+def test_void_trial_ends_search_and_counts_as_neither() -> None:
     search = Search("tiles", 1, 64, 3)
     for scale in (1, 2):
         search.judged(scale, True, (scale,))
@@ -154,7 +154,7 @@ def test_a_void_trial_ends_the_search_and_neither_passes_nor_fails() -> None:
     assert outcome.confidence == "tiles 2 passed in 1 of 1 trial: with 95% confidence at least 5% of such trials pass"
 
 
-def test_a_void_repetition_leaves_a_scale_that_held_before() -> None:
+def test_void_repetition_does_not_change_passed_scale() -> None:
     search = Search("tiles", 1, 2, 2)
     for scale, passed in ((1, True), (2, False)):
         search.judged(scale, passed, (scale,))
@@ -172,7 +172,7 @@ def test_a_void_repetition_leaves_a_scale_that_held_before() -> None:
 def test_search_step_limited_by_client_is_void(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limited_by: str, largest: int, ended: str
 ) -> None:
-    """Two users miss their criterion; what limited them decides whether they failed."""
+    """With two users the criterion is missed. The limiting resource decides whether the step failed."""
     path = tmp_path / "users.toml"
     path.write_text(SEARCHED)
     scenario = read_scenario(str(path), searches=True)
@@ -203,14 +203,14 @@ def test_search_stopped_before_first_trial_has_no_result() -> None:
     assert search.outcome().confidence == "no scale was tried"
 
 
-def test_rates_are_tried_in_steps() -> None:
+def test_search_tries_only_multiples_of_step() -> None:
     search = Search("rate", 100, 1000, 1, step=50)
     assert tried(search, lambda scale: scale < 370) == [100, 200, 400, 300, 350]
     assert (search.outcome().largest, search.outcome().failed_at) == (350, 400)
 
 
 @given(ranges, repeats, st.integers(min_value=0, max_value=40_000))
-def test_on_a_steady_platform_the_edge_is_found_in_few_trials(
+def test_search_on_steady_platform_finds_edge_within_trial_bound(
     bounds: tuple[int, int, int], repeat: int, edge: int
 ) -> None:
     first, last, step = bounds
@@ -262,11 +262,11 @@ def test_trial_bound_is_reached_if_every_last_repeat_fails(repeat: int) -> None:
     assert trials == (search.trials_max() if repeat > 1 else 1)
 
 
-def test_the_bound_on_the_share_is_the_exact_one() -> None:
-    # At a true share at the bound, so many in a row are just as likely as one minus the confidence.
+def test_lower_bound_of_pass_share_is_exact() -> None:
+    # If the true share is the bound, a row of passes this long has the probability 1 - confidence.
     for trials in (1, 2, 3, 10, 59):
         assert share_that_holds_min(trials, 0.95) ** trials == pytest.approx(0.05)
-    assert share_that_holds_min(59, 0.95) > 0.95 > share_that_holds_min(58, 0.95)  # the known 59 for 95% of 95%
+    assert share_that_holds_min(59, 0.95) > 0.95 > share_that_holds_min(58, 0.95)  # 59 is the known value for 95%/95%
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A store that answers nothing for some seconds, from a request that is counted and not from a time."""
+"""Stop a store for some seconds at a counted request, not at a time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.support.servers.fault_proxy import Message, asks_for
 
 
 def stall(pid: int, method: str, nth: int, seconds: float) -> Callable[[Message], None]:
-    """Stop the process of a store at the n-th request of a method about an object of a run.
+    """Return a function that stops the store's process at the n-th request of a method for an object of a run.
 
-    The result chooses no fault of a proxy: it is called before the proxy passes a request on.
+    The proxy calls the function before it passes a request on. It selects no fault of the proxy.
     """
     requests, is_counted = count(1), asks_for(method)
 

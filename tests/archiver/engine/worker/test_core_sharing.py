@@ -1,4 +1,4 @@
-"""How long a worker yields a core that it shares: while others take it, and for a bounded time."""
+"""Test how long a worker yields a shared core: while others use it, and for a bounded time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_core_unused_by_others_is_yielded_for_a_bounded_time() -> None:
     assert (core.yields, core.now_ns) == (250, ALONE_NS)
 
 
-def test_after_the_instant_a_core_is_not_yielded() -> None:
+def test_core_is_not_yielded_after_the_given_time() -> None:
     core = Core(others_ns=1_000_000)
     asyncio.run(core.share(0))
     assert core.yields == 0

@@ -1,4 +1,4 @@
-"""The stop rules against simulated session times, whose true mean is known."""
+"""Test the stop rules on simulated session times with a known true mean."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def test_settled_cells_reach_the_coverage_goal(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("votes_seconds", [0.45, 2.5])
-def test_votes_that_take_nearly_as_long_as_the_window_bias_no_rate(votes_seconds: float) -> None:
+def test_mean_of_sessions_nearly_as_long_as_the_window_is_unbiased(votes_seconds: float) -> None:
     found = bias_of(np.random.Generator(np.random.PCG64(1)), votes_seconds, 1000)
     assert abs(found["bias"]) < BIAS_GOAL + 3 * found["spread"] / 1000**0.5

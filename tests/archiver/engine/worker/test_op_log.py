@@ -1,4 +1,4 @@
-"""The operation log: what a recorder's rows become in a trace."""
+"""Test how a recorder's rows become operations of a trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POPULATION = Population(np.array([1, 2]), np.array([8192, 1000]))
 
 
 def recorded() -> Recorder:
-    """One session that archives an object and reads a part of another."""
+    """Record one session that archives an object and reads a part of another."""
     record = Recorder(10)
     now = time.monotonic_ns()
     for operation, number, size_bytes, status in (
@@ -42,7 +42,7 @@ def test_recorder_rows_become_operations_with_key_size_lock_and_times(tmp_path: 
     record = recorded()
     log.write([(3, record)], POPULATION, Retention(RetentionMode.COMPLIANCE, 30.0, None, True))
     record.folded = record.used
-    log.write([(3, record)], POPULATION)  # nothing new
+    log.write([(3, record)], POPULATION)  # no new rows
     log.write([(3, recorded())], POPULATION)
     log.close()
     trace = Trace.open(tmp_path / "log" / "a.parquet")
@@ -78,10 +78,10 @@ def test_retry_and_reconnect_times_are_logged_only_for_delayed_operations(tmp_pa
     assert table.column("attempt_ms").to_pylist() == [None] * 10 + [0.500002] + [None] * 10
     assert table.column("reconnect_ms").to_pylist() == [None] * 11 + [2.0] + [None] * 9
     again, *_ = [row for row in Trace.open(tmp_path / "a.parquet").operations() if row.client == 1 and row.length]
-    assert again.sent_ns == again.due_ns + 1 - 1_000_000  # a trace has the first attempt
+    assert again.sent_ns == again.due_ns + 1 - 1_000_000  # a trace has the time of the first attempt
 
 
-def test_a_date_becomes_a_time_from_each_operation_on(tmp_path: Path) -> None:
+def test_retain_until_date_is_logged_as_retention_period(tmp_path: Path) -> None:
     log = OpLog(tmp_path / "a.parquet")
     log.write([(0, recorded())], POPULATION, Retention(RetentionMode.GOVERNANCE, None, time.time() + 100))
     log.close()
@@ -101,7 +101,7 @@ def test_repeated_phase_replaces_its_log_only_when_closed(tmp_path: Path) -> Non
     assert list(Trace.open(path).operations()) == []
 
 
-def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+def test_op_log_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match=r"--op-log .*file: cannot be written"):
         OpLog(tmp_path / "file" / "a.parquet")

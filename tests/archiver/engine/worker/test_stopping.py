@@ -1,4 +1,4 @@
-"""When a phase's measured part ends; the clock is passed in."""
+"""Test when the measured part of a phase ends, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START_NS = 5 * SECOND
 
 
 def sessions_until_stop(seconds: list[float], rule: UntilPrecise = RULE) -> SessionStop:
-    """Sessions that take so long, one after another, until the rule wants no more; the last time repeats."""
+    """End sessions of these durations until the rule wants no more. The last duration repeats."""
     stop = SessionStop(rule, SESSION_BYTES, rule.sessions_max(SESSION_BYTES))
     now_ns, session = START_NS, 0
     while stop.wants_session(now_ns):
@@ -41,22 +41,27 @@ def measured(stop: SessionStop) -> float:
 @pytest.mark.parametrize(
     ("rule", "times", "seconds", "settled"),
     [
-        ({}, [9.0, 0.375], 3.0, True),  # one warm-up session, then steady: the minimum of seconds
+        ({}, [9.0, 0.375], 3.0, True),  # one warm-up session, then steady state: seconds_min
         ({}, [9.0, 0.25], 3.0, True),
-        ({}, [9.0, 1.0], 8.0, True),  # eight sessions, before nothing is known of their autocorrelation
-        ({}, [9.0, 4.0], 12.0, False),  # never fewer than three sessions
-        ({}, [9.0, 60.0], 180.0, False),  # not even beyond seconds_max
+        ({}, [9.0, 1.0], 8.0, True),  # autocorrelation needs eight sessions
+        ({}, [9.0, 4.0], 12.0, False),  # at least three sessions
+        ({}, [9.0, 60.0], 180.0, False),  # also beyond seconds_max
         ({"sessions_min": 2}, [9.0, 60.0], 120.0, False),
         ({"warm_up_sessions": 0}, [0.375], 3.0, True),
         ({"warm_up_sessions": 2}, [9.0, 8.0, 0.375], 3.0, True),
-        ({}, [1.0, *[0.5, 1.5] * 20], 10.0, False),  # does not settle: the maximum of seconds
+        ({}, [1.0, *[0.5, 1.5] * 20], 10.0, False),  # does not settle: seconds_max
         ({"precision": 2.0}, [1.0, *[0.5, 1.5] * 20], 8.0, True),
-        ({"precision": 0.5105}, [1.0, *[0.25, 0.75] * 20], 6.0, True),  # at the second look, after half as many again
-        ({"warm_up_seconds": 4.0}, [3.0, 2.0, 0.375], 3.0, True),  # two sessions are warm-up
-        ({"warm_up_seconds": 60.0, "bytes_max": 25_000}, [0.375], 3.0, True),  # two, a tenth of the objects
-        ({"bytes_max": 5000}, [1.0, *[0.5, 1.5] * 20], 4.5, False),  # the maximum of bytes
-        ({"bytes_max": 1}, [1.0, 2.0], 6.0, False),  # but never before sessions_min
-        ({"seconds_max": 3.0}, [1.0, *[0.5, 1.5] * 20], 4.0, False),  # the session that runs is finished
+        (
+            {"precision": 0.5105},
+            [1.0, *[0.25, 0.75] * 20],
+            6.0,
+            True,
+        ),  # settles at the second check
+        ({"warm_up_seconds": 4.0}, [3.0, 2.0, 0.375], 3.0, True),  # two sessions are in the warm-up
+        ({"warm_up_seconds": 60.0, "bytes_max": 25_000}, [0.375], 3.0, True),  # two sessions: a tenth of the objects
+        ({"bytes_max": 5000}, [1.0, *[0.5, 1.5] * 20], 4.5, False),  # bytes_max
+        ({"bytes_max": 1}, [1.0, 2.0], 6.0, False),  # sessions_min has priority
+        ({"seconds_max": 3.0}, [1.0, *[0.5, 1.5] * 20], 4.0, False),  # the running session is finished
     ],
 )
 def test_one_client_is_measured_in_whole_sessions(
@@ -80,7 +85,7 @@ def test_warm_up_sessions_count_for_nothing() -> None:
     assert measured(sessions_until_stop([60.0, 0.375])) == measured(sessions_until_stop([0.001, 0.375])) == 3.0
 
 
-def test_the_warm_up_leaves_nine_tenths_of_the_objects() -> None:
+def test_warm_up_uses_at_most_a_tenth_of_the_objects() -> None:
     stop = SessionStop(replace(RULE, warm_up_seconds=60.0), SESSION_BYTES, 30)
     now_ns = START_NS
     while not stop.measured_from_ns:
@@ -94,7 +99,7 @@ def test_the_warm_up_leaves_nine_tenths_of_the_objects() -> None:
 def test_the_measured_time_starts_when_the_first_measured_session_opens() -> None:
     stop = SessionStop(RULE, SESSION_BYTES, 1 << 60)
     assert stop.wants_session(START_NS)
-    assert stop.measured == MeasuredSpan(NO_END_NS, NO_END_NS)  # all that ends by now is warm-up
+    assert stop.measured == MeasuredSpan(NO_END_NS, NO_END_NS)  # sessions that ended so far are warm-up
     stop.session_ended(START_NS, START_NS + SECOND)
     assert stop.measured_to_ns == 0
     assert stop.wants_session(START_NS + 2 * SECOND)
@@ -102,7 +107,7 @@ def test_the_measured_time_starts_when_the_first_measured_session_opens() -> Non
     assert stop.measured == MeasuredSpan(START_NS + 2 * SECOND, NO_END_NS)
     stop.session_ended(START_NS + 2 * SECOND, START_NS + 3 * SECOND)
     assert stop.wants_session(START_NS + 4 * SECOND)
-    assert stop.measured_from_ns == START_NS + 2 * SECOND  # set once
+    assert stop.measured_from_ns == START_NS + 2 * SECOND  # the value is set once
     assert stop.measured_to_ns == START_NS + 3 * SECOND
 
 
@@ -134,7 +139,7 @@ def test_session_byte_and_time_limits_apply_for_any_session_times(
         now_ns, ended = now_ns + took_ns, ended + 1
         sessions += stop.measured_from_ns > 0
     assert sessions >= sessions_min
-    assert ended <= Sessions("archive", SESSION_BYTES, rule).sessions_per_client_max(1)  # what the ledger was told
+    assert ended <= Sessions("archive", SESSION_BYTES, rule).sessions_per_client_max(1)  # the bound in the ledger
     last_opened_ns = stop.measured_to_ns - took_ns
     if sessions > sessions_min:
         assert last_opened_ns - stop.measured_from_ns < rule.seconds_max * SECOND
@@ -160,13 +165,13 @@ def end_sessions(stop: WindowStop, *ends: float) -> None:
 def test_each_client_is_measured_between_its_own_session_ends() -> None:
     one, other = window(2)
     end_sessions(one, 0.4)
-    assert one.measured == MeasuredSpan(NO_END_NS, NO_END_NS)  # its first session ended in the warm-up
+    assert one.measured == MeasuredSpan(NO_END_NS, NO_END_NS)  # its first session ended during the warm-up
     end_sessions(one, 0.9, 2.0, 3.4)
     assert one.measured == MeasuredSpan(at(0.9), NO_END_NS)
     end_sessions(one, 3.7)
     assert one.measured == MeasuredSpan(at(0.9), at(3.7))
     end_sessions(other, 2.5, 4.0)
-    assert other.measured == MeasuredSpan(at(2.5), NO_END_NS)  # one session is too few, though the window is over
+    assert other.measured == MeasuredSpan(at(2.5), NO_END_NS)  # one session is too few, although the window has ended
     end_sessions(other, 6.0)
     assert other.measured == MeasuredSpan(at(2.5), at(6.0))
     assert one.settled
@@ -178,7 +183,7 @@ def test_a_client_keeps_up_the_load_until_all_are_measured() -> None:
     end_sessions(one, 0.6, 2.6, 3.6)
     assert one.wants_session(at(3.6))
     end_sessions(one, 4.6)
-    assert one.measured == MeasuredSpan(at(0.6), at(3.6))  # later sessions are drain
+    assert one.measured == MeasuredSpan(at(0.6), at(3.6))  # later sessions count as drain
     end_sessions(other, 0.6, 2.0, 5.0)
     assert not one.wants_session(at(5.0))
     assert not other.wants_session(at(5.0))
@@ -199,7 +204,7 @@ def test_the_first_client_to_run_out_ends_the_window_for_all() -> None:
     one.ran_out(at(1.8))
     one.client_ended()
     assert one.measured == MeasuredSpan(at(0.6), at(1.6))
-    assert other.wants_session(at(1.8))  # its session is finished, and the last
+    assert other.wants_session(at(1.8))  # its running session is finished, and is its last
     end_sessions(other, 2.7)
     assert other.measured == MeasuredSpan(at(0.7), at(2.7))
     assert not other.wants_session(at(2.7))
@@ -207,7 +212,7 @@ def test_the_first_client_to_run_out_ends_the_window_for_all() -> None:
     assert not other.settled
 
 
-def test_a_client_that_runs_out_after_its_measured_time_changes_nothing() -> None:
+def test_client_that_runs_out_after_its_measured_time_stays_settled() -> None:
     one, other = window(2)
     end_sessions(one, 0.6, 2.6, 3.6)
     one.ran_out(at(3.7))
@@ -217,7 +222,7 @@ def test_a_client_that_runs_out_after_its_measured_time_changes_nothing() -> Non
     assert (one.measured.to_ns, other.measured.to_ns) == (at(3.6), at(4.0))
 
 
-def test_a_client_that_ends_without_a_measured_session_keeps_no_other_waiting() -> None:
+def test_client_without_measured_session_does_not_delay_others() -> None:
     one, other = window(2)
     one.client_ended()
     end_sessions(other, 0.6, 2.6, 3.6)

@@ -1,4 +1,4 @@
-"""One worker, one phase: what its clients did is reported, each object once, whatever the sessions did."""
+"""Test a phase of one worker: its clients' work is reported, each object once, whatever the sessions do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
-# They end by the minimum of sessions, and by the clients' shares: never by the clock.
+# These rules end by the minimum of sessions and by the clients' shares, never by time.
 RULE = UntilPrecise(
     seconds_min=1e-9, seconds_max=1e-9, bytes_max=1, precision=0.05, sessions_min=10, warm_up_sessions=1
 )
@@ -36,7 +36,7 @@ WINDOW = InWindow(seconds=1e6, client_bytes_max=11_000)
 
 @dataclass
 class Channel:
-    """Keeps what is reported, and says stop, or finish, when it was asked so often."""
+    """Keep the reports; request stop or finish at the given number of checks."""
 
     stop_at: int | None = None
     finish_at: int | None = None
@@ -61,7 +61,7 @@ class Channel:
         return self.finish_at is not None and self.asked >= self.finish_at
 
     def total(self, *, warm_up: bool | None = None) -> Tally:
-        """The sum of what was reported."""
+        """Return the sum of the reported tallies."""
         total = Tally()
         for report in self.reports:
             for key, tally in report.tallies.items():
@@ -81,7 +81,7 @@ class Channel:
 
 
 def endless(clients: int) -> StopRule:
-    """A rule that goes on for days."""
+    """Return a stop rule that lasts for days."""
     if clients > 1:
         return replace(WINDOW, client_bytes_max=10**15)
     return replace(RULE, seconds_min=1e6, seconds_max=1e6, bytes_max=10**15)
@@ -90,7 +90,7 @@ def endless(clients: int) -> StopRule:
 def assignment(
     clients: int = 1, objects: int = 5, rule: StopRule = RULE, operation: OperationName = "archive", numbers: Any = None
 ) -> Assignment:
-    """Objects of 200 bytes; each client has a share of its own unless ``numbers`` are given."""
+    """Return an assignment with objects of 200 bytes. Each client has its own share unless ``numbers`` are given."""
     workload = Workload(operation, Sessions(operation, 200, rule), clients, objects)
     phase = Phase(operation, 1, 1, (workload,))
     share = workload.objects_max // clients
@@ -102,7 +102,7 @@ def assignment(
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[NullSession]], None]:
-    """Have sessions of this kind opened."""
+    """Return a function that makes the backend open sessions of this class."""
 
     def with_sessions(kind: type[NullSession]) -> None:
         class Backend(NullBackend):
@@ -131,7 +131,7 @@ def test_a_phase_leaves_objects_frozen_only_if_its_process_froze_some(frozen_bef
 
 
 @pytest.mark.parametrize("shares_core", [True, False])
-def test_a_worker_that_shares_its_core_lets_others_begin(monkeypatch: pytest.MonkeyPatch, shares_core: bool) -> None:
+def test_worker_yields_its_core_at_start_only_if_shared(monkeypatch: pytest.MonkeyPatch, shares_core: bool) -> None:
     shared_until_ns = []
 
     async def share(until_ns: int) -> None:
@@ -143,7 +143,7 @@ def test_a_worker_that_shares_its_core_lets_others_begin(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("objects", [1, 5, 500])
-def test_one_client_does_its_warm_up_and_its_sessions_and_reports_them(objects: int) -> None:
+def test_one_client_reports_warm_up_and_measured_sessions(objects: int) -> None:
     channel = Channel()
     report = run_phase(assignment(objects=objects), channel)
     warm_up, measured = channel.total(warm_up=True), channel.total(warm_up=False)
@@ -156,7 +156,7 @@ def test_one_client_does_its_warm_up_and_its_sessions_and_reports_them(objects: 
     assert report.gave_up is None
 
 
-def test_several_clients_use_up_their_shares_and_that_ends_the_window() -> None:
+def test_window_ends_when_clients_have_used_up_their_shares() -> None:
     channel = Channel()
     one = assignment(clients=3, rule=WINDOW)
     report = run_phase(one, channel)
@@ -168,7 +168,7 @@ def test_several_clients_use_up_their_shares_and_that_ends_the_window() -> None:
 
 
 def test_rows_beyond_recorder_capacity_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "RECORDER_ROWS", 23)  # two sessions of 8 rows, and not all that a third might need
+    monkeypatch.setattr(client, "RECORDER_ROWS", 23)  # room for two sessions of 8 rows, but not for a third
     channel = Channel()
     run_phase(assignment(rule=replace(RULE, sessions_min=200)), channel)
     assert (channel.total().sessions, channel.total().objects) == (201, 1005)
@@ -176,11 +176,11 @@ def test_rows_beyond_recorder_capacity_are_counted_once(monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("report_often")
-def test_rows_that_wait_to_be_counted_at_the_end_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_not_yet_counted_at_phase_end_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     has_ended = threading.Event()
 
     class Waiting(ThreadPoolExecutor):
-        """Counts nothing before the phase has ended."""
+        """An executor that runs nothing before the phase has ended."""
 
         def __init__(self, threads: int) -> None:
             super().__init__(threads)
@@ -191,7 +191,7 @@ def test_rows_that_wait_to_be_counted_at_the_end_are_counted(monkeypatch: pytest
 
     class Yielding(NullSession):
         async def perform(self, batch: Batch, record: Recorder) -> None:
-            await asyncio.sleep(0.001)  # the worker's other tasks run
+            await asyncio.sleep(0.001)  # let the worker's other tasks run
             await super().perform(batch, record)
 
     class Backend(NullBackend):
@@ -207,7 +207,7 @@ def test_rows_that_wait_to_be_counted_at_the_end_are_counted(monkeypatch: pytest
     assert channel.total().objects == 55
 
 
-def test_a_retrieve_reads_its_objects_in_the_order_given_each_once(use: Callable[[type[NullSession]], None]) -> None:
+def test_retrieve_reads_each_given_object_once_in_order(use: Callable[[type[NullSession]], None]) -> None:
     read: list[tuple[Operation, int]] = []
 
     class Noting(NullSession):
@@ -219,12 +219,12 @@ def test_a_retrieve_reads_its_objects_in_the_order_given_each_once(use: Callable
     order = np.random.default_rng(1).permutation(1000)[:23].astype(np.int64)
     channel = Channel()
     run_phase(assignment(operation="retrieve", numbers=order), channel)
-    assert read == [(Operation.RETRIEVE, n) for n in order[:20].tolist()]  # four whole sessions; three are no session
+    assert read == [(Operation.RETRIEVE, n) for n in order[:20].tolist()]  # four whole sessions; three objects are left
     assert channel.total().objects == 20
     assert channel.archived() == []
 
 
-def test_everything_is_prepared_before_the_clock_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backend_is_prepared_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared: list[PhaseSetting] = []
     monkeypatch.setattr(NullBackend, "set_phase", lambda self, setting: prepared.append(setting))
     when_started: list[int] = []
@@ -243,7 +243,7 @@ def test_backend_receives_the_objects_to_retrieve_before_the_start(monkeypatch: 
     assert [reads.tolist() for reads in prepared[0].reads] == [[5, 3, 9]]
 
 
-def test_transactions_are_rows_of_their_own_and_no_objects(use: Callable[[type[NullSession]], None]) -> None:
+def test_transaction_rows_are_not_counted_as_objects(use: Callable[[type[NullSession]], None]) -> None:
     class EachByItself(NullSession):
         async def perform(self, batch: Batch, record: Recorder) -> None:
             for i in range(len(batch)):
@@ -276,14 +276,14 @@ def test_session_missing_an_object_is_an_error_despite_its_transaction_row(
 
 
 @pytest.mark.parametrize("clients", [1, 3])
-def test_a_stop_request_ends_a_phase_that_would_go_on_for_days(clients: int) -> None:
+def test_stop_request_ends_an_endless_phase(clients: int) -> None:
     channel = Channel(stop_at=3)
     run_phase(assignment(clients=clients, rule=endless(clients)), channel)
     assert len(channel.archived()) == len(set(channel.archived())) == channel.total().objects > 0
-    assert channel.total().errors == 0  # what was cut off is no error
+    assert channel.total().errors == 0  # an interrupted operation is not an error
 
 
-def test_a_stop_before_the_start_does_nothing() -> None:
+def test_stop_before_start_carries_out_no_session() -> None:
     channel = Channel(stop_at=1)
     run_phase(assignment(), channel)
     assert (channel.total().sessions, channel.total().objects) == (0, 0)
@@ -327,8 +327,8 @@ def test_client_with_one_successful_session_continues_and_counts_failures(
     assert (channel.total().sessions, channel.total().objects, channel.total().errors) == (1, 5, 10)
 
 
-def test_every_archive_denied_is_no_throughput(use: Callable[[type[NullSession]], None]) -> None:
-    """Fault F1."""
+def test_denied_archives_count_as_errors_not_as_throughput(use: Callable[[type[NullSession]], None]) -> None:
+    """Fault F1: a denied archive must not count as throughput."""
 
     class Denying(NullSession):
         async def perform(self, batch: Batch, record: Recorder) -> None:
@@ -363,7 +363,7 @@ def test_session_cut_short_is_an_error_but_its_objects_count(
 
 @pytest.mark.usefixtures("report_often")
 @pytest.mark.parametrize("clients", [1, 3])
-def test_a_session_that_outlasts_several_reports_is_counted_once(
+def test_session_longer_than_several_reports_is_counted_once(
     use: Callable[[type[NullSession]], None], clients: int
 ) -> None:
     channel = Channel()
@@ -375,7 +375,7 @@ def test_a_session_that_outlasts_several_reports_is_counted_once(
                 await super().perform(Batch(batch.operation[one], batch.number[one], batch.size_bytes[one]), record)
                 record.error(Operation.ARCHIVE, "slow down", "")
                 channel.reported.clear()
-                await channel.reported.wait()  # the session goes on when it was reported in between
+                await channel.reported.wait()  # the session continues after the next report
 
     use(Slow)
     rule = replace(RULE, sessions_min=2) if clients == 1 else replace(WINDOW, client_bytes_max=3000)

@@ -1,4 +1,4 @@
-"""A phase that this process carries out itself."""
+"""Test a phase that this process carries out itself."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_in_process_phase_counts_sessions_and_objects() -> None:
     assert report.gave_up is None
 
 
-def test_more_clients_than_sessions_are_no_reason_to_give_up() -> None:
+def test_phase_with_more_clients_than_sessions_does_not_give_up() -> None:
     counted, report = read_all(objects=10, clients=8)
     assert counted.objects == 10
     assert report.gave_up is None
 
 
-def test_nothing_to_read_at_all_is() -> None:
+def test_phase_without_objects_to_read_gives_up() -> None:
     counted, report = read_all(objects=0, clients=2)
     assert counted.objects == 0
     assert report.gave_up == "data set 'pages' has no object for it"

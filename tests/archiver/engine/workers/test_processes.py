@@ -1,4 +1,4 @@
-"""Worker processes: started together, heard to the end, and never a quiet loss when one dies."""
+"""Test worker processes: they start together, all reports arrive, and a dead worker is always reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support import forks
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers are executed, as Archiver does it."""
+    """Execute workers as new processes, as Archiver does."""
     forks.execute(monkeypatch)
 
 
@@ -40,7 +40,7 @@ def worker_ids() -> dict[str, int]:
     return {child.name: child.pid for child in multiprocessing.active_children() if child.pid is not None}
 
 
-def test_phase_after_phase_on_the_same_workers(workers: WorkerProcesses) -> None:
+def test_workers_carry_out_two_phases_from_a_common_start(workers: WorkerProcesses) -> None:
     started: list[int] = []
 
     def start(delay_ns: int) -> int:
@@ -50,13 +50,13 @@ def test_phase_after_phase_on_the_same_workers(workers: WorkerProcesses) -> None
     for phase in range(2):
         reports: list[IntervalReport] = []
         ends = workers.run(assignments(SHORT), start, reports.append).reports
-        assert len(started) == phase + 1  # one start instant for all, when all are ready
+        assert len(started) == phase + 1  # one start for all workers, when all are ready
         assert [end.stages[0].measured_from_ns for end in ends] == [started[-1]] * 2
         assert objects(reports) == 110
         assert sum(each.last - each.first + 1 for report in reports for each in report.changed) == 110
 
 
-def test_more_workers_have_more_time_until_the_start(workers: WorkerProcesses) -> None:
+def test_start_delay_grows_with_the_number_of_workers(workers: WorkerProcesses) -> None:
     delays_ns: list[int] = []
 
     def start(delay_ns: int) -> int:
@@ -79,7 +79,7 @@ def test_killed_worker_fails_the_run_by_name_and_reports_are_delivered(workers: 
     died = r"worker archiver-worker-1 died \(exit status -9\); the phases that had finished are saved"
     with pytest.raises(RunFailed, match=died):
         workers.run(assignments(LONG), at_once, take)
-    assert len(reports) >= 2  # the other one was told to stop, and was heard to the end
+    assert len(reports) >= 2  # the other worker was stopped and sent its last report
     assert objects(reports) > 0
 
 
@@ -91,7 +91,7 @@ def test_a_worker_that_died_between_phases_fails_the_next_one_by_name(workers: W
         workers.run(assignments(LONG), at_once, lambda report: None)
 
 
-def test_a_run_may_go_on_without_a_worker_that_died() -> None:
+def test_run_with_go_on_continues_after_a_worker_died() -> None:
     workers = WorkerProcesses(2, [], if_lost="go-on")
     reports: list[IntervalReport] = []
 
@@ -99,7 +99,7 @@ def test_a_run_may_go_on_without_a_worker_that_died() -> None:
         reports.append(report)
         if len(reports) == 1:
             os.kill(worker_ids()["archiver-worker-1"], signal.SIGKILL)
-        return len(reports) < 3  # the phase would have no end else
+        return len(reports) < 3  # otherwise the phase would not end
 
     try:
         carried = workers.run(assignments(LONG), at_once, take)
@@ -108,14 +108,14 @@ def test_a_run_may_go_on_without_a_worker_that_died() -> None:
         assert [report.worker for report in carried.reports] == [0]
         assert {report.worker for report in reports} <= {0, 1}
         assert len(workers) == 1
-        again = workers.run(assignments(SHORT)[:1], at_once, reports.append)  # the next phase does without it
+        again = workers.run(assignments(SHORT)[:1], at_once, reports.append)  # the next phase runs without it
         assert [report.worker for report in again.reports] == [0]
         assert not again.lost
     finally:
         workers.close()
 
 
-def test_a_run_that_lost_all_its_workers_ends() -> None:
+def test_run_that_lost_all_workers_fails() -> None:
     workers = WorkerProcesses(2, [], if_lost="go-on")
 
     def take(report: IntervalReport) -> None:
@@ -129,13 +129,13 @@ def test_a_run_that_lost_all_its_workers_ends() -> None:
         workers.close()
 
 
-def test_a_fault_in_a_worker_fails_the_run_with_its_own_words(workers: WorkerProcesses) -> None:
+def test_worker_usage_error_fails_the_run_with_its_message(workers: WorkerProcesses) -> None:
     def start(delay_ns: int) -> int:
         raise AssertionError("started before all workers were ready")
 
     with pytest.raises(RunFailed, match="no backend named 'absent' is installed") as failed:
         workers.run([assignments(LONG)[0], assignments(LONG, "absent")[1]], start, lambda report: None)
-    assert "Traceback" not in str(failed.value)  # it says what happened and what to do
+    assert "Traceback" not in str(failed.value)  # the message says what happened and what to do
 
 
 def test_unexpected_worker_fault_is_reported_with_traceback(workers: WorkerProcesses) -> None:
@@ -145,7 +145,7 @@ def test_unexpected_worker_fault_is_reported_with_traceback(workers: WorkerProce
 
 
 @pytest.mark.usefixtures("executed")
-def test_closing_ends_every_worker() -> None:
+def test_close_ends_every_worker() -> None:
     workers = WorkerProcesses(2, [])
     pids = worker_ids()
     assert len(pids) == 2
@@ -163,7 +163,7 @@ def test_interrupted_phase_delivers_the_last_reports_of_all_workers(workers: Wor
 
     with pytest.raises(KeyboardInterrupt):
         workers.run(assignments(LONG), at_once, take)
-    assert len(reports) >= 3  # the last word of both workers
+    assert len(reports) >= 3  # the last reports of both workers
     assert objects(reports) > 0
 
 
@@ -176,7 +176,7 @@ def test_a_signal_during_a_report_loses_no_report(workers: WorkerProcesses, numb
             signal.raise_signal(number)
         reports.append(report)
 
-    before = signal.signal(number, signal.SIG_DFL)  # nohup(1) may have had it ignored
+    before = signal.signal(number, signal.SIG_DFL)  # nohup(1) may have set it to be ignored
     try:
         with interruption.handled(), pytest.raises(KeyboardInterrupt):
             workers.run(assignments(LONG), at_once, take)
@@ -186,14 +186,14 @@ def test_a_signal_during_a_report_loses_no_report(workers: WorkerProcesses, numb
         number for report in reports for each in report.changed for number in range(each.first, each.last + 1)
     )
     assert objects(reports) == len(numbers) == len(set(numbers)) > 0
-    assert {report.worker for report in reports} == {0, 1}  # the last reports of both
+    assert {report.worker for report in reports} == {0, 1}  # the last reports of both workers
 
 
 @pytest.mark.usefixtures("executed")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_all_processes_ends_no_worker(number: signal.Signals) -> None:
     workers = WorkerProcesses(2, [])
-    for pid in worker_ids().values():  # they are starting
+    for pid in worker_ids().values():  # workers are still starting
         os.kill(pid, number)
 
     def take(report: IntervalReport) -> None:
@@ -217,7 +217,7 @@ def test_a_worker_whose_coordinator_is_gone_stops() -> None:
     theirs.close()
 
 
-def test_reports_come_through_the_pipe_as_they_were_sent() -> None:
+def test_reports_pass_through_the_pipe_unchanged() -> None:
     ours, theirs = multiprocessing.Pipe()
     report = IntervalReport({}, [Change(0, "archive", 8192, 1, 2)], [])
     PipeChannel(theirs).report(report)

@@ -1,4 +1,4 @@
-"""What a data set has."""
+"""Members of a data set, for tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from archiver.engine.numbers import Members
 def members(
     count: int, first: int = 100, expired: int = 0, locked: int = 0, held: int = 0, sizes: tuple[int, ...] = (512,)
 ) -> Members:
-    """``count`` objects: the first ones have expired, the last ones are locked, of those the last ones held."""
+    """Return ``count`` objects. The first are expired, the last are locked, and the last of those are under hold."""
     places = np.arange(count)
     return Members(
         places + first,

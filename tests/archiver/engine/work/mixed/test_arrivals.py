@@ -1,4 +1,4 @@
-"""Schedules of an open loop: how many, how far apart, the same from the same seed, and whole when put together."""
+"""Test schedules of an open loop: number and distance of arrivals, seeds, and the parts of several workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archiver.engine.work.mixed.arrivals import due_times
 from scenarios.work.mix import Arrivals
 
 SECOND_NS = 10**9
-# Of 10,000 values and more: a sample of the distribution itself is further off once in 1,000 seeds.
+# For 10,000 values or more, a true sample exceeds this bound for one seed in 1,000.
 KOLMOGOROV_SMIRNOV_FACTOR = 1.95
 
 rates = st.floats(0.1, 2000.0)
@@ -31,9 +31,9 @@ some_arrivals = st.one_of(
 
 
 def distance(values: NDArray[np.float64], distribution: NDArray[np.float64]) -> float:
-    """Kolmogorov-Smirnov: how far the share of values up to each lies, at most, from what the distribution says of it.
+    """Return the Kolmogorov-Smirnov distance between values and their distribution.
 
-    ``distribution``: the probability of at most each of the values, which rise.
+    ``distribution``: the probability of at most each value, for values in ascending order.
     """
     steps = np.arange(len(values) + 1) / len(values)
     return float(max((steps[1:] - distribution).max(), (distribution - steps[:-1]).max()))
@@ -45,7 +45,7 @@ def exponential_distance(gaps: NDArray[np.float64], rate: float) -> float:
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [(1.0, 10.0), (3.0, 7.0), (2000.0, 1.5), (0.4, 10.0), (2.2, 25.0)])
-def test_constant_arrivals_are_evenly_spaced_from_the_begin(rate: float, seconds: float) -> None:
+def test_constant_arrivals_are_evenly_spaced_from_zero(rate: float, seconds: float) -> None:
     due = due_times(Arrivals("constant", rate), seconds, seed=1)
     assert len(due) == round(rate * seconds)
     assert due[0] == 0
@@ -63,13 +63,13 @@ def test_poisson_arrivals_have_requested_count_and_independent_gaps(
     assert abs(np.corrcoef(gaps[:-1], gaps[1:])[0, 1]) < 5 / math.sqrt(len(gaps))
 
 
-def test_the_check_of_gaps_would_see_a_rate_three_percent_off() -> None:
+def test_gap_check_detects_a_rate_that_is_3_percent_off() -> None:
     gaps = np.diff(due_times(Arrivals("poisson", 515.0), 60.0, seed=1)) / SECOND_NS
     assert exponential_distance(gaps, 500.0) > KOLMOGOROV_SMIRNOV_FACTOR / math.sqrt(len(gaps))
 
 
 @pytest.mark.parametrize(("first", "last"), [(100.0, 1900.0), (1900.0, 100.0), (0.0, 2000.0), (2000.0, 0.0)])
-def test_a_ramp_has_its_rate_in_each_tenth_of_its_time(first: float, last: float) -> None:
+def test_ramp_has_expected_rate_in_each_tenth_of_its_time(first: float, last: float) -> None:
     seconds = 50.0
     due = due_times(Arrivals("ramp", first, last), seconds, seed=3)
     counts, _ = np.histogram(due, bins=10, range=(0, seconds * SECOND_NS))
@@ -79,7 +79,7 @@ def test_a_ramp_has_its_rate_in_each_tenth_of_its_time(first: float, last: float
 
 
 @pytest.mark.parametrize(("first", "last"), [(100.0, 700.0), (700.0, 100.0)])
-def test_within_a_ramp_the_moments_follow_its_line(first: float, last: float) -> None:
+def test_ramp_arrivals_follow_a_linear_rate(first: float, last: float) -> None:
     seconds = 40.0
     due = due_times(Arrivals("ramp", first, last), seconds, seed=4) / SECOND_NS
     until = first * due + (last - first) * due**2 / (2 * seconds)
@@ -92,7 +92,7 @@ def test_ramp_of_constant_rate_equals_poisson_arrivals() -> None:
     assert np.array_equal(due_times(ramp, 20.0, seed=5), due_times(poisson, 20.0, seed=5))
 
 
-def test_bursts_come_at_one_moment_each_on_a_poisson_background() -> None:
+def test_bursts_arrive_at_single_instants_over_poisson_arrivals() -> None:
     arrivals = Arrivals("bursts", 200.0, burst_sessions=70, every_seconds=4.0)
     due = due_times(arrivals, 30.0, seed=6)
     moments, counts = np.unique(due, return_counts=True)
@@ -122,14 +122,14 @@ def test_parts_of_a_schedule_add_up_to_the_whole_within_bounds(
 
 
 @given(some_arrivals.filter(lambda arrivals: arrivals.kind != "constant"), st.integers(0, 2**62))
-def test_a_seed_gives_one_schedule_and_another_seed_another(arrivals: Arrivals, seed: int) -> None:
+def test_schedule_is_determined_by_its_seed(arrivals: Arrivals, seed: int) -> None:
     first = due_times(arrivals, 20.0, seed)
     assert np.array_equal(first, due_times(arrivals, 20.0, seed))
-    if len(set(first.tolist())) > 3 + 20.0 / (arrivals.every_seconds or 1e9):  # more than the bursts' own moments
+    if len(set(first.tolist())) > 3 + 20.0 / (arrivals.every_seconds or 1e9):  # more arrivals than the bursts
         assert not np.array_equal(first, due_times(arrivals, 20.0, seed + 1))
 
 
-def test_a_schedule_once_drawn_is_drawn_alike_for_ever() -> None:
-    """A database that names kind, rate and seed says when every session was due."""
+def test_poisson_schedule_of_seed_1_never_changes() -> None:
+    """The kind, rate and seed in a database determine when every session was due."""
     due = due_times(Arrivals("poisson", 10.0), 1.0, seed=1)[:4]
     assert due.tolist() == pytest.approx([71707442, 372212389, 387779527, 684687485], abs=1)

@@ -1,4 +1,4 @@
-"""What the clients of a mix are drawn: shares that are met exactly, bounds that are kept, and no absence of our own."""
+"""Test the batches of a mix: exact shares, write limits, and only requests for existing objects."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def only(operation: OperationName) -> Transaction:
 
 @dataclass
 class Table:
-    """A source of batches, its data set, and a platform that does what it is asked to."""
+    """A source of batches, its data set, and a platform that carries out every request."""
 
     one: Workload
     new: int = 0
@@ -74,7 +74,7 @@ class Table:
         return self.batch_source.batch(client, None)
 
     def settle(self, batch: Batch, *failed: int) -> None:
-        """All were done but those at these places of the batch."""
+        """Record a batch as done, except the operations at these places."""
         record = self.record
         record.folded = record.used
         record.clear()
@@ -83,7 +83,7 @@ class Table:
         self.batch_source.settle(batch, record, 0)
 
     def sessions(self, count: int = 10**6) -> list[Batch]:
-        """So many sessions, one after another; fewer where they run out."""
+        """Carry out up to this number of sessions, one after another."""
         batches = list[Batch]()
         while len(batches) < count and (batch := self.batch()) is not None:
             self.settle(batch)
@@ -99,8 +99,8 @@ def operations(batches: list[Batch]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("objects_per_session", [1, 7, 20])
-def test_transactions_come_in_their_shares_exactly(objects_per_session: int) -> None:
-    rounds = 7  # of 20 items
+def test_transactions_occur_in_exact_shares(objects_per_session: int) -> None:
+    rounds = 7  # 20 items each
     table = Table(workload(*EMAIL, objects_per_session=objects_per_session), new=1000)
     batches = table.sessions(rounds * 20 // objects_per_session)
     assert operations(batches) == {
@@ -126,7 +126,7 @@ def test_sizes_have_exact_shares_and_adjacent_numbers() -> None:
         assert sorted(batch.size_bytes[0] for batch in batches[place : place + 4]) == [1000, 2000, 2000, 5000]
     for size in (1000, 2000, 5000):
         numbers = [batch.number[0] for batch in batches if batch.size_bytes[0] == size]
-        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))  # so that a few ranges stand for all
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))  # so that few ranges describe all objects
     assert sorted(batch.number[0] for batch in batches) == list(range(FIRST_NEW, FIRST_NEW + 400))
 
 
@@ -146,17 +146,17 @@ def test_side_objects_are_never_read_by_the_workload() -> None:
     assert operations(batches)["archive"] == 900
     assert 5667 not in table.data.sizes
     read = [n for b in batches for op, n in zip(b.operation, b.number, strict=True) if op is Operation.RETRIEVE]
-    assert max(read) > FIRST_NEW  # what it archived itself is asked for, too
+    assert max(read) > FIRST_NEW  # objects that it archived are read, too
     assert max(read) < FIRST_NEW + 300
 
 
-def test_a_batch_is_never_longer_than_its_record_was_made_for() -> None:
+def test_batch_is_never_longer_than_batch_max() -> None:
     aside = Aside("log", "log", Sizes.constant(5667), 0.8)
     table = Table(workload(*EMAIL, objects_per_session=13, aside=aside), new=5000, beside=5000)
     assert max(len(batch) for batch in table.sessions(400)) <= table.batch_source.batch_max
 
 
-# ---- what it may write
+# ---- write limits
 
 
 @pytest.mark.parametrize("new", [0, 1, 9, 100])
@@ -178,7 +178,7 @@ def test_batches_end_when_archive_limit_is_used_up(new: int) -> None:
 def test_written_objects_and_bytes_stay_within_the_limit_with_new_versions(
     new: int, there: list[int], beside_it: OperationName, objects_per_session: int
 ) -> None:
-    """A new version is as large as its object, whatever the sizes of the mix."""
+    """A new version is as large as its object, regardless of the sizes of the mix."""
     one = workload(only("new-version"), only(beside_it), objects_per_session=objects_per_session)
     table = Table(one, new=new, data=DataSet(members(len(there), sizes=tuple(there)), is_changed=True))
     written = [
@@ -197,7 +197,7 @@ def test_new_versions_of_constant_size_use_up_the_limit_exactly() -> None:
     assert operations(table.sessions()) == {"new-version": 30, "archive": 30}
 
 
-# ---- what it may ask for
+# ---- choice of objects
 
 
 def test_failed_archive_is_never_read_and_unknown_versions_are_skipped() -> None:
@@ -252,7 +252,7 @@ def test_concurrent_sessions_never_share_an_object_that_one_changes(
             table.settle(done, *failed)
 
 
-def test_within_one_session_nothing_is_read_that_it_changes() -> None:
+def test_session_does_not_read_objects_that_it_changes() -> None:
     table = Table(workload(*EMAIL, objects_per_session=40), new=1000, data=DataSet(members(60), is_changed=True))
     for _ in range(5):
         batch = table.batch()
@@ -266,7 +266,7 @@ def test_within_one_session_nothing_is_read_that_it_changes() -> None:
         table.settle(batch)
 
 
-def test_expired_objects_are_deleted_first_and_then_others_are_hidden() -> None:
+def test_delete_removes_expired_objects_first_and_then_places_markers() -> None:
     table = Table(workload(only("delete")), data=DataSet(members(20, expired=6), is_changed=True))
     batches = table.sessions(12)
     assert operations(batches[:6]) == {"delete": 6}
@@ -280,9 +280,9 @@ def test_without_delete_markers_deletion_needs_an_expired_object() -> None:
     table = Table(workload(only("delete"), only("retrieve")), data=data, has_markers=False)
     batches = table.sessions(50)
     done = operations(batches)
-    assert len(batches) == 50  # a step that is left out does not end the workload
+    assert len(batches) == 50  # a skipped step does not end the workload
     assert done == {"delete": 3, "retrieve": 47}
-    assert table.batch_source.steps_left_out in (43, 44, 45)  # rounds of one of each
+    assert table.batch_source.steps_left_out in (43, 44, 45)  # each round has one delete and one retrieve
 
 
 def test_delete_only_workload_ends_after_expired_objects() -> None:
@@ -299,7 +299,7 @@ def test_refused_delete_is_tried_only_on_locked_objects() -> None:
     assert tried == set(range(130, 140))
 
 
-def test_an_event_hold_is_placed_once_and_released_after_that() -> None:
+def test_event_hold_is_placed_once_and_released_afterwards() -> None:
     data = DataSet(members(20, locked=20), is_changed=True)
     table = Table(workload(only("event-hold"), only("event-release")), data=data)
     done = [(batch.operation[0], batch.number[0]) for batch in table.sessions(39)]
@@ -319,7 +319,7 @@ def test_no_event_hold_is_placed_on_a_later_version() -> None:
     assert placed == {102}
 
 
-def test_a_failed_event_hold_is_not_released() -> None:
+def test_object_with_failed_event_hold_is_not_released() -> None:
     data = DataSet(members(1, locked=1), is_changed=True)
     table = Table(workload(only("event-hold")), data=data)
     batch = table.batch()
@@ -347,13 +347,13 @@ def test_copy_source_has_the_same_size_and_no_pending_change() -> None:
             assert batch.source is not None
             assert sizes[batch.source[0]] == batch.size_bytes[0]
             assert batch.number[0] >= FIRST_NEW
-            # A copy's content is its source's, and so is the version of it.
+            # A copy has the content and the version of its source.
             assert (batch.version[0] if batch.version else 1) == before.get(batch.source[0], 1)
         table.settle(batch)
         batch = table.batch()
     assert copies + table.batch_source.steps_left_out >= 90
     assert copies > 50
-    assert not set(table.data.numbers) - set(sizes)  # what was copied is not read by its name
+    assert not set(table.data.numbers) - set(sizes)  # copies are not members of the data set
 
 
 def test_ranges_are_within_their_objects_and_cover_them() -> None:
@@ -384,7 +384,7 @@ def test_sequential_clients_start_at_different_places() -> None:
 
 @pytest.mark.parametrize("parts", [2, 3])
 @pytest.mark.parametrize("keys", ["sequential", "each-once"])
-def test_workers_that_share_a_data_set_share_out_where_they_read(keys: Keys, parts: int) -> None:
+def test_workers_sharing_a_data_set_read_different_parts(keys: Keys, parts: int) -> None:
     one = workload(only("retrieve"), keys=keys, clients=2)
     none = NewObjects(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     first = list[int]()
@@ -400,7 +400,7 @@ def test_workers_that_share_a_data_set_share_out_where_they_read(keys: Keys, par
     assert sorted(first) == list(range(100, 220))
 
 
-def test_the_same_seed_gives_the_same_batches() -> None:
+def test_same_seed_gives_the_same_batches() -> None:
     drawn = [
         [(b.operation, b.number, b.version) for b in Table(workload(*EMAIL), new=500, seed=seed).sessions(200)]
         for seed in (1, 1, 2)

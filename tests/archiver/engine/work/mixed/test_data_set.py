@@ -1,4 +1,4 @@
-"""One data set in one worker: what is read is not changed meanwhile, what is changed is not read, and how keys fall."""
+"""Test the data set of one worker: no object is read while it changes, and keys follow their distribution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def generator(seed: int = 1) -> np.random.Generator:
 
 
 class Traffic(RuleBasedStateMachine):
-    """Readers and changers of one data set come and go in any order; a model says what each may be given."""
+    """Start and end reads and changes of one data set in any order, and compare with a model."""
 
     reading: Bundle[int] = Bundle("reading")
     changing: Bundle[tuple[int, str]] = Bundle("changing")
@@ -43,7 +43,7 @@ class Traffic(RuleBasedStateMachine):
         self.choice = Uniform(self.data, generator(seed))
 
     def take(self, number: int, size_bytes: int) -> None:
-        """Somebody was given it alone."""
+        """Check that an object was assigned exclusively."""
         assert number in self.sizes, f"{number} is gone, or was never there"
         assert not self.readers[number], f"{number} is being read"
         assert number not in self.being_changed
@@ -118,7 +118,7 @@ class Traffic(RuleBasedStateMachine):
         return {n for n in self._unread(numbers) if n not in self.being_changed and n not in self.gone}
 
     def _taken(self, number: int | None, free: set[int], operation: str) -> tuple[int, str]:
-        """An object is found where one is free, and is then in the hands of the operation."""
+        """Check that an object is found if one is free, and assign it to the operation."""
         assert (number is None) == (not free)
         if number is None:
             return 0, ""
@@ -155,7 +155,7 @@ class Traffic(RuleBasedStateMachine):
     @invariant()
     def there_is_what_the_model_has(self) -> None:
         there = dict(zip(self.data.numbers, self.data.sizes, strict=True))
-        assert len(self.data) == len(there)  # each once
+        assert len(self.data) == len(there)  # no duplicates
         assert there == {
             number: size_bytes
             for number, size_bytes in self.sizes.items()
@@ -189,18 +189,18 @@ def test_each_once_reads_every_object_once_except_removed_ones(count: int, taken
     assert choice.place() is None
 
 
-def test_workers_that_share_a_data_set_read_each_object_once_between_them() -> None:
+def test_workers_sharing_a_data_set_read_each_object_once_in_total() -> None:
     read = list[int]()
     for part in range(3):
         data = DataSet(members(100), is_changed=False)
-        data.add(1000 + part, 512)  # what a worker archives itself nobody else knows
+        data.add(1000 + part, 512)  # only this worker knows its own archives
         choice = EachOnce(data, generator(part), part, 3)
         while (place := choice.place()) is not None:
             read.append(data.numbers[place])
     assert sorted(read) == [*range(100, 200), 1000, 1001, 1002]
 
 
-def test_each_once_is_in_random_order() -> None:
+def test_each_once_reads_in_random_order() -> None:
     data = DataSet(members(200), is_changed=False)
     choice = EachOnce(data, generator())
     order = [choice.place() for _ in range(200)]
@@ -217,7 +217,7 @@ def test_uniform_keys_select_every_object_equally_often() -> None:
     counts = drawn(Uniform(data, generator()), 50_000)
     assert sorted(counts) == list(range(50))
     chi_squared = sum((count - 1000) ** 2 / 1000 for count in counts.values())
-    assert chi_squared < 85.4  # 49 degrees of freedom: exceeded once in a thousand seeds
+    assert chi_squared < 85.4  # 49 degrees of freedom: exceeded for one seed in 1,000
 
 
 @pytest.mark.parametrize("exponent", [0.5, 0.99, 2.0])
@@ -226,13 +226,13 @@ def test_zipf_keys_select_rank_r_in_proportion_to_its_power(exponent: float) -> 
     counts = [count for _, count in drawn(Zipf(data, generator(), exponent), 100_000).most_common()]
     weights = np.arange(1, 41, dtype=float) ** -exponent
     expected = 100_000 * weights / weights.sum()
-    # Neighbours far down are too alike to come in order, so ranks are compared by tens.
+    # High ranks have nearly equal counts, so they are compared in groups of ten.
     for first in (0, 1, 2, 10, 20, 30):
         last = first + (1 if first < 3 else 10)
         assert sum(counts[first:last]) == pytest.approx(expected[first:last].sum(), rel=0.06)
 
 
-def test_zipfs_favourites_are_not_the_first_objects_and_follow_the_seed() -> None:
+def test_most_popular_zipf_key_depends_on_the_seed() -> None:
     data = DataSet(members(1000), is_changed=False)
     favourites = [drawn(Zipf(data, generator(seed), 1.2), 5000).most_common(1)[0][0] for seed in range(1, 7)]
     assert len(set(favourites)) > 3
@@ -260,7 +260,7 @@ def test_key_choice_from_empty_data_set_returns_none() -> None:
 
 
 @pytest.mark.parametrize("kind", ["uniform", "zipf", "sequential"])
-def test_a_choice_stays_within_a_set_that_shrinks(kind: str) -> None:
+def test_key_choice_stays_within_a_shrinking_data_set(kind: str) -> None:
     data = DataSet(members(30), is_changed=True)
     choices: dict[str, Choice] = {
         "uniform": Uniform(data, generator()),

@@ -1,4 +1,5 @@
-"""Whole runs of workloads side by side: on the embedded store, with its own counts beside ours, and on no platform."""
+"""Test whole runs of concurrent workloads on the embedded store, compared with its own counts, and on the null
+backend."""
 
 from __future__ import annotations
 
@@ -112,7 +113,7 @@ def database_in(home: Path) -> Path:
 
 
 def ask(path: Path, statement: str) -> list[tuple[Any, ...]]:
-    """Rows of a database that somebody else may be writing; none while it is not there yet."""
+    """Return rows of a database that another process may be writing, or none if it does not exist yet."""
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
             return database.execute(statement).fetchall()
@@ -129,14 +130,14 @@ def results_of(document: dict[str, Any], phase: str) -> dict[str, dict[str, Any]
 
 @dataclass
 class Done:
-    """The e-mail mix on a store of its own, and what both sides say of it."""
+    """The finished e-mail mix on a store of its own, with the results of client and server."""
 
     store: embedded.StoreProcess
     home: Path
     document: dict[str, Any]
     before: dict[str, Any]
     after: dict[str, Any]
-    rows: list[dict[str, Any]]  # of the operation log
+    rows: list[dict[str, Any]]  # rows of the operation log
     bucket: str
     versions: list[dict[str, Any]]
     markers: list[dict[str, Any]]
@@ -197,10 +198,10 @@ def test_check_workload_reads_each_visible_object_of_its_set_exactly_once(email:
     assert check["objects"] == len(mine) > 100
     retrieved = [row for row in email.rows if row["operation"] == "retrieve"]
     checked = sorted(row["key"] for row in retrieved if 4 <= row["client"] < 8 and data_of[row["key"]] == "mail")
-    assert checked == mine  # each once, whichever worker had it
+    assert checked == mine  # each object once, over all workers
 
 
-def test_its_counts_are_the_stores_own(email: Done) -> None:
+def test_operation_log_and_database_match_requests_counted_by_store(email: Done) -> None:
     ((probes,),) = ask(database_in(email.home), "SELECT sum(tries) FROM probe")
     assert email.requests("PutObject") == email.count("archive") + email.count("new-version") + probes
     assert email.requests("GetObject") == email.count("retrieve")
@@ -229,13 +230,13 @@ def test_ledger_counts_match_the_store(email: Done) -> None:
     assert sum(count - 1 for count in versions.values()) == email.count("new-version")
 
 
-def test_its_audit_finds_nothing(email: Done) -> None:
+def test_audit_of_mixed_run_finds_nothing(email: Done) -> None:
     done = archiver("audit", "latest", **email.environment())
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_cleanup_removes_all_of_it(email: Done) -> None:
-    """Last, as nothing is left for the others then."""
+def test_cleanup_removes_all_objects_of_mixed_run(email: Done) -> None:
+    """Runs last, because nothing is left for other tests afterwards."""
     done = archiver("cleanup", "latest", "--bypass-governance", **email.environment())
     assert done.returncode == 0, done.stderr
     assert email.bucket not in [each["Name"] for each in s3(email.store).list_buckets()["Buckets"]]
@@ -280,29 +281,29 @@ keys = "each-once"
 
 
 def test_store_stall_shows_in_p99_of_open_loop_only(tmp_path: Path, home: Path, store: embedded.StoreProcess) -> None:
-    """For 2 s the store does not answer. 100 sessions of the open loop fall due meanwhile, and each of them waits. A
-    client of a closed loop that waits for its answer requests nothing meanwhile, so one of its 600 sessions is slow.
-    Both loops have the same store and the same objects."""
+    """The store does not answer for 2 s. 100 sessions of the open loop fall due meanwhile, and each of them waits.
+    The client of the closed loop sends nothing while it waits, so only one of its 600 sessions is slow (coordinated
+    omission). Both loops use the same store and the same objects."""
     stalls = stall(store.pid, "GET", nth=300, seconds=2.0)
     with FaultProxy(int(store.endpoint.rpartition(":")[2]), asks=stalls) as proxy:
         done = archiver("run", scenario(tmp_path, STALLED), "--endpoint", proxy.url, "--json", **keys_of(store))
     assert done.returncode == 0, done.stderr
     both = results_of(json.loads(done.stdout), "both")
     opened, closed = both["open"], both["closed"]
-    # On a busy machine some of those that waited still wait when the other loop ends: they count as dropped.
+    # On a busy machine some waiting sessions are still waiting when the other loop ends. They count as dropped.
     assert opened["offered"]["sessions"] == opened["offered"]["started"] + opened["offered"]["dropped"]
     assert opened["offered"]["waited"] > 50
     assert opened["session_response_ms"]["p99"] >= 1000
     assert opened["session_response_ms"]["count"] == opened["offered"]["started"]
-    # From when it was sent, each took as long as ever, but for the one that was under way.
+    # Service times, counted from sending, stay short except for the one running session.
     assert opened["session_service_ms"]["p50"] < opened["session_service_ms"]["p99"] < 1000
-    assert opened["object_response_ms"]["p99"] >= 1000  # a session's time to wait is its first object's, too
+    assert opened["object_response_ms"]["p99"] >= 1000  # the waiting time of a session counts for its first object, too
     assert closed["session_response_ms"]["count"] == 600
     assert closed["session_response_ms"]["p99"] < 1000 < closed["session_response_ms"]["max"]
     assert opened["errors"] == closed["errors"] == 0
 
 
-# ---- criteria and searches, on no platform at all
+# ---- criteria and searches on the null backend
 
 ABORTED = """
 name = "hopeless"
@@ -344,7 +345,7 @@ seconds = "300s"
 """
 
 
-def test_a_hopeless_phase_is_ended_early_and_the_run_has_not_passed(tmp_path: Path, home: Path) -> None:
+def test_phase_that_misses_abort_criterion_ends_early_and_fails_the_run(tmp_path: Path, home: Path) -> None:
     done = archiver("run", scenario(tmp_path, ABORTED), "--backend", "null", "--json")
     assert done.returncode == 1, done.stderr
     document = json.loads(done.stdout)
@@ -362,7 +363,7 @@ def test_a_hopeless_phase_is_ended_early_and_the_run_has_not_passed(tmp_path: Pa
     assert ask(database_in(home), "SELECT verdict FROM run") == [(document["verdict"],)]
 
 
-TRIES = 5  # on a busy machine the client may be the limit, or end sessions after the measured time
+TRIES = 5  # on a busy machine the client may be the limit or end sessions late
 SEARCH = """
 name = "edge"
 title = "How many users there may be"
@@ -425,12 +426,12 @@ def test_search_finds_largest_passing_scale_and_keeps_every_trial(tmp_path: Path
     assert scales == [scale for scale, _ in trials]
     assert document["verdict"] == "pass"  # an edge was found
     filled = [each["objects"] for each in document["results"] if each["phase"] == "load"]
-    assert filled == [10] + [0] * 7  # what is there already is not made again
+    assert filled == [10] + [0] * 7  # existing objects are not archived again
 
 
 @contextmanager
 def killed(home: Path, *arguments: str, phase: int, when: Callable[[], object], **environment: str) -> Iterator[None]:
-    """A run that was ended by SIGKILL in this phase, as soon as ``when`` was true."""
+    """Kill a run with SIGKILL in this phase, as soon as ``when`` is true."""
     with started(*arguments, **environment) as process:
         wait_until(
             lambda: (
@@ -446,7 +447,7 @@ def killed(home: Path, *arguments: str, phase: int, when: Callable[[], object], 
     yield
 
 
-def test_a_search_is_not_gone_on_with(tmp_path: Path, home: Path) -> None:
+def test_interrupted_search_cannot_be_resumed(tmp_path: Path, home: Path) -> None:
     path = scenario(tmp_path, SEARCH.replace("500ms", "1h"))
     with killed(home, "run", path, "--backend", "null", phase=2, when=lambda: True):
         done = archiver("resume", "latest")
@@ -496,7 +497,7 @@ def test_run_killed_in_mixed_phase_resumes_with_unused_object_numbers(
         return int(statistics(store)["objects"]) >= 110
 
     with killed(home, "run", path, *endpoint, phase=2, when=some_of_it, **keys_of(store)):
-        lost = statistics(store)["objects"] - 100 - 1  # what was loaded, and its probe
+        lost = statistics(store)["objects"] - 100 - 1  # the loaded objects and the probe object
         shorten(home, "1h", "2s")
         done = archiver("resume", "latest", "--json", **keys_of(store))
     assert done.returncode == 0, done.stderr
@@ -508,17 +509,17 @@ def test_run_killed_in_mixed_phase_resumes_with_unused_object_numbers(
     versions = Counter[str]()
     for page in s3(store).get_paginator("list_object_versions").paginate(Bucket=json.loads(location)["bucket"]):
         versions.update(each["Key"].rpartition("/")[2] for each in page["Versions"])
-    assert set(versions.values()) == {1}  # no number was used twice
+    assert set(versions.values()) == {1}  # no object number was used twice
     ranges = ask(database_in(home), "SELECT first, last FROM object_range")
     known = {f"{number:012d}" for first, last in ranges for number in range(first, last + 1)}
     assert known <= set(versions)
-    assert lost <= len(set(versions) - known) <= lost + 4  # what was under way when it was killed, and no more
+    assert lost <= len(set(versions) - known) <= lost + 4  # plus at most the requests in flight at the kill
     with closing(sqlite3.connect(home / "ledger.db")) as ledger:
         (most,) = ledger.execute("SELECT sum(coalesce(objects, objects_max)) FROM placement").fetchone()
-    assert most >= len(versions)  # the ledger knows of them
+    assert most >= len(versions)  # the ledger covers all of them
 
 
-def test_a_run_killed_while_it_replaced_objects_is_not_gone_on_with(
+def test_run_killed_while_replacing_objects_cannot_be_resumed(
     tmp_path: Path, home: Path, store: embedded.StoreProcess
 ) -> None:
     path = scenario(tmp_path, ADDING.replace("STEP", "new-version"))

@@ -1,4 +1,4 @@
-"""How workloads that run together are dealt over workers: clients, new objects, arrivals and data sets, none twice."""
+"""Test how clients, new objects, arrivals and data sets of concurrent workloads are assigned to workers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def phase(*workloads: Workload, position: int = 1) -> Phase:
 
 
 def new_of(shares: list[WorkerShare]) -> list[int]:
-    """All numbers handed out for archiving, wherever."""
+    """Return all numbers assigned for archiving, in all workers."""
     return [n for s in shares for m in s.mixes for new in (m.new, m.aside) for n in new.numbers.tolist()]
 
 
@@ -75,10 +75,10 @@ def test_every_client_and_every_new_object_goes_to_one_worker(workers: int, clie
     for share in shares:
         by_workload.update({mix.workload: len(mix.clients) for mix in share.mixes})
         for mix in share.mixes:
-            assert mix.clients  # a worker without clients of it has no part of it
+            assert mix.clients  # a worker without clients of a workload has no part of it
     assert by_workload == {0: clients, 1: 4, 2: 3}
     new = new_of(shares)
-    assert sorted(new) == list(range(1000, numbers.next))  # each once, and none for nothing
+    assert sorted(new) == list(range(1000, numbers.next))  # each number once, and none is wasted
     assert len(new) <= archived_max([one])[0]
     sizes = sum(int(part.sizes.sum()) for s in shares for m in s.mixes for part in (m.new, m.aside))
     assert sizes <= archived_max([one])[1]
@@ -96,7 +96,7 @@ def test_new_objects_go_to_workers_in_proportion_to_their_clients(workers: int) 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("kind", ["constant", "poisson"])
-def test_workers_have_the_whole_schedule_between_them_and_no_arrival_twice(workers: int, kind: str) -> None:
+def test_each_arrival_of_a_schedule_goes_to_exactly_one_worker(workers: int, kind: str) -> None:
     arrivals = Arrivals("constant" if kind == "constant" else "poisson", 500.0)
     (whole,) = share_mixes(phase(workload("a", "retrieve", arrivals=arrivals)), ObjectNumbers(7), ANY_TIME, 1)
     shares = share_mixes(phase(workload("a", "retrieve", arrivals=arrivals)), ObjectNumbers(7), ANY_TIME, workers)
@@ -109,7 +109,7 @@ def test_workers_have_the_whole_schedule_between_them_and_no_arrival_twice(worke
     assert sorted(together) == due(whole)
     assert len(together) == pytest.approx(1000, rel=0.2)
     seeds = [mix.seed for share in shares for mix in share.mixes]
-    assert len(set(seeds)) == len(seeds)  # else all would draw the same objects
+    assert len(set(seeds)) == len(seeds)  # equal seeds would select the same objects
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -120,7 +120,7 @@ def test_changed_data_sets_are_divided_and_read_only_ones_shared(workers: int) -
     numbers.keep(Kept(512, 200, 259, data="e"))
     one = phase(
         workload("mail", "retrieve", "delete-marker"),
-        workload("check", "retrieve"),  # after it, on the same objects
+        workload("check", "retrieve"),  # a second workload on the same objects
         workload("web", "retrieve", data="e", clients=3),
     )
     shares = share_mixes(one, numbers, ANY_TIME, workers)
@@ -130,10 +130,10 @@ def test_changed_data_sets_are_divided_and_read_only_ones_shared(workers: int) -
     for share in shares:
         assert share.data["d"].sizes.tolist() == [512 if n < 100 else 4096 for n in share.data["d"].numbers.tolist()]
         assert share.data["e"].numbers.tolist() == list(range(200, 260))
-        assert {mix.workload for mix in share.mixes} == {0, 1, 2}  # who shares objects is in the same worker
+        assert {mix.workload for mix in share.mixes} == {0, 1, 2}  # workloads that share objects are in the same worker
 
 
-def test_a_workload_with_fewer_clients_than_workers_leaves_nothing_to_those_without() -> None:
+def test_workers_without_clients_get_no_part_of_the_data_set() -> None:
     numbers = ObjectNumbers(7)
     numbers.keep(Kept(512, 0, 99, data="d"))
     one = phase(workload("a", "delete-marker", clients=1), workload("b", "archive", data="e", objects=9))
@@ -168,7 +168,7 @@ def test_no_number_is_used_by_two_phases(phases: list[tuple[int, int, bool]]) ->
         )
         first = numbers.next
         used += new_of(share_mixes(one, numbers, ANY_TIME, 2))
-        assert numbers.next - first <= one.archived_max()[0]  # so much the ledger was told, and a resumed run skips
+        assert numbers.next - first <= one.archived_max()[0]  # the ledger has this bound, and a resumed run skips it
     assert len(used) == len(set(used)) == numbers.next
 
 
@@ -195,8 +195,8 @@ def test_data_set_members_reflect_the_changes_of_earlier_phases() -> None:
     assert numbers.counts() == {"d": 16, "other": 10}
 
 
-def test_clients_of_like_workloads_begin_in_different_workers() -> None:
-    """Tiles of one client each would else all lie in one process."""
+def test_single_clients_of_equal_workloads_are_spread_over_workers() -> None:
+    """Otherwise all tiles of one client would be in one process."""
     one = phase(
         *(workload(f"scan {i}", "retrieve", data=f"d{i}", clients=1) for i in range(4)), workload("w", "archive")
     )
@@ -205,7 +205,7 @@ def test_clients_of_like_workloads_begin_in_different_workers() -> None:
     assert mine == [2, 2]
 
 
-def test_dealt_objects_are_neighbours_by_size_so_that_ranges_are_few() -> None:
+def test_assigned_objects_of_one_size_have_adjacent_numbers() -> None:
     (share,) = share_mixes(phase(workload("a", "archive", objects=400)), ObjectNumbers(7), ANY_TIME, 1)
     (mix,) = share.mixes
     order = np.argsort(mix.new.numbers)

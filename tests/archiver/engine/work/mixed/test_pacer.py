@@ -1,4 +1,4 @@
-"""The pacer: everything called once, in order and never before it is due, with one timer for all schedules."""
+"""Test that the pacer calls every arrival once, in order and never early, with one timer for all schedules."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from archiver.engine.work.mixed.pacer import GRAIN_NS, Pacer
 from archiver.values.errors import RunFailed
 
 MILLISECOND_NS = 10**6
-PATIENCE_SECONDS = 20.0  # until a test that waits gives up
+PATIENCE_SECONDS = 20.0  # time limit of a test that waits
 
 Steps = Callable[[Pacer], Awaitable[None]]
 
 
 def with_pacer(steps: Steps) -> None:
-    """Run ``steps`` with a pacer, in the loop that workers have; what a callback raises fails the test."""
+    """Run ``steps`` with a pacer in the event loop of workers. An exception in a callback fails the test."""
     raised: list[object] = []
 
     async def main() -> None:
@@ -45,11 +45,11 @@ def array(due_ns: list[int]) -> NDArray[np.int64]:
 
 
 class Calls:
-    """What a pacer called: (schedule, due, now) of each arrival; which schedules are done."""
+    """The calls of a pacer: (schedule, due, now) of each arrival, and the schedules that are done."""
 
     def __init__(self) -> None:
         self.arrivals: list[tuple[int, int, int]] = []
-        self.done: list[tuple[int, int]] = []  # schedule, arrivals of all by then
+        self.done: list[tuple[int, int]] = []  # schedule, total arrivals at that time
         self._changed = asyncio.Event()
 
     def start(self, pacer: Pacer, schedule: int, due_ns: NDArray[np.int64]) -> None:
@@ -75,7 +75,7 @@ class Calls:
 def test_every_due_time_arrives_once_in_order_and_never_early() -> None:
     async def steps(pacer: Pacer) -> None:
         calls = Calls()
-        # Gaps from nothing to milliseconds: below the timer's grain, round it, and far above.
+        # Gaps from zero to milliseconds: below, near and above the timer's grain.
         gaps = np.random.default_rng(1).choice([0, 1, GRAIN_NS // 2, GRAIN_NS + 1, 100_000, 2 * MILLISECOND_NS], 300)
         due_ns = time.monotonic_ns() + MILLISECOND_NS + np.cumsum(gaps)
         calls.start(pacer, 0, due_ns)
@@ -105,7 +105,7 @@ def test_thousands_of_schedules_share_one_timer_and_arrive_in_due_order() -> Non
     with_pacer(steps)
 
 
-def test_at_the_same_moment_schedules_come_in_the_order_of_their_start() -> None:
+def test_arrivals_at_the_same_time_come_in_start_order() -> None:
     async def steps(pacer: Pacer) -> None:
         calls, moment = Calls(), time.monotonic_ns() + 5 * MILLISECOND_NS
         for schedule in (2, 0, 1):
@@ -116,14 +116,14 @@ def test_at_the_same_moment_schedules_come_in_the_order_of_their_start() -> None
     with_pacer(steps)
 
 
-def test_a_schedule_started_later_but_due_earlier_is_not_kept_waiting() -> None:
+def test_schedule_started_later_but_due_earlier_comes_first() -> None:
     async def steps(pacer: Pacer) -> None:
         calls, now = Calls(), time.monotonic_ns()
         calls.start(pacer, 0, array([now + 3600 * 10**9]))
         calls.start(pacer, 1, array([now + 2 * MILLISECOND_NS, now + 4 * MILLISECOND_NS]))
         await calls.until_done(1)
         assert calls.done == [(1, 2)]
-        # And after everything else is done the timer is still set to what is left.
+        # After the others are done, the timer still runs for the remaining schedule.
         calls.start(pacer, 2, array([time.monotonic_ns() + MILLISECOND_NS]))
         await calls.until_done(2)
         assert calls.done[1] == (2, 3)
@@ -137,7 +137,7 @@ def test_idle_pacer_continues_with_the_next_schedule() -> None:
         for schedule in range(3):
             calls.start(pacer, schedule, array([time.monotonic_ns() + MILLISECOND_NS]))
             await calls.until_done(schedule + 1)
-            await asyncio.sleep(0.002)  # the loop turns with nothing due
+            await asyncio.sleep(0.002)  # the loop runs while nothing is due
         assert [schedule for schedule, _, _ in calls.arrivals] == [0, 1, 2]
 
     with_pacer(steps)
@@ -148,7 +148,7 @@ def test_one_schedule_can_start_another(from_done: bool) -> None:
     async def steps(pacer: Pacer) -> None:
         calls = Calls()
         due_ns = array([time.monotonic_ns() + 2 * MILLISECOND_NS])
-        past_ns = due_ns - MILLISECOND_NS  # by the time it is started
+        past_ns = due_ns - MILLISECOND_NS  # overdue when it is started
 
         def start() -> None:
             calls.start(pacer, 1, past_ns)
@@ -177,7 +177,7 @@ def test_overdue_arrivals_are_called_from_the_loop_and_not_from_start(long_ago: 
     with_pacer(steps)
 
 
-def test_an_empty_schedule_is_done_from_the_loop_too() -> None:
+def test_empty_schedule_is_reported_done_from_the_loop() -> None:
     async def steps(pacer: Pacer) -> None:
         calls = Calls()
         calls.start(pacer, 0, array([]))
@@ -193,7 +193,7 @@ def test_one_wake_up_calls_all_overdue_arrivals_after_a_stall() -> None:
         calls, turns = Calls(), 0
         due_ns = time.monotonic_ns() + np.arange(200) * 50_000
         calls.start(pacer, 0, due_ns)
-        while time.monotonic_ns() <= due_ns[-1]:  # the loop stands still
+        while time.monotonic_ns() <= due_ns[-1]:  # the event loop is blocked
             pass
 
         def turn() -> None:
@@ -214,7 +214,7 @@ def test_overloaded_schedule_yields_to_the_event_loop() -> None:
     async def steps(pacer: Pacer) -> None:
         loop, arrivals, began_ns = asyncio.get_running_loop(), 0, 0
         finished = loop.create_future()
-        not_yet_due: list[int] = []  # when the calls of a turn began
+        not_yet_due: list[int] = []  # arrivals called too early within one turn
 
         def arrive(due: int) -> None:
             nonlocal arrivals, began_ns
@@ -222,7 +222,7 @@ def test_overloaded_schedule_yields_to_the_event_loop() -> None:
             began_ns = began_ns or time.monotonic_ns()
             if due > began_ns + GRAIN_NS:
                 not_yet_due.append(due)
-            while time.monotonic_ns() < due + 200_000:  # longer than until the next is due
+            while time.monotonic_ns() < due + 200_000:  # longer than the gap to the next arrival
                 pass
 
         def turn() -> None:
@@ -277,8 +277,8 @@ def test_pacer_can_be_closed_from_its_own_callback() -> None:
     with_pacer(steps)
 
 
-def test_while_nothing_is_due_the_loop_sleeps() -> None:
-    """No polling: the pacer is woken as often as something falls due, not in between."""
+def test_pacer_wakes_only_when_an_arrival_is_due() -> None:
+    """The pacer does not poll: it wakes only when an arrival is due."""
 
     class Counting(Pacer):
         wakes = 0

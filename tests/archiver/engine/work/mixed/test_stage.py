@@ -1,4 +1,4 @@
-"""Workloads side by side in one worker: each in its own time, closed or open, and nothing lost however they end."""
+"""Test concurrent workloads in one worker: each has its own time and loop, and no result is lost when they end."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from scenarios.notation.distribution import Sizes
 from scenarios.work.mix import Arrivals, Aside, Mix, OperationName, Transaction
 
 MS = 1_000_000
-LONG = 600.0  # seconds that no test waits for
+LONG = 600.0  # longer than any test
 
 
 class Channel:
-    """Keeps what is reported; says stop, or finish, as soon as ``when`` is true of it."""
+    """Keep the reports; request stop or finish as soon as the given condition is true."""
 
     def __init__(
         self, stop_when: Callable[[Channel], bool] | None = None, finish_when: Callable[[Channel], bool] | None = None
@@ -85,7 +85,7 @@ def workload(
 def carry_out(
     *workloads: Workload, channel: Channel | None = None, objects: int = 200
 ) -> tuple[Channel, PhaseReport, list[StageReport]]:
-    """A phase in this process, by one worker, on a data set "d" of so many objects."""
+    """Carry out a phase in this process by one worker, on data set "d" with this number of objects."""
     channel = channel or Channel()
     numbers = ObjectNumbers(7, first=objects)
     if objects:
@@ -101,7 +101,7 @@ def carry_out(
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[NullSession]], None]:
-    """Have sessions of this kind opened."""
+    """Return a function that makes the backend open sessions of this class."""
 
     def with_sessions(kind: type[NullSession]) -> None:
         class Backend(NullBackend):
@@ -114,7 +114,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[NullSession]], None]:
 
 
 class Calm(NullSession):
-    """Takes a little time, so that a second has some hundred sessions and not a hundred thousand."""
+    """Sessions of at least 2 ms, so that a second has some hundred of them."""
 
     async def perform(self, batch: Batch, record: Recorder) -> None:
         await asyncio.sleep(0.002)
@@ -148,10 +148,10 @@ def test_each_workload_has_its_own_time(use: Callable[[type[NullSession]], None]
     assert not any(stage.ended_early for stage in report.stages)
     assert all(channel.total(index).objects > 0 for index in range(4))
     assert report.gave_up is None
-    assert (first.due, first.started, first.waited, first.dropped) == (0, 0, 0, 0)  # a closed loop offers nothing
+    assert (first.due, first.started, first.waited, first.dropped) == (0, 0, 0, 0)  # a closed loop has no offered load
 
 
-def test_nothing_is_done_outside_a_workloads_time(use: Callable[[type[NullSession]], None]) -> None:
+def test_workload_sends_nothing_outside_its_time(use: Callable[[type[NullSession]], None]) -> None:
     opened: dict[int, list[int]] = {}
 
     class Noting(Calm):
@@ -179,7 +179,7 @@ def test_workload_with_object_goal_archives_exactly_that_many(clients: int, end:
     channel, report, (stage,) = carry_out(workload("load", "archive", clients=clients, objects_per_session=4, **more))
     assert channel.changed("archive") == list(range(200, 200 + done))
     assert report.gave_up is None
-    assert not stage.ended_early  # that was its end
+    assert not stage.ended_early  # its goal was reached
     assert stage.measured_to_ns == stage.ended_ns
 
 
@@ -210,7 +210,7 @@ def test_workload_that_used_up_its_byte_limit_ended_early(
 
 
 def holding(milliseconds: float) -> type[NullSession]:
-    """Sessions that all take until so long after the first of them was opened."""
+    """Return sessions that all last until this time after the first of them was opened."""
     until: list[float] = []
 
     class Holding(NullSession):
@@ -224,8 +224,8 @@ def holding(milliseconds: float) -> type[NullSession]:
 
 
 def test_sessions_arrive_whether_or_not_earlier_ones_are_done(use: Callable[[type[NullSession]], None]) -> None:
-    """A platform that answers nothing until long after the schedule is over: three clients take a session each, five
-    sessions wait, and what comes beyond is dropped."""
+    """The platform does not answer until long after the schedule ends. Three clients take a session each, five
+    sessions wait, and the rest is dropped."""
     use(holding(1500))
     channel, _, (stage,) = carry_out(
         workload("w", "retrieve", clients=3, seconds=0.2, arrivals=Arrivals("constant", 100.0, backlog_max=5))
@@ -233,9 +233,9 @@ def test_sessions_arrive_whether_or_not_earlier_ones_are_done(use: Callable[[typ
     assert (stage.due, stage.waited, stage.dropped, stage.backlog_max) == (20, 5, 12, 5)
     assert stage.started == 8
     assert channel.total().sessions == 8
-    assert stage.lateness.count == 3  # only those that found a client free say something of the client
+    assert stage.lateness.count == 3  # only sessions that found a free client count
     response, service = (channel.total().histograms[f"session_{each}"] for each in ("response", "service"))
-    # The 5 that waited were due while the platform held all back, and their response time shows it.
+    # The 5 waiting sessions were due while the platform did not answer. Their response time includes the wait.
     start = channel.total().histograms["session_start"]
     assert start.count == response.count == 8
     assert start.max_ns > 300 * MS
@@ -265,7 +265,7 @@ def test_backlog_is_dropped_after_the_drain_time(
 
 
 def test_sessions_due_in_warm_up_are_performed_but_not_counted(use: Callable[[type[NullSession]], None]) -> None:
-    use(holding(150))  # what was due in the warm-up still waits when the measured time begins
+    use(holding(150))  # sessions due in the warm-up still wait when the measured time begins
     channel, _, (stage,) = carry_out(
         workload("w", "retrieve", clients=1, warm_up_seconds=0.1, seconds=0.3, arrivals=Arrivals("constant", 100.0))
     )
@@ -274,7 +274,7 @@ def test_sessions_due_in_warm_up_are_performed_but_not_counted(use: Callable[[ty
     assert channel.total().sessions == 30
 
 
-def test_response_is_counted_from_the_due_time_and_service_from_the_sending() -> None:
+def test_open_loop_response_time_exceeds_service_time() -> None:
     channel, _, (stage,) = carry_out(
         workload("w", "retrieve", clients=4, objects_per_session=3, seconds=0.2, arrivals=Arrivals("poisson", 300.0))
     )
@@ -310,7 +310,7 @@ def test_every_due_session_is_either_started_or_dropped(
     step: OperationName = "archive" if ending == "used up" else "retrieve"
     asked = workload("w", step, clients=3, arrivals=arrivals, **more)
     if ending == "used up":
-        # Fewer new objects than sessions, as no scenario can have it.
+        # Fewer new objects than sessions, which no scenario can have.
         asked = replace(asked, work=replace(mix_of(asked), objects=10))
     channel, report, stages = carry_out(asked, workload("other", "retrieve", seconds=0.1), channel=channel)
     assert adds_up(stages[0]), stages[0]
@@ -343,17 +343,17 @@ def test_finish_request_completes_running_sessions_and_loses_nothing(use: Callab
     total = [channel.total(index) for index in range(4)]
     assert sum(tally.objects for tally in total) == performed.total()
     assert channel.changed("archive") == sorted(n for op, n in performed if op == Operation.ARCHIVE)
-    assert all(tally.errors == 0 for tally in total)  # nothing was cut off
+    assert all(tally.errors == 0 for tally in total)  # no session was cut off
     assert total[0].objects == 10 * total[0].sessions
     assert (total[2].sessions, total[3].sessions) == (0, 0)
     assert adds_up(stages[1])
-    assert not any(stage.ended_early for stage in stages)  # that is said of the phase
+    assert not any(stage.ended_early for stage in stages)  # the phase is marked instead
     assert stages[2].measured_from_ns == stages[2].measured_to_ns
     assert report.gave_up is None
 
 
 @pytest.mark.parametrize("arrivals", [None, Arrivals("constant", 2000.0)])
-def test_a_stop_ends_everything_at_once(
+def test_stop_request_ends_all_workloads_at_once(
     use: Callable[[type[NullSession]], None], arrivals: Arrivals | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     performed = list[int]()
@@ -373,11 +373,11 @@ def test_a_stop_ends_everything_at_once(
     )
     assert len(channel.changed("archive")) == channel.total(0).objects >= len(performed) >= 20
     assert channel.total(0).errors == channel.total(1).errors == 0
-    assert caplog.records == []  # no arrival finds a client that is no more
+    assert caplog.records == []  # no arrival finds an ended client
     assert report.gave_up is None
 
 
-def test_a_stop_before_the_start_does_nothing() -> None:
+def test_stop_before_start_carries_out_no_session() -> None:
     channel, report, stages = carry_out(
         workload("w", "archive", seconds=LONG, bytes_max=10**6), channel=Channel(stop_when=lambda self: True)
     )
@@ -392,7 +392,7 @@ def test_workload_on_empty_data_set_gives_up_with_a_reason() -> None:
     assert channel.total().sessions == 0
 
 
-def test_more_clients_than_batches_is_no_failure() -> None:
+def test_workload_with_more_clients_than_batches_does_not_fail() -> None:
     channel, report, (stage,) = carry_out(
         workload("check", "retrieve", clients=8, objects_per_session=50, keys="each-once"), objects=120
     )
@@ -401,7 +401,7 @@ def test_more_clients_than_batches_is_no_failure() -> None:
     assert not stage.ended_early
 
 
-def test_a_workload_whose_sessions_never_open_gives_up_and_the_others_end(
+def test_phase_gives_up_if_no_session_can_be_opened(
     use: Callable[[type[NullSession]], None],
 ) -> None:
     class Refused(NullSession):
@@ -421,11 +421,11 @@ def test_a_workload_whose_sessions_never_open_gives_up_and_the_others_end(
     assert adds_up(stages[1])
 
 
-# ---- what is asked for
+# ---- requested objects
 
 
 class ModelStore:
-    """Objects with their versions, as a platform would have them; some requests fail, with or without effect."""
+    """Objects and their versions, as a platform has them. Some requests fail, with or without effect."""
 
     def __init__(self, objects: int, seed: int) -> None:
         self.versions = dict.fromkeys(range(objects), 1)
@@ -517,7 +517,7 @@ def _own_numbers(channel: Channel) -> list[int]:
 
 
 def test_changes_to_objects_of_another_workload_are_reported_with_their_size() -> None:
-    """What is hidden after it was archived in the same phase is of the size with which it was archived."""
+    """An object that is hidden in the phase that archived it has its archived size."""
     sizes = Sizes.of([(100, 0.5), (900, 0.5)])
     channel, _, _ = carry_out(
         workload("load", "archive", data="new", clients=2, objects=40, sizes=sizes),
@@ -532,17 +532,17 @@ def test_changes_to_objects_of_another_workload_are_reported_with_their_size() -
     assert hidden == archived
 
 
-def test_a_missed_deadline_is_one_of_response_time(use: Callable[[type[NullSession]], None]) -> None:
+def test_deadline_is_compared_with_response_time(use: Callable[[type[NullSession]], None]) -> None:
     use(holding(300))
     channel, _, _ = carry_out(
         workload("w", "retrieve", clients=2, seconds=0.1, deadline_seconds=0.15, arrivals=Arrivals("constant", 100.0))
     )
-    # The last was due 200 ms before the platform answered anything.
+    # The last session was due 200 ms before the platform's first answer.
     assert channel.total().missed_deadlines == channel.total().objects == 10
 
 
-def test_lateness_and_starts_of_a_closed_loop_are_not_made_up() -> None:
+def test_closed_loop_records_no_scheduling_delay() -> None:
     channel, _, (stage,) = carry_out(workload("w", "retrieve", objects_per_session=2, keys="each-once"))
     assert "session_start" not in channel.total().histograms
     assert stage.lateness.count == 0
-    assert channel.total().parts == {}  # it does one thing
+    assert channel.total().parts == {}  # the workload has one operation

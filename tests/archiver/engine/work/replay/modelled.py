@@ -1,4 +1,4 @@
-"""What a replay of a trace should be, row by row, in plain Python: a store is a dictionary."""
+"""A model of a replay in plain Python, row by row: a store is a dictionary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archiver.values.record import Operation
 OF = {
     operation.label: operation
     for operation in Operation
-    if operation not in (Operation.EVENT_HOLD, Operation.EVENT_RELEASE)  # which are left out
+    if operation not in (Operation.EVENT_HOLD, Operation.EVENT_RELEASE)  # not part of a replay
 }
 WRITES = {Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY}
 CHANGES = WRITES | {
@@ -24,7 +24,7 @@ SILENCE_NS = 5 * 10**9
 
 @dataclass
 class Content:
-    """Of an object's version; its size may become known by what is said of it later."""
+    """The content of an object's version. Later rows may reveal its size."""
 
     key: str
     version: int
@@ -75,12 +75,12 @@ class Expected:
 
 
 class Store:
-    """Carries rows out, one after another."""
+    """Carry rows out, one after another."""
 
     def __init__(self, rows: Sequence[TracedOperation]) -> None:
         self.held: dict[str, Held] = {}
         self.appeared: dict[str, None] = {}
-        self.unsaid: dict[str, list[int]] = {}  # sizes told of what was archived without one
+        self.unsaid: dict[str, list[int]] = {}  # sizes reported later for archives without a size
         self.left_out = 0
         self.expected: list[Expected] = []
         for row in rows:
@@ -94,7 +94,7 @@ class Store:
                 content.default = round(sum(known) / len(known))
 
     def objects(self, *, prepared: bool) -> list[str]:
-        """Keys in the order of their numbers."""
+        """Return keys in the order of their numbers."""
         keys = [key for key in self.appeared if key in self.held and self.held[key].is_prepared == prepared]
         return sorted(keys, key=lambda key: self.held[key].first.bytes)
 
@@ -178,7 +178,7 @@ class Store:
 
 
 def lanes(rows: Sequence[TracedOperation]) -> tuple[list[int], list[bool]]:
-    """Of each row its stream, and whether it is the last of its session."""
+    """Return for each row its stream, and whether it is the last of its session."""
     parts: list[list[int]] = []
     latest: dict[tuple[int, int], int] = {}
     for place, row in enumerate(rows):
@@ -204,7 +204,7 @@ def lanes(rows: Sequence[TracedOperation]) -> tuple[list[int], list[bool]]:
 
 
 def groups(streams: int, meetings: Iterable[tuple[int, str]]) -> list[int]:
-    """Of each stream the number of its group; they meet at keys."""
+    """Return the group number of each stream. Streams that use the same key are in one group."""
     groups = [{stream} for stream in range(streams)]
     at: dict[str, int] = {}
     for stream, key in meetings:

@@ -1,4 +1,4 @@
-"""Sets of applications with infrastructure operations beside them: whole runs on the embedded store."""
+"""Test sets of applications with infrastructure operations: whole runs on the embedded store."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_sets_with_infrastructure_operations_match_the_ledger_and_are_removed(
     buckets = [bucket["Name"] for bucket in s3(store).list_buckets()["Buckets"]]
     assert len(buckets) == 2
     assert {row["bucket"] for row in left_in(home)} == set(buckets)
-    # Clones are gone; what was migrated lies in the second place, a third of it held.
+    # Clones are removed. Migrated objects are in the second bucket, a third of them under legal hold.
     second = next(name for name in buckets if name.endswith("-second"))
     there = s3(store).list_object_versions(Bucket=second)["Versions"]
     held = [
@@ -144,13 +144,13 @@ def test_sets_with_infrastructure_operations_match_the_ledger_and_are_removed(
     assert s3(store).list_buckets()["Buckets"] == []
 
 
-def test_a_search_raises_the_sets_until_a_criterion_is_missed(tmp_path: Path, store: embedded.StoreProcess) -> None:
+def test_search_over_sets_tries_scales_up_to_the_last(tmp_path: Path, store: embedded.StoreProcess) -> None:
     document = run(scenario(tmp_path), store, "--search", "--workers", "2")
     assert document["search"]["largest"] == 2
     assert [(step["scale"], step["passed"]) for step in document["search"]["steps"]] == [(1, True), (2, True)]
 
 
-def test_a_search_whose_first_step_misses_a_criterion_does_not_pass(tmp_path: Path) -> None:
+def test_search_whose_first_step_misses_a_criterion_does_not_pass(tmp_path: Path) -> None:
     path = Path(scenario(tmp_path, "impossible"))
     path.write_text(path.read_text().partition("[[phase.infrastructure]]")[0])
     done = archiver("run", str(path), "--backend", "null", "--search", "--json", "--quiet")
@@ -181,7 +181,7 @@ def test_built_in_sets_match_table_10_and_traces_can_replace_models(tmp_path: Pa
         overrides=["criteria=3.2.12", "mail server.trace=mail.parquet", "sets.capacity_scale=0.01"],
     )
     assert {criterion.limit for criterion in older.criteria if criterion.of_all} == {30}
-    for either in (sets, older):  # 6 clones and 3 migrations an hour: a run with a fifth of them does not pass
+    for either in (sets, older):  # criteria require 6 clones and 3 migrations an hour
         assert [each.limit for each in either.criteria if each.metric == "infrastructure_ratio"] == [1]
     mail = next(each.work for each in older.phases[1].workloads if each.application == "mail server")
     assert isinstance(mail, Replay)

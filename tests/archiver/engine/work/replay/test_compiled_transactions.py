@@ -1,4 +1,4 @@
-"""Compiling for a platform that commits transactions: what was committed together is one batch, and order holds."""
+"""Test compiling for a platform that commits transactions: each transaction is one batch, and order is kept."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def compiled(tmp_path: Path) -> Compile:
 
 
 def op(due_ns: int, operation: str, key: str | None, done_ns: int | None = None, **more: Any) -> TracedOperation:
-    """Of the size of its due time, by which a compiled row is known again."""
+    """Return an operation whose size equals its due time, to identify its compiled row."""
     return TracedOperation(due_ns, operation=operation, key=key, done_ns=done_ns, size_bytes=due_ns, **more)
 
 
@@ -54,7 +54,7 @@ OVERLAPPING = [
     op(14, "archive", "b", 50),
     op(15, "archive", "y", 60, client=1),
     op(16, "archive", "c", 50),
-    op(17, "archive", "d", 55),  # by itself
+    op(17, "archive", "d", 55),  # in no transaction
     op(18, "retrieve", "z", 55, client=2),
 ]
 
@@ -82,14 +82,14 @@ def test_transaction_may_span_several_row_groups(
 
 
 @pytest.mark.parametrize("how", [{"commits": False}, {"kind": "capture"}, {"kind": "aws"}])
-def test_elsewhere_rows_stay_where_they_are(compiled: Compile, how: dict[str, object]) -> None:
+def test_rows_keep_their_order_without_transactions(compiled: Compile, how: dict[str, object]) -> None:
     trace = compiled(*OVERLAPPING, **how)
     assert trace.due_ns.tolist() == [row.due_ns for row in OVERLAPPING if row.operation != "transaction"]
     assert not trace.with_previous.any()
     assert trace.batches_max() == {}
 
 
-def test_operation_logs_tell_transactions_too(compiled: Compile) -> None:
+def test_transactions_of_operation_logs_are_grouped(compiled: Compile) -> None:
     assert compiled(*OVERLAPPING, kind="operation-log").with_previous.sum() == 3
 
 
@@ -131,8 +131,8 @@ def test_grouping_never_moves_an_archive_ahead_of_another_clients_read(compiled:
     trace = compiled(
         op(1, "archive", "b", 5),
         op(10, "archive", "a", 40),
-        op(20, "retrieve", "b", 25, client=1),  # still the old one
-        op(30, "archive", "b", 40),  # so this cannot come before it
+        op(20, "retrieve", "b", 25, client=1),  # reads the old version
+        op(30, "archive", "b", 40),  # must stay after the read
         op(31, "archive", "c", 40),
     )
     assert trace.size_bytes.tolist() == [1, 10, 31, 1, 30]
@@ -143,18 +143,18 @@ def test_grouping_never_moves_an_archive_ahead_of_another_clients_read(compiled:
     ]  # fmt: skip
 
 
-def test_an_object_that_is_written_twice_keeps_its_versions_in_order(compiled: Compile) -> None:
+def test_object_written_twice_keeps_its_version_order(compiled: Compile) -> None:
     trace = compiled(op(1, "archive", "a", 9), op(2, "archive", "b", 9), op(3, "archive", "a", 9), op(10, "head", "a"))
     assert trace.with_previous.tolist() == [False, True, True, False]
     assert trace.version.tolist() == [1, 1, 2, 2]
     assert trace.size_bytes.tolist() == [1, 2, 3, 3]
 
 
-# Against plain Python
+# Compared with a model in plain Python
 
 
 def brought_together(rows: Sequence[TracedOperation]) -> tuple[list[TracedOperation], list[int]]:
-    """The rows that can be replayed as a replay should have them, and the transaction of each."""
+    """Return the rows in the order of a replay, and the transaction of each."""
     kept = [row for row in rows if row.status == 0 and (row.operation == "open" or row.key is not None)]
     place_of = list(range(len(kept)))
     latest: dict[tuple[int, int], int] = {}
@@ -182,7 +182,7 @@ def _row(columns: dict[str, Any]) -> TracedOperation:
 
 _rows = st.fixed_dictionaries(
     {
-        "due_ns": st.integers(0, 2),  # after the one before
+        "due_ns": st.integers(0, 2),  # time since the previous row
         "operation": st.sampled_from(
             ("archive", "archive", "archive", "new-version", "retrieve", "hold", "open", "list")
         ),
@@ -198,7 +198,7 @@ _rows = st.fixed_dictionaries(
 
 @given(rows=st.lists(_rows, min_size=1, max_size=40), batch_rows=st.sampled_from((3, 1000)))
 @settings(max_examples=share_of(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_compiled_transactions_are_the_reordered_trace(
+def test_compiled_transactions_equal_the_reordered_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[TracedOperation], batch_rows: int
 ) -> None:
     for module in (trace_format, compiling, transactions):
@@ -212,7 +212,7 @@ def test_compiled_transactions_are_the_reordered_trace(
     expected, places = brought_together([row for row in rows if row.operation != "list"])
     trace = compile_trace(written(tmp_path / "t.parquet", rows), tmp_path / "out", commits=True)
     found = {name: getattr(trace, name).tolist() for name in COLUMNS}
-    # In that order it is compiled as any trace is, but for the numbers of objects: they are as they first appeared.
+    # The reordered trace compiles to the same rows, except that object numbers follow the first use of each object.
     other = compile_trace(written(tmp_path / "o.parquet", expected), tmp_path / "other")
     for name in ("due_ns", "operation", "stream", "ends_session", "size_bytes", "version", "ordered", "unlocked"):
         assert found[name] == getattr(other, name).tolist(), name

@@ -1,4 +1,4 @@
-"""Compiling traces: every row of a replay is what the trace's own store would have done."""
+"""Test compiling of traces: every row of a replay is what the trace's own store would have done."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Compile = Callable[..., CompiledTrace]
 def row(
     operation: str, key: str | None = "a", size: int | None = 100, *, due_ns: int = 0, **columns: Any
 ) -> TracedOperation:
-    """A row of client 0 and session 0, unless ``columns`` has others."""
+    """Return a row of client 0 and session 0, unless ``columns`` has others."""
     return TracedOperation(due_ns, operation=operation, key=key, size_bytes=size, **columns)
 
 
 @pytest.fixture
 def compiled(tmp_path: Path) -> Compile:
-    """Compile these rows; those without a time are due one after another."""
+    """Return a function that compiles rows. Rows without a time are due one after another."""
 
     def carry_out(*rows: TracedOperation, name: str = "trace", **options: Any) -> CompiledTrace:
         timed = [each if each.due_ns else each._replace(due_ns=i) for i, each in enumerate(rows)]
@@ -64,7 +64,7 @@ def test_archive_of_an_existing_object_becomes_a_new_version(compiled: Compile) 
         row("retrieve", "p", 7), row("archive", "p", 8),
     )  # fmt: skip
     assert labels(trace) == ["archive", "new-version", "retrieve", "archive", "retrieve", "new-version"]
-    assert trace.object.tolist() == [2, 2, 2, 1, 0, 0]  # the prepared one is 0, then by size: b of 5, a of 10 bytes
+    assert trace.object.tolist() == [2, 2, 2, 1, 0, 0]  # the prepared object is 0, then by size: b of 5, a of 10 bytes
     assert trace.version.tolist() == [1, 2, 2, 1, 1, 2]
     assert trace.size_bytes.tolist() == [10, 20, 20, 5, 7, 8]
     assert trace.content.tolist() == trace.object.tolist()
@@ -76,7 +76,7 @@ def test_archive_of_an_existing_object_becomes_a_new_version(compiled: Compile) 
     assert trace.facts.changes_prepared
 
 
-def test_versions_begin_again_without_two_alike_in_a_row(compiled: Compile) -> None:
+def test_version_numbers_wrap_without_repeating_in_a_row(compiled: Compile) -> None:
     trace = compiled(*(row("archive") for _ in range(VERSIONS_MAX + 2)))
     assert trace.version[0] == 1
     assert trace.version.max() == VERSIONS_MAX
@@ -115,7 +115,7 @@ def test_copy_of_unknown_source_is_left_out_and_prepared_if_read(compiled: Compi
     assert trace.facts.prepared == ((4096, 1),)
 
 
-def test_an_audit_is_a_retrieve(compiled: Compile) -> None:
+def test_audit_is_replayed_as_a_retrieve(compiled: Compile) -> None:
     assert labels(compiled(row("audit"))) == ["retrieve"]
 
 
@@ -139,7 +139,9 @@ def test_an_audit_is_a_retrieve(compiled: Compile) -> None:
     ],
     ids=["largest", "before it is written", "mean", "unknown", "copied", "read of a copy", "read later", "never read"],
 )
-def test_sizes_are_those_that_rows_tell(compiled: Compile, rows: list[TracedOperation], sizes: list[int]) -> None:
+def test_object_sizes_are_derived_from_the_rows(
+    compiled: Compile, rows: list[TracedOperation], sizes: list[int]
+) -> None:
     assert compiled(*rows).sizes.tolist() == sizes
 
 
@@ -163,7 +165,7 @@ def test_fillers_are_prepared_up_to_the_requested_capacity(
     assert trace.sizes.tolist() == [*(size for size, many in prepared for _ in range(many)), 5]
 
 
-def test_fillers_are_of_a_mebibyte_where_nothing_else_is_needed(compiled: Compile) -> None:
+def test_fillers_have_1_mib_if_no_object_is_prepared(compiled: Compile) -> None:
     trace = compiled(row("archive"), lies_there_bytes=(3 << 20) - 1)
     assert trace.facts.prepared == ((1 << 20, 3),)
     assert trace.object.tolist() == [3]
@@ -190,7 +192,7 @@ def test_a_range_stays_within_its_object(
     assert trace.facts.operations == (("archive", 1), (expected[0], 1)) or expected[0] == "range-retrieve"
 
 
-def test_a_part_is_smaller_than_its_object(compiled: Compile) -> None:
+def test_part_size_is_kept_only_if_smaller_than_the_object(compiled: Compile) -> None:
     trace = compiled(
         row("archive", "a", length=30), row("archive", "b", length=100), row("archive", "c"),
         row("archive", "a", 31, length=30),
@@ -199,7 +201,7 @@ def test_a_part_is_smaller_than_its_object(compiled: Compile) -> None:
     assert trace.offset.tolist() == [0] * 4
 
 
-# Deletes and what is hidden
+# Deletes and hidden objects
 
 
 def test_objects_deleted_later_are_archived_without_a_lock(compiled: Compile) -> None:
@@ -270,7 +272,7 @@ def test_operations_on_hidden_objects_are_left_out(compiled: Compile) -> None:
     )  # fmt: skip
     assert labels(trace) == ["archive", "delete-marker", "retrieve", "new-version", "retrieve"]
     assert trace.facts.left_out == (("its object was hidden before", 4),)
-    assert trace.facts.prepared == ((70, 1),)  # b, whose copy is left out
+    assert trace.facts.prepared == ((70, 1),)  # b, because its copy is left out
     assert trace.size_bytes.tolist() == [100, 100, 70, 50, 50]
 
 
@@ -333,7 +335,7 @@ def test_rows_out_of_order_are_refused(tmp_path: Path) -> None:
         compile_trace(path, tmp_path / "out")
 
 
-def test_a_folder_without_a_compiled_trace_is_named(tmp_path: Path) -> None:
+def test_folder_without_a_compiled_trace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no complete compiled trace"):
         CompiledTrace.open(tmp_path)
     (tmp_path / "file").touch()
@@ -362,13 +364,13 @@ def test_key_and_session_tables_are_kept_in_files(tmp_path: Path) -> None:
             peaks_bytes.append(tracemalloc.get_traced_memory()[1])
         finally:
             tracemalloc.stop()
-    assert (peaks_bytes[1] - peaks_bytes[0]) / (rows[1] - rows[0]) < 100  # of a key with its session; else 180
+    assert (peaks_bytes[1] - peaks_bytes[0]) / (rows[1] - rows[0]) < 100  # bytes a key and session; 180 without files
 
 
 # Time, sessions, lanes, groups
 
 
-def test_times_count_from_the_traces_beginning_and_pass_faster(compiled: Compile) -> None:
+def test_due_times_scale_with_the_replay_speed(compiled: Compile) -> None:
     rows = [
         row("list", due_ns=1),
         row("archive", "a", due_ns=7),
@@ -400,7 +402,7 @@ def session(client: int, number: int, *seconds: float) -> list[TracedOperation]:
     ],
     ids=["one after another", "two at once", "the lowest that is free", "silence", "two clients"],
 )
-def test_sessions_follow_each_other_in_lanes(
+def test_sessions_reuse_the_lowest_free_stream(
     compiled: Compile, sessions: list[TracedOperation], streams: list[int], ends: list[int]
 ) -> None:
     trace = compiled(*sorted(sessions))
@@ -409,13 +411,13 @@ def test_sessions_follow_each_other_in_lanes(
     assert trace.facts.streams == max(streams) + 1 == len(trace.groups)
 
 
-def test_silence_is_as_long_as_it_will_be(compiled: Compile) -> None:
+def test_silence_that_ends_a_session_is_measured_in_replay_time(compiled: Compile) -> None:
     rows = session(1, 0, 0, 8)
     assert compiled(*rows).ends_session.tolist() == [True, True]
     assert compiled(*rows, speed=2).ends_session.tolist() == [False, True]
 
 
-def test_an_open_begins_a_session_and_does_nothing_else(compiled: Compile) -> None:
+def test_open_begins_a_session_and_has_no_object(compiled: Compile) -> None:
     trace = compiled(row("open", None), row("archive"), row("open", None, 0), row("head"))
     assert labels(trace) == ["open", "archive", "open", "head"]
     assert trace.object.tolist() == [-1, 0, -1, 0]
@@ -425,14 +427,14 @@ def test_an_open_begins_a_session_and_does_nothing_else(compiled: Compile) -> No
     assert trace.facts.operations == (("archive", 1), ("head", 1))
 
 
-def test_streams_that_meet_where_order_matters_are_in_one_group(compiled: Compile) -> None:
+def test_streams_that_change_a_shared_object_are_in_one_group(compiled: Compile) -> None:
     trace = compiled(
         row("archive", "a", client=0), row("retrieve", "p", client=1), row("retrieve", "p", client=2),
         row("archive", "b", client=3), row("retrieve", "a", client=4), row("copy", "c", source="b", client=1),
         row("archive", "d", client=5), row("hold", "a", client=3),
     )  # fmt: skip
     assert trace.ordered.tolist() == [True, False, False, True, True, True, False, True]
-    # In the order of their first rows 0 to 5: 0 and 4 meet at a, 3 as well, and 1 copies what 3 has made.
+    # Streams 0, 3 and 4 use a. Stream 1 copies b, which stream 3 archived.
     assert trace.groups.tolist() == [0, 0, 1, 0, 0, 2]
 
 
@@ -447,7 +449,7 @@ def test_single_copy_onto_itself_needs_no_ordering(compiled: Compile) -> None:
     assert compiled(row("copy", "a", source="a"), row("head", "a")).ordered.all()
 
 
-# What is written down
+# Stored columns
 
 
 def test_facts_and_columns_are_read_back(tmp_path: Path) -> None:
@@ -470,7 +472,7 @@ def test_facts_and_columns_are_read_back(tmp_path: Path) -> None:
     assert not list((tmp_path / "folder" / "within").glob("*.partial"))
 
 
-# Against a store that is a dictionary
+# Compared with a store that is a dictionary
 
 _KEYS = ("a", "b", "c", "d")
 _OFTEN = ("copy", "copy", "copy", "archive", "delete", "delete", "delete")
@@ -482,7 +484,7 @@ def _row(columns: dict[str, Any]) -> TracedOperation:
 
 _rows = st.fixed_dictionaries(
     {
-        "due_ns": st.sampled_from((0, 1, 2 * SECOND, 6 * SECOND)),  # after the row before
+        "due_ns": st.sampled_from((0, 1, 2 * SECOND, 6 * SECOND)),  # time since the previous row
         "operation": st.sampled_from((*OPERATIONS, *_OFTEN)),
         "key": st.sampled_from((*_KEYS, *_KEYS, None)),
         "source": st.sampled_from((*_KEYS, *_KEYS, None)),
@@ -568,7 +570,7 @@ def _replaces(each: modelled.Expected) -> bool:
 
 
 def _first_of(expected: list[modelled.Expected], key: str) -> Operation | None:
-    """The first that removes or writes it."""
+    """Return the first operation that removes or writes the object."""
     for each in expected:
         if each.row.key == key and each.operation in (*modelled.WRITES, Operation.DELETE):
             return each.operation

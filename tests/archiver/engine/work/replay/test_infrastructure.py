@@ -1,4 +1,4 @@
-"""Clones and migrations on real stores: what they leave behind, what they keep, and what they find."""
+"""Test clones and migrations on real stores: remaining objects, kept locks, and findings."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def made(
 
 @dataclass
 class Worker:
-    """As clients see the worker that runs them."""
+    """The interface of a worker that its clients use."""
 
     assignment: Assignment
     plane: Any = None
@@ -92,7 +92,7 @@ class Worker:
 
 
 class Run:
-    """One run on one platform: its two places, and what is prepared there."""
+    """A run on one platform, with its two buckets and prepared objects."""
 
     def __init__(self, endpoint: str, credentials: Credentials, client: Any, name: str = "s3") -> None:
         self.client = client
@@ -154,7 +154,7 @@ class Run:
         return running.outcome(), worker
 
     def versions(self, location: Location) -> dict[int, list[str]]:
-        """Version ids by object number; there is no delete marker."""
+        """Return version ids by object number, and check that there is no delete marker."""
         found: dict[int, list[str]] = {}
         for page in self.client.get_paginator("list_object_versions").paginate(Bucket=location.bucket):
             assert not page.get("DeleteMarkers")
@@ -200,7 +200,7 @@ PLATFORMS = [pytest.param(name, marks=pytest.mark.platforms) for name in real.NA
 
 @pytest.fixture(scope="module")
 def platform(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """(endpoint, access key, secret key)"""
+    """Yield (endpoint, access key, secret key)."""
     if request.param == "embedded":
         store = request.getfixturevalue("embedded")
         yield store.endpoint, store.access_key, store.secret_key
@@ -221,7 +221,7 @@ on_embedded = pytest.mark.parametrize("platform", ["embedded"], indirect=True, s
 
 
 def parts_of(worker: Worker) -> dict[str, tuple[int, int]]:
-    """(objects, errors) by operation."""
+    """Return (objects, errors) by operation."""
     found: dict[str, tuple[int, int]] = {}
     for tally in worker.tallies.values():
         for name, part in tally.parts.items():
@@ -259,9 +259,7 @@ def test_clone_is_copied_read_upgraded_and_completely_removed(run: Run) -> None:
 
 
 @on_embedded
-def test_a_clone_with_other_content_is_found_and_removed_all_the_same(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clone_with_wrong_content_is_reported_and_removed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     what = made(CLONE, instances=1)
     prepared = run.prepare(what)
     before = run.versions(run.location)
@@ -279,7 +277,7 @@ def test_a_clone_with_other_content_is_found_and_removed_all_the_same(
 
 
 @on_embedded
-def test_a_clone_that_cannot_be_removed_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clone_that_cannot_be_removed_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     what = made(CLONE, instances=1)
     prepared = run.prepare(what)
     monkeypatch.setattr(EndpointRequests, "_lock_headers", lambda *_: {"x-amz-object-lock-legal-hold": "ON"})
@@ -303,7 +301,7 @@ def test_migration_keeps_locks_and_holds_and_removes_unlocked_sources(run: Run) 
     report, worker = run.carry_out(what, prepared)
     assert worker.errors == []
     assert (report.completed, report.failed, report.findings) == (2, 0, ())
-    assert run.versions(run.location) == before  # the locked stay, and nothing that was not locked does
+    assert run.versions(run.location) == before  # locked sources remain, and unlocked sources are removed
     assert report.kept == len(before) == 8
     there = sorted(run.versions(run.elsewhere))
     assert len(there) == report.copied_second == 2 * what.objects
@@ -366,7 +364,7 @@ def test_lock_or_hold_lost_in_migration_is_reported_once(
 
 
 @on_embedded
-def test_a_lock_that_ends_earlier_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_with_earlier_lock_end_is_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     what = made(MIGRATION, instances=1)
     prepared = run.prepare(what)
     maker = DateMaker.retain_until
@@ -381,7 +379,7 @@ def test_sources_of_wrong_copies_are_not_removed(run: Run, monkeypatch: pytest.M
     what = made(MIGRATION, instances=1)
     prepared = run.prepare(what)
     before = run.versions(run.location)
-    honest, golden, unlocked = EndpointRequests.copy, prepared["held"], run.next  # what it archives has these numbers
+    honest, golden, unlocked = EndpointRequests.copy, prepared["held"], run.next  # the numbers of its unlocked sources
 
     def another(self: EndpointRequests, kind: RequestKind, number: int, source: int) -> bytes:
         return honest(self, kind, number, golden if source >= unlocked else source)
@@ -393,11 +391,11 @@ def test_sources_of_wrong_copies_are_not_removed(run: Run, monkeypatch: pytest.M
     assert len(run.versions(run.location)) > len(before)
 
 
-# ---- when they end
+# ---- ends
 
 
 @on_embedded
-def test_the_instance_under_way_is_finished_and_no_other_begins(run: Run) -> None:
+def test_running_instance_is_finished_and_no_further_one_begins(run: Run) -> None:
     what = made(CLONE, instances=50)
     prepared = run.prepare(what)
     before = run.versions(run.location)
@@ -444,7 +442,7 @@ def test_infrastructure_gives_up_when_no_server_answers(tmp_path: Path) -> None:
     assert report.gave_up == "clone and deploy: 3 instances in a row completed no object"
 
 
-# ---- who can
+# ---- support by backends
 
 
 def test_backend_without_copies_or_locks_is_refused_with_remedy() -> None:

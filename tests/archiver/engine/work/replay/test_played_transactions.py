@@ -1,4 +1,4 @@
-"""Transactions in a worker: each is one batch, whatever else is due at that time, and none waits for itself."""
+"""Test transactions in a worker: each is one batch, whatever else is due, and none deadlocks."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Play = Callable[..., tuple[StageReport, list[Batch]]]
 
 @pytest.fixture
 def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
-    """Replays rows in this process; the batches in the order in which they were begun, and what came of it.
+    """Return a function that replays rows in this process and returns the report and the batches in their order.
 
-    Numbers of objects in ``refused`` are refused.
+    Operations on the object numbers in ``refused`` fail.
     """
 
     def carried_out(

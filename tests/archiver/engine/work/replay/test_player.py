@@ -1,4 +1,4 @@
-"""One worker's part of a replay, carried out in this process: what the schedule does to streams, and what fails."""
+"""Test one worker's part of a replay in this process: how the schedule drives streams, and what fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Assign = Callable[..., Assignment]
 
 @pytest.fixture
 def assignment(tmp_path: Path) -> Iterator[Assign]:
-    """Makes the replay of these rows, by one worker."""
+    """Return a function that makes the replay of these rows for one worker."""
     with TraceLibrary(tmp_path) as traces:
 
         def assign(*rows: TracedOperation, speed: float = 1.0) -> Assignment:
@@ -61,7 +61,7 @@ def test_operations_due_on_a_busy_stream_wait_and_are_all_started(assignment: As
     assert stage.lateness.count == 20
 
 
-def test_a_phase_lasts_as_long_as_its_trace(assignment: Assign) -> None:
+def test_replay_phase_lasts_as_long_as_its_trace(assignment: Assign) -> None:
     stage = played(assignment(archive(0, "a"), archive(1, "b"), speed=10))
     assert stage.measured_to_ns - stage.measured_from_ns >= 0.1 * SECOND
     assert stage.ended_ns - stage.measured_from_ns >= 0.1 * SECOND
@@ -76,13 +76,13 @@ def test_stream_failure_ends_the_phase_and_is_raised(assignment: Assign, monkeyp
         carry_out(assignment(archive(0, "a"), archive(0.1, "b", client=1)))
 
 
-def test_a_session_that_the_server_ended_is_opened_again(assignment: Assign, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_ended_by_the_server_is_opened_again(assignment: Assign, monkeypatch: pytest.MonkeyPatch) -> None:
     requests: dict[int, int] = {}
 
     async def perform(self: NullSession, batch: Batch, record: Recorder) -> None:
         assert self.is_open
         requests[id(self)] = requests.get(id(self), 0) + 1
-        sessions.append(self)  # so that no other comes to have its id
+        sessions.append(self)  # so that no other session gets the same id
         record.row(Operation.ARCHIVE, batch.number[0], 0, 0, 0, 0, batch.size_bytes[0])
 
     sessions: list[NullSession] = []

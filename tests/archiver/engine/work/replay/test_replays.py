@@ -1,4 +1,4 @@
-"""Whole replays: on the embedded store, whose own contents and counts stand beside ours, and on no platform."""
+"""Test whole replays on the embedded store, compared with its own contents, and on the null backend."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def op(due_ms: float, operation: str, key: str, size_bytes: int | None = None, *
     return TracedOperation(int(due_ms * MS), operation=operation, key=key, size_bytes=size_bytes, **more)
 
 
-# Every operation, some due before what they build on can be done.
+# Every operation. Some are due before the operation that they depend on can end.
 EVERYTHING = [
     op(0, "archive", "a", 5000),
     op(0, "retrieve", "a", 5000, client=1),
@@ -77,9 +77,9 @@ def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
 def replayed(
     *arguments: str, store: embedded.StoreProcess | None = None, endpoint: str | None = None, status: int = 0
 ) -> dict[str, Any]:
-    """The one result of a replay, and its run's other facts. ``endpoint``: if not the store's own."""
+    """Run a replay and return its JSON document. ``endpoint``: used instead of the store's own."""
     on = ("--endpoint", endpoint or store.endpoint) if store is not None else ("--backend", "null")
-    patient = ("--tolerance", "30s", "--json", "--quiet")  # whatever else this machine has to do
+    patient = ("--tolerance", "30s", "--json", "--quiet")  # independent of the load of this machine
     found = archiver("replay", *arguments, *on, *patient, **(keys_of(store) if store is not None else {}))
     assert found.returncode == status, found.stderr
     document: dict[str, Any] = json.loads(found.stdout)
@@ -99,11 +99,14 @@ def test_every_operation_is_replayed_and_its_objects_are_prepared(tmp_path: Path
     assert (result["replayed"]["operations"], result["replayed"]["begun"]) == (25, 25)
     assert dict(result["replayed"]["left_out"]) == {"list: nothing to compare it with": 1, "failed in the trace": 1}
     asked = Counter(each.operation for each in EVERYTHING[:-1] if each.operation != "list" and not each.status)
-    asked["archive"], asked["new-version"] = asked["archive"] - 2, 2  # over what is there, or was hidden
+    asked["archive"], asked["new-version"] = (
+        asked["archive"] - 2,
+        2,
+    )  # two archives replace an existing or hidden one
     assert {part["operation"]: part["objects"] for part in result["parts"]} == {**asked, "refused-delete": 1}
     versions = s3(store).list_object_versions(Bucket=buckets(store)[0])
-    # Two prepared objects stay of four (one was deleted by the trace), with 2 of a, 2 of e, c, large, empty, odd.
-    # And a probe object of the smallest size before each of the two phases: what is prepared, and the trace.
+    # Three of four prepared objects remain (the trace deleted one), with 2 of a, 2 of e, c, large, empty, odd.
+    # Also a probe object of the smallest size before each of the two phases: preparation and trace.
     assert Counter(each["Size"] for each in versions["Versions"]) == Counter(
         [100_000, 300, 10, 5000, 9000, 9000, 700, 800, 6 << 20, 0, 10, *probes_of(document)]
     )
@@ -123,7 +126,7 @@ def test_every_operation_is_carried_out_on_real_platforms_in_two_sets(tmp_path: 
 
 
 def probes_of(document: dict[str, Any]) -> list[int]:
-    """The sizes of a run's probe objects."""
+    """Return the sizes of a run's probe objects."""
     with closing(sqlite3.connect(find_run(document["run"]) / "run.db")) as database:
         rows = database.execute("SELECT object_bytes, archived FROM probe").fetchall()
     return [size for size, archived in rows for _ in range(archived)]
@@ -200,7 +203,7 @@ def test_a_replay_whose_client_was_too_late_is_void(tmp_path: Path) -> None:
     assert "could not keep the trace's timing" in found.stdout
 
 
-def test_a_replay_is_also_judged_by_criteria_of_the_command_line(tmp_path: Path) -> None:
+def test_replay_is_judged_by_criteria_of_the_command_line_too(tmp_path: Path) -> None:
     path = write(tmp_path / "any.parquet", [op(i, "archive", f"{i}", 100) for i in range(50)])
     document = replayed(str(path), "--criterion", "object_ms.max <= 0", "--criterion", "errors == 0", status=1)
     judged = {each["name"]: each["passed"] for each in document["criteria"]}
@@ -208,9 +211,7 @@ def test_a_replay_is_also_judged_by_criteria_of_the_command_line(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_replay_that_broke_off_is_not_gone_on_with(
-    tmp_path: Path, home: Path, number: signal.Signals, status: int
-) -> None:
+def test_interrupted_replay_cannot_be_resumed(tmp_path: Path, home: Path, number: signal.Signals, status: int) -> None:
     path = write(tmp_path / "slow.parquet", [op(0, "archive", "a", 100), op(600_000, "archive", "b", 100)])
     with started("replay", str(path), "--backend", "null") as process:
         wait_until(lambda: begun(home / "runs") == 2, "second phase")
@@ -227,7 +228,7 @@ def test_operations_on_objects_that_failed_to_archive_are_left_out(tmp_path: Pat
     rows = [op(0, "archive", "a", 100), op(5, "retrieve", "a", 100), op(6, "copy", "b", source="a"),
             op(7, "retrieve", "b", 100)]  # fmt: skip
     path = write(tmp_path / "refused.parquet", rows)
-    with pretending(objects_max=1) as (endpoint, _):  # the probe, and no more
+    with pretending(objects_max=1) as (endpoint, _):  # only the probe object is accepted
         found = archiver("replay", str(path), "--endpoint", endpoint, "--json", "--quiet", **KEYS)
     assert found.returncode == 1
     (result,) = measured(json.loads(found.stdout))
@@ -290,7 +291,7 @@ def client_through(endpoint: str, store: embedded.StoreProcess) -> Any:
 
 
 def operations_in(logs: Path) -> list[dict[str, Any]]:
-    """What the last phase did to objects, in the order in which it was due."""
+    """Return the operations of the last phase on objects, in the order of their due times."""
     log = max(logs.glob("*.parquet"), key=lambda path: path.name)
     rows: list[dict[str, Any]] = [row for row in pq.read_table(log).to_pylist() if row["key"] is not None]
     return sorted(rows, key=lambda row: row["due_ns"])
@@ -304,7 +305,7 @@ def operations_in(logs: Path) -> list[dict[str, Any]]:
         ([op(0, "archive", "a", 1 << 40)], "`archiver trace scale"),
     ],
 )
-def test_a_trace_that_cannot_be_replayed_is_refused_before_anything_is_touched(
+def test_trace_that_cannot_be_replayed_is_refused_before_start(
     tmp_path: Path, rows: list[TracedOperation], message: str, home: Path
 ) -> None:
     path = write(tmp_path / "bad.parquet", rows)

@@ -1,4 +1,4 @@
-"""What a program did through our TSM library, replayed through it: the same objects in the same transactions."""
+"""Test that a program's work through our TSM library is replayed with the same objects in the same transactions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.commands import archiver
 ROOT = Path(__file__).parents[5]
 LIBRARY = api.OWN_LIBRARY
 PROGRAM = ROOT / "tests" / "backends" / "tsm" / "traced_program.py"
-SECONDS_MAX = 60  # only a program that hangs gets there
+SECONDS_MAX = 60  # reached only if the program hangs
 IN_TRANSACTIONS = ("archive", "hold", "release")
 
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="our TSM library was not built: no C compiler")
@@ -37,7 +37,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.StorePr
 
 
 def recorded(store: embedded.StoreProcess, what: str, folder: Path) -> Path:
-    """The trace of what traced_program.py did."""
+    """Return the trace of a run of traced_program.py."""
     journal = folder / f"{what}.journal"
     assert store.node_password is not None
     with private_configuration(store.tsm_host, store.tsm_port) as configuration:
@@ -63,7 +63,7 @@ def recorded(store: embedded.StoreProcess, what: str, folder: Path) -> Path:
 def replayed(
     path: Path, store: embedded.StoreProcess, folder: Path, *options: str
 ) -> tuple[dict[str, Any], list[TracedOperation]]:
-    """The result, and the rows of what was asked for, in the order in which they were written."""
+    """Return the result, and the rows of the operation log in the order in which they were written."""
     password = folder / "password"
     password.touch(0o600)
     password.write_text(f"{store.node_password}\n")
@@ -72,7 +72,7 @@ def replayed(
         "--tsm-node", store.node, "--tsm-password-file", str(password), "--op-log", str(folder / "log"),
         "--management-class", "NONE", "--tolerance", "30s", "--json", "--quiet", *options,
     )  # fmt: skip
-    # A busy machine may take longer than the trace did.
+    # A busy machine may need longer than the trace.
     assert done.returncode == 0 or done.stderr.startswith("criterion missed: replay_margin_seconds"), done.stderr
     (result,) = [each for each in json.loads(done.stdout)["results"] if not each["is_load"]]
     log = max((folder / "log").glob("*.parquet"), key=lambda log: log.name)
@@ -80,7 +80,7 @@ def replayed(
 
 
 def transactions(rows: Sequence[TracedOperation]) -> list[list[tuple[str, int | None]]]:
-    """What each good transaction did, with sizes of what it archived, in the order in which they ended."""
+    """Return the operations of each successful transaction, with sizes of archives, in the order of their ends."""
     done = [
         row for row in rows if row.operation.replace("new-version", "archive") in IN_TRANSACTIONS and not row.status
     ]
@@ -94,7 +94,7 @@ def transactions(rows: Sequence[TracedOperation]) -> list[list[tuple[str, int | 
     ]
 
 
-def test_a_transaction_is_replayed_as_one(store: embedded.StoreProcess, tmp_path: Path) -> None:
+def test_each_transaction_is_replayed_as_one_transaction(store: embedded.StoreProcess, tmp_path: Path) -> None:
     path = recorded(store, "night", tmp_path)
     was = list(Trace.open(path).operations())
     result, now = replayed(path, store, tmp_path)
@@ -104,11 +104,11 @@ def test_a_transaction_is_replayed_as_one(store: embedded.StoreProcess, tmp_path
     assert [row.size_bytes for row in now if row.operation == "transaction"] == committed
     assert (result["errors"], result["verified"], result["transaction_commit_ms"]["count"]) == (0, "all", 8)
     assert (result["replayed"]["operations"], result["replayed"]["begun"]) == (120, 120)
-    assert dict(result["replayed"]["left_out"])["failed in the trace"] == 2  # what was aborted
+    assert dict(result["replayed"]["left_out"])["failed in the trace"] == 2  # the aborted transaction
     assert {part["operation"]: part["objects"] for part in result["parts"]} == {
         "archive": 102, "new-version": 2, "hold": 5, "release": 5, "retrieve": 6
     }  # fmt: skip
-    # All of a transaction is due when its first object was.
+    # All operations of a transaction are due when its first object was due.
     firsts = [min(row.due_ns for row in rows) for rows in together(was)]
     again = [{row.due_ns for row in rows} for rows in together(now)]
     began_ns = min(again[0]) - firsts[0]
@@ -128,11 +128,11 @@ def test_sessions_of_several_threads_keep_their_transactions(
     result, now = replayed(path, store, tmp_path, *how)
     assert result["errors"] == 0
     assert (result["objects"], result["transaction_commit_ms"]["count"]) == (400, 80)
-    if "--workers" not in how:  # else each has a log of its own
+    if "--workers" not in how:  # each worker has a log of its own
         assert [len(each) for each in together(now)] == [5] * 80
 
 
-def test_a_replay_is_recorded_in_the_same_transactions(store: embedded.StoreProcess, tmp_path: Path) -> None:
+def test_operation_log_of_a_replay_keeps_its_transactions(store: embedded.StoreProcess, tmp_path: Path) -> None:
     path = recorded(store, "night", tmp_path)
     _, now = replayed(path, store, tmp_path)
     log = max((tmp_path / "log").glob("*.parquet"), key=lambda log: log.name)

@@ -1,4 +1,4 @@
-"""Whose turn it is: what changes an object works alone, in order; reads go side by side."""
+"""Test turns: a change has an object alone, in order; reads run concurrently."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ async def test_waiting_turn_wakes_when_the_last_one_ahead_is_done() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=30), st.randoms(use_true_random=False)
 )
-def test_every_turn_comes_in_any_completion_order_and_changes_stay_ordered(
-    wanted: list[tuple[int, bool]], chance: Random
-) -> None:
+def test_every_turn_becomes_ready_and_changes_stay_in_order(wanted: list[tuple[int, bool]], chance: Random) -> None:
     turns = Turns()
     waiting = {place: turns.take(each) for place, each in enumerate(wanted)}
     done: list[int] = []
