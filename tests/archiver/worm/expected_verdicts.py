@@ -75,6 +75,8 @@ def expected(name: str) -> Mapping[str, Sequence[str]]:
     if not path.exists():
         return {}
     declared = tomllib.loads(path.read_text())["verdicts"]
+    unknown = declared.keys() - set(ALL)
+    assert not unknown, f"{path} has verdicts of checks that do not exist: {sorted(unknown)}"
     return {each: declared.get(each, CheckVerdict.PASS.value).split(_OR) for each in ALL}
 
 

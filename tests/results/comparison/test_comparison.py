@@ -590,7 +590,7 @@ def test_detectable_difference_is_found_with_stated_power(make_run: MakeRun) -> 
 def test_two_pairs_have_no_detectable_difference(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", (100, 101)), make_run("b", (200, 203))])
     assert only_ratio(comparison).detectable_percent is None
-    assert "would show" not in overall_sentences(comparison)[0]
+    assert "can detect" not in overall_sentences(comparison)[0]
 
 
 def test_detectable_difference_above_1000_percent_is_given_as_bound(make_run: MakeRun) -> None:

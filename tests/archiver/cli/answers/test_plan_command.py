@@ -217,7 +217,7 @@ def test_a_backup_is_planned_from_the_papers_rates() -> None:
 
 @pytest.mark.parametrize("text", ["0.28MB", "0.28", "Mb/s", "1Mb/s", "1Mib/s", "1parsec/s", "-1MB/s", "1 MB per s"])
 def test_ambiguous_or_malformed_stream_rate_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"(?i)\w"):
+    with pytest.raises(ValueError, match=r"is not a stream's rate|may be bits or bytes|unknown size unit"):
         parse_stream_rate(text)
 
 

@@ -366,6 +366,7 @@ def test_bucket_with_default_retention_is_refused_if_mode_is_none(home: Path, st
 
 def test_no_secret_reaches_database_ledger_or_output(home: Path, store: embedded.StoreProcess) -> None:
     done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--json", **keys_of(store))
+    assert done.returncode == 0, done.stderr
     secret = store.secret_key
     assert secret not in done.stdout + done.stderr
     for path in home.rglob("*"):
