@@ -276,7 +276,7 @@ class _Later:
         except Inconclusive as refused:
             return RoundRecord(Round.UNDER_LOAD, time.time(), 0.0, f"not tried: {refused}")
         order = order_for(self._buckets.backend, bucket, self._buckets.run_id)
-        _, record, report = rounds.under_load(self._suite, ids, order, self._on_check)
+        record, report = rounds.under_load(self._suite, ids, order, self._on_check)
         self._loaded = order, report
         return record
 
@@ -285,10 +285,8 @@ class _Later:
         if not ids:
             return None
         if restart is None:
-            _, record = rounds.not_restarted(ids, self._on_check)
-        else:
-            _, record = rounds.after_restart(self._suite, ids, self._loaded, restart, servers, self._on_check)
-        return record
+            return rounds.not_restarted(ids, self._on_check)
+        return rounds.after_restart(self._suite, ids, self._loaded, restart, servers, self._on_check)
 
 
 def locked_seconds_max(ids: Sequence[str]) -> float:

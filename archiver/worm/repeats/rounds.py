@@ -53,9 +53,7 @@ def to_repeat(alone: Sequence[CheckResult]) -> list[str]:
 # ---- under load
 
 
-def under_load(
-    suite: Suite, ids: Sequence[str], order: Order, on_result: OnResult
-) -> tuple[list[CheckResult], RoundRecord, LoadReport]:
+def under_load(suite: Suite, ids: Sequence[str], order: Order, on_result: OnResult) -> tuple[RoundRecord, LoadReport]:
     """Run these checks while clients archive and retrieve; then READ_BACK, if ``ids`` has it.
 
     After READ_BACK, the report returned names only objects that it found intact.
@@ -65,11 +63,8 @@ def under_load(
     with BackgroundLoad(order) as load:
         tries = [suite.run(again, lambda _: None, Round.UNDER_LOAD) for _ in range(TIMES)]
         report = load.stop()
-    results = [
-        _worst(found) if report.retrieved else _not_loaded(found[0], report) for found in zip(*tries, strict=True)
-    ]
-    for result in results:
-        on_result(result)
+    for found in zip(*tries, strict=True):
+        on_result(_worst(found) if report.retrieved else _not_loaded(found[0], report))
     record = RoundRecord(
         round=Round.UNDER_LOAD,
         started_at=began,
@@ -85,10 +80,9 @@ def under_load(
     )
     if READ_BACK in ids:
         sound: list[int] = []
-        results.append(suite.judge(READ_BACK, lambda case: _reads_back(case, order, report, sound), Round.UNDER_LOAD))
-        on_result(results[-1])
+        on_result(suite.judge(READ_BACK, lambda case: _reads_back(case, order, report, sound), Round.UNDER_LOAD))
         report = replace(report, archived=tuple(sound))
-    return results, record, report
+    return record, report
 
 
 def _reads_back(case: Case, order: Order, report: LoadReport, sound: list[int]) -> None:
@@ -127,7 +121,7 @@ def after_restart(
     restart: Restart,
     servers: ExitStack,
     on_result: OnResult,
-) -> tuple[list[CheckResult], RoundRecord]:
+) -> RoundRecord:
     """Kill the server, start it again, and run these checks; RESTART runs before and after the kill.
 
     The new server runs until ``servers`` closes. If it does not start again, RESTART fails; without RESTART in ``ids``
@@ -135,31 +129,24 @@ def after_restart(
     """
     began, clock = time.time(), time.monotonic()
     kill = _Kill(restart, servers)
-    results: list[CheckResult] = []
     if RESTART in ids:
-        results.append(suite.judge(RESTART, _survives(kill, loaded), Round.AFTER_RESTART))
-        on_result(results[0])
+        on_result(suite.judge(RESTART, _survives(kill, loaded), Round.AFTER_RESTART))
     if not kill.tried:
         kill()
     if kill.seconds is not None:
         again = [each for each in ids if each != RESTART]
-        results += suite.run(again, on_result, Round.AFTER_RESTART)
+        suite.run(again, on_result, Round.AFTER_RESTART)
     note = "the server was killed (SIGKILL) and "
     note += f"answered again after {kill.seconds:.1f} s" if kill.seconds is not None else "did not start again"
-    return results, RoundRecord(Round.AFTER_RESTART, began, time.monotonic() - clock, note)
+    return RoundRecord(Round.AFTER_RESTART, began, time.monotonic() - clock, note)
 
 
-def not_restarted(ids: Sequence[str], on_result: OnResult) -> tuple[list[CheckResult], RoundRecord]:
+def not_restarted(ids: Sequence[str], on_result: OnResult) -> RoundRecord:
     """Return the record of a round that was not possible; RESTART is NOT TRIED if ``ids`` has it."""
     now = time.time()
-    results = [
-        CheckResult(RESTART, CheckVerdict.NOT_TRIED, NO_RESTART, now, 0.0, round=Round.AFTER_RESTART)
-        for each in ids
-        if each == RESTART
-    ]
-    for result in results:
-        on_result(result)
-    return results, RoundRecord(Round.AFTER_RESTART, now, 0.0, f"not tried: {NO_RESTART}")
+    if RESTART in ids:
+        on_result(CheckResult(RESTART, CheckVerdict.NOT_TRIED, NO_RESTART, now, 0.0, round=Round.AFTER_RESTART))
+    return RoundRecord(Round.AFTER_RESTART, now, 0.0, f"not tried: {NO_RESTART}")
 
 
 class _Kill:

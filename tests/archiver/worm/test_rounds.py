@@ -376,8 +376,10 @@ def test_compliance_lock_lost_at_restart_is_found(platform: Platform) -> None:
 
     assert platform.client.send("PUT", "compliance", headers=[("x-amz-bucket-object-lock-enabled", "true")]).ok
     suite = Suite(lying(platform.client, lie, ""), "compliance", True, {}, lambda *_: "", 0.0)
+    results: list[CheckResult] = []
     with ExitStack() as servers:
-        (result,), _ = rounds.after_restart(suite, ["VER-08"], None, restart, servers, lambda _: None)
+        rounds.after_restart(suite, ["VER-08"], None, restart, servers, results.append)
+    (result,) = results
     assert result.verdict is CheckVerdict.FAIL
     assert "COMPLIANCE: after a restart, deleting with the bypass header" in result.reason
     assert "GOVERNANCE:" not in result.reason
