@@ -23,6 +23,7 @@ from scenarios.reading.phases import (
     ScaleTable,
     WorkloadTable,
     expand_phase,
+    expand_phases,
     prefixes,
     sizes_of,
 )
@@ -57,6 +58,8 @@ def check_phases(
                 raise ScenarioError(
                     f"{key}: load, ceiling and cache are for phases with [[phase.workload]]; leave them out"
                 )
+            for phase in reversed(expand_phases(table, 1, 1, None, scale_table)):
+                _check_names(phase, key)
             continue
         for workload in table.workload:
             _check_workload(workload, f"{key}: workload {workload.name!r}", allow_large_sessions)
@@ -284,6 +287,17 @@ def _check_order(table: PhaseTable, key: str) -> None:
             if other is not None and other not in met:
                 met.add(other)
                 waits_for += [names[other].after, names[other].until]
+
+
+def _check_names(phase: Phase, key: str) -> None:
+    """Check that each workload of a replay has its own name. Infrastructure operations are called as their kind."""
+    names = [workload.name for workload in phase.workloads]
+    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
+    if twice is not None:
+        raise ScenarioError(
+            f"{key}: two workloads are called {twice!r}; write each kind of infrastructure once, and give no replay "
+            "the name of a kind"
+        )
 
 
 def _before(workload: WorkloadTable, table: PhaseTable) -> list[WorkloadTable]:

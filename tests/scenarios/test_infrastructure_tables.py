@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from archiver.values.errors import ScenarioError
 from archiver.values.retention import Lock
 from scenarios.notation.sizes import SizesTable
 from scenarios.notation.units import Seconds, SizeBytes
+from scenarios.reading.reader import read_scenario
 from scenarios.work.infrastructure import INSTANCES_MAX, Infrastructure, InfrastructureTable, infrastructure
+from tests.scenarios.files import toml
 
 CLONE, MIGRATION = "clone and deploy", "storage migration"
 SIZES = SizesTable(histogram={"1KiB": 3, "8KiB": 1})
@@ -117,3 +120,28 @@ def test_invalid_infrastructure_values_are_refused_with_name(table: dict[str, An
         made(**table)
     assert str(refused.value).startswith("beside: ")
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("replay", "kinds", "twice"),
+    [
+        ("web", (CLONE, MIGRATION), None),
+        ("web", (CLONE, CLONE), CLONE),
+        (CLONE, (CLONE,), CLONE),
+        (f"{MIGRATION}: held", (MIGRATION,), f"{MIGRATION}: held"),
+    ],
+)
+def test_two_workloads_of_a_replay_with_one_name_are_refused(
+    tmp_path: Path, replay: str, kinds: tuple[str, ...], twice: str | None
+) -> None:
+    """The database has one row for each name, and a run would fail only after everything was archived."""
+    operations = [{"kind": kind, "capacity": "10MB", "minimum_per_hour": 6} for kind in kinds]
+    phase = {"name": "sets", "replay": [{"name": replay, "trace": "web.csv"}], "infrastructure": operations}
+    file = tmp_path / "mine.toml"
+    file.write_text(toml({"name": "mine", "title": "Mine", "phase": [phase]}))
+    if twice is None:
+        assert len(read_scenario(str(file)).phases) == 2
+        return
+    with pytest.raises(ScenarioError) as refused:
+        read_scenario(str(file))
+    assert f"phase 'sets': two workloads are called '{twice}'; write each kind of" in str(refused.value)
