@@ -263,8 +263,8 @@ class Result:
     limited_by: str | None  # client, server cpu, server disk, network, host cpu; None: no resource was near saturation
     settled: bool  # the stop rule reached its precision before its limits
     unsteady: str | None  # why the rate was not in steady state
-    offered_per_second: float | None = None
-    achieved_per_second: float | None = None
+    offered_per_second: float | None = None  # sessions/s of an open loop
+    achieved_per_second: float | None = None  # sessions/s of a mix; objects/s of any other work
     objects_per_transaction: int | None = None  # objects committed together; None: the protocol has no transactions
     transaction_send_ms: Latency | None = None  # from the transaction's beginning to its vote
     transaction_commit_ms: Latency | None = None  # from the vote to the response

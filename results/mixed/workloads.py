@@ -29,7 +29,9 @@ def workloads_table(results: Sequence[Result], scale_name: str) -> Table:
             Column("clients", of=lambda row: sum(result.clients for result in row.copies), label=True),
             Column("operation", of=lambda row: row.part or "all", label=True),
             _of_whole("offered", "sessions/s", lambda row: _sum(r.offered_per_second for r in row.copies), 1),
-            _of_whole("achieved", "sessions/s", lambda row: sum(r.achieved_per_second or 0.0 for r in row.copies), 1),
+            _of_whole(
+                "achieved", "sessions/s", lambda row: sum(r.sessions / r.seconds for r in row.copies if r.seconds), 1
+            ),
             _of_whole("measured", "s", lambda row: min(result.seconds for result in row.copies), 2),
             _of_whole("sessions", "", lambda row: sum(result.sessions for result in row.copies)),
             Column("objects", of=lambda row: sum(each.objects for each in row.measured)),

@@ -74,6 +74,15 @@ def test_workloads_table_shows_time_sessions_and_objects(run: TileRun) -> None:
     assert [rows["log"][name].text for name in ("measured", "sessions", "objects")] == ["", "", "55,978"]
 
 
+def test_achieved_rate_of_workloads_is_sessions_per_second_of_any_kind(run: TileRun) -> None:
+    """The field of a mix counts sessions; that of a replay or an infrastructure operation counts objects."""
+    mix = run.email(1, seconds=80.0, sessions=20, objects=200, achieved_per_second=0.25)
+    replay = run.web(1, seconds=40.0, sessions=20, objects=200, achieved_per_second=5.0)
+    table = workloads_table([mix, replay], "tiles")
+    achieved = next(place for place, column in enumerate(table.columns) if column.name == "achieved")
+    assert [row[achieved].number for row in table.rows if row[3].text == "all"] == [0.25, 0.5]
+
+
 # ---- e-mail
 
 
