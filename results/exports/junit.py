@@ -1,8 +1,8 @@
 """The criteria and conformance checks of a run as JUnit XML, which every build server shows.
 
-Missed criteria, failed checks and failed operations are failures. A void phase is an error, because it proves nothing
-about the platform. Checks that were not tried, not offered or inconclusive are skipped. Expected failures are skipped
-too, with their reason.
+Missed criteria, failed checks, failed operations, lost workers and lost content are failures. A void phase and the
+criteria missed in it are errors, because they prove nothing about the platform (``results/verdict.py``). Checks that
+were not tried, not offered or inconclusive are skipped. Expected failures are skipped too, with their reason.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from results.database import RunDatabase
 from results.model import CheckRecord, CriterionResult, Result
+from results.verdict import void_because
 from results.worm.expected import ExpectedFailure, expected_of
 
 _SKIPPED = ("NOT TRIED", "NOT OFFERED", "INCONCLUSIVE")
@@ -20,8 +21,10 @@ _SKIPPED = ("NOT TRIED", "NOT OFFERED", "INCONCLUSIVE")
 def junit_xml(database: RunDatabase) -> str:
     """Return the document: a suite of the phases, one of criteria, and one for each family of conformance checks."""
     run = database.run()
-    suites = [_suite("phases", map(_phase, database.results()))]
-    suites.append(_suite("criteria", map(_criterion, database.criteria())))
+    results, criteria = database.results(), database.criteria()
+    void = {result.position: words for result in results if (words := void_because(result, criteria))}
+    suites = [_suite("phases", (_phase(each, void_because(each, criteria)) for each in results))]
+    suites.append(_suite("criteria", (_criterion(each, void.get(each.position, "")) for each in criteria)))
     expected = expected_of(run)
     families: dict[str, list[CheckRecord]] = {}
     for check in database.checks():
@@ -53,11 +56,13 @@ def _case(name: str, seconds: float = 0.0) -> ElementTree.Element:
     return ElementTree.Element("testcase", name=name, time=f"{seconds:.3f}")
 
 
-def _phase(result: Result) -> ElementTree.Element:
-    """Return the case of one result. It passes if its operations succeeded and its phase is not void."""
+def _phase(result: Result, void: str) -> ElementTree.Element:
+    """Return the case of one result. It passes if its operations succeeded and its phase is complete and not void."""
     case = _case(f"{result.position} {result.phase}: {result.workload}", result.seconds)
-    void = result.incomplete or result.void
-    if void:
+    broken = [*([f"incomplete: {result.incomplete}"] if result.incomplete is not None else []), *result.lost]
+    if broken and not result.void:
+        ElementTree.SubElement(case, "failure", message="; ".join(broken))
+    elif void:
         ElementTree.SubElement(case, "error", message=f"void: {void}")
     elif result.errors:
         first = result.first_errors[0] if result.first_errors else None
@@ -66,12 +71,14 @@ def _phase(result: Result) -> ElementTree.Element:
     return case
 
 
-def _criterion(criterion: CriterionResult) -> ElementTree.Element:
+def _criterion(criterion: CriterionResult, void: str) -> ElementTree.Element:
+    """Return the case of one criterion. ``void``: why its phase says nothing about the platform, or empty."""
     scale = f" at scale {criterion.scale:g}" if criterion.scale is not None else ""
     case = _case(f"phase {criterion.position}: {criterion.workload or 'all'}: {criterion.name}{scale}")
     if not criterion.passed:
         measured = "nothing was measured" if criterion.measured is None else f"measured {criterion.measured:g}"
-        ElementTree.SubElement(case, "failure", message=f"{measured}, the limit is {criterion.limit:g}")
+        kind, reason = ("error", f"void: {void}: ") if void else ("failure", "")
+        ElementTree.SubElement(case, kind, message=f"{reason}{measured}, the limit is {criterion.limit:g}")
     return case
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -76,8 +77,28 @@ def test_junit_xml_has_criteria_with_measured_values_and_void_phases(
     root = ElementTree.fromstring(junit_xml(make_run([phase])))
     messages = [case.get("message") for case in root.findall("testsuite[@name='criteria']/testcase/failure")]
     assert messages == ["measured 31.5, the limit is 20", "nothing was measured, the limit is 50"]
-    (void,) = root.findall("testsuite[@name='phases']/testcase/error")
-    assert void.get("message") == "void: worker 2 was lost"
+    (failed,) = root.findall("testsuite[@name='phases']/testcase/failure")
+    assert failed.get("message") == "incomplete: worker 2 was lost"
+
+
+@pytest.mark.parametrize(
+    ("fields", "kinds"),
+    [
+        ({}, ("", "failure")),
+        ({"limited_by": "client"}, ("error", "error")),
+        ({"limited_by": "client", "incomplete": "worker 2 was lost"}, ("failure", "error")),
+        ({"limited_by": "server cpu"}, ("", "failure")),
+    ],
+)
+def test_junit_agrees_with_the_verdict_on_a_missed_criterion(
+    make_run: MakeRun, make_result: MakeResult, fields: dict[str, Any], kinds: tuple[str, str]
+) -> None:
+    """A criterion that was missed because the client was the limit proves nothing about the platform."""
+    missed = CriterionResult("object_ms.mean <= 20", "web", 1, 20.0, 31.5, passed=False)
+    record = phase_record(1, make_result(errors=0, first_errors=(), **fields), 0.0, 1.0)
+    root = ElementTree.fromstring(junit_xml(make_run([replace(record, criteria=[missed])])))
+    found = tuple(next((child.tag for child in case), "") for case in root.iter("testcase"))
+    assert found == kinds
 
 
 def test_prometheus_reads_each_result_once(run: RunDatabase) -> None:
