@@ -6,7 +6,6 @@ A run that cannot be read has a line with the reason, and the page still lists a
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ from urllib.parse import quote
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_instant
-from results.database import FILE_NAME, RunDatabase
+from results.database import FILE_NAME
+from results.opened import opened
 from results.report.documents import PAGE_NAME
 from results.report.page import page, table_view
 from results.summary.key_figures import KeyFigures, Peak, key_figures
@@ -70,15 +70,10 @@ def index_page(runs: list[ListedRun], home: Path) -> str:
 def listed_run(path: Path) -> ListedRun:
     """Return the run of a database; its problem if it cannot be read."""
     try:
-        database = RunDatabase.open(path)
-        try:
+        with opened(path) as database:
             return ListedRun(path.parent, key_figures(database))
-        finally:
-            database.close()
     except ResultsError as error:
         return ListedRun(path.parent, None, str(error))
-    except (sqlite3.Error, ValueError, KeyError, TypeError) as error:  # a damaged file may contain anything
-        return ListedRun(path.parent, None, f"{path}: damaged: {type(error).__name__}: {error}")
 
 
 def runs_table(runs: Iterable[KeyFigures]) -> Table:

@@ -66,13 +66,16 @@ def test_best_rate_that_fails_conditions_is_marked(tmp_path: Path, make_result: 
 
 def test_unreadable_runs_are_listed_with_their_problem(tmp_path: Path, make_result: MakeResult) -> None:
     whole = run_in(tmp_path / "whole", make_result())
-    for name in ("newer", "damaged", "text", "empty", "torn"):
+    for name in ("newer", "damaged", "forged", "text", "empty", "torn"):
         shutil.copytree(whole, tmp_path / name)
     with sqlite3.connect(tmp_path / "newer" / FILE_NAME) as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
     with sqlite3.connect(tmp_path / "damaged" / FILE_NAME) as db:
         db.execute("UPDATE result SET document = '{\"operation\": '")
+    db.close()
+    with sqlite3.connect(tmp_path / "forged" / FILE_NAME) as db:
+        db.execute("UPDATE run SET platform = json_set(platform, '$.details', NULL)")
     db.close()
     (tmp_path / "text" / FILE_NAME).write_text("no database" * 100)
     (tmp_path / "empty" / FILE_NAME).write_bytes(b"")
@@ -86,7 +89,7 @@ def test_unreadable_runs_are_listed_with_their_problem(tmp_path: Path, make_resu
     assert all(problems.values()), problems
     assert runs[0].folder.name == "whole"
     path, count = write_index(tmp_path, tmp_path / "elsewhere")
-    assert count == 6
+    assert count == 7
     text = path.read_text()
     assert "Runs that cannot be read" in text
     assert "<dt>../newer</dt>" in text
