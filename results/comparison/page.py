@@ -163,8 +163,9 @@ def side_by_side_table(sides: Sequence[Side]) -> Table:
         "side-by-side",
         "The numbers that decide",
         (Column("", of=lambda row: row.name, label=True), *columns),
-        "Rates and times are of the same cell on every platform. If a platform has several runs, times, resources and"
-        " limits are of its first run.",
+        "Rates and times are of the same cell on every platform. If a platform has several runs, rates of the cell,"
+        " server CPU, device bytes and warnings are over all of them, percentiles are left out, and everything else is"
+        " of its first run.",
     ).table(row for row in _side_rows(sides) if any(text != NOT_MEASURED for text in row.texts))
 
 
