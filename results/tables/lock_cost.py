@@ -95,14 +95,15 @@ def life_cycle_table(results: Sequence[Result], times: StoredTimes = NO_TIMES) -
 
 
 class _CellAndTimes(NamedTuple):
-    """A cell with the service times of its objects over all repetitions."""
+    """A cell with the times of its objects, and of their separate lock requests, over all repetitions."""
 
     cell: Unit
     service: Latency | None
+    lock: Latency | None
 
     @classmethod
     def of(cls, cell: Unit, times: StoredTimes) -> _CellAndTimes:
-        return cls(cell, times.over("object_service", cell.results))
+        return cls(cell, times.over("object_service", cell.results), times.over("lock", cell.results))
 
 
 class _CostAndTimes(NamedTuple):
@@ -149,24 +150,9 @@ def _mean_ms(result: Result) -> float | None:
     return result.object_service_ms.mean if result.object_service_ms else None
 
 
-def _mean_service(unit: str) -> Column:
-    """Return the column of the mean service time, averaged over the repetitions that have it."""
-    return Column("mean", unit, lambda timed: _mean(timed.cell, _mean_ms), 3)
-
-
-def _percentile(name: str) -> Column:
-    """Return the column of a percentile of the service time over all repetitions."""
-    return Column(name, "ms", lambda timed: getattr(timed.service, name, None), 3)
-
-
-def _lock_ms(cell: Unit) -> float | None:
-    """Return the lock time if the first repetition locked by a separate request."""
-    return _mean(cell, lambda result: result.lock_ms.mean if result.lock_ms else None) if cell.first.lock_ms else None
-
-
-def _mean(cell: Unit, of: Callable[[Result], float | None]) -> float | None:
-    values = [value for result in cell.results if (value := of(result)) is not None]
-    return sum(values) / len(values) if values else None
+def _service(statistic: str, unit: str = "ms") -> Column:
+    """Return the column of a statistic of the service time of all objects, over all repetitions."""
+    return Column(statistic, unit, lambda timed: getattr(timed.service, statistic, None), 3)
 
 
 def _cost_columns(
@@ -215,10 +201,12 @@ _LOCK_COST = TableSpec(
             *UNIT_AMOUNT_COLUMNS,
         ),
         *_of_cost(*_cost_columns("objects/s", lambda cost: cost.rate, lambda ratio: 1 - ratio)),
-        *_of_times(_mean_service("ms/object")),
+        *_of_times(_service("mean", "ms/object")),
         *_of_cost(*_cost_columns("the mean", lambda cost: cost.mean_time, lambda ratio: ratio - 1)),
-        *_of_times(_percentile("p99")),
-        *_of_cell(Column("lock request", "ms", _lock_ms, 3)),
+        *_of_times(
+            _service("p99"),
+            Column("lock request", "ms", lambda timed: timed.lock.mean if timed.lock is not None else None, 3),
+        ),
     ),
     "Archiving. Costs are relative to the first variant of each group. The variants of a cell run one after another,"
     f" and each repetition is a pair. Intervals need {PAIRS_MIN} repetitions and are corrected over all variants"
@@ -236,9 +224,9 @@ _LIFE_CYCLE = TableSpec(
                 Column("95% within", of=interval),
             ),
         ),
-        _mean_service("ms"),
-        _percentile("p50"),
-        _percentile("p99"),
+        _service("mean"),
+        _service("p50"),
+        _service("p99"),
         *columns_of(lambda timed: timed.cell, UNIT_AMOUNT_COLUMNS[:2]),
         Column("done", of=lambda timed: sum(result.objects for result in timed.cell.results)),
         Column("failed", of=lambda timed: timed.cell.errors),

@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
+from results.database import WorkloadHistogram
 from results.figures.lock_cost import LOCK_COST, build_lock_figures
 from results.figures.phases import Caption, png_bytes, svg_bytes
-from results.model import Result
+from results.model import Latency, Result
 from results.report.documents import report_markdown
 from results.table import NOT_MEASURED, Table
 from results.tables.lock_cost import life_cycle_table, lock_cost_table, variant_costs
 from results.tables.rates import build_tables
+from results.tables.stored_times import StoredTimes
 from results.units import single_cells
 
 MakeResult = Callable[..., Result]
@@ -113,6 +115,21 @@ def test_costs_of_many_variants_are_corrected_like_comparisons(variant: Callable
 
     assert not includes_zero(costs(1)[1])
     assert all(includes_zero(each) for each in costs(20)[1:])
+
+
+def test_means_over_repetitions_are_of_all_objects(variant: Callable[..., Result]) -> None:
+    """As the percentiles next to them are: 100 objects of 2 ms and 300 of 6 ms take 5 ms on average, and not 4."""
+    results, histograms = [variant("none", 100.0)], {}
+    for number, (count, mean) in enumerate([(100, 2.0), (300, 6.0)], 1):
+        times = Latency(count, mean, mean, mean, mean, mean, mean, mean)
+        results.append(variant("separate", 50.0, number, position=1 + number, object_service_ms=times, lock_ms=times))
+        for quantity in ("object_service", "lock"):
+            stored = WorkloadHistogram(
+                1 + number, results[-1].workload, *(np.array([n], "<i8").tobytes() for n in (9, count))
+            )
+            histograms[quantity, 1 + number, results[-1].workload] = stored
+    row = rows_of(lock_cost_table(results, StoredTimes(histograms)))["lock separate"]
+    assert (row["mean ms/object"], row["lock request ms"]) == ("5.000", "5.000")
 
 
 def test_note_appears_when_rate_and_mean_time_costs_differ(variant: Callable[..., Result]) -> None:
