@@ -188,8 +188,7 @@ class Sessions(Work):
         return Archived(objects, objects * self.object_bytes)
 
     def sessions_within(self, seconds: float, clients: int, objects_per_session: int) -> float:
-        warm_up_seconds = self.stop.warm_up_seconds if isinstance(self.stop, UntilPrecise) else 0.0
-        most = SESSIONS_PER_SECOND_MAX * min(seconds, warm_up_seconds + self.seconds_max)
+        most = SESSIONS_PER_SECOND_MAX * min(seconds, self.seconds_max)
         return clients * min(self.sessions_per_client_max(objects_per_session), most)
 
     def label(self, clients: int, objects_per_session: int, variant: str) -> str:

@@ -70,9 +70,9 @@ def test_clients_without_endpoints_need_no_limits() -> None:
     make_room(1 << 30, 1, 0, threads=False, limits=ClientLimits(10, 1, 1))
 
 
-def sweep(objects_max: int, clients: int = 1) -> Phase:
+def sweep(objects_max: int, clients: int = 1, warm_up_seconds: float = 0.0) -> Phase:
     """Return a phase whose sessions have one object each."""
-    stop: StopRule = UntilPrecise(1.0, 10.0, objects_max, precision=0.05)
+    stop: StopRule = UntilPrecise(1.0, 10.0, objects_max, precision=0.05, warm_up_seconds=warm_up_seconds)
     if clients > 1:
         stop = InWindow(1.0, objects_max // clients)
     return Phase("archive", 1, 1, (Workload("archive", Sessions("archive", 1, stop), clients),))
@@ -94,6 +94,7 @@ FAR = ("http://192.0.2.1:9000",)
         (sweep(1001), FAR, ClientLimits(1 << 20, 1000, None), "1,001 sessions within 60 s"),
         (sweep(9000), ("http://127.0.0.1:9000",), ClientLimits(1 << 20, 1000, None), "5,000 sessions within 1 s"),
         (sweep(90_000), FAR, ClientLimits(1 << 20, 1000, None), "50,000 sessions within 60 s"),  # the phase takes 10 s
+        (sweep(90_000, warm_up_seconds=2.0), FAR, ClientLimits(1 << 20, 1000, None), "60,000 sessions within 60 s"),
         (sweep(4000, clients=4), (*FAR, "http://192.0.2.2:9000"), ClientLimits(1 << 20, 1000, None), "2,000 sessions"),
         (sweep(1800), (*FAR, "http://192.0.2.2:9000"), ClientLimits(1 << 20, 1000, None), "1,800 sessions"),
         (open_loop(17, 3600), FAR, ClientLimits(1 << 20, 1000, None), "1,020 sessions within 60 s"),
