@@ -357,10 +357,11 @@ def _smaller_transactions(recorded: _Recorded) -> Iterator[str]:
             smaller.append((r, r.objects / committed.count))
     if smaller:
         first, mean = smaller[0]
+        share = recorded.share([result for result, _ in smaller])
         yield (
-            f"{len(smaller)} of {len(recorded.results)} cells were committed in smaller transactions than requested "
-            f"({_cell(first)} first: {mean:.0f} objects each, not {first.objects_per_transaction}), because the server "
-            "accepted no more; compare them with cells of that many"
+            f"{share} were committed in smaller transactions than requested ({_cell(first)} first: {mean:.0f} objects "
+            f"each, not {first.objects_per_transaction}), because the server accepted no more; compare them with "
+            f"{recorded.cells} of that many"
         )
 
 

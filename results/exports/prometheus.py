@@ -29,7 +29,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
     ),
     (
         "archiver_result_limited_by_client",
-        "1 if the client limited the rate, so that it says nothing about the platform.",
+        "1 if the client, or the CPU of the host that it shares with the server, limited the rate.",
         lambda result: float(result.limited_by in ("client", "host cpu")),
     ),
 )

@@ -264,14 +264,16 @@ def test_warnings_are_sorted_by_severity(doubts_of: Doubts, make_result: MakeRes
 
 
 def test_transactions_smaller_than_requested_cause_warning(doubts_of: Doubts, make_result: MakeResult) -> None:
-    def cell(committed: int) -> Result:  # 40 sessions of 25 objects
+    def cell(committed: int, application: str = "") -> Result:  # 40 sessions of 25 objects
         commits = Latency(committed, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
-        return make_result(objects_per_transaction=10, transaction_commit_ms=commits)
+        return make_result(objects_per_transaction=10, transaction_commit_ms=commits, application=application)
 
     assert doubts_of(cell(120)) == []
     (told,) = doubts_of(cell(200))
     assert "1 of 1 cells were committed in smaller transactions than requested" in told
     assert "5 objects each, not 10" in told
+    (told,) = doubts_of(cell(200, "mail"))
+    assert "1 of 1 workloads were committed in smaller transactions" in told
 
 
 @pytest.mark.parametrize(
