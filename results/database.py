@@ -19,8 +19,8 @@ from typing import IO, Any, Literal, NamedTuple
 
 from archiver.values.errors import ResultsError
 from archiver.values.platform import PlatformProfile
-from results.contract import check_from_document, result_document, result_from_document
-from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome, SearchStep
+from results.contract import read, result_document
+from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome
 from results.resources import CLIENT, SampleRow, SourceProblem, Timeline
 
 VERSION = 9
@@ -416,7 +416,7 @@ class RunDatabase:
     def criteria(self) -> list[CriterionResult]:
         """Return the results of the scenario's criteria in the order of phases."""
         rows = self._db.execute("SELECT document FROM criterion ORDER BY rowid")
-        return [CriterionResult(**json.loads(row["document"])) for row in rows]
+        return [read(CriterionResult, json.loads(row["document"])) for row in rows]
 
     def set_search(self, outcome: SearchOutcome) -> None:
         """Record the result of a search; it replaces an earlier one."""
@@ -427,11 +427,7 @@ class RunDatabase:
     def search(self) -> SearchOutcome | None:
         """Return the result of the run's search. Returns None if the run had no search or was interrupted during it."""
         row = self._db.execute("SELECT document FROM search").fetchone()
-        if row is None:
-            return None
-        document = json.loads(row["document"])
-        steps = tuple(SearchStep(**{**step, "positions": tuple(step["positions"])}) for step in document["steps"])
-        return SearchOutcome(**{**document, "steps": steps})
+        return read(SearchOutcome, json.loads(row["document"])) if row is not None else None
 
     def add_samples(self, samples: Iterable[SampleRow]) -> None:
         """Commit resource samples."""
@@ -463,7 +459,7 @@ class RunDatabase:
     def rounds(self) -> list[RoundRecord]:
         """Return the rounds of conformance checks of this run, in order."""
         rows = self._db.execute("SELECT document FROM worm_round ORDER BY rowid")
-        return [RoundRecord(**json.loads(row["document"])) for row in rows]
+        return [read(RoundRecord, json.loads(row["document"])) for row in rows]
 
     def add_audit(self, document: Mapping[str, Any]) -> None:
         """Commit the result of an audit."""
@@ -478,7 +474,7 @@ class RunDatabase:
     def checks(self) -> list[CheckRecord]:
         """Return every conformance check of this run, in the order in which they ended."""
         rows = self._db.execute("SELECT document FROM worm_check ORDER BY rowid")
-        return [check_from_document(json.loads(row["document"])) for row in rows]
+        return [read(CheckRecord, json.loads(row["document"])) for row in rows]
 
     def exchanges(self, check: CheckRecord) -> list[dict[str, Any]]:
         """Return the evidence of a check, in order."""
@@ -591,12 +587,7 @@ class RunDatabase:
             else row[each.name]
             for each in fields(StoredRun)
         }
-        earlier = values["objects_from"]
-        values["objects_from"] = ObjectsFrom(**earlier) if earlier is not None else None
-        platform = values["platform"]
-        values["platform"] = PlatformProfile(**{**platform, "endpoints": tuple(platform["endpoints"])})
-        values["shared_host"] = bool(values["shared_host"])
-        return StoredRun(**values)
+        return read(StoredRun, {**values, "shared_host": bool(values["shared_host"])})
 
     def results(self, *, drift_checks: bool = False) -> list[Result]:
         """Return every result in the order of measuring.
@@ -607,7 +598,7 @@ class RunDatabase:
             "SELECT document FROM result JOIN phase USING (position) WHERE drift_check = ? ORDER BY position, workload",
             (drift_checks,),
         )
-        return [result_from_document(json.loads(row["document"])) for row in rows]
+        return [read(Result, json.loads(row["document"])) for row in rows]
 
     def phases(self) -> list[PhaseTimes]:
         """Return the times of each phase, in order."""

@@ -15,7 +15,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from archiver.values.errors import ResultsError
-from results.contract import json_text, result_from_document
+from results.contract import json_text, read
 from results.database import RunDatabase
 from results.figures.phases import Caption, png_bytes, svg_bytes
 from results.model import Result
@@ -52,7 +52,7 @@ def write_documents(
     its workers. ``mixed`` has its simultaneous workloads. Files of the same names are replaced; the function leaves
     other files alone. Raises ResultsError if the folder cannot be written.
     """
-    results = [result_from_document(entry) for entry in document["results"]]
+    results = [read(Result, entry) for entry in document["results"]]
     tables = _tables(results, watched, audits, further, mixed)
     caption = Caption(document["run"], document["platform"]["name"], shares_machine)
     figures = draw_figures(results, watched, caption)
@@ -103,7 +103,7 @@ def write_csv(
     The arguments are those of ``write_documents``. Raises ResultsError if the folder cannot be written, or if there is
     nothing to tabulate.
     """
-    results = [result_from_document(entry) for entry in document["results"]]
+    results = [read(Result, entry) for entry in document["results"]]
     files = _csv_files(_tables(results, watched, audits, further, mixed))
     if not files:
         raise ResultsError(f"run {document['run']} has no results: no phase finished, so there are no tables")

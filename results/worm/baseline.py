@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from archiver.values.errors import ResultsError
-from results.contract import check_from_document
+from results.contract import read
 from results.database import RunDatabase
 from results.model import CheckRecord
 from results.opened import opened
@@ -107,7 +107,7 @@ def _of_run(database: RunDatabase) -> Baseline:
 
 
 def _of_document(document: Mapping[str, Any]) -> Baseline:
-    checks = [check_from_document(check) for check in document["checks"]]
+    checks = [read(CheckRecord, check) for check in document["checks"]]
     return Baseline(document["run"], document["platform"]["name"], checks)
 
 

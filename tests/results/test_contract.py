@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError
-from results.contract import result_document, result_from_document, run_document
+from results.contract import read, result_document, run_document
 from results.model import CriterionResult, DiskUsage, FirstError, Latency, LinkUsage, Result, ServerUsage, Utilisation
 
 MakeResult = Callable[..., Result]
@@ -74,25 +74,25 @@ def test_result_document_has_every_promised_key(make_result: MakeResult) -> None
 )
 def test_result_round_trips_through_json(make_result: MakeResult, overrides: dict[str, Any]) -> None:
     result = make_result(**overrides)
-    assert result_from_document(json.loads(json.dumps(result_document(result)))) == result
+    assert read(Result, json.loads(json.dumps(result_document(result)))) == result
 
 
 def test_full_run_round_trips_through_json(full_run: list[Result]) -> None:
     document = json.loads(json.dumps(run_document(FACTS, full_run)))
-    assert [result_from_document(entry) for entry in document["results"]] == full_run
+    assert [read(Result, entry) for entry in document["results"]] == full_run
 
 
 def test_unknown_fields_are_ignored(make_result: MakeResult) -> None:
     document = result_document(make_result())
     document["server"]["temperature_celsius"] = 40
-    assert result_from_document({**document, "added_later": 1, "added_ms": 2}) == make_result()
+    assert read(Result, {**document, "added_later": 1, "added_ms": 2}) == make_result()
 
 
 def test_document_without_transaction_fields_is_readable(make_result: MakeResult) -> None:
     document = result_document(make_result())
     for name in ("objects_per_transaction", "transaction_send_ms", "transaction_commit_ms"):
         del document[name]
-    assert result_from_document(document) == make_result()
+    assert read(Result, document) == make_result()
 
 
 @pytest.mark.parametrize("key", ["operation", "objects_per_second", "client"])
@@ -100,14 +100,21 @@ def test_missing_key_is_named(make_result: MakeResult, key: str) -> None:
     document = result_document(make_result())
     del document[key]
     with pytest.raises(ResultsError, match=key):
-        result_from_document(document)
+        read(Result, document)
 
 
 def test_missing_key_of_nested_document_is_named(make_result: MakeResult) -> None:
     document = result_document(make_result())
     del document["object_service_ms"]["p99"]
-    with pytest.raises(ResultsError, match=r"Latency: p99 missing"):
-        result_from_document(document)
+    with pytest.raises(ResultsError, match=r"missing required field `p99` - at `\$\.object_service_ms`"):
+        read(Result, document)
+
+
+def test_a_value_of_another_kind_is_refused_with_its_place(make_result: MakeResult) -> None:
+    document = result_document(make_result())
+    document["client"]["cpu_percent"] = "high"
+    with pytest.raises(ResultsError, match=r"Expected `float`, got `str` - at `\$\.client\.cpu_percent`"):
+        read(Result, document)
 
 
 def test_run_document_has_results_cells_criteria_and_verdict(make_result: MakeResult) -> None:

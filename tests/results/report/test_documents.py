@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError
-from results.contract import result_from_document, run_document
+from results.contract import read, run_document
 from results.database import RunDatabase
 from results.model import Result
 from results.report.contents import ROWS_SHOWN_MAX
@@ -112,7 +112,7 @@ def test_results_json_has_run_document_with_results(tmp_path: Path, make_result:
         "criteria",
         "verdict",
     }
-    assert [result_from_document(entry) for entry in saved["results"]] == [make_result()]
+    assert [read(Result, entry) for entry in saved["results"]] == [make_result()]
 
 
 def test_figure_caption_states_not_capacity_only_on_shared_machine(tmp_path: Path, make_result: MakeResult) -> None:

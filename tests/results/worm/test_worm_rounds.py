@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from results.bundle.evidence import make_evidence, verify_evidence, write_evidence
-from results.contract import check_from_document
+from results.contract import read
 from results.database import RunDatabase
 from results.exports.junit import junit_xml
 from results.model import CheckRecord, RoundRecord
@@ -105,7 +105,7 @@ def test_reports_name_source_of_expected_behaviour(make_run: Callable[..., RunDa
 def test_check_document_without_source_is_readable() -> None:
     document = dataclasses.asdict(check("DEL-02", "PASS"))
     del document["source"]
-    assert check_from_document(document) == check("DEL-02", "PASS")
+    assert read(CheckRecord, document) == check("DEL-02", "PASS")
 
 
 def test_violation_under_load_is_counted() -> None:
