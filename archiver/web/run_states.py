@@ -12,7 +12,7 @@ from time import time_ns
 from archiver.engine.resumption import carried_out_whole
 from results.database import FILE_NAME, StoredRun, is_under_way
 from results.doubts import doubts
-from results.opened import opened
+from results.files import opened
 from results.report.index import ListedRun, listed_run
 from results.summary.key_figures import KeyFigures
 

@@ -18,7 +18,6 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
 from results.comparison.compare import Comparison
 from results.comparison.contract import comparison_document
@@ -35,6 +34,7 @@ from results.comparison.tables import (
 from results.contract import json_text
 from results.figures.log_axes import label_log_axis
 from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, png_bytes, svg_bytes
+from results.files import write_files
 from results.measures import CELL_LATENCIES, RATE
 from results.text import escape_markdown, render_markdown
 from results.units import UnitKey
@@ -55,20 +55,14 @@ def write_comparison(folder: Path, comparison: Comparison, judgements: Sequence[
     any. Files of the same names are replaced. Raises ResultsError if the folder cannot be written.
     """
     figure = comparison_figure(comparison)
-    files = {
+    contents = {
         "comparison.md": comparison_markdown(comparison, judgements).encode(),
         "comparison.json": json_text(comparison_document(comparison, judgements)).encode(),
         **{name: text.encode() for name, text in _csv_files(comparison).items()},
         "comparison.svg": svg_bytes(figure),
         "comparison.png": png_bytes(figure),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-    except OSError as error:
-        raise ResultsError(f"cannot write {error.filename}: {error.strerror}; name another folder") from error
-    return [folder / name for name in files]
+    return write_files(folder, contents)
 
 
 def comparison_markdown(comparison: Comparison, judgements: Sequence[Judgement] = ()) -> str:

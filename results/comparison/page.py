@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from archiver.values.errors import ResultsError
 from results.comparison.compare import Comparison, Side
 from results.comparison.conformance import (
     ComparedChecks,
@@ -23,6 +22,7 @@ from results.comparison.documents import comparison_figure
 from results.comparison.forms import listed
 from results.comparison.gate import Judgement, gate_sentences
 from results.comparison.tables import FORMS, answer_sentences, comparison_tables, doubt_sentences, overall_sentences
+from results.files import write_files
 from results.model import ServerUsage
 from results.report.contents import Drawing, Section
 from results.report.page import comparison_page
@@ -48,16 +48,14 @@ def write_comparison_page(folder: Path, comparison: Comparison, judgements: Sequ
     The function creates the folder if necessary. Raises ResultsError if the folder cannot be written.
     """
     runs = ", ".join(run.id for side in comparison.sides for run in side.runs)
-    return _written(
-        folder / PAGE_NAME,
-        comparison_page(
-            f"{listed(comparison)} compared",
-            f"Archiver comparison, runs {runs}",
-            answer_sentences(comparison),
-            list(_findings(comparison, judgements)),
-            _sections(comparison),
-        ),
+    page = comparison_page(
+        f"{listed(comparison)} compared",
+        f"Archiver comparison, runs {runs}",
+        answer_sentences(comparison),
+        list(_findings(comparison, judgements)),
+        _sections(comparison),
     )
+    return write_files(folder, {PAGE_NAME: page.encode()})
 
 
 def write_conformance_documents(folder: Path, compared: ComparedChecks, file_format: str) -> list[Path]:
@@ -67,26 +65,15 @@ def write_conformance_documents(folder: Path, compared: ComparedChecks, file_for
     answers = conformance_sentences(compared)
     if file_format == "markdown":
         parts = [f"# {title}", *answers, DISCLAIMER, *(render_markdown(table).rstrip("\n") for table in tables)]
-        return _written(folder / "comparison.md", "\n\n".join(parts) + "\n")
-    return _written(
-        folder / PAGE_NAME,
-        comparison_page(
-            title,
-            f"Archiver comparison, runs {', '.join(run.id for run in compared.runs)}",
-            answers,
-            conformance_findings(compared),
-            [Section("checks", "Checks", tables=tuple(tables))],
-        ),
+        return write_files(folder, {"comparison.md": ("\n\n".join(parts) + "\n").encode()})
+    page = comparison_page(
+        title,
+        f"Archiver comparison, runs {', '.join(run.id for run in compared.runs)}",
+        answers,
+        conformance_findings(compared),
+        [Section("checks", "Checks", tables=tuple(tables))],
     )
-
-
-def _written(path: Path, text: str) -> list[Path]:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ResultsError(f"cannot write {path}: {error.strerror}; name another folder with --out") from error
-    return [path]
+    return write_files(folder, {PAGE_NAME: page.encode()})
 
 
 def _findings(comparison: Comparison, judgements: Sequence[Judgement]) -> Iterator[KeyFinding]:

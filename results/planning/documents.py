@@ -7,11 +7,9 @@ that the source of the rates cannot answer.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from archiver.values.errors import ResultsError
 from results.contract import json_text
 from results.planning.answer import PlanAnswer
 from results.planning.cost import PlanCost
@@ -100,20 +98,6 @@ def plan_files(found: PlanAnswer) -> dict[str, bytes]:
         figure = what_if_figure(found.plan.archiving, found.plan.surface)
         contents |= {"what-if.svg": svg_bytes(figure), "what-if.png": png_bytes(figure)}
     return contents
-
-
-def write_files(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Write files into ``folder``, which is created if necessary, and return their paths.
-
-    Raises ResultsError if the folder cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            (folder / name).write_bytes(content)
-    except OSError as error:
-        raise ResultsError(f"cannot write {error.filename}: {error.strerror}; name another folder") from error
-    return [folder / name for name in contents]
 
 
 def _sentences(found: PlanAnswer) -> list[str]:

@@ -18,6 +18,7 @@ from archiver.values.errors import ResultsError
 from results.contract import json_text, read
 from results.database import RunDatabase
 from results.figures.phases import Caption, png_bytes, svg_bytes
+from results.files import write_files
 from results.model import Result
 from results.report.contents import LONG_TABLES, ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
 from results.report.mixed_contents import WorkloadsShown, mixed_figures, mixed_tables
@@ -67,7 +68,7 @@ def write_documents(
     for name, figure in figures.items():
         files[f"figures/{name}.svg"] = svg_bytes(figure)
         files[f"figures/{name}.png"] = png_bytes(figure)
-    return [write_file(folder / name, content) for name, content in files.items()]
+    return write_files(folder, files)
 
 
 def write_page(
@@ -86,8 +87,7 @@ def write_page(
     cannot be written.
     """
     report = build_report(database, facts=facts, doubts=doubts, watched=watched, priced=priced, mixed=mixed)
-    page = report_page(report)
-    return [write_file(folder / PAGE_NAME, page.encode())]
+    return write_files(folder, {PAGE_NAME: report_page(report).encode()})
 
 
 def write_csv(
@@ -107,12 +107,12 @@ def write_csv(
     files = _csv_files(_tables(results, watched, audits, further, mixed))
     if not files:
         raise ResultsError(f"run {document['run']} has no results: no phase finished, so there are no tables")
-    return [write_file(folder / name, content) for name, content in files.items()]
+    return write_files(folder, files)
 
 
 def write_json(folder: Path, document: Mapping[str, Any]) -> list[Path]:
     """Write results.json and return its path. Raises ResultsError if the folder cannot be written."""
-    return [write_file(folder / "results.json", json_text(document).encode())]
+    return write_files(folder, {"results.json": json_text(document).encode()})
 
 
 def report_markdown(
@@ -161,13 +161,3 @@ def _tables(
 
 def _csv_files(tables: Sequence[Table]) -> dict[str, bytes]:
     return {f"tables/{table.name}.csv": render_csv(table).encode() for table in tables}
-
-
-def write_file(path: Path, content: bytes) -> Path:
-    """Write a file and return its path. Raises ResultsError if it cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise ResultsError(f"cannot write {path}: {error.strerror}; name another folder") from error
-    return path

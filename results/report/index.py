@@ -14,7 +14,7 @@ from urllib.parse import quote
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_instant
 from results.database import FILE_NAME
-from results.opened import opened
+from results.files import opened, write_files
 from results.report.documents import PAGE_NAME
 from results.report.page import page, table_view
 from results.summary.key_figures import KeyFigures, Peak, key_figures
@@ -43,12 +43,8 @@ def write_index(folder: Path, out: Path | None = None) -> tuple[Path, int]:
     runs = listed_runs(folder)
     if not runs:
         raise ResultsError(f"{folder}: there is no run under it; name the folder that contains the runs' folders")
-    path = (out if out is not None else folder) / INDEX_NAME
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(index_page(runs, path.parent), encoding="utf-8")
-    except OSError as error:
-        raise ResultsError(f"cannot write {path}: {error.strerror}; name another folder with --out") from error
+    home = out if out is not None else folder
+    (path,) = write_files(home, {INDEX_NAME: index_page(runs, home).encode()})
     return path, len(runs)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from archiver.values.errors import ResultsError
+from results.files import write_files
 from results.report.contents import Section
 from results.report.page import comparison_page
 from results.scorecard.cards import Scorecard
@@ -38,12 +38,8 @@ def write_scorecard(folder: Path, scorecard: Scorecard, page_format: PageFormat)
     Raises ResultsError if it cannot be written.
     """
     is_html = page_format == "html"
-    path = folder / ("scorecard.html" if is_html else "scorecard.md")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(_html(scorecard) if is_html else _markdown(scorecard), encoding="utf-8")
-    except OSError as error:
-        raise ResultsError(f"cannot write {path}: {error.strerror}; name another folder with --out") from error
+    name = "scorecard.html" if is_html else "scorecard.md"
+    (path,) = write_files(folder, {name: (_html(scorecard) if is_html else _markdown(scorecard)).encode()})
     return path
 
 

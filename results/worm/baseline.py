@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from archiver.values.errors import ResultsError
 from results.contract import read
 from results.database import RunDatabase
+from results.files import opened
 from results.model import CheckRecord
-from results.opened import opened
 from results.table import Column, Table, TableSpec
 
 _TRIED = ("PASS", "DEVIATION", "FAIL")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from archiver.values.errors import ResultsError
 from results.database import RunDatabase
+from results.files import write_files
 from results.table import Table
 from results.text import render_markdown
 from results.worm.findings import (
@@ -50,17 +50,8 @@ def write_worm_report(database: RunDatabase, folder: Path) -> list[Path]:
     answer = checks_sentence(platform.name, checks, catalogue_of(run))
     facts = f"{answer} Run {run.id}, {', '.join(platform.endpoints)}. {DISCLAIMER}"
     tables = [table for table in tables if table.rows]
-    files = {
-        "worm.html": _html(title, facts, tables),
-        "worm.md": "\n".join([f"# {title}", "", facts, "", *(render_markdown(table) for table in tables)]),
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8")
-    except OSError as failed:
-        raise ResultsError(f"{folder}: cannot be written: {failed.strerror}") from failed
-    return [folder / name for name in files]
+    markdown = "\n".join([f"# {title}", "", facts, "", *(render_markdown(table) for table in tables)])
+    return write_files(folder, {"worm.html": _html(title, facts, tables).encode(), "worm.md": markdown.encode()})
 
 
 def _html(title: str, facts: str, tables: list[Table]) -> str:

@@ -18,7 +18,7 @@ from results.bundle import audit, evidence
 from results.bundle.attestations import Attestations, Trusted, attest, check_attestations
 from results.contract import json_text
 from results.database import RunDatabase
-from results.opened import opened
+from results.files import opened
 
 
 @click.group()

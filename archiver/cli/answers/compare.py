@@ -35,7 +35,7 @@ from results.comparison.tables import (
 )
 from results.contract import json_text
 from results.database import RunDatabase
-from results.opened import opened
+from results.files import opened
 from results.worm.findings import DISCLAIMER
 
 _DOUBTS_MAX = 6  # printed unless all tables are

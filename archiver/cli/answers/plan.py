@@ -16,9 +16,9 @@ from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
 from archiver.values.sizes import parse_size
 from results.contract import json_text
-from results.opened import opened
+from results.files import opened, write_files
 from results.planning.answer import PlanAnswer, answer
-from results.planning.documents import plan_document, plan_files, plan_text, write_files
+from results.planning.documents import plan_document, plan_files, plan_text
 from results.planning.loads import (
     DAY_SECONDS,
     VIDEO_OBJECTS_PER_SESSION,

@@ -18,9 +18,9 @@ from archiver.values.sizes import format_instant
 from results.contract import json_text
 from results.database import RunDatabase
 from results.doubts import doubts
+from results.files import opened, write_files
 from results.mixed.reference_tile import read_reference, reference_document
 from results.mixed.tiles import tile_scales
-from results.opened import opened
 from results.planning.disclosure import disclosure_tables
 from results.planning.prices import PriceList, read_prices
 from results.replay.price import priced
@@ -229,10 +229,10 @@ def _export(database: RunDatabase, form: str, folder: Path) -> Path:
     from results.exports.hdr_log import hdr_log
     from results.exports.junit import junit_xml
     from results.exports.prometheus import prometheus_text
-    from results.report.documents import write_file
 
     texts = {"hlog": hdr_log, "junit": junit_xml, "prometheus": prometheus_text}
-    return write_file(folder / _EXPORTS[form], texts[form](database).encode())
+    (path,) = write_files(folder, {_EXPORTS[form]: texts[form](database).encode()})
+    return path
 
 
 def _document(database: RunDatabase) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from archiver.worm.catalogue import catalogue
 from archiver.worm.conduct import WormOptions
 from backends.s3 import S3Options
 from results.contract import json_text
-from results.opened import opened
+from results.files import opened
 from results.scorecard.cards import POINTS, Card, Scorecard, ScoredRun, read_run, scorecard_of
 from results.scorecard.document import scorecard_document
 from results.scorecard.tables import main_tables

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from archiver.values.errors import ResultsError
+from results.files import write_files
 from results.planning.answer import PlanAnswer, answer
-from results.planning.documents import plan_document, plan_files, write_files
+from results.planning.documents import plan_document, plan_files
 from results.planning.loads import LoadCourse, MailLoad, PlanRequest, RetrieveLoad, VideoLoad
 from results.planning.measured_rates import measured_surface, published_surface
 from results.planning.prices import PriceList, read_prices

@@ -1,4 +1,4 @@
-"""Open a run's database for a command that reads it.
+"""Files of commands: a run's database that they read, and documents that they write.
 
 A damaged or forged file may contain anything where a number should be. Any error from that ends in one message that
 names the file.
@@ -7,7 +7,7 @@ names the file.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,3 +29,18 @@ def opened(path: Path) -> Iterator[RunDatabase]:
         ) from error
     finally:
         database.close()
+
+
+def write_files(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+    """Write files into a folder and return their paths. A name may have folders; all folders are created if necessary.
+
+    Files of the same names are replaced. Raises ResultsError if a file cannot be written.
+    """
+    paths = [folder / name for name in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            raise ResultsError(f"cannot write {path}: {error.strerror}; name another folder with --out") from error
+    return paths
