@@ -1,12 +1,11 @@
 """Rates per drive, compared with the guidelines for planning storage and with ESG's measurements.
 
-The user states the number of drives. If all applications share them, each rate is only a part of a drive's load.
+The user states the number of drives. All applications share them, so each rate is only a part of a drive's load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from results.mixed.published import Guideline, guidelines
@@ -14,24 +13,7 @@ from results.mixed.tiles import DATABASE_LARGE, DATABASE_SMALL, EMAIL, Scale, to
 from results.table import Column, Table, TableSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Drives:
-    """Numbers of drives by application."""
-
-    email: int
-    database: int
-    shared: bool = False  # all applications share the drives
-
-    @classmethod
-    def for_all(cls, count: int) -> Drives:
-        """Return the same drives for all applications."""
-        return cls(count, count, shared=True)
-
-    def of(self, application: str) -> int:
-        return self.email if application == EMAIL else self.database
-
-
-def drives_table(scales: Sequence[Scale], drives: Drives) -> Table:
+def drives_table(scales: Sequence[Scale], drives: int) -> Table:
     """Return for each number of tiles: rates per drive, the guideline per disk, and ESG's rates."""
     known = guidelines()
     lines = (
@@ -40,12 +22,11 @@ def drives_table(scales: Sequence[Scale], drives: Drives) -> Table:
         (DATABASE_LARGE, "MB/s", known.database_large),
     )
     rows = [
-        _DriveRate(scale.tiles, application, unit, guideline, rate, drives.of(application))
+        _DriveRate(scale.tiles, application, unit, guideline, rate, drives)
         for scale in scales
         for application, unit, guideline in lines
         if (rate := total(scale.throughput(tile, application) for tile in scale.numbers)) is not None
     ]
-    shared = " All applications share the drives: each rate is only a part of their load." if drives.shared else ""
     return TableSpec(
         name="tiles-drives",
         title="Rates per drive",
@@ -62,7 +43,7 @@ def drives_table(scales: Sequence[Scale], drives: Drives) -> Table:
         ),
         caption="The user gave the number of drives with the run. The guidelines are for operations on blocks of"
         f" magnetic disks. ESG measured such operations too, on {known.email.drives} and {known.database_small.drives}"
-        f" disks behind a cache.{shared}",
+        " disks behind a cache. All applications share the drives: each rate is only a part of their load.",
     ).table(rows)
 
 

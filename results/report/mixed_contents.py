@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from results.database import RunDatabase
-from results.mixed.drives import Drives, drives_table
+from results.mixed.drives import drives_table
 from results.mixed.programme import Course, course
 from results.mixed.programme_tables import programme_tables
 from results.mixed.published import ds5020, storwize_v7000
@@ -60,7 +60,7 @@ class WorkloadsShown:
     scale_name: str
     weights: Mapping[str, float] | None
     reference: ReferenceTile
-    drives: Drives | None
+    drives: int | None  # with the data
     is_quick: bool = False  # a subset, which compares with no published or stored value
     replay: ReplayedRun | None = None  # of workloads that replayed traces
 
@@ -97,7 +97,7 @@ def mixed_run(
         scale_name=scenario.get("scale", {}).get("name", ""),
         weights=scenario.get("weights") or None,
         reference=reference or stored_reference(),
-        drives=Drives.for_all(drives) if drives is not None else None,
+        drives=drives,
         is_quick=_is_quick(run.request),
         replay=replay_run(database, results),
     )
