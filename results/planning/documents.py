@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from results.contract import json_text
@@ -43,7 +44,7 @@ def plan_document(found: PlanAnswer, *, what_if: bool = False) -> dict[str, Any]
     if archiving is not None:
         document |= _archiving_document(archiving)
         if what_if:
-            document["what_if"] = _trials(archiving)
+            document["what_if"] = [asdict(trial) for trial in archiving.trials]
     if retrieval is not None:
         document["retrieval"] = _retrieval_document(retrieval)
     if found.cost is not None:
@@ -159,19 +160,6 @@ def _archiving_document(archiving: Archiving) -> dict[str, Any]:
     }
 
 
-def _trials(archiving: Archiving) -> list[dict[str, Any]]:
-    return [
-        {
-            "units": trial.units,
-            "archive_seconds": _range(trial.archive_seconds),
-            "fits": trial.fits,
-            "platforms": _range(trial.platforms),
-            "remark": trial.remark,
-        }
-        for trial in archiving.trials
-    ]
-
-
 def _retrieval_document(retrieval: Retrieval) -> dict[str, Any]:
     return {
         "what": retrieval.what,
@@ -192,16 +180,7 @@ def _cost_document(cost: PlanCost) -> dict[str, Any]:
         "years": cost.years,
         "platforms": cost.platforms,
         "total": cost.bill.total,
-        "lines": [
-            {
-                "item": line.item,
-                "quantity": line.quantity,
-                "price": line.price,
-                "amount": line.amount,
-                "note": line.note,
-            }
-            for line in cost.bill.lines
-        ],
+        "lines": [asdict(line) for line in cost.bill.lines],
         "per": {each.unit: _range(each.price) for each in cost.units},
     }
 
@@ -248,7 +227,7 @@ def _rate_document(rate: PlannedRate) -> dict[str, Any]:
 
 
 def _range(found: Range | None) -> dict[str, float | None] | None:
-    return None if found is None else {"value": found.value, "low": found.low, "high": found.high}
+    return None if found is None else asdict(found)
 
 
 def _fits(archiving: Archiving | None) -> dict[str, bool | None] | None:
