@@ -6,12 +6,11 @@ name their source.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Any
+
+from results.reference import published_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class PublishedTiering:
 @cache
 def fewer_paths() -> PublishedPercent:
     """Return Table 5 of the report on the DS5020: half the number of host paths."""
-    data = _data()["ds5020"]
+    data = published_data("mixed_workload")["ds5020"]
     study = data["path_comparison_table_5"]
     percents = study["candidate_percent_of_baseline"]
     return PublishedPercent(
@@ -57,7 +56,7 @@ def fewer_paths() -> PublishedPercent:
 @cache
 def faster_tier() -> PublishedTiering:
     """Return the report on the V7000: some flash drives added to the disks."""
-    data = _data()["storwize_v7000"]
+    data = published_data("mixed_workload")["storwize_v7000"]
     study = data["tiering_comparison"]
     return PublishedTiering(
         data["source"],
@@ -69,10 +68,3 @@ def faster_tier() -> PublishedTiering:
             "database": study["oltp_response_time_percent_faster"],
         },
     )
-
-
-@cache
-def _data() -> dict[str, Any]:
-    text = resources.files("results").joinpath("reference", "mixed_workload.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
-    return data

@@ -6,11 +6,10 @@ alters them. No table computes a ratio to them.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Any
+
+from results.reference import published_data
 
 MIB = 1 << 20
 KIB = 1 << 10
@@ -90,7 +89,7 @@ class Guidelines:
 @cache
 def mailbox_rates() -> dict[int, float]:
     """Return database operations per second of one mailbox, by page size in bytes: Jetstress 2007 and 2010."""
-    data = _data()
+    data = published_data("mixed_workload")
     pages = data["ds5020"]["email"]["page_kib"]
     return {
         pages["2007"] * KIB: data["ds5020"]["email"]["iops_per_mailbox"],
@@ -101,21 +100,21 @@ def mailbox_rates() -> dict[int, float]:
 @cache
 def email_limits_ms() -> tuple[float, float]:
     """Return the limits of Jetstress for the mean retrieve and the mean log archive, in milliseconds."""
-    limits = _data()["ds5020"]["email"]["pass"]
+    limits = published_data("mixed_workload")["ds5020"]["email"]["pass"]
     return limits["database_read_ms"], limits["log_write_ms"]
 
 
 @cache
 def small_latency_limit_ms() -> float:
     """Return the limit for the mean of small database operations, in milliseconds."""
-    highest: float = _data()["ds5020"]["database"]["guideline_small_latency_ms"][1]
+    highest: float = published_data("mixed_workload")["ds5020"]["database"]["guideline_small_latency_ms"][1]
     return highest
 
 
 @cache
 def sizing_classes() -> tuple[SizingClass, ...]:
     """Return the classes of the guideline for databases, the lowest first: low, medium, high."""
-    classes = _data()["ds5020"]["database"]["sizing_guideline"]
+    classes = published_data("mixed_workload")["ds5020"]["database"]["sizing_guideline"]
     return tuple(SizingClass(name, each["iops"], each["megabytes_per_second"]) for name, each in classes.items())
 
 
@@ -134,7 +133,7 @@ def sizing_class(small_per_second: float | None, large_megabytes_per_second: flo
 @cache
 def guidelines() -> Guidelines:
     """Return the guideline rates per disk, with those that ESG measured on the DS5020."""
-    data = _data()["ds5020"]["per_device_guidelines"]
+    data = published_data("mixed_workload")["ds5020"]["per_device_guidelines"]
     measured = data["measured"]
     return Guidelines(
         Guideline(data["email_iops_per_disk"], measured["email_iops_per_drive"], measured["email_drives"]),
@@ -146,7 +145,7 @@ def guidelines() -> Guidelines:
 @cache
 def ds5020() -> PublishedTiles:
     """Return the report on the IBM DS5020 of May 2010: Tables 2, 3 and 4."""
-    data = _data()["ds5020"]
+    data = published_data("mixed_workload")["ds5020"]
     totals = data["database"]["printed_totals"]
     web, scan = data["web_server"], data["scan_read"]
     per_tile = zip(web["iops_per_tile"], scan["mebibytes_per_second_per_tile"], strict=True)
@@ -181,7 +180,7 @@ def ds5020() -> PublishedTiles:
 @cache
 def storwize_v7000() -> PublishedTiles:
     """Return the report on the IBM Storwize V7000 of February 2011: the values that it prints as numbers."""
-    data = _data()["storwize_v7000"]
+    data = published_data("mixed_workload")["storwize_v7000"]
     email = data["email"]
     return PublishedTiles(
         name="ESG: V7000",
@@ -198,10 +197,3 @@ def storwize_v7000() -> PublishedTiles:
         ),
         web_scan=(PublishedWebScan(None, data["web_server_iops"], None, data["backup_megabytes_per_second"]),),
     )  # fmt: skip
-
-
-@cache
-def _data() -> dict[str, Any]:
-    text = resources.files("results").joinpath("reference", "mixed_workload.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
-    return data

@@ -8,10 +8,8 @@ platform's rate, so a plan from it errs on the slow side. Void phases and phases
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import resources
 
 from archiver.values.errors import ResultsError
 from results.database import RunDatabase
@@ -20,6 +18,7 @@ from results.measures import RATE
 from results.model import CriterionResult, Latency, PartResult, Result
 from results.planning.disclosure import disclosed
 from results.planning.rate_surface import OpeningRequest, Range, RateCell, RateSurface
+from results.reference import published_data
 from results.reference.published import NAME, PublishedCell, dr550
 from results.tables.headline import failed_conditions
 from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
@@ -36,8 +35,7 @@ def published_surface(name: str) -> RateSurface:
     """Return the rates of a published study by its name in ``REFERENCES``. Raises ResultsError for any other name."""
     if name not in REFERENCES:
         raise ResultsError(f"{name}: there is no such published study; choose one of: {', '.join(REFERENCES)}")
-    text = resources.files("results").joinpath("reference", "dr550.json").read_text(encoding="utf-8")
-    steps = json.loads(text)["session_time_step_ms"]["per_objects_per_session"]
+    steps = published_data("dr550")["session_time_step_ms"]["per_objects_per_session"]
     cells = [_published_cell(cell, steps[str(cell.objects_per_session)]) for cell in dr550().cells.values()]
     return RateSurface(
         source=NAME,

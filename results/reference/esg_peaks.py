@@ -6,12 +6,12 @@ alters them. No table computes a ratio to them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
+
+from results.reference import published_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,7 @@ class PublishedPeaks:
 @cache
 def published_peaks() -> tuple[PublishedPeaks, ...]:
     """Return the reports on the DS5020 of May 2010 and on the Storwize V7000 of February 2011."""
-    text = resources.files("results").joinpath("reference", "mixed_workload.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
+    data = published_data("mixed_workload")
     ds5020, v7000 = data["ds5020"], data["storwize_v7000"]
     iops = ds5020["iops_four_tiles"]
     reads = ds5020["characterization"]["workload"], f"{v7000['characterization']['streams']} streams"

@@ -6,12 +6,11 @@ paper contradicts itself, or our copy of it cannot be read, the cell records tha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Any
+
+from results.reference import published_data
 
 NAME = "IBM DR550, 2005"
 
@@ -91,8 +90,7 @@ def megabytes_in_the_papers_unit(objects_per_second: float, object_bytes: int) -
 @cache
 def dr550() -> PublishedStudy:
     """Return the DR550 study: 56 archive and 56 retrieve cells, and the quoted gains of 2 and 4 parallel clients."""
-    text = resources.files("results").joinpath("reference", "dr550.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
+    data = published_data("dr550")
     contradicted = {
         (cell["operation"], cell["object_kib"] * 1024, cell["objects_per_session"]): cell["objects_per_second"]
         for cell in data["inconsistent_cells"]

@@ -6,13 +6,13 @@ never alters them. No table computes a ratio to them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
+
+from results.reference import published_data
 
 CLONE, MIGRATION = "clone and deploy", "storage migration"
 
@@ -96,8 +96,6 @@ def _report(data: Mapping[str, Any]) -> PublishedReport:
     )
 
 
-@cache
 def _data() -> dict[str, Any]:
-    text = resources.files("results").joinpath("reference", "mixed_workload.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)["iomark_vm"]
+    data: dict[str, Any] = published_data("mixed_workload")["iomark_vm"]
     return data
