@@ -37,7 +37,7 @@ def report_page(report: Report) -> str:
     return page(
         "report.html",
         report=report,
-        main=_drawing_view(report.main) if report.main is not None else None,
+        main=drawing_view(report.main) if report.main is not None else None,
         sections=[_section(section, shown, distributions) for section in report.sections],
     )
 
@@ -71,6 +71,19 @@ def table_view(table: Table, anchors: Mapping[UnitKey, str]) -> dict[str, Any]:
     }
 
 
+def drawing_view(drawing: Drawing) -> dict[str, Any]:
+    """Return the template's values of a figure."""
+    return {
+        "name": drawing.name,
+        "number": "".join(re.findall(r"^figure-(\d+)", drawing.name)),  # empty: the main figure
+        "title": drawing.figure.get_suptitle(),
+        "svg": inline_svg(drawing.name, drawing.figure),
+        "table": drawing.table,
+        "note": drawing.note,
+        "csv": data_uri("text/csv", figure_csv(drawing.figure)),
+    }
+
+
 def data_uri(kind: str, text: str) -> str:
     """Return a link that contains its target."""
     return f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
@@ -81,10 +94,10 @@ def _section(
 ) -> dict[str, Any]:
     return {
         "section": section,
-        "drawings": [_drawing_view(drawing) for drawing in section.drawings],
+        "drawings": [drawing_view(drawing) for drawing in section.drawings],
         "settings": [table_view(table, anchors) for table in section.settings],
         "tables": [table_view(table, anchors) for table in section.tables],
-        "further_drawings": [_drawing_view(drawing) for drawing in section.further_drawings],
+        "further_drawings": [drawing_view(drawing) for drawing in section.further_drawings],
         "further_tables": [table_view(table, anchors) for table in section.further_tables],
         "further": " and ".join(
             f"{count} further {word}{'s' if count > 1 else ''}"
@@ -92,18 +105,6 @@ def _section(
             if count
         ),
         "distributions": distributions if section.has_distributions else None,
-    }
-
-
-def _drawing_view(drawing: Drawing) -> dict[str, Any]:
-    return {
-        "name": drawing.name,
-        "number": "".join(re.findall(r"^figure-(\d+)", drawing.name)),  # empty: the main figure
-        "title": drawing.figure.get_suptitle(),
-        "svg": inline_svg(drawing.name, drawing.figure),
-        "table": drawing.table,
-        "note": drawing.note,
-        "csv": data_uri("text/csv", figure_csv(drawing.figure)),
     }
 
 

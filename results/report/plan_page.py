@@ -6,8 +6,7 @@ The page has the style, the script and the tables of the report. It loads nothin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from archiver.values.sizes import format_bytes
 from results.planning.answer import PlanAnswer
@@ -16,19 +15,13 @@ from results.planning.loads import INPUTS, written
 from results.planning.plan import Archiving, CapacityPlan
 from results.planning.rate_surface import Range
 from results.planning.tables import SENSITIVITY, plan_tables, readable_time
-from results.report.inline_figures import figure_csv, inline_svg
-from results.report.page import data_uri, page, table_view
+from results.report.contents import Drawing
+from results.report.page import drawing_view, page, table_view
+from results.summary.key_figures import KeyFinding
 from results.table import Table, settings_table
 
 _FIGURE = "figure-plan-what-if"
 _DOUBTS_FIRST = 3  # warnings next to the answer; the section of warnings has all of them
-
-
-@dataclass(frozen=True, slots=True)
-class _PlanFinding:
-    about: str
-    text: str
-    state: Literal["plain", "good", "care"] = "plain"  # style of the page
 
 
 def plan_page(found: PlanAnswer) -> str:
@@ -42,7 +35,9 @@ def plan_page(found: PlanAnswer) -> str:
         headline=_headline(plan),
         findings=list(_findings(plan)),
         warnings=[*plan.warnings, *plan.doubts, *(f"not answered: {reason}" for reason in plan.unanswered)],
-        drawing=None if plan.archiving is None else _drawing(plan.archiving, plan),
+        drawing=drawing_view(Drawing(_FIGURE, what_if_figure(plan.archiving, plan.surface)))
+        if plan.archiving
+        else None,
         inputs=table_view(inputs_table(found), {}),
         sensitivity=[view for view in views if view["name"] == SENSITIVITY],
         views=[view for view in views if view["name"] != SENSITIVITY],
@@ -70,47 +65,45 @@ def _headline(plan: CapacityPlan) -> str:
     )
 
 
-def _findings(plan: CapacityPlan) -> Iterator[_PlanFinding]:
+def _findings(plan: CapacityPlan) -> Iterator[KeyFinding]:
     """Yield the numbers of the answer, where their ranges come from, and the first warnings."""
     if plan.archiving is not None:
         yield from _archiving_findings(plan.archiving)
     if plan.single is not None:
-        yield _PlanFinding("one object back", _span(plan.single.milliseconds_per_object.times(1 / 1000), readable_time))
+        yield KeyFinding(
+            "plain", "one object back", _span(plan.single.milliseconds_per_object.times(1 / 1000), readable_time)
+        )
     if plan.retrieval is not None:
-        yield _PlanFinding(f"{plan.retrieval.what} back", _span(plan.retrieval.seconds, readable_time))
-    yield _PlanFinding("range", plan.surface.spread)
+        yield KeyFinding("plain", f"{plan.retrieval.what} back", _span(plan.retrieval.seconds, readable_time))
+    yield KeyFinding("plain", "range", plan.surface.spread)
     for warning in (*plan.warnings, *plan.doubts)[:_DOUBTS_FIRST]:
-        yield _PlanFinding("warning", warning, "care")
+        yield KeyFinding("care", "warning", warning)
     for reason in plan.unanswered:
-        yield _PlanFinding("not answered", reason, "care")
+        yield KeyFinding("care", "not answered", reason)
 
 
-def _archiving_findings(archiving: Archiving) -> Iterator[_PlanFinding]:
+def _archiving_findings(archiving: Archiving) -> Iterator[KeyFinding]:
     last, load = archiving.last_year, archiving.load
     needs = ", ".join(f"{need.reason} {need.exact.value:,.2f}" for need in last.needs)
-    yield _PlanFinding("platforms", f"{_span(last.platforms, _count)} in year {last.year}; before rounding: {needs}")
+    yield KeyFinding(
+        "plain", "platforms", f"{_span(last.platforms, _count)} in year {last.year}; before rounding: {needs}"
+    )
     seconds = archiving.seconds
-    yield _PlanFinding(
+    yield KeyFinding(
+        "good" if archiving.fits(seconds.value) else "plain",
         f"to archive {load.a_period}",
         f"{_span(seconds, readable_time)} on one platform, {seconds.value / load.window_seconds:.0%} of the window",
-        "good" if archiving.fits(seconds.value) else "plain",
     )
     stored = format_bytes(archiving.stored_bytes(last))
-    yield _PlanFinding("kept", f"{format_bytes(last.bytes_kept)} after {last.year} years; {stored} on each platform")
+    yield KeyFinding(
+        "plain", "kept", f"{format_bytes(last.bytes_kept)} after {last.year} years; {stored} on each platform"
+    )
     if archiving.restore is not None:
         restored = archiving.restored_bytes(last)
         seconds = archiving.restore.seconds_per_byte.times(restored / last.platforms.value)
-        yield _PlanFinding(f"to restore {format_bytes(restored)}", f"{_span(seconds, readable_time)} on all platforms")
-
-
-def _drawing(archiving: Archiving, plan: CapacityPlan) -> dict[str, Any]:
-    figure = what_if_figure(archiving, plan.surface)
-    return {
-        "name": _FIGURE,
-        "title": figure.get_suptitle(),
-        "svg": inline_svg(_FIGURE, figure),
-        "csv": data_uri("text/csv", figure_csv(figure)),
-    }
+        yield KeyFinding(
+            "plain", f"to restore {format_bytes(restored)}", f"{_span(seconds, readable_time)} on all platforms"
+        )
 
 
 def _span(found: Range, written: Any) -> str:
