@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from archiver.values import version
-from archiver.values.errors import UsageError
 from results.bundle.audit import TRACES
 from results.database import VERSION, RunDatabase
 from results.model import Replayed, Result
 from results.planning.disclosure import disclosed, disclosure_tables
-from results.planning.prices import Demand, PriceList, bill, read_prices
+from results.planning.prices import parts_bill, read_prices
 from results.replay.price import priced
 from results.replay.trials import ReplayedRun
 from results.report.documents import report_markdown
@@ -87,12 +86,7 @@ def prices_document(path: Path, replay: ReplayedRun | None) -> dict[str, Any]:
     Raises UsageError for a price file without parts.
     """
     prices = read_prices(path)
-    if not prices.part:
-        raise UsageError(
-            "--prices: the file has no [[part]], and the price of a service needs stored bytes and time, which a run "
-            "does not have; use archiver plan --prices"
-        )
-    total = bill(PriceList(currency=prices.currency, part=prices.part), Demand(SUPPORT_YEARS))
+    total = parts_bill(prices, SUPPORT_YEARS)
     cost = priced(replay, prices, SUPPORT_YEARS).cost if replay is not None and replay.has_sets else None
     return {
         "file": PRICES,

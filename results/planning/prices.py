@@ -120,6 +120,19 @@ def bill(prices: PriceList, demand: Demand) -> Bill:
     return Bill(prices.currency, tuple(lines))
 
 
+def parts_bill(prices: PriceList, years: int) -> Bill:
+    """Return the cost of the parts of one platform with support over ``years``, without charges of a service.
+
+    Raises UsageError for a price file without parts.
+    """
+    if not prices.part:
+        raise UsageError(
+            "--prices: the file has no [[part]], and the price of a service needs stored bytes and time, which a run "
+            "does not have; use archiver plan --prices"
+        )
+    return bill(PriceList(currency=prices.currency, part=prices.part), Demand(years))
+
+
 def _part_lines(part: PricedPart, demand: Demand) -> Iterator[BillLine]:
     quantity = part.quantity * demand.platforms
     unpaid_years = max(0.0, demand.years - part.support_years)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from archiver.values.errors import UsageError
 from results.planning.cost import PlanCost, UnitPrice
-from results.planning.prices import Demand, PriceList, bill
+from results.planning.prices import PriceList, parts_bill
 from results.planning.rate_surface import Range
 from results.planning.tables import bill_table, unit_price_table
 from results.replay.trials import ReplayedRun
@@ -28,12 +28,7 @@ def priced(run: ReplayedRun, prices: PriceList, years: int) -> ReplayedRun:
             f"--prices: run {run.run.id} replayed one trace and no application sets, so it has no price per "
             "application; use a run of: archiver run application-sets"
         )
-    if not prices.part:
-        raise UsageError(
-            "--prices: the file has no [[part]], and the price of a service needs stored bytes and time, which a run "
-            "does not have; use archiver plan --prices"
-        )
-    total = bill(PriceList(currency=prices.currency, part=prices.part), Demand(years))
+    total = parts_bill(prices, years)
     units = [UnitPrice(APPLICATION, Range(total.total / run.result.application_count))]
     if run.result.sets:
         units.append(UnitPrice(APPLICATION_SET, Range(total.total / run.result.sets)))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from archiver.values.errors import UsageError
 from results.model import Result
 from results.planning.cost import PlanCost, UnitPrice
-from results.planning.prices import Demand, PriceList, bill
+from results.planning.prices import PriceList, parts_bill
 from results.planning.rate_surface import Range
 from results.summary.key_figures import peaks
 from results.tables.headline import in_brackets
@@ -25,12 +24,7 @@ def platform_cost(results: Sequence[Result], prices: PriceList, years: int) -> P
 
     Raises UsageError for a price file without parts.
     """
-    if not prices.part:
-        raise UsageError(
-            "--prices: the file has no [[part]], and a run does not know how much a service would keep for how long; "
-            "archiver plan --prices does"
-        )
-    total = bill(PriceList(currency=prices.currency, part=prices.part), Demand(years))
+    total = parts_bill(prices, years)
     return PlanCost(total, years, 1, tuple(_unit_prices(results, total.total)))
 
 
