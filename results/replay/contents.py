@@ -83,5 +83,5 @@ def replay_document(run: ReplayedRun) -> dict[str, Any]:
         "trace_seconds": trial.nearest.trace_seconds,
         "replay_seconds": trial.nearest.replay_seconds,
         "allowed_seconds": trial.nearest.allowed_seconds,
-        "infrastructure_per_hour": {each.kind: each.per_hour for each in trial.infrastructure_totals()},
+        "infrastructure_per_hour": {each.kind: each.per_hour for each in trial.infrastructure},
     }

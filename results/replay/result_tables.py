@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from results.mixed.scale_up import ALL_APPLICATIONS, THE_RUN, criteria_table
+from results.model import InfrastructureResult
 from results.replay.published import (
     CLONE,
     MIGRATION,
@@ -19,7 +20,7 @@ from results.replay.published import (
     minimum_per_hour,
     published_reports,
 )
-from results.replay.trials import LIMIT_MS, READS, WRITES, InfrastructureTotal, ReplayedRun, ReplayTrial, mean_ms
+from results.replay.trials import LIMIT_MS, READS, WRITES, ReplayedRun, ReplayTrial, mean_ms
 from results.replay.verdicts import capacity_mark
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, label_columns, number
 
@@ -117,7 +118,7 @@ def passing_table(run: ReplayedRun) -> Table:
 
 def infrastructure_table(run: ReplayedRun) -> Table:
     """Return a row for each kind of infrastructure operation of each phase."""
-    table = _INFRASTRUCTURE.table((trial, each) for trial in run.trials for each in trial.infrastructure_totals())
+    table = _INFRASTRUCTURE.table((trial, each) for trial in run.trials for each in trial.infrastructure)
     return replace(table, caption=f"{table.caption}{_stricter(run)}")
 
 
@@ -132,7 +133,7 @@ def score_cell(trial: ReplayTrial) -> Cell:
     clones, migrations = (_per_hour(trial, kind) for kind in (CLONE, MIGRATION))
     if clones is None or migrations is None:
         return Cell(NOT_MEASURED)
-    shortest = min(each.seconds for each in trial.infrastructure_totals())
+    shortest = min(each.seconds for each in trial.infrastructure)
     if shortest < _HOUR_SECONDS or capacity_mark(trial.results):
         return Cell("withheld", None, (WITHHELD,))
     least = minimum_per_hour()
@@ -175,7 +176,7 @@ def _time_rows(trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_
 
 def _infrastructure_rows(trial: ReplayTrial, reports: Sequence[PublishedReport]) -> list[_Row]:
     rows = []
-    for each in trial.infrastructure_totals():
+    for each in trial.infrastructure:
         theirs = {CLONE: [r.clones for r in reports], MIGRATION: [r.migrations for r in reports]}.get(each.kind)
         cells = [number(count, 0) for count in theirs] if theirs else [Cell(NOT_MEASURED) for _ in reports]
         rows.append(_row(each.kind, "per hour", number(each.per_hour, 2, _extrapolated(each)), cells))
@@ -221,10 +222,10 @@ def _limit_words(trials: Sequence[ReplayTrial]) -> str:
 
 
 def _per_hour(trial: ReplayTrial, kind: str) -> float | None:
-    return next((each.per_hour for each in trial.infrastructure_totals() if each.kind == kind), None)
+    return next((each.per_hour for each in trial.infrastructure if each.kind == kind), None)
 
 
-def _extrapolated(each: InfrastructureTotal) -> tuple[str, ...]:
+def _extrapolated(each: InfrastructureResult) -> tuple[str, ...]:
     if each.seconds >= _HOUR_SECONDS:
         return ()
     return (f"{each.completed:,} in {each.seconds:,.0f} s, extrapolated to one hour",)

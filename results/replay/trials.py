@@ -27,26 +27,6 @@ LIMIT_MS = 20.0  # default if the run has no limit
 _OF_ALL = re.compile(r"object_ms\.p(?P<percent>\d+)\s*<=?")
 
 
-@dataclass(frozen=True, slots=True)
-class InfrastructureTotal:
-    """All infrastructure operations of one kind in one phase."""
-
-    kind: str
-    completed: int
-    failed: int
-    seconds: float
-    per_hour: float
-    minimum_per_hour: float
-    mean_seconds: float | None
-    objects: int
-    bytes: int
-    findings: tuple[str, ...]
-
-    @property
-    def ratio(self) -> float | None:
-        return self.per_hour / self.minimum_per_hour if self.minimum_per_hour else None
-
-
 @dataclass(frozen=True)
 class ReplayTrial:
     """One phase that replayed traces."""
@@ -55,7 +35,7 @@ class ReplayTrial:
     phase: str
     sets: float | None  # None: the traces were replayed once, without sets
     results: tuple[Result, ...]  # results of applications
-    infrastructure: tuple[InfrastructureResult, ...]
+    infrastructure: tuple[InfrastructureResult, ...]  # one of each kind, in the order of their names
     criteria: tuple[CriterionResult, ...]
     by_workload: Mapping[str, Responses]
     void: tuple[str, ...] = ()  # why the phase proves nothing
@@ -110,13 +90,6 @@ class ReplayTrial:
     def of(self, application: str) -> list[Result]:
         """Return the results of that application in every set."""
         return [result for result in self.results if result.application == application]
-
-    def infrastructure_totals(self) -> list[InfrastructureTotal]:
-        """Return the infrastructure operations by kind, summed over instances."""
-        kinds: dict[str, list[InfrastructureResult]] = {}
-        for each in self.infrastructure:
-            kinds.setdefault(each.kind, []).append(each)
-        return [_together(kind, each) for kind, each in sorted(kinds.items())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,20 +183,3 @@ def _parts(result: Result) -> Sequence[PartResult | Result]:
 def _replayed(result: Result) -> Replayed:
     assert result.replayed is not None, "trials contain only results of replays"
     return result.replayed
-
-
-def _together(kind: str, each: Sequence[InfrastructureResult]) -> InfrastructureTotal:
-    timed = [(one.mean_seconds, one.completed) for one in each if one.mean_seconds is not None and one.completed]
-    completed = sum(count for _, count in timed)
-    return InfrastructureTotal(
-        kind,
-        sum(one.completed for one in each),
-        sum(one.failed for one in each),
-        max(one.seconds for one in each),
-        sum(one.per_hour for one in each),
-        max(one.minimum_per_hour for one in each),
-        sum(seconds * count for seconds, count in timed) / completed if completed else None,
-        max(one.objects for one in each),
-        max(one.bytes for one in each),
-        tuple(dict.fromkeys(finding for one in each for finding in one.findings)),
-    )
