@@ -9,7 +9,7 @@ other uncertainty. If a rate has no range, the answers that use it have none.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,7 +27,7 @@ from results.planning.loads import (
     SizeLoad,
     VideoLoad,
 )
-from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurface
+from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurface, combined
 
 DAYS_PER_YEAR = 365
 GB = 10**9
@@ -129,12 +129,7 @@ class Year:
     @property
     def platforms(self) -> Range:
         """The number of platforms that satisfies every need."""
-        found = [need.platforms for need in self.needs]
-        lows = [each.low for each in found if each.low is not None]
-        highs = [each.high for each in found if each.high is not None]
-        known = len(lows) == len(highs) == len(found)
-        value = max(each.value for each in found)
-        return Range(value, max(lows) if known else None, max(highs) if known else None)
+        return combined(max, [need.platforms for need in self.needs])
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +177,10 @@ class Archiving:
     def seconds_for(self, units: float) -> Range:
         """Return the time of one period with this many units, on one platform with the planned clients."""
         times = [
-            rate.objects_per_second.time_for(units * part.objects_per_unit)
+            rate.objects_per_second.under(units * part.objects_per_unit)
             for part, rate in zip(self.load.parts, self.rates, strict=True)
         ]
-        return together(times)
+        return combined(sum, times)
 
     def fits(self, seconds: float) -> bool:
         return seconds <= self.load.window_seconds
@@ -193,14 +188,12 @@ class Archiving:
     @property
     def units_max(self) -> Range:
         """Return the most units that one platform archives within the window, without headroom."""
-        each = self.seconds_for(1)
-        return _rounded(Range(self.load.window_seconds / each.value, *_inverse(each, self.load.window_seconds)), _whole)
+        return _rounded(self.seconds_for(1).under(self.load.window_seconds), _whole)
 
     @property
     def objects_per_second(self) -> Range:
         """Return the rate of the whole load on one platform: all its objects divided by their time."""
-        seconds, objects = self.seconds_for(1), self.load.objects_per_unit
-        return Range(objects / seconds.value, *_inverse(seconds, objects))
+        return self.seconds_for(1).under(self.load.objects_per_unit)
 
     @property
     def megabytes_per_second(self) -> Range:
@@ -311,7 +304,7 @@ class Retrieval:
         """Return the time until the last parallel retrieval ends."""
         if self.overlapping is None:
             return self.seconds_alone.times(max(1.0, self.parallel / self.clients))
-        return self.overlapping.objects_per_second.time_for(self.objects * self.parallel)
+        return self.overlapping.objects_per_second.under(self.objects * self.parallel)
 
     @property
     def clients(self) -> int:
@@ -326,7 +319,7 @@ class Retrieval:
     @property
     def milliseconds_per_object(self) -> Range:
         """Return the mean for one client. With one object per session it is the mean session time."""
-        return together([rate.objects_per_second.time_for(1000 * share * rate.clients) for share, rate in self.parts])
+        return combined(sum, [rate.objects_per_second.under(1000 * share * rate.clients) for share, rate in self.parts])
 
     @property
     def cells(self) -> tuple[RateCell, ...]:
@@ -531,22 +524,15 @@ def _plan_archiving(surface: RateSurface, load: Load, request: PlanRequest) -> A
 
 def _restore(surface: RateSurface, load: Load) -> Restore:
     rates = surface.fastest("retrieve", _mix(load), load.objects_per_session)
-    seconds = together(
-        [rate.objects_per_second.time_for(part.objects_per_unit) for part, rate in zip(load.parts, rates, strict=True)]
+    seconds = combined(
+        sum,
+        [rate.objects_per_second.under(part.objects_per_unit) for part, rate in zip(load.parts, rates, strict=True)],
     )
     return Restore(rates, seconds.times(1 / load.bytes_per_unit))
 
 
 def _mix(load: Load) -> list[tuple[int, float]]:
     return [(part.object_bytes, part.objects_per_unit) for part in load.parts]
-
-
-def together(ranges: Sequence[Range]) -> Range:
-    """Return the sum of ranges. Its ends are the sums of the ends, as if all errors had the same sign."""
-    lows = [each.low for each in ranges if each.low is not None]
-    highs = [each.high for each in ranges if each.high is not None]
-    known = len(lows) == len(highs) == len(ranges)
-    return Range(sum(each.value for each in ranges), sum(lows) if known else None, sum(highs) if known else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -585,13 +571,6 @@ def _check_positive(**numbers: float) -> None:
     for name, number in numbers.items():
         if not (math.isfinite(number) and number > 0):
             raise UsageError(f"{name.replace('_', ' ')}: {number:g} is not possible; it must be above zero")
-
-
-def _inverse(seconds: Range, numerator: float) -> tuple[float | None, float | None]:
-    """Return the ends of numerator / seconds."""
-    if seconds.low is None or seconds.high is None:
-        return None, None
-    return numerator / seconds.high, numerator / seconds.low
 
 
 def _exactly(value: float) -> Range:

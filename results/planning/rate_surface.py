@@ -12,7 +12,7 @@ same objects/s, a shorter one takes the same time. Requests beyond ``BEYOND_MAX`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -34,11 +34,26 @@ class Range:
 
     def times(self, factor: float) -> Range:
         """Multiply every part by a factor above zero."""
-        return Range(self.value * factor, _product(self.low, factor), _product(self.high, factor))
+        return combined(lambda ends: ends[0] * factor, [self])
 
-    def time_for(self, count: float) -> Range:
-        """Return the seconds for ``count`` at this rate. The higher rate gives the lower time."""
-        return Range(count / self.value, _quotient(count, self.high), _quotient(count, self.low))
+    def under(self, count: float) -> Range:
+        """Return ``count`` divided by this: seconds for so much at a rate, or so much per second in these seconds.
+
+        The higher end gives the lower quotient.
+        """
+        found = combined(lambda ends: count / ends[0], [self])
+        return Range(found.value, found.high, found.low)
+
+
+def combined(of: Callable[[Sequence[float]], float], ranges: Sequence[Range]) -> Range:
+    """Return the range with ``of`` the values, and of the ends if every range has them.
+
+    For a sum, the ends are the sums of the ends, as if all errors had the same sign.
+    """
+    value = of([each.value for each in ranges])
+    lows = [each.low for each in ranges if each.low is not None]
+    highs = [each.high for each in ranges if each.high is not None]
+    return Range(value, of(lows), of(highs)) if len(lows) == len(highs) == len(ranges) else Range(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,13 +294,10 @@ def _between(cells: Sequence[RateCell], object_bytes: int) -> Range:
     if first is last:
         return first.objects_per_second.times(min(1.0, first.object_bytes / object_bytes))
     share = math.log(object_bytes / first.object_bytes) / math.log(last.object_bytes / first.object_bytes)
-    a, b = first.objects_per_second, last.objects_per_second
-    value = _on_the_line(a.value, b.value, share)
-    if a.low is None or a.high is None or b.low is None or b.high is None:
-        return Range(value)
     # The ends of the range are on the lines through the ends of the cells' ranges. This range is never narrower than
     # that of two independent intervals.
-    return Range(value, _on_the_line(a.low, b.low, share), _on_the_line(a.high, b.high, share))
+    both = (first.objects_per_second, last.objects_per_second)
+    return combined(lambda ends: _on_the_line(ends[0], ends[1], share), both)
 
 
 def _on_the_line(first: float, last: float, share: float) -> float:
@@ -327,14 +339,6 @@ def _extrapolations(
 
 def _span(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
-
-
-def _product(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _quotient(count: float, rate: float | None) -> float | None:
-    return None if rate is None else count / rate
 
 
 def _clients(count: int) -> str:

@@ -42,5 +42,4 @@ def _unit_prices(results: Sequence[Result], total: float) -> Iterator[UnitPrice]
 def _per_unit(cell: Unit, total: float, factor: float) -> Range:
     """Return the amount divided by a cell's rate times a factor. The higher rate gives the lower price."""
     found = cell.estimate
-    low, high = (total / (end * factor) if end else None for end in (found.high, found.low))
-    return Range(total / (found.median * factor), low, high)
+    return Range(found.median, found.low, found.high).times(factor).under(total)
