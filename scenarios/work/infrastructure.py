@@ -26,7 +26,6 @@ from scenarios.notation.distribution import Sizes
 from scenarios.notation.sizes import SizesTable, sizes_of
 from scenarios.notation.units import Seconds, SizeBytes
 from scenarios.work.base import Archived, Trait, Work
-from scenarios.work.mix import MAKES_OBJECTS
 
 Kind = Literal["clone and deploy", "storage migration"]
 Part = Literal["locked", "held"]  # prepared part: locked as the run's objects, or locked with a legal hold
@@ -155,7 +154,7 @@ class Infrastructure(Work):
 
     @property
     def archives(self) -> bool:
-        return bool(self.does & (MAKES_OBJECTS | {"new-version"}))
+        return True
 
     @property
     def operations_of_phase(self) -> frozenset[str]:

@@ -250,7 +250,9 @@ class Mix(Work):
     def archived_max(self, clients: int, objects_per_session: int) -> Archived:
         if not self.archives:
             return Archived(0, 0)
-        return Archived(sum(self.written_max(objects_per_session)), self.written_bytes_max(objects_per_session))
+        own, aside = self.written_max(objects_per_session)
+        size_bytes = self.sizes.bytes_max(own) + (self.aside.sizes.bytes_max(aside) if self.aside is not None else 0)
+        return Archived(own + aside, size_bytes)
 
     def archived_given(self, existing: int | None, clients: int, objects_per_session: int) -> Archived:
         if self.fill is None:
@@ -271,8 +273,3 @@ class Mix(Work):
             return max(due.per_second, due.to_per_second or 0.0) * lasts + bursts
         planned = self.objects if self.objects is not None else self.fill
         return 0.0 if planned is None else planned / self.written_per_transaction() / objects_per_session
-
-    def written_bytes_max(self, objects_per_session: int) -> int:
-        """Upper bound of the written bytes."""
-        own, aside = self.written_max(objects_per_session)
-        return self.sizes.bytes_max(own) + (self.aside.sizes.bytes_max(aside) if self.aside is not None else 0)

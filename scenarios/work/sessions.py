@@ -6,7 +6,6 @@ time. Both bound the objects before the phase starts.
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass
 from math import ceil, inf
 from typing import Literal
@@ -129,10 +128,6 @@ class Sessions(Work):
         return (self.object_bytes,)
 
     @property
-    def part_names(self) -> Set[str]:
-        return self.does
-
-    @property
     def measured_time(self) -> MeasuredTime:
         return self.stop.measured_time
 
@@ -168,11 +163,6 @@ class Sessions(Work):
     @property
     def has_time_limit(self) -> bool:
         return not isinstance(self.stop, AllObjects)
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Return True: a repeated phase draws other objects than the interrupted phase had drawn."""
-        return True
 
     def sessions_per_client_max(self, objects_per_session: int) -> int:
         """Upper bound of the sessions that each client begins, warm-up included. It bounds the phase in advance."""
