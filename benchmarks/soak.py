@@ -31,7 +31,7 @@ import psutil
 
 from benchmarks.tables import Cell, Table, labelled, plain
 from results.database import RunDatabase
-from results.statistics import t_975
+from results.statistics import t_quantile
 
 TITLE = "Long runs"
 BACKENDS = ("s3", "tsm")
@@ -325,7 +325,7 @@ def growth(name: str, quantity: str, series: Series, goal: float | None) -> dict
     slope, begins = statistics.linear_regression(x, y)
     spread = sum((value - begins - slope * at) ** 2 for at, value in zip(x, y, strict=True)) / (BLOCKS - 2)
     mean = statistics.fmean(x)
-    half_width = t_975(BLOCKS - 2) * (spread / sum((at - mean) ** 2 for at in x)) ** 0.5
+    half_width = t_quantile(0.975, BLOCKS - 2) * (spread / sum((at - mean) ** 2 for at in x)) ** 0.5
     return {
         "of": name,
         "quantity": quantity,

@@ -21,9 +21,6 @@ FALSE_DISCOVERY_RATE = 0.05  # expected share of false ones among the difference
 LOGARITHM_MAX = 100.0  # limit of an interval's half-width; JSON cannot express infinity
 LEVEL = 0.05  # of a single test, and of its 95% interval
 
-# Student's t, 97.5%, for 1, 2, ... degrees of freedom; beyond these, 1.96 + 2.5 / degrees is within 1%.
-_T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -66,14 +63,6 @@ class PairedRatio:
     def differs(self) -> bool:
         """Whether a difference is shown, among all ratios read together."""
         return self.adjusted_p is not None and self.adjusted_p < FALSE_DISCOVERY_RATE
-
-
-def t_975(degrees: int) -> float:
-    """Return Student's t for a two-sided 95% interval with this many degrees of freedom (at least 1).
-
-    It is fast enough to call after every session; ``t_quantile`` is exact.
-    """
-    return _T_975[degrees - 1] if degrees <= len(_T_975) else 1.96 + 2.5 / degrees
 
 
 VALUES_MIN = 8

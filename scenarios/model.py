@@ -261,7 +261,6 @@ class Scenario:
     search: SearchRange | None = None  # None: no search; otherwise ``phases`` are the phases of its first step
     last_step: tuple[Phase, ...] = ()  # a search's phases at its largest scale
     weights: tuple[tuple[str, float], ...] = ()  # weights of applications in a score; empty: all equal
-    criteria_set: str = ""  # the chosen set of criteria of the file
 
     @property
     def is_reordered(self) -> bool:

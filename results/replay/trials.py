@@ -32,7 +32,6 @@ class ReplayTrial:
     """One phase that replayed traces."""
 
     position: int
-    phase: str
     sets: float | None  # None: the traces were replayed once, without sets
     results: tuple[Result, ...]  # results of applications
     infrastructure: tuple[InfrastructureResult, ...]  # one of each kind, in the order of their names
@@ -151,7 +150,6 @@ def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayedRun 
         phase, judged = [result for result in measured if result.position == position], criteria.get(position, [])
         return ReplayTrial(
             position,
-            own[0].phase,
             own[0].scale,
             tuple(own),
             tuple(each.infrastructure for each in phase if each.infrastructure),

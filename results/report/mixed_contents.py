@@ -52,7 +52,6 @@ COURSE_TABLES = ("programme", "aggregate-rates", "spikes", "spikes-others", "wor
 class WorkloadsShown:
     """The parts of a run that only simultaneous workloads have."""
 
-    scenario: str
     results: Sequence[Result]  # without phases that only made data
     criteria: Sequence[CriterionResult]
     search: SearchOutcome | None
@@ -82,7 +81,6 @@ def mixed_run(
     intervals = database.workload_intervals()
     positions = sorted({result.position for result in results})
     return WorkloadsShown(
-        scenario=run.scenario,
         results=results,
         criteria=criteria,
         search=database.search(),

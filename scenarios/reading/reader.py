@@ -310,7 +310,6 @@ def _scenario(
         else None,
         last_step=last_step,
         weights=tuple(table.weights.items()),
-        criteria_set=table.criteria or "",
     )
 
 

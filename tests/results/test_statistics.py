@@ -15,7 +15,6 @@ from results.statistics import (
     paired_ratio,
     read_together,
     relative_half_width,
-    t_975,
     t_quantile,
     t_two_sided,
 )
@@ -25,7 +24,7 @@ from results.statistics import (
     ("degrees", "t"), [(1, 12.706), (2, 4.303), (9, 2.262), (12, 2.179), (30, 2.042), (120, 1.980)]
 )
 def test_t_975_agrees_with_tables(degrees: int, t: float) -> None:
-    assert t_975(degrees) == pytest.approx(t, rel=0.01)
+    assert t_quantile(0.975, degrees) == pytest.approx(t, abs=0.0005)
 
 
 def test_single_repetition_has_no_interval() -> None:

@@ -53,7 +53,7 @@ def mixed_run(
     repetitions = max(result.repetition for result in results)
     text = json.dumps({"phase": phases})
     row = replace(run.row, repetitions=repetitions, scenario="tiles", scenario_json=text)
-    mixed = WorkloadsShown("tiles", results, criteria, None, courses, "tiles", weights, REFERENCE, None)
+    mixed = WorkloadsShown(results, criteria, None, courses, "tiles", weights, REFERENCE, None)
     return replace(run, row=row, results=results, mixed=mixed)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from archiver.values.errors import ResultsError
 from results.reference.published import dr550
-from results.statistics import RelativeError, relative_half_width, t_975, t_quantile
+from results.statistics import RelativeError, relative_half_width, t_quantile
 from results.tables.session_bootstrap import with_intervals
 from results.tables.session_time import SessionTimeFit, fit_session_time
 
@@ -149,7 +149,7 @@ def test_fit_of_two_columns_has_intervals_and_no_lack_of_fit_test() -> None:
     assert fit.low is not None
     assert fit.high is not None
     # b is (T(100) - T(1)) / 99, with 1% error of each time.
-    half_width_ms = t_975(20) * 0.01 * (240**2 + 42**2) ** 0.5 / 99
+    half_width_ms = t_quantile(0.975, 20) * 0.01 * (240**2 + 42**2) ** 0.5 / 99
     assert (fit.high.marginal_ms - fit.low.marginal_ms) / 2 == pytest.approx(half_width_ms, rel=0.1)
     assert fit.lack_of_fit_p is None
     assert with_intervals(fit_session_time(rates), {**errors, 100: None}).low is None
