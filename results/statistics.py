@@ -13,13 +13,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from statistics import fmean, median, stdev
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PAIRS_MIN = 3  # fewer pairs leave at most one degree of freedom: an interval of twelve standard errors, or none
 _JUST_BELOW = 1 - 1e-9  # prevents rounding from breaking a tie
 FALSE_DISCOVERY_RATE = 0.05  # expected share of false ones among the differences shown together
 LOGARITHM_MAX = 100.0  # limit of an interval's half-width; JSON cannot express infinity
 LEVEL = 0.05  # of a single test, and of its 95% interval
+_Index = TypeVar("_Index", int, "NDArray[np.int64]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,3 +282,18 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
         if abs(ratio_c * ratio_d - 1) < 1e-15:
             break
     return 1 / value
+
+
+def lowest_ns(index: _Index) -> _Index:
+    """Return the lowest value of each index in the counts of a recorded histogram, in nanoseconds.
+
+    The layout is HdrHistogram's for three digits: 2048 sub-buckets; each further bucket adds the upper half of them.
+    """
+    bucket = (index >> 10) - (index >= 1024)
+    lowest: _Index = (index - (bucket << 10)) << bucket
+    return lowest
+
+
+def highest_ns(index: _Index) -> _Index:
+    """Return the highest value of each index, as ``lowest_ns`` does the lowest."""
+    return lowest_ns(index + 1) - 1

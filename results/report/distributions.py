@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from results.database import RunDatabase
+from results.statistics import lowest_ns
 from results.units import Unit, UnitKey
 
 BINS = 48
@@ -77,11 +78,5 @@ def _binned(times: NDArray[np.float64], counts: NDArray[np.int64], first: int, l
 
 
 def _logarithms(indices: bytes) -> NDArray[np.float64]:
-    """Return log10 of the milliseconds of each index in HdrHistogram's counts.
-
-    There are 2048 sub-buckets of nanoseconds; each further bucket adds the upper half of them.
-    """
-    index = np.frombuffer(indices, "<i8")
-    bucket, place = (index >> 10) - 1, (index & 1023) + 1024
-    values = np.where(bucket < 0, place - 1024, place << np.maximum(bucket, 0))
-    return np.log10(np.maximum(values, 1) / 1e6)
+    """Return log10 of the milliseconds of each index in HdrHistogram's counts."""
+    return np.log10(np.maximum(lowest_ns(np.frombuffer(indices, "<i8")), 1) / 1e6)

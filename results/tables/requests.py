@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from results.database import PhaseTimes, RunDatabase
 from results.resources import Timeline
+from results.statistics import lowest_ns
 
 SHARE_IN_TIME = 0.99  # minimum share of the server's requests within the bound that is shown
 
@@ -202,19 +203,10 @@ class _Ours:
         for operation in (ours for ours, servers in self._names.items() if servers == name):
             for indices, counts in self._database.histograms(operation, "first_byte"):
                 for index, count in zip(_numbers(indices), _numbers(counts), strict=True):
-                    at_ns = _value_of(index)
+                    at_ns = lowest_ns(index)
                     found[at_ns] = found.get(at_ns, 0) + count
         return found
 
 
 def _numbers(blob: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(blob) // 8}q", blob)
-
-
-def _value_of(index: int) -> int:
-    """Return the least value with this index in HdrHistogram's counts.
-
-    There are 2048 sub-buckets; each further bucket adds the upper half of them.
-    """
-    bucket, place = (index >> 10) - 1, (index & 1023) + 1024
-    return place - 1024 if bucket < 0 else place << bucket

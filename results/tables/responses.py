@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# HdrHistogram's layout for three digits has 2048 sub-buckets. Each further bucket adds the upper half of them.
-_HALF_MAGNITUDE = 10
+from results.statistics import highest_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ NO_RESPONSES = Responses(np.empty(0, dtype=np.float64), np.empty(0, dtype=np.int
 def responses_of(indices: bytes, counts: bytes, longest_ms: float) -> Responses:
     """Return the responses of one histogram as stored: little-endian int64, and the longest of its values."""
     index, count = np.frombuffer(indices, "<i8"), np.frombuffer(counts, "<i8")
-    milliseconds = np.minimum(_highest_ns(index) / 1e6, longest_ms)
+    milliseconds = np.minimum(highest_ns(index) / 1e6, longest_ms)
     return Responses(milliseconds, np.cumsum(count))
 
 
@@ -67,11 +66,3 @@ def merged(parts: Iterable[Responses]) -> Responses:
     counts = np.concatenate([np.diff(part.reached, prepend=0) for part in known])
     order = np.argsort(milliseconds, kind="stable")
     return Responses(milliseconds[order], np.cumsum(counts[order]))
-
-
-def _highest_ns(index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the highest nanosecond value of each index."""
-    bucket = np.maximum((index >> _HALF_MAGNITUDE) - 1, 0)
-    place = index - (bucket << _HALF_MAGNITUDE)
-    highest: NDArray[np.int64] = ((place + 1) << bucket) - 1
-    return highest

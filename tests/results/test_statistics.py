@@ -23,7 +23,7 @@ from results.statistics import (
 @pytest.mark.parametrize(
     ("degrees", "t"), [(1, 12.706), (2, 4.303), (9, 2.262), (12, 2.179), (30, 2.042), (120, 1.980)]
 )
-def test_t_975_agrees_with_tables(degrees: int, t: float) -> None:
+def test_t_quantile_agrees_with_tables(degrees: int, t: float) -> None:
     assert t_quantile(0.975, degrees) == pytest.approx(t, abs=0.0005)
 
 
