@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
@@ -22,6 +21,7 @@ from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import RetentionMode
 from backends.base import CredentialsTerm, Location, RemovalReport
 from backends.s3.reported_lock import ReportedLock, event_hold_days
+from backends.s3.wire.replies import instant_of_date_header
 
 _HOLD_OFF = {"Status": "OFF"}
 _Version: TypeAlias = tuple[str, str]  # key, version id
@@ -120,7 +120,7 @@ class Control:
         return bool(urlsplit(url).hostname != urlsplit(self.endpoint).hostname)
 
     def server_header_and_clock(self) -> tuple[str, float | None]:
-        """Return the Server header, and the server's clock minus ours in seconds (None without a Date header).
+        """Return the Server header, and the server's clock minus ours in seconds (None without a valid Date).
 
         This is the first request to a platform, so it finds a wrong key or endpoint.
         """
@@ -137,10 +137,9 @@ class Control:
                     raise
                 headers = error.response["ResponseMetadata"]["HTTPHeaders"]
             middle = (before + now_seconds()) / 2
-        date = headers.get("date")
+        date = instant_of_date_header(headers.get("date", ""))
         # Date has whole seconds: on average it is half a second old.
-        offset = parsedate_to_datetime(date).timestamp() + 0.5 - middle if date else None
-        return headers.get("server", ""), offset
+        return headers.get("server", ""), None if date is None else date + 0.5 - middle
 
     def create_bucket(self, bucket: str) -> None:
         """Create the run's own bucket with Object Lock, and so with versioning."""

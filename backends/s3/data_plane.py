@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from urllib.parse import quote
 
 import numpy as np
@@ -29,7 +28,7 @@ from backends.s3.wire.checksums import Checksums, PlainChecksums, WindowChecksum
 from backends.s3.wire.connection import Endpoint
 from backends.s3.wire.endpoint_requests import NAMES_A_VERSION, EndpointRequests, KindTuple, RequestKind
 from backends.s3.wire.multipart import MultipartUpload, Parts, UploadStep, part_bodies
-from backends.s3.wire.replies import BodyCheck
+from backends.s3.wire.replies import BodyCheck, instant_of_date_header
 from backends.s3.wire.session import Request, S3Session
 from backends.s3.wire.signing import Signer
 
@@ -308,9 +307,8 @@ class S3DataPlane:
 
     def note_refusal(self, headers: Mapping[bytes, bytes]) -> None:
         """After a refusal (403), update the clock offset if the platform has set its clock."""
-        try:
-            date = parsedate_to_datetime(headers.get(b"date", b"").decode("latin-1")).timestamp()
-        except ValueError:
+        date = instant_of_date_header(headers.get(b"date", b"").decode("latin-1"))
+        if date is None:
             return
         offset = date + 0.5 - now_seconds()  # whole seconds: on average half a second old
         if abs(offset - self._clock_offset_seconds) > _CLOCK_SET_SECONDS:

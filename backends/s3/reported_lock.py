@@ -13,6 +13,7 @@ from archiver.values.sizes import format_instant
 from backends.base import ExpectedLock
 
 MODE_HEADER = b"x-amz-object-lock-mode"
+_PERIOD_DIGITS_MAX = 9  # of an event hold's period; the rest is cut, because int() raises for 4,300 digits and more
 
 
 class ReportedLock(NamedTuple):
@@ -44,7 +45,9 @@ def event_hold_days(status: str, days: str, years: str) -> int | None:
     """Return the period of an event hold in days, a year being 365; None if none is on, 0 if it has no period."""
     if status.strip().upper() != "ON":
         return None
-    return int(days) if days.isdecimal() else 365 * int(years) if years.isdecimal() else 0
+    if days.isdecimal():
+        return int(days[:_PERIOD_DIGITS_MAX])
+    return 365 * int(years[:_PERIOD_DIGITS_MAX]) if years.isdecimal() else 0
 
 
 class S3LockProblem(NamedTuple):

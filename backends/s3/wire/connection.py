@@ -214,7 +214,12 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _complete(self) -> None:
         self._outstanding = False
         self.answered += 1
-        self._owner.reply_complete(self._reader, self._sent_ns, self._first_byte_ns, time.monotonic_ns())
+        try:
+            self._owner.reply_complete(self._reader, self._sent_ns, self._first_byte_ns, time.monotonic_ns())
+        except Exception as error:  # noqa: BLE001 - no answer of a platform may end a session without a row
+            # The owner waits for a report of every request. A session whose request has none would wait forever.
+            self._outstanding = True
+            self._fail(Status.PROTOCOL_ERROR, f"the answer cannot be processed: {error!r}")
 
     # asyncio.BufferedProtocol
 

@@ -12,6 +12,8 @@ reply is not an answer.
 from __future__ import annotations
 
 import re
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Protocol
 
 import httptools
@@ -45,6 +47,15 @@ class ReplyError(Exception):
     def __init__(self, status: Status, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+def instant_of_date_header(text: str) -> float | None:
+    """Parse a Date header to epoch seconds. Returns None if it is empty or invalid."""
+    try:
+        found = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):  # OverflowError: a zone of very many hours
+        return None
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
 class ReplyReader:

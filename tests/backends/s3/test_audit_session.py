@@ -85,6 +85,13 @@ def test_damaged_content_is_reported_without_reading_the_lock(scripted: Scripted
     assert methods(server) == ["GET"]
 
 
+def test_audit_survives_an_event_hold_of_5000_digits(scripted: Scripted) -> None:
+    hold = b"x-amz-object-lock-event-hold: ON\r\nx-amz-object-lock-event-hold-duration-days: " + b"9" * 5000 + b"\r\n"
+    server = scripted(then=[serve(lambda request: answer(request, on_get=LOCK + hold))])
+    rows, _ = audited(server, 5, 6)
+    assert [(row.number, row.status) for row in rows] == [(5, Status.LONGER), (6, Status.LONGER)]
+
+
 def test_failed_head_counts_for_its_object_and_the_session_continues(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda request: FORBIDDEN if request.method == "HEAD" else answer(request))])
     rows, _ = audited(server, 5, 6)

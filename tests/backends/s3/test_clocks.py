@@ -21,6 +21,7 @@ from tests.support.waiting import SECONDS_MAX
 
 RETAIN_SECONDS = 300.0
 SKEW_SECONDS = 900  # that S3 allows
+HUGE_ZONE = "Sat, 21 Nov 2026 18:00:00 +99999999999999999999"
 _GOVERNANCE = Retention(RetentionMode.GOVERNANCE, RETAIN_SECONDS)
 
 
@@ -85,7 +86,7 @@ def test_platform_date_never_extends_a_lock_beyond_the_ledger(platform: Platform
     assert max(platform.locked_until) <= latest
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "Sat, 99 Foo 2026 99:99:99 GMT"])
+@pytest.mark.parametrize("date", ["", "yesterday", "Sat, 99 Foo 2026 99:99:99 GMT", HUGE_ZONE])
 def test_refusal_without_a_valid_date_keeps_the_clock_offset(date: str) -> None:
     plane = data_plane("http://127.0.0.1:9")
     before = plane._clock_offset_seconds

@@ -92,6 +92,7 @@ def test_event_hold_problem_has_the_expected_status(
         ({"": "ON", "-duration-days": "30"}, 30),
         ({"": "ON", "-duration-years": "7"}, 7 * 365),
         ({"": "ON"}, 0),
+        ({"": "ON", "-duration-days": "9" * 5000}, 999_999_999),
     ],
 )
 def test_the_period_of_an_event_hold_is_read_from_headers(headers: dict[str, str], days: int | None) -> None:
@@ -242,6 +243,15 @@ def test_bucket_list_answer_gives_server_name_and_clock(no_aws: Path, scripted: 
     assert name == "MinIO"
     assert offset is not None
     assert "x-amz-date" in server.requests[0].headers
+
+
+@pytest.mark.parametrize("date", [b"yesterday", b"Sun, 17 Mar 2030 17:46:40 +99999999999999999999"])
+def test_an_invalid_date_of_the_platform_gives_no_clock(no_aws: Path, scripted: Scripted, date: bytes) -> None:
+    page = (
+        b'<ListAllMyBucketsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Buckets/></ListAllMyBucketsResult>'
+    )
+    server = scripted(then=[serve(lambda _: html(b"200 OK", page, b"Date: " + date))])
+    assert control_of(server.url).server_header_and_clock()[1] is None
 
 
 @pytest.mark.parametrize("code", [b"AccessDenied", b"NotImplemented"])

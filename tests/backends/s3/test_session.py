@@ -762,3 +762,19 @@ def test_refused_session_is_not_kept_open(scripted: Scripted) -> None:
         (Operation.OPEN, 403), (Operation.CLOSE, 0), (Operation.OPEN, 0), (Operation.ARCHIVE, 0),
     ]  # fmt: skip
     assert [request.method for request in server.requests] == ["HEAD", "HEAD", "PUT"]
+
+
+def test_session_ends_if_its_owner_fails_to_process_an_answer(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> NoReturn:
+        raise OverflowError("too large")
+
+    server = scripted(then=[serve(lambda request: DENIED if request.target.endswith("2") else OK)])
+    plane = data_plane(server.url)
+    monkeypatch.setattr(plane, "note_refusal", fails)
+    rows = rows_of(record := record_of_sessions(plane, archives(1, 2, 3)))
+    assert [(row.number, row.status) for row in rows][1:-1] == [(1, Status.OK), (2, Status.PROTOCOL_ERROR)]
+    (error,) = record.errors.values()
+    assert (error.reason, error.count) == ("protocol error", 1)
+    assert "OverflowError('too large')" in error.message
