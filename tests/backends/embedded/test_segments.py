@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 
 from archiver.values.errors import Damaged
 from backends.embedded.core.files import digests
+from backends.embedded.core.files import segments as segments_module
 from backends.embedded.core.files.digests import BLOCK_BYTES, Digests, first_damaged_block
 from backends.embedded.core.files.segments import RecordHeader, SegmentFile, Segments, block_span
 from backends.embedded.core.files.written import Written
@@ -179,3 +182,25 @@ def test_segment_deleted_during_its_open_is_not_kept_open(tmp_path: Path, monkey
     assert buffer == b"content"
     with pytest.raises(Damaged, match="cannot be opened"):  # It is not open for the next reader.
         segments.file(number)
+
+
+def test_segment_can_be_removed_while_another_thread_opens_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    segments = Segments(tmp_path / "segments")
+    for _ in range(3):
+        segments.create()
+    monkeypatch.setattr(segments_module, "OPEN_FILES_MAX", 2)
+    remover = threading.Thread(target=segments.remove, args=(1,))
+
+    class SwitchesThreads(dict[int, SegmentFile]):
+        def __iter__(self) -> Iterator[int]:
+            iterator = super().__iter__()
+            if remover.ident is None:
+                remover.start()
+                remover.join(0.1)  # not longer: it may have to wait for this thread
+            return iterator
+
+    segments.file(1), segments.file(2)
+    segments._open = SwitchesThreads(segments._open)
+    assert segments.file(3).path == segments.path(3)
+    remover.join()
+    assert set(segments._open) == {2, 3}

@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 import os
 import struct
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -47,6 +48,7 @@ _BUFFERS_MAX = 1000  # in one write; IOV_MAX is 1024 on Linux
 # In one write. For more bytes at once the kernel takes its page cache from large free ranges of memory. On a virtual
 # machine whose host takes back such ranges, the write costs four times as much CPU time.
 _WRITE_BYTES_MAX = 2 << 20
+OPEN_FILES_MAX = 256  # open for reading
 _SYNC_EVERY_BYTES = 64 << 20  # keeps the last sync of a large object short
 
 
@@ -182,6 +184,7 @@ class Segments:
         self.written = Written()
         folder.mkdir(mode=0o700, exist_ok=True)
         self._open: dict[int, SegmentFile] = {}
+        self._open_lock = threading.Lock()  # held while a file is added or removed
         self._next_number = itertools.count(max(self.numbers(), default=0) + 1)
 
     def path(self, number: int) -> Path:
@@ -199,11 +202,12 @@ class Segments:
                 opened = SegmentFile(self.path(number), os.O_RDONLY, self.written)
             except OSError as failed:
                 raise Damaged(f"segment {self.path(number)} cannot be opened: {failed.strerror}") from failed
-            while len(self._open) >= 256:
-                self._open.pop(next(iter(self._open)), None)
-            self._open[number] = opened
+            with self._open_lock:
+                while len(self._open) >= OPEN_FILES_MAX:
+                    del self._open[next(iter(self._open))]
+                self._open[number] = opened
             if not os.fstat(opened.fd).st_nlink:  # deleted meanwhile: an open file would keep its disk space
-                self._open.pop(number, None)
+                self._release(number)
         return opened
 
     def create(self) -> tuple[int, SegmentFile]:
@@ -221,11 +225,17 @@ class Segments:
     def remove(self, number: int) -> None:
         """Delete a segment without live objects; current readers can finish."""
         self.path(number).unlink(missing_ok=True)
-        self._open.pop(number, None)
+        self._release(number)
 
     def close(self) -> None:
         """Release all open files; current readers can finish."""
-        self._open.clear()
+        with self._open_lock:
+            self._open = {}
+
+    def _release(self, number: int) -> None:
+        with self._open_lock:
+            released = self._open.pop(number, None)
+        del released  # closes the file, without the lock: that may take long if the file is deleted
 
     def records_from(self, number: int, offset: int) -> Iterator[RecordHeader]:
         """Yield the undamaged record headers from `offset` on, up to the first bytes that are not one."""
