@@ -143,3 +143,11 @@ def plain_number(text: str) -> int | None:
     `int` alone would also accept digits of other alphabets, and fail on thousands of digits.
     """
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 19 else None
+
+
+def number_in(text: str, name: str, message: str, least: int = 0, most: int | None = None) -> int:
+    """Parse the argument `name`, a number from `least` to `most`. Raises S3Error InvalidArgument with `message`."""
+    number = plain_number(text)
+    if number is None or number < least or (most is not None and number > most):
+        raise invalid_argument(message, name, text)
+    return number

@@ -7,7 +7,7 @@ variable retention". A request that breaks one is refused (400).
 from __future__ import annotations
 
 from ..core.rules.locks import LONGEST_RETENTION_DAYS, LONGEST_RETENTION_YEARS, RELEASED, EventHold, Period
-from .errors import S3Error, invalid_argument, plain_number
+from .errors import S3Error, invalid_argument, number_in
 
 
 def parse(status: str | None, days: str | None, years: str | None, *, has_mode: bool) -> EventHold | None:
@@ -37,7 +37,4 @@ def parse_period(days: str | None, years: str | None) -> Period:
 
 
 def _number(text: str, name: str, most: int) -> int:
-    number = plain_number(text)
-    if number is None or not 1 <= number <= most:
-        raise invalid_argument(f"An event hold lasts from 1 to {most} {name.lower()} after its release", name, text)
-    return number
+    return number_in(text, name, f"An event hold lasts from 1 to {most} {name.lower()} after its release", 1, most)

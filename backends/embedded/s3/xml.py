@@ -26,7 +26,7 @@ from ..core.rules.locks import (
 )
 from ..core.tables.uploads import NUMBER_MAX
 from . import bounded_xml, event_holds
-from .errors import S3Error, invalid_argument
+from .errors import S3Error, invalid_argument, plain_number
 
 _NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -185,11 +185,11 @@ def parse_completion(body: bytes) -> list[Listed]:
     """Parse the parts of a CompleteMultipartUpload document. Raises S3Error."""
     listed = []
     for each in parse(body, "CompleteMultipartUpload").findall("Part"):
-        number, etag = each.findtext("PartNumber", ""), each.findtext("ETag", "").strip().strip('"')
-        if not number.isdecimal() or not etag:
+        number, etag = plain_number(each.findtext("PartNumber", "")), each.findtext("ETag", "").strip().strip('"')
+        if number is None or not etag:
             raise malformed()
         checksums = {kind: each.findtext(f"Checksum{kind.upper()}") for kind in CHECKSUM_KINDS}
-        listed.append(Listed(int(number), etag, {kind: value for kind, value in checksums.items() if value}))
+        listed.append(Listed(number, etag, {kind: value for kind, value in checksums.items() if value}))
     if not 1 <= len(listed) <= NUMBER_MAX:
         raise malformed()
     return listed

@@ -14,6 +14,8 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from backends.embedded.s3.calls.copy import source_range
+from backends.embedded.s3.errors import S3Error
 from tests.backends.embedded.boto3_uploads import FIRST, LAST, uploaded
 from tests.support.examples import share_of
 
@@ -152,6 +154,13 @@ def test_copy_happens_only_if_its_conditions_are_met(s3: Any, bucket: str) -> No
             s3.copy_object(Bucket=bucket, Key="copy", CopySource=source(bucket), **condition)
     with refused("PreconditionFailed"):
         s3.copy_object(Bucket=bucket, Key="copy", CopySource=source(bucket), IfNoneMatch="*")
+
+
+@pytest.mark.parametrize("sent", ["bytes=0-" + "9" * 5000, f"bytes={'9' * 5000}-{'9' * 5001}", "bytes=0-\u0663"])
+def test_source_range_with_too_many_or_non_ascii_digits_is_refused(sent: str) -> None:
+    with pytest.raises(S3Error, match="must be of the form") as failed:
+        source_range({"x-amz-copy-source-range": sent}, None)  # type: ignore[arg-type]  # it has a range
+    assert failed.value.code == "InvalidArgument"
 
 
 def test_copy_of_a_missing_or_invalid_source_is_refused(s3: Any, bucket: str) -> None:

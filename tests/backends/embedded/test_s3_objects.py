@@ -267,6 +267,20 @@ def test_content_md5_alone_suffices_for_a_locked_put(
     client.put_object(Bucket=bucket, Key="k", Body=b"x", ContentMD5=md5, **lock)
 
 
+@pytest.mark.parametrize("marker", ["f" * 32, "0" * 32, "8" + "0" * 31])
+def test_version_marker_of_another_store_is_refused(s3: Any, bucket: str, marker: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    with pytest.raises(ClientError, match=r"\(InvalidArgument\)"):
+        s3.list_object_versions(Bucket=bucket, KeyMarker="k", VersionIdMarker=marker)
+
+
+def test_page_goes_on_after_a_version_that_was_deleted_meanwhile(s3: Any, bucket: str) -> None:
+    oldest, deleted, _ = (s3.put_object(Bucket=bucket, Key="k", Body=b"x")["VersionId"] for _ in range(3))
+    s3.delete_object(Bucket=bucket, Key="k", VersionId=deleted)
+    page = s3.list_object_versions(Bucket=bucket, KeyMarker="k", VersionIdMarker=deleted)
+    assert [each["VersionId"] for each in page["Versions"]] == [oldest]
+
+
 def test_call_that_is_not_offered_is_refused_by_name(s3: Any, bucket: str) -> None:
     with pytest.raises(ClientError, match="does not offer POST key restore"):
         s3.restore_object(Bucket=bucket, Key="k", RestoreRequest={"Days": 1})

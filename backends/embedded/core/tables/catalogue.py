@@ -151,12 +151,12 @@ class Queries:
             return self._first("bucket = ? AND key = ? AND is_null = 1", (bucket.id, key))
         if _VERSION_ID.fullmatch(version_id) is None:
             raise BadVersionId(version_id)
-        sequence = self._sequence_of(version_id)
+        sequence = self.sequence_of(version_id)
         if sequence is None:
             return None
         return self._first("bucket = ? AND key = ? AND sequence = ? AND is_null = 0", (bucket.id, key, sequence))
 
-    def _sequence_of(self, identity: str) -> int | None:
+    def sequence_of(self, identity: str) -> int | None:
         """Return the first half of an id of this store; None for any other text."""
         ours = _OUR_VERSION_ID.fullmatch(identity)
         sequence = int(ours[1], 16) if ours is not None and ours[2] == self._store_id else -1
@@ -167,7 +167,7 @@ class Queries:
 
     def upload_number(self, upload_id: str) -> int:
         """Return the number of an upload id; 0, which no upload has, for any other text."""
-        return self._sequence_of(upload_id) or 0
+        return self.sequence_of(upload_id) or 0
 
     def upload(self, bucket: Bucket, key: str, number: int) -> Upload:
         """Return an unfinished upload of this key. Raises NoSuchUpload."""

@@ -14,7 +14,7 @@ from aiohttp import web
 from ...core.store import Store
 from ...core.tables.catalogue import VersionRow
 from ..answers import Respond, checksum_elements, part_checksum_element
-from ..errors import S3Error, invalid_argument, plain_number
+from ..errors import S3Error, invalid_argument, number_in
 from ..requests.request import S3Call
 from ..xml import document, element, group
 
@@ -73,8 +73,4 @@ def _parts(store: Store, version: VersionRow, headers: Mapping[str, str]) -> str
 
 
 def _number(headers: Mapping[str, str], name: str, default: int) -> int:
-    sent = headers.get(name, "") or str(default)
-    number = plain_number(sent)
-    if number is None:
-        raise invalid_argument(f"{name} must be a number", name, sent)
-    return number
+    return number_in(headers.get(name, "") or str(default), name, f"{name} must be a number")

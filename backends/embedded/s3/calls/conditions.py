@@ -84,7 +84,7 @@ def _etags(header: str | None) -> set[str] | None:
 
 def _date(header: str | None) -> datetime | None:
     """Parse a date. A text that is no date is no condition, as in HTTP."""
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):  # OverflowError: a zone of very many hours
         found = None if header is None else parsedate_to_datetime(header)
         return found if found is None or found.tzinfo is not None else found.replace(tzinfo=UTC)
     return None

@@ -31,7 +31,7 @@ from . import conditions, description, tags
 
 SOURCE_HEADER = "x-amz-copy-source"
 _RANGE_HEADER = "x-amz-copy-source-range"
-_RANGE = re.compile(r"bytes=(\d+)-(\d+)")
+_RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})")
 
 
 async def copy_object(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from ...core.tables.catalogue import Bucket, Queries, VersionRow
 from .. import xml
 from ..answers import listed_checksum_elements
-from ..errors import invalid_argument, plain_number
+from ..errors import invalid_argument, number_in
 from ..requests.request import OWNER_ID, REGION
 from ..xml import document, element, group
 from . import pages
@@ -21,10 +21,8 @@ OWNER = group("Owner", [element("ID", OWNER_ID), element("DisplayName", OWNER_ID
 def buckets_document(buckets: Sequence[Bucket], query: Mapping[str, str]) -> bytes:
     """Return the document of ListBuckets. Its continuation token is the last name of the previous page."""
     prefix, sent = query.get("prefix", ""), query.get("max-buckets", "") or str(_BUCKETS_MAX)
-    limit = plain_number(sent)
-    if limit is None or not 1 <= limit <= _BUCKETS_MAX:
-        raise invalid_argument(f"Argument max-buckets must be an integer between 1 and {_BUCKETS_MAX}",
-                               "max-buckets", sent)  # fmt: skip
+    message = f"Argument max-buckets must be an integer between 1 and {_BUCKETS_MAX}"
+    limit = number_in(sent, "max-buckets", message, 1, _BUCKETS_MAX)
     after = _decode_token(query.get("continuation-token", ""))
     region = query.get("bucket-region", REGION)
     found = [each for each in buckets if each.name.startswith(prefix) and each.name > after and region == REGION]
@@ -119,10 +117,7 @@ def versions_document(queries: Queries, bucket: Bucket, query: Mapping[str, str]
 def page_size(query: Mapping[str, str], name: str) -> int:
     """Return the page size of the parameter `name`; the largest one without the parameter."""
     text = query.get(name, "") or str(_PAGE_MAX)
-    limit = plain_number(text)
-    if limit is None:
-        raise invalid_argument(f"Provided {name} not an integer or within integer range", name, text)
-    return min(limit, _PAGE_MAX)
+    return min(number_in(text, name, f"Provided {name} not an integer or within integer range"), _PAGE_MAX)
 
 
 def encoder(query: Mapping[str, str]) -> Callable[[str], str]:

@@ -154,10 +154,10 @@ def _sequence(queries: Queries, bucket: Bucket, key: str, version_id: str) -> in
     version = queries.by_id(bucket, key, version_id)
     if version is not None:
         return version.sequence
-    try:
-        return int(version_id[:16], 16)  # deleted since the page that named it
-    except ValueError:
-        raise BadVersionId(version_id) from None
+    sequence = queries.sequence_of(version_id)  # of a version that was deleted since the page that named it
+    if sequence is None:
+        raise BadVersionId(version_id)
+    return sequence
 
 
 def _walk(

@@ -20,7 +20,7 @@ from ...core.tables.catalogue import Bucket, VersionRow
 from ...core.tables.uploads import NUMBER_MAX, Upload
 from .. import xml
 from ..answers import Respond, checksum_elements, part_checksum_element, part_checksum_headers, stored_headers
-from ..errors import S3Error, invalid_argument, plain_number
+from ..errors import S3Error, number_in
 from ..requests.body import OBJECT_BYTES_MAX, Claims, Received, receive_document, receive_object
 from ..requests.request import PUT_OF_A_SOURCE, S3Call, lock_of_headers
 from ..xml import document, element, group
@@ -125,9 +125,8 @@ class UploadCalls:
         body = await receive_document(call.request, call.signed, headers, Claims.of(about_document))
         self._check_type(call)
         sent = headers.get("x-amz-mp-object-size")
-        size = plain_number(sent) if sent is not None else None
-        if sent is not None and size is None:
-            raise invalid_argument("the size of an object is a number of bytes", "x-amz-mp-object-size", sent)
+        message = "the size of an object is a number of bytes"
+        size = None if sent is None else number_in(sent, "x-amz-mp-object-size", message)
         complete = CompleteUpload(
             call.bucket, call.key, self._number(call), xml.parse_completion(body),
             size, _expected_checksum(headers), conditions.of_write(headers),
@@ -162,9 +161,7 @@ class UploadCalls:
         bucket, upload = self.upload_of(call)
         limit = page_size(call.query, "max-parts")
         marker = call.query.get("part-number-marker", "") or "0"
-        after = plain_number(marker)
-        if after is None:
-            raise invalid_argument("Provided part-number-marker not an integer", "part-number-marker", marker)
+        after = number_in(marker, "part-number-marker", "Provided part-number-marker not an integer")
         parts = self._store.queries.uploads.parts(upload.id, min(after, NUMBER_MAX), limit + 1)
         shown = parts[:limit]
         listed = [
@@ -230,13 +227,8 @@ class UploadCalls:
 
 
 def part_number(query: Mapping[str, str]) -> int:
-    sent = query.get("partNumber", "")
-    number = plain_number(sent)
-    if number is None or not 1 <= number <= NUMBER_MAX:
-        raise invalid_argument(
-            f"Part number must be an integer between 1 and {NUMBER_MAX}, inclusive", "partNumber", sent
-        )
-    return number
+    message = f"Part number must be an integer between 1 and {NUMBER_MAX}, inclusive"
+    return number_in(query.get("partNumber", ""), "partNumber", message, 1, NUMBER_MAX)
 
 
 def part_span(store: Store, version: VersionRow, number: int) -> tuple[int, int, int | None]:

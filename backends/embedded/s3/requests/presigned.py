@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import unquote_plus
 
-from ..errors import S3Error
+from ..errors import S3Error, plain_number
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 EXPIRES_SECONDS_MAX = 7 * 24 * 3600
@@ -151,9 +151,9 @@ def _is_misplaced(name: str) -> bool:
 
 
 def _expires_seconds(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+    seconds = plain_number(text)
+    if seconds is None:
         raise _malformed("X-Amz-Expires must be a number of seconds")
-    seconds = int(text)
     if not 1 <= seconds <= EXPIRES_SECONDS_MAX:
         raise _malformed(f"X-Amz-Expires must be from 1 to {EXPIRES_SECONDS_MAX} seconds")
     return seconds
