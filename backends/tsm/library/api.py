@@ -323,6 +323,7 @@ class ApiSession:
         block_ref = byref(block)
         try:
             while True:
+                block.numBytes = 0  # a library need not set it when it has no further answer
                 code = self._functions.dsmGetNextQObj(self.handle, block_ref)
                 if code == Code.MORE_DATA or (code == Code.FINISHED and block.numBytes):
                     yield

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from ctypes.util import find_library
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,6 +174,26 @@ def test_query_returns_each_object_and_applies_patterns(server: Server, sign_on:
     assert [one.restore_order for one in found] == sorted({one.restore_order for one in found})
     assert all(one.expires is not None and one.expires - one.archived == 30 * 86400 for one in found)
     assert not any(one.held for one in found)
+
+
+def test_query_yields_no_answer_twice_if_the_library_leaves_num_bytes(
+    server: Server, sign_on: SignOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, location = server.prepared("run-num-bytes", management_class="LONG")
+    archived(backend, 1, 2)
+    with sign_on.open() as session:
+        real = session._functions.dsmGetNextQObj
+
+        def leaves_num_bytes(handle: int, block: Any) -> int:
+            before = block._obj.numBytes
+            code: int = real(handle, block)
+            if code == Code.FINISHED:
+                block._obj.numBytes = before
+            return code
+
+        monkeypatch.setattr(session._functions, "dsmGetNextQObj", leaves_num_bytes)
+        names = [each.low_level for each in session.archives(location.bucket, "/run-num-bytes/*")]
+    assert names == [b"/000000000001", b"/000000000002"]
 
 
 def test_a_query_in_an_unknown_file_space_raises(sign_on: SignOn) -> None:
