@@ -20,7 +20,7 @@ from archiver.values.clock import now_seconds
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import RetentionMode
 from backends.base import CredentialsTerm, Location, RemovalReport
-from backends.s3.reported_lock import ReportedLock, event_hold_days
+from backends.s3.reported_lock import ReportedLock, epoch_seconds, event_hold_days
 from backends.s3.wire.replies import instant_of_date_header
 
 _HOLD_OFF = {"Status": "OFF"}
@@ -457,7 +457,7 @@ def _lock_in(reply: dict[str, Any]) -> ReportedLock:
     until = reply.get("ObjectLockRetainUntilDate")
     return ReportedLock(
         reply.get("ObjectLockMode"),
-        until.timestamp() if until else None,
+        epoch_seconds(until) if until else None,
         reply.get("ObjectLockLegalHoldStatus") == "ON",
         event_hold_days(
             reply.get("ObjectLockEventHold", ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from archiver.values.record import Status
@@ -115,6 +115,17 @@ def _event_hold_problem(found: int | None, wanted: int | None) -> S3LockProblem:
 def _instant(date: bytes | None) -> float | None:
     """Parse a date of S3 to epoch seconds; None if there is none or it is invalid."""
     try:
-        return datetime.fromisoformat(date.decode("ascii").strip()).timestamp() if date else None
+        return epoch_seconds(datetime.fromisoformat(date.decode("ascii").strip())) if date else None
     except ValueError:
+        return None
+
+
+def epoch_seconds(date: datetime) -> float | None:
+    """Return a date of S3 in epoch seconds; None if it is outside the years 1 to 9999 of UTC.
+
+    S3's dates are UTC, so a date without a zone is UTC too, and not this machine's local time.
+    """
+    try:
+        return (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
+    except OverflowError:
         return None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import botocore.exceptions
 import pytest
 from botocore.auth import AUTH_TYPE_MAPS
+from botocore.utils import parse_timestamp
 
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.record import Status
@@ -98,6 +100,32 @@ def test_event_hold_problem_has_the_expected_status(
 def test_the_period_of_an_event_hold_is_read_from_headers(headers: dict[str, str], days: int | None) -> None:
     named = {f"x-amz-object-lock-event-hold{end}".encode(): text.encode() for end, text in headers.items()}
     assert ReportedLock.of_headers(named).event_hold_days == days
+
+
+@pytest.fixture
+def zone_12_hours_ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "AHEAD-12")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("date", "until"),
+    [
+        ("2030-03-17T17:46:40Z", NOW),
+        ("2030-03-17T17:46:40", NOW),  # without a zone
+        ("2030-03-17T18:46:40+01:00", NOW),
+        ("9999-12-31T23:59:59-23:59", None),  # it has no year in UTC, so no message could show it
+        ("0001-01-01T00:00:00+23:59", None),
+        ("soon", None),
+    ],
+)
+def test_retain_until_date_is_utc(zone_12_hours_ahead: None, date: str, until: float | None) -> None:
+    assert ReportedLock.of_headers({b"x-amz-object-lock-retain-until-date": date.encode()}).until == until
+    if date != "soon":  # boto3 raises for it
+        assert control._lock_in({"ObjectLockRetainUntilDate": parse_timestamp(date)}).until == until
 
 
 def test_lock_date_without_an_upper_bound_is_accepted() -> None:
