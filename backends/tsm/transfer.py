@@ -30,7 +30,7 @@ Check = ContentCheck | LengthCheck
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The result of retrieving or querying one object; ``size_bytes`` is how many bytes came back."""
+    """The result of retrieving or querying one object. ``size_bytes``: its expected bytes, 0 if none were requested."""
 
     number: int
     size_bytes: int

@@ -215,7 +215,7 @@ class Writer:
     def _has_moves(self) -> bool:
         """Return whether a segment should be rewritten and the device has space for its copy.
 
-        The copy may use the reserve: a segment to rewrite has at most half of `ROLL_BYTES` of live records.
+        The copy may use the reserve: it takes less than the deletion of the segment frees.
         """
         to_move = self.compaction.choose(self._active[0] if self._active else None)
         return to_move is not None and self._free_bytes() >= to_move + RESERVE_BYTES // 4

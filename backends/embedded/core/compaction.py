@@ -18,7 +18,8 @@ from .files.digests import Buffer, first_damaged_block
 from .files.segments import RecordHeader, SegmentLocation, Segments
 from .tables.catalogue import Catalogue
 
-# Waiting clients wait for one step in addition to their own group: a few milliseconds.
+# Waiting clients wait for one step in addition to their own group. That takes a few milliseconds, and longer if the
+# last record of the step is large: a record is copied as a whole, through memory.
 _STEP_BYTES = 4 << 20
 _STEP_RECORDS = 1000
 

@@ -1,8 +1,8 @@
-"""The compliance clock: the only time that the store uses, and one that never goes backwards.
+"""The compliance clock: the time by which the store locks, dates and answers. It never goes backwards.
 
-One idea: a person who can set the host's clock must not be able to end a retention period. The clock starts at the
-later of the host's time and the highest time that the store ever committed. From then on it advances by elapsed time,
-which no one can set. Setting the host's clock forward while the store runs therefore changes nothing either.
+One idea: a person who sets the host's clock while the store runs must not be able to end a retention period. The clock
+starts at the later of the host's time and the highest time that the store ever committed. From then on it advances by
+elapsed time, which no one can set. A host's clock that is ahead when the store starts is not detected.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from ..rules.refusals import WriteFailed
 from .digests import BLOCK_BYTES, Buffer
 from .written import Written
 
-LARGE_BYTES = 8 << 20  # also the upper limit of one object's bytes in memory
+LARGE_BYTES = 8 << 20  # larger objects and transactions are written, and larger objects sent, piece by piece
 
 # magic, layout version, bucket length, key length (bytes of UTF-8), CRC32C of the block CRCs, content length,
 # sequence number of the version, commit, CRC32C of bucket and key, CRC32C of the header up to here.

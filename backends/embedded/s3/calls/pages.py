@@ -1,8 +1,9 @@
 """Pages of listings: objects, versions or uploads, with prefix and delimiter.
 
 One idea: a listing is one scan of the catalogue's primary key. At the first key of a common prefix the scan reports the
-prefix and seeks to the first key after it. So the cost of a page depends on its entries, not on the keys that common
-prefixes hide.
+prefix and seeks to the first key after it. So the cost of a page of objects or versions does not depend on the keys
+that common prefixes hide. A page of objects also reads the older versions and delete markers of its keys. A page of
+uploads does not seek: it reads every upload that a common prefix hides.
 """
 
 from __future__ import annotations
