@@ -7,13 +7,14 @@ never raises for a platform's answer, so no row is lost to an exception, a hang 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from archiver.values.content import Checksum, Content
+from archiver.values.content import Checksum, Content, ContentCheck, LengthCheck
 from archiver.values.platform import PlatformProfile
-from archiver.values.record import Operation, Recorder
+from archiver.values.record import Operation, Recorder, Status
 from archiver.values.retention import DateMaker, Lock, Retention, RetentionWish
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 ADDRESSING_STYLES = ("auto", "path", "virtual")  # of S3 buckets
 SESSION_OPEN_KINDS = ("connect", "head-bucket", "lock-config")
+SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
 CHECKSUMS = tuple(checksum.value for checksum in Checksum)
 
 
@@ -61,7 +63,7 @@ class PhaseSetting:
     operations: frozenset[Operation] = frozenset()  # operations that they will do
     locks: frozenset[Lock | None] = frozenset((None,))  # ways of locking in them
     checksums: frozenset[Checksum | None] = frozenset((None,))  # checksums in them other than the run's
-    expected: Sequence[ExpectedLock] = ()  # for AUDIT: the lock of each object, by rising number
+    expected: Sequence[ExpectedLock] = ()  # for AUDIT: the lock of each object
     retentions: frozenset[float | None] = frozenset((None,))  # retention times in them, keys of ``dates``
 
 
@@ -78,6 +80,59 @@ class ExpectedLock:
     earliest: float | None
     latest: float | None
     event_hold_is_known: bool = True
+
+
+class ExpectedLocks:
+    """The expected locks of a phase, to look up by object number. Their ranges of numbers do not overlap."""
+
+    def __init__(self, expected: Sequence[ExpectedLock] = ()) -> None:
+        self._expected = sorted(expected, key=lambda each: each.first)
+        self._firsts = [each.first for each in self._expected]
+
+    def of(self, number: int) -> ExpectedLock | None:
+        """Return the expected lock of an object; None if none is known."""
+        at = bisect_right(self._firsts, number) - 1
+        return self._expected[at] if at >= 0 and number <= self._expected[at].last else None
+
+
+class Failure(NamedTuple):
+    """Why an operation failed: the row's status, the reason under which it counts, and a message."""
+
+    status: int
+    reason: str
+    message: str
+    outcome_unknown: bool = False  # it may have been done
+
+
+class LockProblem(NamedTuple):
+    """What is wrong with the lock of an object. ``status`` is UNLOCKED, WEAKER or LONGER."""
+
+    status: Status
+    words: str
+
+    @property
+    def failure(self) -> Failure:
+        """The failure of the object's audit."""
+        return Failure(self.status, self.status.name.lower(), self.words)
+
+
+def check_of(
+    content: Content,
+    verify: str,
+    number: int,
+    size_bytes: int,
+    *,
+    version: int,
+    part: tuple[int, int] | None,
+    content_number: int | None = None,
+) -> ContentCheck | LengthCheck:
+    """Return the check of an object's retrieved bytes, or of the part (offset, length) of them.
+
+    ``verify``: all, sample, none. ``content_number``: the object whose content is expected; None: its own.
+    """
+    if verify == "all" or (verify == "sample" and number % SAMPLE_EVERY == 0):
+        return ContentCheck(content, number if content_number is None else content_number, size_bytes, version, part)
+    return LengthCheck(size_bytes if part is None else part[1])
 
 
 @dataclass(slots=True)

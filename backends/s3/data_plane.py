@@ -6,7 +6,6 @@ costs only the checksum of its last block, two formats and a signature.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
@@ -14,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archiver.values.clock import now_seconds
-from archiver.values.content import Content, ContentCheck, LengthCheck
+from archiver.values.content import Content
 from archiver.values.errors import PlatformError
 from archiver.values.record import Operation
 from archiver.values.retention import DateMaker, Lock, RetentionMode
 from archiver.values.sizes import format_instant
-from backends.base import Batch, ExpectedLock, PhaseSetting
+from backends.base import Batch, ExpectedLocks, LockProblem, PhaseSetting, check_of
 from backends.s3.control import Control, Credentials
 from backends.s3.endpoints import resolve, tls_of
-from backends.s3.reported_lock import ReportedLock, S3LockProblem, unexpected_lock
+from backends.s3.reported_lock import ReportedLock, unexpected_lock
 from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire.checksums import Checksums, PlainChecksums, WindowChecksums
 from backends.s3.wire.connection import Endpoint
@@ -36,7 +35,6 @@ from backends.s3.wire.signing import Signer
 _ARCHIVE, _NEW_VERSION = Operation.ARCHIVE, Operation.NEW_VERSION
 _RETRIEVE, _AUDIT, _REFUSED_DELETE = Operation.RETRIEVE, Operation.AUDIT, Operation.REFUSED_DELETE
 _MAKES = frozenset((Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY))
-SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
 _CLOCK_SET_SECONDS = 60.0  # a platform whose clock moved further has set its clock
 CHECKSUM_SIZES_MAX = 256  # sizes of a phase with checksums computed in advance: 64 windows of each
 
@@ -63,8 +61,7 @@ class S3DataPlane:
         self._checksums: dict[tuple[str, int, tuple[int, int] | None], Checksums] = {}
         self._keeps_checksums = True
         self._kept: dict[int, S3Session] = {}
-        self._expected: list[ExpectedLock] = []
-        self._expected_firsts: list[int] = []
+        self._expected = ExpectedLocks()
         self.unlike_ids = 0.0  # answers so far whose id differs from the previous answer's
         self.names_versions = False  # some requests of this phase name a version
         self._versions: dict[int, bytes] = {}  # the newest known version of each object
@@ -78,8 +75,7 @@ class S3DataPlane:
         self._content = setting.content
         self._dates = setting.dates
         self._verify = setting.verify
-        self._expected = sorted(setting.expected, key=lambda expected: expected.first)
-        self._expected_firsts = [expected.first for expected in self._expected]
+        self._expected = ExpectedLocks(setting.expected)
         used = {checksum.value if checksum is not None else self.setting.checksum for checksum in setting.checksums}
         algorithms = (used - {"none"}) | ({"sha256"} if self.setting.payload_signing else set())
         self._keeps_checksums = len(set(setting.object_sizes_bytes)) <= CHECKSUM_SIZES_MAX
@@ -258,21 +254,23 @@ class S3DataPlane:
         older = self._older.get(number) if operation is _REFUSED_DELETE else None
         return older[0] if older else self._versions[number]
 
-    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> S3LockProblem | None:
+    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None:
         """Return what is wrong with the lock in an answer's headers for an audited object."""
-        at = bisect_right(self._expected_firsts, number) - 1
-        return unexpected_lock(ReportedLock.of_headers(headers), self._expected[at])
+        expected = self._expected.of(number)
+        return unexpected_lock(ReportedLock.of_headers(headers), expected) if expected is not None else None
 
     def _check(self, batch: Batch, index: int, part: tuple[int, int] | None) -> BodyCheck:
         """Return the check for the retrieved bytes of this object."""
         assert self._content is not None
-        number, size_bytes = batch.number[index], batch.size_bytes[index]
-        verifies = self._verify == "all" or (self._verify == "sample" and number % SAMPLE_EVERY == 0)
-        if verifies or batch.operation[index] is _AUDIT:
-            version = batch.version[index] if batch.version is not None else 1
-            expected = batch.content[index] if batch.content is not None else number
-            return ContentCheck(self._content, expected, size_bytes, version, part)
-        return LengthCheck(size_bytes if part is None else part[1])
+        return check_of(
+            self._content,
+            "all" if batch.operation[index] is _AUDIT else self._verify,
+            batch.number[index],
+            batch.size_bytes[index],
+            version=batch.version[index] if batch.version is not None else 1,
+            part=part,
+            content_number=batch.content[index] if batch.content is not None else None,
+        )
 
     def _find_versions(self, deletes: Sequence[NDArray[np.int64]]) -> dict[int, bytes]:
         """Return the version ids, encoded for a query, of the objects that the phase will try to delete."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from archiver.values.record import Status
 from archiver.values.retention import Retention, RetentionMode
 from archiver.values.sizes import format_instant
-from backends.base import ExpectedLock
+from backends.base import ExpectedLock, LockProblem
 
 MODE_HEADER = b"x-amz-object-lock-mode"
 _PERIOD_DIGITS_MAX = 9  # of an event hold's period; the rest is cut, because int() raises for 4,300 digits and more
@@ -50,14 +50,7 @@ def event_hold_days(status: str, days: str, years: str) -> int | None:
     return 365 * int(years[:_PERIOD_DIGITS_MAX]) if years.isdecimal() else 0
 
 
-class S3LockProblem(NamedTuple):
-    """Problem of a lock: UNLOCKED, WEAKER or LONGER, and a description."""
-
-    status: Status
-    words: str
-
-
-def unexpected_lock(lock: ReportedLock, expected: ExpectedLock) -> S3LockProblem | None:
+def unexpected_lock(lock: ReportedLock, expected: ExpectedLock) -> LockProblem | None:
     """Compare the lock that a platform reports with the expected one; return None if it is right."""
     retention = expected.retention
     if lock.event_hold_days is None and not expected.event_hold_is_known:
@@ -67,7 +60,7 @@ def unexpected_lock(lock: ReportedLock, expected: ExpectedLock) -> S3LockProblem
 
 def lock_problem(
     lock: ReportedLock, retention: Retention, earliest: float | None, latest: float | None
-) -> S3LockProblem | None:
+) -> LockProblem | None:
     """Compare the lock that a platform reports with ``retention``; return None if it is right.
 
     Its date must be between ``earliest`` and ``latest`` (epoch seconds). The date of an event hold moves with the time
@@ -75,41 +68,41 @@ def lock_problem(
     """
     if retention.legal_hold and not lock.on_hold:
         missing = "the requested legal hold is missing, or this credential may not see it (s3:GetObjectLegalHold)"
-        return S3LockProblem(Status.UNLOCKED, missing)
+        return LockProblem(Status.UNLOCKED, missing)
     wanted = retention.mode
     if wanted is RetentionMode.NONE:
         if lock.mode is None:
             return None
-        return S3LockProblem(Status.LONGER, f"it is locked in mode {lock.mode}, which was not requested")
+        return LockProblem(Status.LONGER, f"it is locked in mode {lock.mode}, which was not requested")
     if lock.mode is None:
-        return S3LockProblem(
+        return LockProblem(
             Status.UNLOCKED,
             f"the platform reports no mode, not {wanted.value}; either it dropped the lock, or this credential may not "
             "see it (s3:GetObjectRetention)",
         )
     if lock.mode != wanted.value:
         status = Status.LONGER if lock.mode == RetentionMode.COMPLIANCE.value else Status.WEAKER
-        return S3LockProblem(status, f"its mode is {lock.mode}, not {wanted.value}")
+        return LockProblem(status, f"its mode is {lock.mode}, not {wanted.value}")
     if lock.until is None:
-        return S3LockProblem(Status.UNLOCKED, "its retain-until date is missing, so nothing protects it")
+        return LockProblem(Status.UNLOCKED, "its retain-until date is missing, so nothing protects it")
     if earliest is not None and lock.until < earliest:
         until, asked = format_instant(lock.until), format_instant(earliest)
-        return S3LockProblem(Status.WEAKER, f"it is locked only until {until}, not until {asked} as requested")
+        return LockProblem(Status.WEAKER, f"it is locked only until {until}, not until {asked} as requested")
     if lock.event_hold_days != retention.event_hold_days:
         return _event_hold_problem(lock.event_hold_days, retention.event_hold_days)
     if latest is not None and lock.event_hold_days is None and lock.until > latest:
         until, asked = format_instant(lock.until), format_instant(latest)
-        return S3LockProblem(Status.LONGER, f"it is locked until {until}, later than the requested {asked}")
+        return LockProblem(Status.LONGER, f"it is locked until {until}, later than the requested {asked}")
     return None
 
 
-def _event_hold_problem(found: int | None, wanted: int | None) -> S3LockProblem:
+def _event_hold_problem(found: int | None, wanted: int | None) -> LockProblem:
     if found is None:
-        return S3LockProblem(Status.UNLOCKED, "the requested event hold is missing")
+        return LockProblem(Status.UNLOCKED, "the requested event hold is missing")
     if wanted is None:
-        return S3LockProblem(Status.LONGER, "it is under an event hold that was not requested")
+        return LockProblem(Status.LONGER, "it is under an event hold that was not requested")
     status = Status.WEAKER if found < wanted else Status.LONGER
-    return S3LockProblem(status, f"the period of its event hold is {found} days, not {wanted} days")
+    return LockProblem(status, f"the period of its event hold is {found} days, not {wanted} days")
 
 
 def _instant(date: bytes | None) -> float | None:

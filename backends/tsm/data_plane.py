@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from archiver.values.errors import PlatformError
-from backends.base import PhaseSetting
+from backends.base import ExpectedLocks, PhaseSetting
 from backends.tsm.audit import Audit
 from backends.tsm.index import Index, learn
 from backends.tsm.library.api import Library, SignOn, TsmError
@@ -37,6 +37,7 @@ class TsmDataPlane:
     def set_phase(self, setting: PhaseSetting) -> None:
         """Query the ids of existing objects, and make the structures and threads of the clients."""
         self._learn(int(number) for numbers in setting.reads for number in numbers)
+        expected = ExpectedLocks(setting.expected)
         for number in setting.clients:
             thread = ThreadPoolExecutor(1, thread_name_prefix=f"tsm-client-{number}")
             thread.submit(int).result()  # starts the thread before the first session opens
@@ -49,7 +50,7 @@ class TsmDataPlane:
                 transfer=transfer,
                 lifecycle=Lifecycle(self._library, self._setting.objects_per_transaction),
                 query=query,
-                audit=Audit(query, transfer, self._setting.lock_rule, setting.expected),
+                audit=Audit(query, transfer, self._setting.lock_rule, expected),
                 index=self._index,
                 stopping=self._stopping,
                 thread=thread,

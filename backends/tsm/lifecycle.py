@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from ctypes import POINTER, byref, cast
 
 from archiver.values.record import TSM_ERROR, Status
+from backends.base import Failure
 from backends.tsm.index import Target
 from backends.tsm.library import structures as abi
 from backends.tsm.library.api import Library, halves
 from backends.tsm.library.codes import Code
-from backends.tsm.transactions import Failure, SentTransaction, Stopped, Transactions
+from backends.tsm.transactions import SentTransaction, Stopped, Transactions
 
 _REFUSED = TSM_ERROR + Code.ABORT_DELETE_NOT_ALLOWED
 _DELETED_LOCKED = Failure(

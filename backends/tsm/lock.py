@@ -10,18 +10,11 @@ from dataclasses import dataclass
 from archiver.values.record import Status
 from archiver.values.retention import Retention
 from archiver.values.sizes import format_instant
+from backends.base import LockProblem
 from backends.tsm.library.api import ArchivedObject
 
 DAY_SECONDS = 86_400
 SUMMER_TIME_SECONDS = 3600
-
-
-@dataclass(frozen=True, slots=True)
-class TsmLockProblem:
-    """Problem of a lock. ``status`` is UNLOCKED, WEAKER or LONGER."""
-
-    status: Status
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +26,34 @@ class LockRule:
 
     def problem(
         self, found: ArchivedObject, retention: Retention, earliest: float | None, latest: float | None
-    ) -> TsmLockProblem | None:
+    ) -> LockProblem | None:
         """Return what is wrong with the lock of this object, None if nothing. A hold placed later is not wrong.
 
         The expiration date must be between ``earliest`` and ``latest`` (epoch seconds; None: no limit).
         """
         if retention.legal_hold and not found.held:
-            return TsmLockProblem(Status.UNLOCKED, "the requested hold is missing")
+            return LockProblem(Status.UNLOCKED, "the requested hold is missing")
         wrong_date = self._date_problem(found, earliest, latest)
         if retention.management_class not in (None, found.management_class):
             words = f"its class is {found.management_class}, not {retention.management_class}"
-            return TsmLockProblem(wrong_date.status if wrong_date else Status.WEAKER, words)
+            return LockProblem(wrong_date.status if wrong_date else Status.WEAKER, words)
         return wrong_date
 
-    def _date_problem(
-        self, found: ArchivedObject, earliest: float | None, latest: float | None
-    ) -> TsmLockProblem | None:
+    def _date_problem(self, found: ArchivedObject, earliest: float | None, latest: float | None) -> LockProblem | None:
         if found.expires is None:
-            return TsmLockProblem(Status.LONGER, "it has no date of expiry, so it would stay permanently")
+            return LockProblem(Status.LONGER, "it has no date of expiry, so it would stay permanently")
         expires = found.expires - self.zone_seconds
         if found.management_class not in self.exact_classes:
             # The API reports lengths in whole days, rounded up, and dates in local time, which summer time may shift.
             earliest = earliest - DAY_SECONDS if earliest is not None else None
             latest = latest + SUMMER_TIME_SECONDS if latest is not None else None
         if earliest is not None and expires < earliest:
-            return TsmLockProblem(
+            return LockProblem(
                 Status.WEAKER,
                 f"it expires at {format_instant(expires)}, earlier than the {format_instant(earliest)} of its class",
             )
         if latest is not None and expires > latest:
-            return TsmLockProblem(
+            return LockProblem(
                 Status.LONGER,
                 f"it expires at {format_instant(expires)}, later than the {format_instant(latest)} of its class",
             )

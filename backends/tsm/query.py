@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from time import monotonic_ns
 
 from archiver.values.record import TSM_ERROR
+from backends.base import Failure
 from backends.tsm.index import firsts
 from backends.tsm.library import structures as abi
 from backends.tsm.library.api import RESPONSE_VERSION, ArchivedObject, Library, archived_object
 from backends.tsm.library.codes import Code, describe
 from backends.tsm.setting import TsmWorkerSetting, high_level, low_level
-from backends.tsm.transactions import Failure, failure_of
+from backends.tsm.transactions import failure_of
 
 NO_SUCH_OBJECT = Failure(
     TSM_ERROR + Code.ABORT_NO_MATCH,

@@ -18,7 +18,7 @@ from itertools import groupby, repeat
 from typing import TypeVar
 
 from archiver.values.record import TSM_ERROR, Operation, Recorder, Status
-from backends.base import Batch
+from backends.base import Batch, Failure
 from backends.tsm.audit import Audit
 from backends.tsm.index import Index, IndexEntry, Target
 from backends.tsm.library.api import Library, SignOn
@@ -26,7 +26,7 @@ from backends.tsm.library.codes import Code, describe
 from backends.tsm.lifecycle import Lifecycle
 from backends.tsm.query import ObjectQuery
 from backends.tsm.setting import TsmWorkerSetting, object_name
-from backends.tsm.transactions import Failure, SentTransaction, ends_session
+from backends.tsm.transactions import SentTransaction, ends_session
 from backends.tsm.transfer import Retrieved, Transfer
 
 _Value = TypeVar("_Value")

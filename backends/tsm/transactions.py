@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from time import monotonic_ns
 
 from archiver.values.record import TSM_ERROR, Status
+from backends.base import Failure
 from backends.tsm.index import Target
 from backends.tsm.library import structures as abi
 from backends.tsm.library.api import Library
@@ -24,16 +25,6 @@ Put = Callable[[int, Target], tuple[str, int]]
 # Puts these objects into the transaction with a single call.
 PutAll = Callable[[int, Sequence[Target]], tuple[str, int]]
 Stopped = Callable[[], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an operation failed."""
-
-    status: int
-    reason: str
-    message: str
-    outcome_unknown: bool = False
 
 
 def failure_of(library: Library, function: str, code: int, *, outcome_unknown: bool = False) -> Failure:

@@ -7,7 +7,7 @@ an object is the cost of its calls. Answers of the platform are returned, not ra
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ctypes import POINTER, byref, cast
 from dataclasses import dataclass
 from time import monotonic_ns
@@ -15,14 +15,14 @@ from typing import Any
 
 from archiver.values.content import LAST_BLOCK_BYTES, Content, ContentCheck, LengthCheck
 from archiver.values.record import Status
+from backends.base import Failure, check_of
 from backends.tsm.index import Target, description
 from backends.tsm.library import structures as abi
 from backends.tsm.library.api import Library, halves
 from backends.tsm.library.codes import Code
 from backends.tsm.setting import OBJECTS_PER_GROUP, TsmWorkerSetting, high_level
-from backends.tsm.transactions import Failure, SentTransaction, Stopped, Transactions, ends_session, failure_of
+from backends.tsm.transactions import SentTransaction, Stopped, Transactions, ends_session, failure_of
 
-SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
 BUFFER_BYTES = 256 * 1024  # retrieved data is checked in pieces of this size, which fit in the processor's cache
 
 Check = ContentCheck | LengthCheck
@@ -132,7 +132,7 @@ class Transfer:
         done: list[Retrieved] = []
         while len(done) < len(wanted) and not stopped():
             limit = abi.DSM_MAX_GET_OBJ if wanted[0].extent is None else abi.DSM_MAX_PARTIAL_GET_OBJ
-            got = self._get_list(handle, wanted[len(done) : len(done) + limit], self._check, stopped)
+            got = self._get_list(handle, wanted[len(done) : len(done) + limit], self._verify, stopped)
             if not got:
                 break  # stopped before the first
             done += got
@@ -142,12 +142,10 @@ class Transfer:
 
     def retrieve_whole(self, handle: int, target: Target) -> Retrieved:
         """Retrieve one object and compare every byte, for any --verify."""
-        (one,) = self._get_list(handle, [target], self._whole_check, lambda: False)
+        (one,) = self._get_list(handle, [target], "all", lambda: False)
         return one
 
-    def _get_list(
-        self, handle: int, chunk: Sequence[Target], check_of: Callable[[Target], Check], stopped: Stopped
-    ) -> list[Retrieved]:
+    def _get_list(self, handle: int, chunk: Sequence[Target], verify: str, stopped: Stopped) -> list[Retrieved]:
         functions = self._library.functions
         done: list[Retrieved] = []
         sent_ns = monotonic_ns()
@@ -160,7 +158,7 @@ class Transfer:
         for target in chunk:
             if stopped():
                 break
-            one = self._get(handle, target, sent_ns, check_of(target))
+            one = self._get(handle, target, sent_ns, self._check(target, verify))
             done.append(one)
             if one.failure is not None and one.failure.status != Status.DAMAGED:
                 break
@@ -196,15 +194,17 @@ class Transfer:
             failure = failure_of(self._library, function, code)
         return Retrieved(target.number, check.size_bytes, sent_ns, first_byte_ns, monotonic_ns(), failure)
 
-    def _check(self, target: Target) -> Check:
+    def _check(self, target: Target, verify: str) -> Check:
         """Return the check for the retrieved bytes of this object."""
-        if self._verify == "all" or (self._verify == "sample" and target.number % SAMPLE_EVERY == 0):
-            return self._whole_check(target)
-        return LengthCheck(target.size_bytes if target.extent is None else target.extent[1])
-
-    def _whole_check(self, target: Target) -> Check:
-        expected = target.number if target.content is None else target.content
-        return ContentCheck(self._content, expected, target.size_bytes, target.version, target.extent)
+        return check_of(
+            self._content,
+            verify,
+            target.number,
+            target.size_bytes,
+            version=target.version,
+            part=target.extent,
+            content_number=target.content,
+        )
 
 
 def _list_of(chunk: Sequence[Target]) -> Any:

@@ -14,9 +14,10 @@ from html import unescape
 from urllib.parse import quote
 
 from archiver.values.record import Status
+from backends.base import Failure
 from backends.s3.wire.endpoint_requests import XMLNS, RequestKind
 from backends.s3.wire.replies import ReplyReader
-from backends.s3.wire.verdicts import FailureVerdict, refusal, status_of
+from backends.s3.wire.verdicts import refusal, status_of
 
 _UPLOAD_ID = re.compile(rb"<UploadId>\s*([^<]+?)\s*</UploadId>")
 _CHECKSUM_ELEMENT = {"crc32c": "ChecksumCRC32C", "crc64nvme": "ChecksumCRC64NVME"}
@@ -53,8 +54,8 @@ class MultipartUpload:
         self.version = version  # content version
         self.kind = kind  # kind of the archive request that it replaces
         self.step = UploadStep.CREATE
-        self.verdict: FailureVerdict | None = None  # why the object was not archived
-        self.abort_refused: FailureVerdict | None = None  # why its parts may stay
+        self.verdict: Failure | None = None  # why the object was not archived
+        self.abort_refused: Failure | None = None  # why its parts may stay
         self.sent_ns = 0  # of the first request
         self.again = 0  # number of retried requests
         self._make = make
@@ -113,12 +114,12 @@ class MultipartUpload:
                     self.abort_refused = self._of_this_step(refusal(reply), "its parts stay until clean-up")
                 self.step = UploadStep.OVER
 
-    def lost(self, verdict: FailureVerdict) -> FailureVerdict:
+    def lost(self, verdict: Failure) -> Failure:
         """Return why the object was not archived, after the connection failed during a request."""
         if self.verdict is not None:
             return self.verdict
         unknown = verdict.outcome_unknown and self.step is UploadStep.COMPLETE
-        return FailureVerdict(verdict.status, f"{self.step.value}: {verdict.reason}", verdict.message, unknown)
+        return Failure(verdict.status, f"{self.step.value}: {verdict.reason}", verdict.message, unknown)
 
     def _created(self, reply: ReplyReader) -> None:
         found = _UPLOAD_ID.search(reply.error_body)
@@ -127,7 +128,7 @@ class MultipartUpload:
             self.step = UploadStep.PART
             return
         if reply.status == 200:
-            self.verdict = FailureVerdict(Status.PROTOCOL_ERROR, "create upload: no id", "the answer names no upload")
+            self.verdict = Failure(Status.PROTOCOL_ERROR, "create upload: no id", "the answer names no upload")
         else:
             self.verdict = self._of_this_step(refusal(reply))
         self.step = UploadStep.OVER  # no upload to abort
@@ -135,7 +136,7 @@ class MultipartUpload:
     def _part_done(self, reply: ReplyReader) -> None:
         tag = reply.headers.get(b"etag", b"").strip().decode("latin-1")
         if reply.status != 200 or not tag:
-            no_etag = FailureVerdict(Status.PROTOCOL_ERROR, "part: no ETag", "the answer to a part has no ETag")
+            no_etag = Failure(Status.PROTOCOL_ERROR, "part: no ETag", "the answer to a part has no ETag")
             self.verdict = no_etag if reply.status == 200 else self._of_this_step(refusal(reply))
             self.step = UploadStep.ABORT
             return
@@ -152,18 +153,16 @@ class MultipartUpload:
             return
         if self.status_of(reply) == 200:
             words = "the answer names no new object"
-            self.verdict = FailureVerdict(
-                Status.PROTOCOL_ERROR, "complete upload: no ETag", words, outcome_unknown=True
-            )
+            self.verdict = Failure(Status.PROTOCOL_ERROR, "complete upload: no ETag", words, outcome_unknown=True)
         else:
             self.verdict = self._of_this_step(refusal(reply, decided_by_body=True))
         self.step = UploadStep.ABORT
 
-    def _of_this_step(self, verdict: FailureVerdict, more: str = "") -> FailureVerdict:
+    def _of_this_step(self, verdict: Failure, more: str = "") -> Failure:
         """Return a verdict with the step in its reason. Only after a completion the object may exist all the same."""
         message = "; ".join(filter(None, (verdict.message, more)))
         unknown = verdict.outcome_unknown and self.step is UploadStep.COMPLETE
-        return FailureVerdict(verdict.status, f"{self.step.value}: {verdict.reason}", message, unknown)
+        return Failure(verdict.status, f"{self.step.value}: {verdict.reason}", message, unknown)
 
 
 def part_bodies(views: Sequence[memoryview | bytes], part: tuple[int, int]) -> Parts:

@@ -20,14 +20,13 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from archiver.values.record import NO_LOCAL_PORT_REASON, Delays, Operation, Recorder, Status
 from archiver.values.retention import Lock
-from backends.base import Batch
-from backends.s3.reported_lock import MODE_HEADER, S3LockProblem
+from backends.base import Batch, Failure, LockProblem
+from backends.s3.reported_lock import MODE_HEADER
 from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire import verdicts
 from backends.s3.wire.connection import Endpoint, HttpConnection, connect
 from backends.s3.wire.multipart import MultipartUpload, Parts, UploadStep
 from backends.s3.wire.replies import BodyCheck, ReplyReader
-from backends.s3.wire.verdicts import FailureVerdict
 
 # Bytes of a row are those that passed between client and platform: none for a copy, which the platform makes itself.
 MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT, Operation.NEW_VERSION))
@@ -126,7 +125,7 @@ class RequestSource(Protocol):
 
     def note_version(self, batch: Batch, index: int, headers: Mapping[bytes, bytes]) -> None: ...
 
-    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> S3LockProblem | None: ...
+    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None: ...
 
     def note_refusal(self, headers: Mapping[bytes, bytes]) -> None: ...
 
@@ -350,7 +349,7 @@ class S3Session:
         self._object_done(verdict, reply, sent_ns, first_byte_ns, done_ns)
 
     def _object_answered(
-        self, verdict: FailureVerdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
+        self, verdict: Failure | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
     ) -> None:
         """Take the result of an object's own request or upload; an object that needs a lock request is not done yet."""
         batch = self._batch
@@ -364,11 +363,11 @@ class S3Session:
                     self._go_on_with(_LOCK)
                     return
                 lost = "the server closed the connection before the object could be locked"
-                verdict = FailureVerdict(Status.CONNECTION_LOST, "not locked", lost, outcome_unknown=True)
+                verdict = Failure(Status.CONNECTION_LOST, "not locked", lost, outcome_unknown=True)
         self._object_done(verdict, reply, sent_ns, first_byte_ns, done_ns)
 
     def _object_done(
-        self, verdict: FailureVerdict | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
+        self, verdict: Failure | None, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int
     ) -> None:
         """Write the object's row, and continue with the next object."""
         batch, index = self._batch, self._index
@@ -430,12 +429,10 @@ class S3Session:
         copies = self._batch.operation[self._index] is _COPY
         return verdicts.status_of(reply, decided_by_body=copies) in RETRIED
 
-    def _lock_verdict(self, reply: ReplyReader) -> FailureVerdict | None:
+    def _lock_verdict(self, reply: ReplyReader) -> Failure | None:
         """Return what is wrong with the lock that an audit found; None if nothing is."""
         problem = self._source.lock_problem(self._batch.number[self._index], reply.headers)
-        if problem is None:
-            return None
-        return FailureVerdict(problem.status, problem.status.name.lower(), problem.words)
+        return problem.failure if problem is not None else None
 
     def _goes_on(self, upload: MultipartUpload, reply: ReplyReader, sent_ns: int) -> bool:
         """Take the answer to one request of an upload; return whether the next one was sent."""
@@ -453,7 +450,7 @@ class S3Session:
             return True
         if upload.verdict is None:
             lost = "the server closed the connection before the upload was complete"
-            upload.verdict = FailureVerdict(Status.CONNECTION_LOST, "upload not complete", lost)
+            upload.verdict = Failure(Status.CONNECTION_LOST, "upload not complete", lost)
         return False
 
     def _send_step(self) -> None:
@@ -526,13 +523,11 @@ class S3Session:
             url = self._source.endpoint(self._endpoint_index).url
             self._open_failed(status, f"{url}: {message}", self._open_sent_ns)
         else:
-            self._object_failed(
-                FailureVerdict(status, _REASON[status], message, unknown), sent_ns, first_byte_ns, done_ns
-            )
+            self._object_failed(Failure(status, _REASON[status], message, unknown), sent_ns, first_byte_ns, done_ns)
         self._exchange = _OBJECT
         self._finish()
 
-    def _object_failed(self, verdict: FailureVerdict, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
+    def _object_failed(self, verdict: Failure, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
         """Write a row for the object whose request failed with the connection; later objects were not tried."""
         operation, number = self._batch.operation[self._index], self._batch.number[self._index]
         first_byte_ns = first_byte_ns or done_ns
@@ -553,16 +548,14 @@ class S3Session:
         """End the session; the rest of its batch was not tried."""
         total = len(self._batch)
         message = f"the server ended the connection before {total - self._index} of {total} objects were processed"
-        self._failed(
-            Operation.SESSION, number, FailureVerdict(Status.INCOMPLETE, "closed by server", message), request_id
-        )
+        self._failed(Operation.SESSION, number, Failure(Status.INCOMPLETE, "closed by server", message), request_id)
         self._finish()
 
     def _never_sent(self) -> None:
         """Write a row for an object whose connection was gone before its request."""
         operation, number, now_ns = self._batch.operation[0], self._batch.number[0], time.monotonic_ns()
         words = "the server closed the connection before the request could be sent"
-        self._failed(operation, number, FailureVerdict(Status.CONNECTION_LOST, _REASON[Status.CONNECTION_LOST], words))
+        self._failed(operation, number, Failure(Status.CONNECTION_LOST, _REASON[Status.CONNECTION_LOST], words))
         self._row(operation, number, now_ns, now_ns, now_ns, 0, Status.CONNECTION_LOST)
         self._finish()
 
@@ -609,7 +602,7 @@ class S3Session:
         while self._index < len(batch) and self._source.lacks_version(batch, self._index):
             operation, number, now_ns = batch.operation[self._index], batch.number[self._index], time.monotonic_ns()
             words = "no answer named the version that is to be deleted, and without it the object would only be hidden"
-            self._failed(operation, number, FailureVerdict(Status.INCOMPLETE, "version not known", words))
+            self._failed(operation, number, Failure(Status.INCOMPLETE, "version not known", words))
             self._row(operation, number, now_ns, now_ns, now_ns, 0, Status.INCOMPLETE)
             self._due_ns = now_ns
             self._index += 1
@@ -686,7 +679,7 @@ class S3Session:
         self._record.error(Operation.OPEN, _REASON[status], message)
         self._row(Operation.OPEN, 0, sent_ns, done_ns, done_ns, 0, status)
 
-    def _failed(self, operation: Operation, number: int, verdict: FailureVerdict, request_id: str = "") -> None:
+    def _failed(self, operation: Operation, number: int, verdict: Failure, request_id: str = "") -> None:
         """Count a failure under its reason."""
         assert self._record is not None
         name = self._source.object_name(number)

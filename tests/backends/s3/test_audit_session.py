@@ -78,6 +78,12 @@ def test_audit_compares_the_lock_shown_by_head(scripted: Scripted, on_head: byte
     )
 
 
+def test_lock_of_an_object_without_expectation_is_not_compared(scripted: Scripted) -> None:
+    server = scripted(then=[serve(answer)])
+    rows, _ = audited(server, 99, 100)  # no lock is expected of the second
+    assert [(row.number, row.status) for row in rows] == [(99, Status.UNLOCKED), (100, Status.OK)]
+
+
 def test_damaged_content_is_reported_without_reading_the_lock(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda request: answer(request, on_head=LOCK, body=bytes(SIZE)))])
     rows, _ = audited(server, 5)

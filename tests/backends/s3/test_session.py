@@ -20,8 +20,7 @@ import pytest
 
 from archiver.values.record import Operation, Recorder, Status
 from archiver.values.retention import Retention, RetentionMode
-from backends.base import Batch
-from backends.s3.data_plane import SAMPLE_EVERY
+from backends.base import SAMPLE_EVERY, Batch
 from backends.s3.wire.connection import HttpConnection
 from tests.backends.s3.s3_sessions import (
     CONTENT,

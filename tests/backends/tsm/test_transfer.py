@@ -11,6 +11,7 @@ import pytest
 
 from archiver.values.content import Content
 from archiver.values.record import TSM_ERROR, Status
+from backends.base import SAMPLE_EVERY
 from backends.tsm.index import Target
 from backends.tsm.library.api import whole
 from backends.tsm.library.codes import Code
@@ -23,7 +24,7 @@ from backends.tsm.library.structures import (
 )
 from backends.tsm.setting import TsmWorkerSetting
 from backends.tsm.transactions import SentTransaction
-from backends.tsm.transfer import BUFFER_BYTES, SAMPLE_EVERY, Retrieved, Transfer
+from backends.tsm.transfer import BUFFER_BYTES, Retrieved, Transfer
 
 SIZE = 8192
 CONTENT = Content("run-1", 7, 3 * BUFFER_BYTES)
