@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 from awscrt import checksums
 
@@ -39,6 +40,8 @@ _GROUP_CHANGES_MAX = 1000
 _GROUP_BYTES_MAX = 64 << 20
 _IDLE_SECONDS = 60.0  # between commits of the clock's high-water mark if there are no changes
 
+Result = TypeVar("Result")
+
 
 @dataclass(slots=True)
 class Commits:
@@ -53,8 +56,8 @@ class Commits:
 
 @dataclass(slots=True)
 class _Pending:
-    change: StoreChange
-    future: asyncio.Future[object]
+    change: StoreChange[object]
+    future: asyncio.Future[Any]
     outcome: object = None
 
 
@@ -135,11 +138,11 @@ class Writer:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, change: StoreChange) -> asyncio.Future[object]:
+    def submit(self, change: StoreChange[Result]) -> asyncio.Future[Result]:
         """Queue a change. The future's result is what `apply` returns; a refusal is its exception."""
         if self._failure is not None:
             raise StoreError(f"the store's writer has stopped: {self._failure}; restart the store") from self._failure
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queue.put(_Pending(change, future))
         return future
 

@@ -16,19 +16,17 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TypeVar
 
 from archiver.values.errors import Damaged, StoreError
 
 from . import commits, compliance_clock, placement, recovery
-from .changes.access import SetAccess
-from .changes.archives import ArchiveTransaction, DeleteSpace, RegisterSpace
-from .changes.objects import ChangeResult, Delete, DeleteMany, PutVersion, SetTags, StoreChange
-from .changes.uploads import BeginUpload, Completed, CompleteUpload, PutPart
+from .changes.objects import ChangeResult, PutVersion, StoreChange
+from .changes.uploads import PutPart
 from .commits import Writer
 from .compliance_clock import ComplianceClock
 from .files.buffers import ReceiveBuffers
-from .files.digests import BLOCK_BYTES, first_damaged_block
+from .files.digests import BLOCK_BYTES, Buffer, first_damaged_block
 from .files.hashing import Hashing
 from .files.segments import LargeContent, LargeTransaction, OwnSegment, SegmentFile, Segments, block_span
 from .files.written import Written
@@ -38,6 +36,8 @@ from .rules.refusals import NoSuchBucket, NoSuchKey, Refusal, WriteFailed
 from .tables.archives import AccessRule, Archive, Space
 from .tables.catalogue import Bucket, Catalogue, VersionRow
 from .tables.uploads import UploadPart
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,56 +285,24 @@ class Store:
 
     # Changes. Each returns when it is durable, or raises the Refusal, and then nothing has changed.
 
-    async def change(self, change: StoreChange) -> None:
-        """Apply a change that has no result: of buckets and locks."""
-        await self._writer.submit(change)
+    async def change(self, change: StoreChange[Result]) -> Result:
+        """Apply a change and return its result. A change with content goes through `put` or `put_part`."""
+        return await self._writer.submit(change)
 
     async def put(self, put: PutVersion) -> ChangeResult:
-        return cast(ChangeResult, await self._submit_content(put))
-
-    async def begin_upload(self, begin: BeginUpload) -> int:
-        """Return the upload's number."""
-        return cast(int, await self._writer.submit(begin))
+        return await self._submit_content(put, put.content)
 
     async def put_part(self, part: PutPart) -> None:
-        await self._submit_content(part)
+        await self._submit_content(part, part.content)
 
-    async def complete_upload(self, complete: CompleteUpload) -> Completed:
-        return cast(Completed, await self._writer.submit(complete))
-
-    async def _submit_content(self, change: PutVersion | PutPart) -> object:
-        """Submit a change with content. A refused change leaves no bytes."""
+    async def _submit_content(self, change: StoreChange[Result], content: Sequence[Buffer] | LargeContent) -> Result:
+        """Apply a change with content. A refused change leaves no bytes."""
         try:
             return await self._writer.submit(change)
         except Refusal:
-            if isinstance(change.content, LargeContent):
-                await self.abandon(change.content)
+            if isinstance(content, LargeContent):
+                await self.abandon(content)
             raise
-
-    async def set_tags(self, tags: SetTags) -> str:
-        """Return the version's id."""
-        return cast(str, await self._writer.submit(tags))
-
-    async def delete(self, delete: Delete) -> ChangeResult:
-        return cast(ChangeResult, await self._writer.submit(delete))
-
-    async def delete_many(self, deletes: Sequence[Delete]) -> Sequence[ChangeResult | Refusal]:
-        return cast("Sequence[ChangeResult | Refusal]", await self._writer.submit(DeleteMany(deletes)))
-
-    async def transact(self, transaction: ArchiveTransaction) -> None:
-        await self._writer.submit(transaction)
-
-    async def register_space(self, space: Space) -> tuple[Space, bool]:
-        """Return the space, and whether it existed before."""
-        return cast("tuple[Space, bool]", await self._writer.submit(RegisterSpace(space)))
-
-    async def delete_space(self, deletion: DeleteSpace) -> int:
-        """Return how many objects remain."""
-        return cast(int, await self._writer.submit(deletion))
-
-    async def set_access(self, setting: SetAccess) -> int:
-        """Return the rule's number."""
-        return cast(int, await self._writer.submit(setting))
 
     async def begin_large(self, bucket: str, key: str) -> LargeContent:
         """Create a segment for an object or part above LARGE_BYTES, written while the bytes arrive.
@@ -346,7 +314,7 @@ class Store:
         return LargeContent(number, file, bucket, key)
 
     def begin_large_transaction(self) -> LargeTransaction:
-        """Create a segment for a transaction above LARGE_BYTES; pass it to `transact` or `abandon` then. Blocks."""
+        """Create a segment for a transaction above LARGE_BYTES, for an ArchiveTransaction or `abandon`. Blocks."""
         number, file = self._create_segment()
         return LargeTransaction(number, file, self._committed + 1)
 

@@ -34,6 +34,7 @@ from ..core.changes.objects import (
     CreateBucket,
     Delete,
     DeleteBucket,
+    DeleteMany,
     PutVersion,
     SetLegalHold,
     SetLockConfiguration,
@@ -460,7 +461,7 @@ class S3Server:
         call.require("delete")
         bypass = self._bypass(call)
         condition = conditions.of_deletion(call.headers)
-        stored = await self._store.delete(Delete(call.bucket, call.key, call.version_id, bypass, condition))
+        stored = await self._store.change(Delete(call.bucket, call.key, call.version_id, bypass, condition))
         return self._respond(call, 204, headers=stored_headers(stored))
 
     async def _delete_objects(self, call: S3Call) -> web.StreamResponse:
@@ -492,7 +493,7 @@ class S3Server:
             call.require("delete")
         except S3Error as denied:
             return [denied] * len(deletes)
-        return await self._store.delete_many(deletes)
+        return await self._store.change(DeleteMany(deletes))
 
     def _bypass(self, call: S3Call) -> bool:
         """Return whether the request bypasses governance: it has the header, and its credential has the right."""

@@ -137,7 +137,7 @@ class Incoming:
         if not self._count:
             return 0
         try:
-            await self._store.transact(self.transaction)
+            await self._store.change(self.transaction)
         except StoreError as refusal:
             await self.abandon()
             return reason(refusal)

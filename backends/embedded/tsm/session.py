@@ -19,7 +19,7 @@ from typing import Protocol, cast
 from archiver.values.errors import StoreError
 
 from ..core.changes.access import DeleteAccess, SetAccess
-from ..core.changes.archives import DeleteSpace, Event, UpdateObject, UpdateSpace
+from ..core.changes.archives import DeleteSpace, Event, RegisterSpace, UpdateObject, UpdateSpace
 from ..core.files.buffers import ReceiveBuffers
 from ..core.files.digests import Buffer
 from ..core.rules.refusals import NothingArchived
@@ -406,7 +406,7 @@ class ServerSession(asyncio.BufferedProtocol):
         )
 
         async def register() -> tuple[int, int]:
-            space, known = await self._store.register_space(new_space)
+            space, known = await self._store.change(RegisterSpace(new_space))
             return codes.FS_ALREADY_REGED if known else 0, space.id
 
         self._wait_for(self._answer_with(FrameKind.REGISTER_SPACE, register))
@@ -433,7 +433,7 @@ class ServerSession(asyncio.BufferedProtocol):
         name = frames.parse_name(body)
 
         async def delete() -> tuple[int, int]:
-            return 0, await self._store.delete_space(DeleteSpace(self._caller.node, self._caller.owner, name))
+            return 0, await self._store.change(DeleteSpace(self._caller.node, self._caller.owner, name))
 
         self._wait_for(self._answer_with(FrameKind.DELETE_SPACE, delete, codes.FSNAME_NOTFOUND))
 
@@ -472,7 +472,7 @@ class ServerSession(asyncio.BufferedProtocol):
             is_own = space is not None and space.node == caller.node
             if is_own and not await streams.has_archives(store, caller, rule.space, rule.hl, rule.ll):
                 raise NothingArchived
-            return 0, await store.set_access(SetAccess(caller.node, rule))
+            return 0, await store.change(SetAccess(caller.node, rule))
 
         self._wait_for(self._answer_with(FrameKind.SET_ACCESS, set_access, codes.FSNAME_NOTFOUND))
 

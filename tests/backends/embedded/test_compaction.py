@@ -13,7 +13,7 @@ import pytest
 
 from archiver.values.errors import Damaged
 from backends.embedded.core import commits, compaction
-from backends.embedded.core.changes.archives import ArchiveTransaction, Event, NewArchive
+from backends.embedded.core.changes.archives import ArchiveTransaction, Event, NewArchive, RegisterSpace
 from backends.embedded.core.changes.objects import CreateBucket, Delete, DeleteBucket
 from backends.embedded.core.files.segments import RecordHeader
 from backends.embedded.core.rules.locks import Mode, VersionLock, VersionRetention
@@ -59,7 +59,7 @@ async def fill(store: Store, count: int) -> dict[str, bytes]:
 
 async def delete(store: Store, contents: dict[str, bytes], keys: list[str]) -> None:
     for key in keys:
-        await store.delete(Delete("b", key, store.queries.version_id(versions(store)[key]), bypass=False))
+        await store.change(Delete("b", key, store.queries.version_id(versions(store)[key]), bypass=False))
         del contents[key]
 
 
@@ -68,7 +68,7 @@ async def until(store: Store, condition: Callable[[], bool]) -> None:
     for _ in range(1000):
         if condition():
             return
-        await store.delete(Delete("b", "none", "0" * 32, bypass=False))
+        await store.change(Delete("b", "none", "0" * 32, bypass=False))
     raise AssertionError("compaction did not get there")
 
 
@@ -86,7 +86,7 @@ async def test_a_mostly_dead_segment_is_rewritten(core: Store, data_dir: Path) -
     for key, content in contents.items():
         assert await content_of(core, key) == content
         with pytest.raises(Locked):
-            await core.delete(Delete("b", key, core.queries.version_id(versions(core)[key]), bypass=True))
+            await core.change(Delete("b", key, core.queries.version_id(versions(core)[key]), bypass=True))
 
 
 async def test_a_mostly_live_segment_is_not_rewritten(core: Store, data_dir: Path) -> None:
@@ -106,7 +106,7 @@ async def test_segment_of_empty_objects_is_not_rewritten(core: Store, data_dir: 
     before = files(data_dir)
     assert len(before) > 2
     for _ in range(20):
-        await core.delete(Delete("b", "none", "0" * 32, bypass=False))
+        await core.change(Delete("b", "none", "0" * 32, bypass=False))
     assert files(data_dir) == before
 
 
@@ -217,7 +217,7 @@ async def test_a_failed_move_fails_no_other_change(
         broken.setattr(os, "pwritev", full)
         disk.free = PLENTY
         await until(core, lambda: core.statistics().groups_failed > 0)
-        await core.delete(Delete("b", "none", "0" * 32, bypass=False))
+        await core.change(Delete("b", "none", "0" * 32, bypass=False))
     for key, content in contents.items():
         assert await content_of(core, key) == content
     # How many segments are tried before the disk is writable again depends on timing. Each is named once.
@@ -231,7 +231,7 @@ async def test_a_mostly_dead_active_segment_is_closed(core: Store, data_dir: Pat
     stored = [await core.put(put(f"{i}", bytes(900))) for i in range(4)]
     assert len(files(data_dir)) == 1
     for i in (0, 1, 2):
-        await core.delete(Delete("b", f"{i}", stored[i].version_id, bypass=False))
+        await core.change(Delete("b", f"{i}", stored[i].version_id, bypass=False))
     await until(core, lambda: core.statistics().segment_bytes < 2000)
     assert len(files(data_dir)) == 1
     assert await content_of(core, "3") == bytes(900)
@@ -242,7 +242,7 @@ async def test_bucket_recreated_under_the_same_name_survives_compaction(core: St
     for _ in range(2):
         await core.change(CreateBucket("again", object_lock=True))
         stored = await core.put(put("k", bytes(OBJECT_BYTES), bucket="again"))
-        await core.delete(Delete("again", "k", stored.version_id, bypass=False))
+        await core.change(Delete("again", "k", stored.version_id, bypass=False))
         await core.change(DeleteBucket("again"))
     await core.change(CreateBucket("again", object_lock=True))
     await core.put(put("k", b"new", bucket="again"))
@@ -287,7 +287,7 @@ async def test_a_large_objects_segment_is_not_appended_to(data_dir: Path, monkey
 
 async def archive(store: Store, contents: dict[str, bytes], *, large: bool = False) -> None:
     """Commit one transaction as the TSM server does. Its objects may be deleted at once."""
-    space, _ = await store.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
+    space, _ = await store.change(RegisterSpace(Space(0, "N", b"/fs", b"", 0, 0, b"", 0)))
     names = {each.name: number for number, each in store.management_classes.items()}
     incoming = Incoming(store, "N", b"", Flow(lambda: None, lambda: None, lambda code: None))
     for name, content in contents.items():
@@ -332,10 +332,10 @@ async def test_archives_and_versions_are_moved_out_of_the_same_segments(
     sealed = files(data_dir)[:-1]
     committed = core._catalogue.state.commits
     held = [before[name].id for name in list(kept)[::8]]
-    await core.transact(ArchiveTransaction("N", b"", event=Event.HOLD, event_ids=held))
+    await core.change(ArchiveTransaction("N", b"", event=Event.HOLD, event_ids=held))
     before = archives(core)
     gone = [name for name in kept if int(name) % 4]
-    await core.transact(ArchiveTransaction("N", b"", deletes=[before[name].id for name in gone]))
+    await core.change(ArchiveTransaction("N", b"", deletes=[before[name].id for name in gone]))
     await delete(core, contents, gone)
     for name in gone:
         del kept[name], before[name]
@@ -361,7 +361,7 @@ async def test_archives_and_versions_are_moved_out_of_the_same_segments(
         assert {key: await content_of(store, key) for key in contents} == contents
         for number in held:
             with pytest.raises(Locked):
-                await store.transact(ArchiveTransaction("N", b"", deletes=[number]))
+                await store.change(ArchiveTransaction("N", b"", deletes=[number]))
     reopened.close()
 
 
@@ -372,7 +372,7 @@ async def test_a_read_follows_an_archive_that_is_moved(core: Store, data_dir: Pa
     looked_up = archives(core)
     under_way = core.read_blocks(looked_up["000"], 0, OBJECT_BYTES)
     deletes = [row.id for name, row in looked_up.items() if int(name) % 4]
-    await core.transact(ArchiveTransaction("N", b"", deletes=deletes))
+    await core.change(ArchiveTransaction("N", b"", deletes=deletes))
     sealed = {f"{row.segment:08d}.seg" for name, row in looked_up.items() if name < "040"}
     await until(core, lambda: not sealed & set(files(data_dir)))
     core._segments._open.clear()
@@ -387,7 +387,7 @@ async def test_a_damaged_archive_is_not_moved(core: Store, disk: Disk, data_dir:
         await archive(core, {f"{number:03d}": os.urandom(OBJECT_BYTES)})
     disk.free = 0
     rows = archives(core)
-    await core.transact(ArchiveTransaction("N", b"", deletes=[row.id for name, row in rows.items() if int(name) % 4]))
+    await core.change(ArchiveTransaction("N", b"", deletes=[row.id for name, row in rows.items() if int(name) % 4]))
     damaged = rows["004"]
     path = data_dir / "segments" / f"{damaged.segment:08d}.seg"
     data = bytearray(path.read_bytes())
@@ -413,7 +413,7 @@ async def test_a_move_from_a_large_transaction_is_bounded(
     contents = {f"{number}": os.urandom(size) for number, size in enumerate(sizes)}
     await archive(core, contents, large=True)
     before = archives(core)
-    await core.transact(ArchiveTransaction("N", b"", deletes=[before[f"{number}"].id for number in gone]))
+    await core.change(ArchiveTransaction("N", b"", deletes=[before[f"{number}"].id for number in gone]))
     dead = {number: use for number, use in core._catalogue.segments.items() if use.live_record_bytes < use.dead_bytes}
     for use in dead.values():
         assert use.live_record_bytes < 2000 + 1600 + 500

@@ -36,7 +36,7 @@ async def test_only_one_of_a_racing_delete_and_legal_hold_succeeds(core: Store) 
         stored = await core.put(put("k"))
         delete = Delete("b", "k", stored.version_id, bypass=False)
         hold = SetLegalHold("b", "k", stored.version_id, on=True)
-        calls = [core.delete(delete), core.change(hold)]
+        calls = [core.change(delete), core.change(hold)]
         if round_number % 2:
             calls.reverse()
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
@@ -82,7 +82,7 @@ async def test_a_nearly_full_disk_refuses_writes_but_not_reads_and_deletes(
         await core.begin_large("b", "large")
     assert [words.partition(":")[0] for words in said] == ["writes are refused from now on"]  # once, not each time
     assert await content_of(core, "k") == b"content"
-    await core.delete(Delete("b", "k", stored.version_id, bypass=False))
+    await core.change(Delete("b", "k", stored.version_id, bypass=False))
     disk.free = PLENTY
     await core.put(put("more"))
     assert said[1:] == ["writes are accepted again"]
@@ -146,11 +146,11 @@ async def test_a_segment_without_live_objects_is_deleted(
     files = sorted((data_dir / "segments").iterdir())
     assert len(files) == 3
     for i in (0, 1, 2):
-        await core.delete(Delete("b", f"{i}", stored[i].version_id, bypass=False))
+        await core.change(Delete("b", f"{i}", stored[i].version_id, bypass=False))
     assert sorted((data_dir / "segments").iterdir()) == files[1:]  # the second still has object 3
     assert await content_of(core, "3") == bytes(600)
     for i in (3, 4, 5):
-        await core.delete(Delete("b", f"{i}", stored[i].version_id, bypass=False))
+        await core.change(Delete("b", f"{i}", stored[i].version_id, bypass=False))
     held = core.statistics()
     assert (held.objects, held.bytes) == (0, 0)
     assert sorted((data_dir / "segments").iterdir()) == []
@@ -173,7 +173,7 @@ async def test_host_clock_set_back_does_not_change_a_lock(data_dir: Path) -> Non
         opened = Store.open(data_dir, wall_seconds=partial(float, wall))
         try:
             assert opened.clock.now_ms() >= 2_000_000_000_000
-            delete = opened.delete(Delete("b", "k", stored.version_id, bypass=True))
+            delete = opened.change(Delete("b", "k", stored.version_id, bypass=True))
             if refused:
                 with pytest.raises(Locked):
                     await delete

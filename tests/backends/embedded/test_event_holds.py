@@ -143,14 +143,14 @@ async def test_a_released_version_can_be_deleted_after_its_period_and_not_before
     store.close()
     store = opened()  # the hold is in the catalogue, not in memory
     with pytest.raises(Retained):
-        await store.delete(delete)
+        await store.change(delete)
     await store.change(SetRetention("b", "k", stored.version_id, VersionRetention(C, event_hold=RELEASED), False))
     seconds[0] += 3 * 86_400.0 - 1.0
     with pytest.raises(Retained):
-        await store.delete(delete)
+        await store.change(delete)
     assert await content_of(store, "k") == b"contract"
     seconds[0] += 1.0
-    await store.delete(delete)
+    await store.change(delete)
     store.close()
 
 

@@ -24,7 +24,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from backends.embedded import process
 from backends.embedded.core import commits
 from backends.embedded.core.changes import uploads
-from backends.embedded.core.changes.objects import Delete
+from backends.embedded.core.changes.objects import Delete, DeleteMany
 from backends.embedded.core.rules.refusals import Locked
 from backends.embedded.core.store import Store
 from tests.support import forks
@@ -256,7 +256,7 @@ async def read_everything(folder: Path, clients: list[Client]) -> tuple[dict[int
             if not held.may_go:
                 locked.append(Delete("b-1", version.key, version_id, bypass=True))
         if locked:
-            assert {type(answer).__base__ for answer in await store.delete_many(locked)} == {Locked}
+            assert {type(answer).__base__ for answer in await store.change(DeleteMany(locked))} == {Locked}
         for client in clients:
             await client.settle_upload(store)
             for key, version_id in client.deleted:

@@ -305,7 +305,7 @@ class StoreAndModel(RuleBasedStateMachine):
     def begin_upload(self, bucket: str, key: str, wanted: tuple[Mode, int] | None, hold: bool | None) -> None:
         retention, (mode, until) = self._retention(wanted)[0], self._retention(wanted)[1] or (None, None)
         upload = Upload(0, bucket, key, mode, until, hold)
-        answer = self._do(self.store.begin_upload(BeginUpload(bucket, key, lock=VersionLock(retention, hold))))
+        answer = self._do(self.store.change(BeginUpload(bucket, key, lock=VersionLock(retention, hold))))
         refusal = self.model.refuses_lock(bucket, upload)
         self._agreed(answer, refusal or "ok")
         if refusal is None:
@@ -339,7 +339,7 @@ class StoreAndModel(RuleBasedStateMachine):
             numbers = sorted(set(numbers) & upload.parts.keys() or upload.parts.keys() or {1})
         said = [Listed(each, listed([upload.parts.get(each, b"none")])[0].etag, {}) for each in numbers]
         was_open = upload.is_open
-        answer = self._do(self.store.complete_upload(CompleteUpload(upload.bucket, upload.key, upload.id, said)))
+        answer = self._do(self.store.change(CompleteUpload(upload.bucket, upload.key, upload.id, said)))
         self._agreed(answer, self.model.complete(upload, numbers))
         if was_open and upload.made is not None:
             self._remember(upload.bucket, answer.stored, upload.made)
@@ -354,7 +354,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     @rule(bucket=buckets, key=keys)
     def delete_by_key(self, bucket: str, key: str) -> None:
-        answer = self._do(self.store.delete(Delete(bucket, key, None, bypass=False)))
+        answer = self._do(self.store.change(Delete(bucket, key, None, bypass=False)))
         self._agreed(answer, self.model.put_marker(bucket, key))
         if self.model.buckets[bucket].versioning != "Off":
             self._remember(bucket, answer, self.model.buckets[bucket].newest(key))
@@ -367,7 +367,7 @@ class StoreAndModel(RuleBasedStateMachine):
             self._delete(bucket, version, bypass)
 
     def _delete(self, bucket: str, version: Made, bypass: bool) -> None:
-        answer = self._do(self.store.delete(Delete(bucket, version.key, version.version_id, bypass)))
+        answer = self._do(self.store.change(Delete(bucket, version.key, version.version_id, bypass)))
         self._agreed(answer, self.model.delete(bucket, version, bypass))
 
     def _delete_everything(self, bypass: bool) -> None:
@@ -446,7 +446,7 @@ class StoreAndModel(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """After a restart, a host clock that was set forward takes effect. One that was set back never does."""
-        self._do(self.store.delete(Delete(LOCKED, "none", "0" * 32, bypass=False)))  # commits the current time
+        self._do(self.store.change(Delete(LOCKED, "none", "0" * 32, bypass=False)))  # commits the time it is
         self.store.close()
         self._open()
         self.model.now = max(self.model.now, self.wall)

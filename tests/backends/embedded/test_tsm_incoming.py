@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from backends.embedded.core.changes.archives import NewArchive
+from backends.embedded.core.changes.archives import NewArchive, RegisterSpace
 from backends.embedded.core.files.buffers import BUFFER_BYTES, ReceiveBuffers
 from backends.embedded.core.files.segments import LARGE_BYTES
 from backends.embedded.core.store import Store
@@ -33,7 +33,7 @@ class Sender:
 
 @pytest.fixture
 async def space(core: Store) -> Space:
-    return (await core.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0)))[0]
+    return (await core.change(RegisterSpace(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))))[0]
 
 
 def new(core: Store, space: Space, name: bytes) -> NewArchive:

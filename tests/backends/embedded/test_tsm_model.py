@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from archiver.values.errors import StoreError
 from backends.embedded.core import commits
-from backends.embedded.core.changes.archives import DeleteSpace, Event, NewArchive, UpdateObject
+from backends.embedded.core.changes.archives import DeleteSpace, Event, NewArchive, RegisterSpace, UpdateObject
 from backends.embedded.core.changes.objects import CreateBucket, Delete
 from backends.embedded.core.files.segments import RecordHeader, SegmentLocation
 from backends.embedded.core.rules import policy
@@ -190,7 +190,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     @rule()
     def register(self) -> None:
-        self.space, known = self._do(self.store.register_space(self.space._replace(id=0)))
+        self.space, known = self._do(self.store.change(RegisterSpace(self.space._replace(id=0))))
         assert known is self.model.has_space
         self.model.has_space = True
 
@@ -250,7 +250,7 @@ class StoreAndModel(RuleBasedStateMachine):
     @rule()
     def delete_space(self) -> None:
         expected = self.model.delete_space()
-        assert self._do(self.store.delete_space(DeleteSpace("N", b"", b"/fs"))) == expected
+        assert self._do(self.store.change(DeleteSpace("N", b"", b"/fs"))) == expected
 
     @rule(key=st.sampled_from("pq"), size=st.integers(0, 900))
     def put_an_s3_object(self, key: str, size: int) -> None:
@@ -263,7 +263,7 @@ class StoreAndModel(RuleBasedStateMachine):
         bucket = self.store.bucket("b")
         for version in list(self.store.queries.scan(bucket, key, None, chr(ord(key) + 1))):
             version_id = self.store.queries.version_id(version)
-            self._do(self.store.delete(Delete("b", key, version_id, bypass=False)))
+            self._do(self.store.change(Delete("b", key, version_id, bypass=False)))
 
     @rule(passed=st.sampled_from([1, 10, 100, 300, DAY]))
     def time_passes(self, passed: int) -> None:

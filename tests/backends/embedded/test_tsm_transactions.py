@@ -536,12 +536,12 @@ def test_a_little_data_in_many_buffers_is_not_kept_in_memory(
 class Gate:
     """Delays a call of the store until the test opens the gate."""
 
-    def __init__(self, tsm_server: RunningTsmServer, monkeypatch: pytest.MonkeyPatch, name: str = "transact") -> None:
+    def __init__(self, tsm_server: RunningTsmServer, monkeypatch: pytest.MonkeyPatch) -> None:
         self._server = tsm_server
         self.reached = 0
         self._open = tsm_server.do(asyncio.Event)
-        self._call: Callable[..., Any] = getattr(tsm_server.store, name)
-        monkeypatch.setattr(tsm_server.store, name, self._held_back)
+        self._call: Callable[..., Any] = tsm_server.store.change
+        monkeypatch.setattr(tsm_server.store, "change", self._held_back)
 
     async def _held_back(self, *arguments: Any) -> Any:
         self.reached += 1
@@ -599,8 +599,8 @@ def test_a_session_that_waits_for_its_vote_is_not_silent(
 def test_a_session_that_waits_for_an_answer_is_not_silent(
     tsm_server: RunningTsmServer, tsm: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = Gate(tsm_server, monkeypatch, "change")
     tsm.space()
+    gate = Gate(tsm_server, monkeypatch)
     tsm.send(UPDATE_SPACE, bytes(4) + text(b"/fs") + text(b"") + bytes(16) + text(b""))
     gate.wait()
     look_for_silence(tsm_server)
@@ -654,7 +654,7 @@ def test_a_closing_server_finishes_the_running_vote_and_begins_no_other(
 
 
 async def test_waiting_transactions_share_their_commits(core: Store) -> None:
-    space, _ = await core.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
+    space, _ = await core.change(RegisterSpace(Space(0, "N", b"/fs", b"", 0, 0, b"", 0)))
     standard = next(iter(core.management_classes))
 
     def transaction(first: int) -> ArchiveTransaction:
@@ -666,7 +666,7 @@ async def test_waiting_transactions_share_their_commits(core: Store) -> None:
         return made
 
     before = core.statistics()
-    await asyncio.gather(*(core.transact(transaction(first)) for first in range(0, 500, 5)))
+    await asyncio.gather(*(core.change(transaction(first)) for first in range(0, 500, 5)))
     after = core.statistics()
     assert after.objects_written - before.objects_written == 500
     assert after.commits - before.commits <= 20
@@ -674,19 +674,19 @@ async def test_waiting_transactions_share_their_commits(core: Store) -> None:
 
 
 async def test_refused_transaction_does_not_fail_others_waiting_with_it(core: Store) -> None:
-    space, _ = await core.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
+    space, _ = await core.change(RegisterSpace(Space(0, "N", b"/fs", b"", 0, 0, b"", 0)))
     standard = next(iter(core.management_classes))
 
     def archive(name: bytes) -> ArchiveTransaction:
         new = NewArchive(space.id, standard, 1, 0, b"", 0, b"/d", name, b"", b"", record_key=b"N\0/fs\0/d\0" + name)
         return ArchiveTransaction("N", b"", [new])
 
-    await core.transact(archive(b"/kept"))
+    await core.change(archive(b"/kept"))
     (kept,) = core.queries.archives.of_space(space.id, (b"", b""), (b"\xff", b""))
     bad = archive(b"/bad")
     bad.deletes.append(kept.id)
     outcomes = await asyncio.gather(
-        core.transact(archive(b"/good")), core.transact(bad), core.transact(archive(b"/too")), return_exceptions=True
+        core.change(archive(b"/good")), core.change(bad), core.change(archive(b"/too")), return_exceptions=True
     )
     assert [type(each) for each in outcomes] == [type(None), ArchiveRetained, type(None)]
     rows = core.queries.archives.of_space(space.id, (b"", b""), (b"\xff", b""))
@@ -695,15 +695,15 @@ async def test_refused_transaction_does_not_fail_others_waiting_with_it(core: St
 
 async def test_changes_see_objects_archived_in_the_same_group(core: Store) -> None:
     """The changes wait for the first one and so share a group."""
-    space, _ = await core.register_space(Space(0, "N", b"/fs", b"", 0, 0, b"", 0))
+    space, _ = await core.change(RegisterSpace(Space(0, "N", b"/fs", b"", 0, 0, b"", 0)))
     standard = next(iter(core.management_classes))
     new = NewArchive(space.id, standard, 1, 0, b"", 0, b"/d", b"/o", b"", b"", record_key=b"N\0/fs\0/d\0/o")
     describe = UpdateObject("N", b"", space.id, 0, b"/d", b"/o", None, None, None, b"described")
     outcomes = await asyncio.gather(
         core.change(CreateBucket("first", object_lock=False)),
-        core.transact(ArchiveTransaction("N", b"", [new])),
+        core.change(ArchiveTransaction("N", b"", [new])),
         core.change(describe),
-        core.delete_space(DeleteSpace("N", b"", b"/fs")),
+        core.change(DeleteSpace("N", b"", b"/fs")),
     )
     assert outcomes[3] == 1
     (row,) = core.queries.archives.of_space(space.id, (b"", b""), (b"\xff", b""))

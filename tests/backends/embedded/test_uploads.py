@@ -45,7 +45,7 @@ async def until(store: Store, condition: Callable[[], bool]) -> None:
     for _ in range(1000):
         if condition():
             return
-        await store.delete(Delete("b", "none", "0" * 32, bypass=False))
+        await store.change(Delete("b", "none", "0" * 32, bypass=False))
     raise AssertionError("compaction did not get there")
 
 
@@ -73,7 +73,7 @@ async def test_an_upload_continues_after_a_restart(data_dir: Path) -> None:
         assert await content_of(store, "k") == WHOLE
         assert store.queries.object(store.bucket("b"), "k", None).lock == lock
         with pytest.raises(Locked):
-            await store.delete(Delete("b", "k", done.stored.version_id, bypass=True))
+            await store.change(Delete("b", "k", done.stored.version_id, bypass=True))
         with pytest.raises(NoSuchUpload):
             await store.put_part(part(upload, 5, b"too late"))
     finally:
@@ -85,7 +85,7 @@ async def test_the_space_of_parts_is_freed(core: Store, data_dir: Path, ending: 
     """Also that of large parts, which have separate segments."""
     await core.change(CreateBucket("c", object_lock=False))
     large = os.urandom(LARGE_BYTES + 1)
-    upload = await core.begin_upload(BeginUpload("c", "k"))
+    upload = await core.change(BeginUpload("c", "k"))
     for number in (1, 2):
         content = await core.begin_large("c", "k")
         content.write([large])
@@ -102,9 +102,9 @@ async def test_the_space_of_parts_is_freed(core: Store, data_dir: Path, ending: 
     elif ending == "bucket":
         await core.change(DeleteBucket("c"))
     else:
-        await core.complete_upload(CompleteUpload("c", "k", upload, listed(pieces)))
+        await core.change(CompleteUpload("c", "k", upload, listed(pieces)))
         if ending == "delete":
-            await core.delete(Delete("c", "k", "null", bypass=False))
+            await core.change(Delete("c", "k", "null", bypass=False))
         else:
             await core.put(put("k", b"", bucket="c"))
     assert core.statistics().bytes == 0
@@ -117,7 +117,7 @@ async def test_the_space_of_replaced_and_unlisted_parts_is_freed(core: Store) ->
     await core.put_part(part(upload, 1, b"1st"))
     assert core.statistics().bytes == len(b"1stsecondthird")
     pieces = listed([b"1st", b"second", b"third"])
-    await core.complete_upload(CompleteUpload("b", "k", upload, [pieces[0], pieces[2]]))
+    await core.change(CompleteUpload("b", "k", upload, [pieces[0], pieces[2]]))
     assert core.statistics().bytes == len(b"1stthird")
     assert await content_of(core, "k") == b"1stthird"
 
@@ -159,7 +159,7 @@ async def test_a_read_follows_a_part_that_is_moved(
 async def test_an_object_deleted_during_a_read_is_missing(core: Store) -> None:
     done = await completed(core, await begun(core, PIECES), PIECES)
     version = core.queries.object(core.bucket("b"), "k", None)
-    await core.delete(Delete("b", "k", done.stored.version_id, bypass=False))
+    await core.change(Delete("b", "k", done.stored.version_id, bypass=False))
     with pytest.raises(NoSuchKey):
         await core.read(version, 0, version.size)
 
@@ -213,14 +213,14 @@ async def test_a_full_disk_refuses_parts_but_completes_and_aborts(core: Store, d
     with pytest.raises(StoreFull):
         await core.put_part(part(one, 5, b"more"))
     with pytest.raises(StoreFull):
-        await core.begin_upload(BeginUpload("b", "k"))
+        await core.change(BeginUpload("b", "k"))
     await core.change(AbortUpload("b", "k", other))
     await completed(core, one, PIECES)
     assert await content_of(core, "k") == WHOLE
 
 
 async def test_a_refused_large_part_leaves_no_segment(core: Store, data_dir: Path) -> None:
-    upload = await core.begin_upload(BeginUpload("b", "k"))
+    upload = await core.change(BeginUpload("b", "k"))
     await core.change(AbortUpload("b", "k", upload))
     before = files(data_dir)
     data = os.urandom(LARGE_BYTES + 1)

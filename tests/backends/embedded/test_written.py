@@ -71,7 +71,7 @@ async def test_every_byte_is_counted_once(quick_checkpoints: None, core: Store) 
     await core.put(put("first"))
     counts = Counts(core)
     await commit_often(core, 60)
-    await core.delete(Delete("b", f"0 0 {'k' * 500}", None, bypass=False))
+    await core.change(Delete("b", f"0 0 {'k' * 500}", None, bypass=False))
     found = counts.since()
     assert found["catalogue_syncs"] > found["commits"] + 6, "the log was to be carried over"
     assert is_exact(found), found

@@ -24,11 +24,11 @@ def listed(pieces: Sequence[bytes]) -> list[Listed]:
 
 async def begun(store: Store, pieces: Sequence[bytes], key: str = "k", lock: VersionLock | None = None) -> int:
     """Start an upload and store these parts, without completing it."""
-    upload = await store.begin_upload(BeginUpload("b", key, lock=lock or VersionLock()))
+    upload = await store.change(BeginUpload("b", key, lock=lock or VersionLock()))
     for number, piece in enumerate(pieces, 1):
         await store.put_part(part(upload, number, piece, key))
     return upload
 
 
 async def completed(store: Store, upload: int, pieces: Sequence[bytes], key: str = "k") -> Completed:
-    return await store.complete_upload(CompleteUpload("b", key, upload, listed(pieces)))
+    return await store.change(CompleteUpload("b", key, upload, listed(pieces)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ..files.digests import Buffer
 from ..files.segments import LargeContent, RecordHeader, SegmentLocation
@@ -27,6 +27,8 @@ from ..rules.refusals import (
 )
 from ..tables.catalogue import Bucket, Catalogue, VersionRow
 from ..tables.lock_columns import columns_of
+
+Result_co = TypeVar("Result_co", covariant=True)
 
 
 class PutContent(Protocol):
@@ -60,9 +62,9 @@ class ChangeGroup(Protocol):
         """Count written objects and their bytes, for the statistics."""
 
 
-class StoreChange(Protocol):
-    def apply(self, group: ChangeGroup) -> object:
-        """Decide and write. Raises Refusal before it writes anything."""
+class StoreChange(Protocol[Result_co]):
+    def apply(self, group: ChangeGroup) -> Result_co:
+        """Decide, write and return the result. Raises Refusal before it writes anything."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,12 +74,12 @@ async def get_tags(store: Store, respond: Respond, call: S3Call) -> web.StreamRe
 
 async def put_tags(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:
     tags = _checked(xml.parse_tagging(await call.body(integrity=True)))
-    version_id = await store.set_tags(SetTags(call.bucket, call.key, call.version_id, tags))
+    version_id = await store.change(SetTags(call.bucket, call.key, call.version_id, tags))
     return respond(call, headers=_version_headers(store.bucket(call.bucket), version_id))
 
 
 async def delete_tags(store: Store, respond: Respond, call: S3Call) -> web.StreamResponse:
-    version_id = await store.set_tags(SetTags(call.bucket, call.key, call.version_id, None))
+    version_id = await store.change(SetTags(call.bucket, call.key, call.version_id, None))
     return respond(call, 204, headers=_version_headers(store.bucket(call.bucket), version_id))
 
 

@@ -56,7 +56,7 @@ class UploadCalls:
             call.bucket, call.key, kind, kind_type,
             headers.get("content-type"), description.of_headers(headers), tags.of_header(headers), lock,
         )  # fmt: skip
-        number = await self._store.begin_upload(begin)
+        number = await self._store.change(begin)
         parts = [
             element("Bucket", call.bucket),
             element("Key", call.key),
@@ -131,7 +131,7 @@ class UploadCalls:
             call.bucket, call.key, self._number(call), xml.parse_completion(body),
             size, _expected_checksum(headers), conditions.of_write(headers),
         )  # fmt: skip
-        completed = await self._store.complete_upload(complete)
+        completed = await self._store.change(complete)
         parts = [
             element("Location", f"/{quote(call.bucket)}/{quote(call.key, safe='/~')}"),
             element("Bucket", call.bucket),
