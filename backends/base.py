@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ADDRESSING_STYLES = ("auto", "path", "virtual")  # of S3 buckets
 SESSION_OPEN_KINDS = ("connect", "head-bucket", "lock-config")
+# Their rows have all bytes of the object. A copy has none: the platform makes it itself.
+MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT, Operation.NEW_VERSION))
 SAMPLE_EVERY = 16  # --verify sample checks every sixteenth object number
 CHECKSUMS = tuple(checksum.value for checksum in Checksum)
 

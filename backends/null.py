@@ -14,6 +14,7 @@ from archiver.values.platform import PlatformProfile
 from archiver.values.record import Operation, Recorder
 from archiver.values.retention import Lock, Retention, RetentionMode, RetentionWish
 from backends.base import (
+    MOVES_WHOLE,
     Batch,
     Capabilities,
     Location,
@@ -22,8 +23,6 @@ from backends.base import (
     RemovalReport,
     RunPlan,
 )
-
-_MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT, Operation.NEW_VERSION))
 
 
 class NullSession:
@@ -40,7 +39,7 @@ class NullSession:
     async def perform(self, batch: Batch, record: Recorder) -> None:
         due_ns = batch.due_ns if batch.due_ns is not None else time.monotonic_ns()
         for index, (operation, number) in enumerate(zip(batch.operation, batch.number, strict=True)):
-            moved_bytes = batch.size_bytes[index] if operation in _MOVES_WHOLE else 0
+            moved_bytes = batch.size_bytes[index] if operation in MOVES_WHOLE else 0
             if operation is Operation.RANGE_RETRIEVE:
                 assert batch.range is not None
                 moved_bytes = batch.range[index][1]

@@ -245,10 +245,6 @@ class S3DataPlane:
                     self._older.setdefault(number, []).append(self._versions[number])
                 self._versions[number] = quote(version.decode("latin-1"), safe="-_.~").encode()
 
-    def versions_known(self, number: int) -> int:
-        """Return how many versions of an object can be deleted one after another."""
-        return (number in self._versions) + len(self._older.get(number, ()))
-
     def _version_meant(self, operation: Operation, number: int) -> bytes:
         """Return the version to delete: the newest; for a refused delete the oldest."""
         older = self._older.get(number) if operation is _REFUSED_DELETE else None

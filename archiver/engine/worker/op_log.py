@@ -27,12 +27,12 @@ from archiver.traces.format import CODES, MODES, SCHEMA, Origin, TraceWriter, wo
 from archiver.values.errors import UsageError
 from archiver.values.record import Operation, Recorder, Status
 from archiver.values.retention import Retention
+from backends.base import MOVES_WHOLE
 
 KIND = "operation-log"
 _WITHOUT_SIZE = (Operation.OPEN, Operation.CLOSE)
 _LOCKED = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)  # operations that write with a lock
-# Operations on a whole object. Their rows report its size, even if a later version has another size.
-_MOVES_WHOLE = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.RETRIEVE, Operation.AUDIT)
+_MOVES_WHOLE = tuple(MOVES_WHOLE)  # their rows report the object's size, even if a later version has another size
 _CODES = np.array([CODES[operation.label] for operation in Operation], dtype=np.int8)
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
 _OWN_COLUMNS = (("attempt_ms", pa.float64()), ("reconnect_ms", pa.float64()))

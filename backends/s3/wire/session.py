@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from archiver.values.record import NO_LOCAL_PORT_REASON, Delays, Operation, Recorder, Status
 from archiver.values.retention import Lock
-from backends.base import Batch, Failure, LockProblem
+from backends.base import MOVES_WHOLE, Batch, Failure, LockProblem
 from backends.s3.reported_lock import MODE_HEADER
 from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire import verdicts
@@ -28,8 +28,6 @@ from backends.s3.wire.connection import Endpoint, HttpConnection, connect
 from backends.s3.wire.multipart import MultipartUpload, Parts, UploadStep
 from backends.s3.wire.replies import BodyCheck, ReplyReader
 
-# Bytes of a row are those that passed between client and platform: none for a copy, which the platform makes itself.
-MOVES_WHOLE = frozenset((Operation.ARCHIVE, Operation.RETRIEVE, Operation.AUDIT, Operation.NEW_VERSION))
 MAKES_OF_OURS = frozenset((Operation.ARCHIVE, Operation.NEW_VERSION))  # their bodies are ours
 _LOCKED_APART = frozenset((*MAKES_OF_OURS, Operation.COPY))  # locked by a separate request, if the run says so
 # Looked up once: reading an enumeration's member takes 0.1 us.

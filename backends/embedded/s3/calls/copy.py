@@ -64,7 +64,7 @@ async def copy_object(store: Store, respond: Respond, call: S3Call) -> web.Strea
         content_type, metadata, lock, condition, tag_set,
     )  # fmt: skip
     stored = await store.put(put)
-    body = document("CopyObjectResult", result_elements(copied, store.clock.now_ms()))
+    body = document("CopyObjectResult", result_elements(copied, store.clock.now_ms(), is_part=False))
     return respond(call, body=body, headers={**stored_headers(stored), **source_headers(store, source_bucket, source)})
 
 
@@ -157,20 +157,9 @@ async def copy_content(
     return Received(content, length, digests.block_crcs(), digests.md5().hex(), checksum)
 
 
-def result_elements(copied: Received, now_ms: int) -> list[str]:
-    return [
-        element("LastModified", xml.text_of_instant(now_ms)),
-        element("ETag", f'"{copied.etag}"'),
-        *checksum_elements(copied.checksum),
-    ]
-
-
-def part_result_elements(copied: Received, now_ms: int) -> list[str]:
-    return [
-        element("LastModified", xml.text_of_instant(now_ms)),
-        element("ETag", f'"{copied.etag}"'),
-        part_checksum_element(copied.checksum),
-    ]
+def result_elements(copied: Received, now_ms: int, *, is_part: bool) -> list[str]:
+    checksum = [part_checksum_element(copied.checksum)] if is_part else checksum_elements(copied.checksum)
+    return [element("LastModified", xml.text_of_instant(now_ms)), element("ETag", f'"{copied.etag}"'), *checksum]
 
 
 def source_headers(store: Store, bucket: Bucket, source: VersionRow) -> dict[str, str]:

@@ -107,7 +107,7 @@ class UploadCalls:
             self._store, source, start, length, upload.checksum_kind, call.bucket, call.key
         )
         await self._put_part(call, upload, number, copied)
-        body = document("CopyPartResult", copy.part_result_elements(copied, self._store.clock.now_ms()))
+        body = document("CopyPartResult", copy.result_elements(copied, self._store.clock.now_ms(), is_part=True))
         return self._respond(call, body=body, headers=copy.source_headers(self._store, source_bucket, source))
 
     async def _put_part(self, call: S3Call, upload: Upload, number: int, received: Received) -> None:

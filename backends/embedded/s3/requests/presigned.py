@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import unquote_plus
 
+from archiver.values.sizes import format_instant
+
 from ..errors import S3Error, plain_number
 
 ALGORITHM = "AWS4-HMAC-SHA256"
@@ -106,7 +108,7 @@ class Presigned:
         except ValueError:
             raise _malformed("X-Amz-Date must be like 20261121T180000Z") from None
         if signed_seconds > now_seconds + SKEW_SECONDS_MAX:
-            raise S3Error("AccessDenied", "Request is not valid yet", {"ServerTime": _text(now_seconds)})
+            raise S3Error("AccessDenied", "Request is not valid yet", {"ServerTime": format_instant(now_seconds)})
         ends_seconds = signed_seconds + self.expires_seconds
         if now_seconds > ends_seconds:
             raise S3Error(
@@ -114,8 +116,8 @@ class Presigned:
                 "Request has expired",
                 {
                     "X-Amz-Expires": str(self.expires_seconds),
-                    "Expires": _text(ends_seconds),
-                    "ServerTime": _text(now_seconds),
+                    "Expires": format_instant(ends_seconds),
+                    "ServerTime": format_instant(now_seconds),
                 },
             )
 
@@ -165,7 +167,3 @@ def _malformed(message: str) -> S3Error:
 
 def _decoded(text: str) -> str:
     return unquote_plus(text, errors="surrogateescape")
-
-
-def _text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

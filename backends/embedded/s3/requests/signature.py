@@ -13,9 +13,10 @@ import hmac
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
+
+from archiver.values.sizes import format_instant
 
 from ..credentials import Credential
 from ..errors import S3Error, invalid_argument
@@ -133,7 +134,7 @@ class Verifier:
             raise S3Error("SignatureDoesNotMatch", "the date of the credential is not that of x-amz-date")
         now_seconds = self._now_seconds()
         if abs(request_seconds - now_seconds) > SKEW_SECONDS_MAX:
-            server_time = datetime.fromtimestamp(now_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            server_time = format_instant(now_seconds)
             raise S3Error(
                 "RequestTimeTooSkewed",
                 "the request's time and the store's differ by more than 15 minutes; set the client's clock",
