@@ -9,30 +9,19 @@ A damaged record is never copied. It stays in its segment, the store reports it,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from archiver.values.errors import Damaged
 
-from .files.digests import Buffer, first_damaged_block
-from .files.segments import RecordHeader, SegmentLocation, Segments
+from .changes.objects import ChangeGroup
+from .files.digests import first_damaged_block
+from .files.segments import SegmentLocation, Segments
 from .tables.catalogue import Catalogue
 
 # Waiting clients wait for one step in addition to their own group. That takes a few milliseconds, and longer if the
 # last record of the step is large: a record is copied as a whole, through memory.
 _STEP_BYTES = 4 << 20
 _STEP_RECORDS = 1000
-
-
-class CompactionGroup(Protocol):
-    """The group commit of one step."""
-
-    @property
-    def commit(self) -> int:
-        """The number of the commit."""
-
-    def place(self, record: RecordHeader, content: Sequence[Buffer]) -> SegmentLocation:
-        """Add a record to this commit. Return where its content will be."""
 
 
 class Compaction:
@@ -58,7 +47,7 @@ class Compaction:
             self._position = 0
         return None if self._source is None else catalogue.segments[self._source].live_record_bytes
 
-    def step(self, group: CompactionGroup) -> None:
+    def step(self, group: ChangeGroup) -> None:
         """Copy the next live records of the chosen segment."""
         source = self._source
         assert source is not None
@@ -81,7 +70,7 @@ class Compaction:
             self._say(f"segment {self._segments.path(self._source)} keeps the disk space of its deleted objects: {why}")
             self._left_alone.add(self._source)
 
-    def _next_record(self, group: CompactionGroup, source: int) -> None:
+    def _next_record(self, group: ChangeGroup, source: int) -> None:
         file = self._segments.file(source)
         record = file.header_at(self._position)
         if record is None:
