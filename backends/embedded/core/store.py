@@ -147,7 +147,6 @@ class Store:
         self._buckets = self._catalogue.buckets
         self._spaces = self._catalogue.archives.spaces
         self._access_rules = list(self._catalogue.archives.rules.values())
-        self._held = self._catalogue.held()
         self._committed = self._catalogue.state.commits
 
     # Reading.
@@ -264,7 +263,7 @@ class Store:
 
     def statistics(self) -> Statistics:
         written = self._writer.commits
-        held = self._held
+        held = self.queries.totals()
         return Statistics(
             buckets=len(self._buckets),
             objects=held.objects,

@@ -122,6 +122,12 @@ class CatalogueTotals(NamedTuple):
     segment_bytes: int
 
 
+_TOTALS = (
+    "SELECT count(*), coalesce(sum(live_objects), 0), coalesce(sum(live_bytes), 0), coalesce(sum(length), 0) "
+    "FROM segments"
+)
+
+
 class Queries:
     """The queries on the catalogue, on one connection."""
 
@@ -133,6 +139,9 @@ class Queries:
 
     def close(self) -> None:
         self._connection.close()
+
+    def totals(self) -> CatalogueTotals:
+        return CatalogueTotals._make(self._connection.execute(_TOTALS).fetchone())
 
     def version_id(self, version: VersionRow) -> str:
         return NULL_ID if version.is_null else f"{version.sequence:016x}{self._store_id}"
@@ -337,15 +346,6 @@ class Catalogue(Queries):
     def reader(self) -> Queries:
         """Return queries on another, read-only connection for the event loop's thread."""
         return Queries(_connect(self._path, read_only=True), self._store_id)
-
-    def held(self) -> CatalogueTotals:
-        uses = self.segments.values()
-        return CatalogueTotals(
-            len(uses),
-            sum(use.live_objects for use in uses),
-            sum(use.live_bytes for use in uses),
-            sum(use.length for use in uses),
-        )
 
     # The transaction of a group.
 
