@@ -17,18 +17,18 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from archiver.values.errors import StoreError, UsageError
 
-from .files.owner_file import write_for_owner
+from .files.owner_file import read_document, write_for_owner
 from .files.segments import sync_folder
 from .tables import catalogue
 
 _MEMORY_NAME = "catalogue.json"
 _OWNER_NAME = "store.json"
+_NO_DOCUMENT = "does not say where a catalogue belongs; restore it from a copy"
 
 
 class _Memory(msgspec.Struct, frozen=True):
@@ -44,9 +44,6 @@ class _Owner(msgspec.Struct, frozen=True):
 
     data: str
     store_id: str
-
-
-_Document = TypeVar("_Document", _Memory, _Owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +66,13 @@ class Place:
         """Claim the folder for this store; both folders must be locked. Raises UsageError if another store has it."""
         if self.store_id is None or self.was_ready:
             return
-        owner = _read(self.folder / _OWNER_NAME, _Owner)
+        owner = read_document(self.folder / _OWNER_NAME, _Owner, _NO_DOCUMENT)
         if owner is not None and owner.store_id != self.store_id:
             raise UsageError(f"--catalogue-dir {self.folder}: it is the catalogue of the store in {owner.data}")
         if owner is None and _is_data_folder(self.folder):
             raise UsageError(f"--catalogue-dir {self.folder}: it is the data folder of another store")
         self._remember(ready=False)
-        _write(self.folder / _OWNER_NAME, _Owner(str(self.data.absolute()), self.store_id))
+        write_for_owner(self.folder / _OWNER_NAME, _Owner(str(self.data.absolute()), self.store_id))
 
     def confirm(self) -> None:
         """Record that the catalogue exists: from now on the store refuses a missing one."""
@@ -84,7 +81,7 @@ class Place:
 
     def _remember(self, *, ready: bool) -> None:
         assert self.store_id is not None
-        _write(self.data / _MEMORY_NAME, _Memory(str(self.folder), self.store_id, ready))
+        write_for_owner(self.data / _MEMORY_NAME, _Memory(str(self.folder), self.store_id, ready))
 
 
 def find(data: Path, wanted: Path | None) -> Place:
@@ -92,10 +89,10 @@ def find(data: Path, wanted: Path | None) -> Place:
 
     Raises UsageError if the catalogue is not in the wanted folder, StoreError if it is missing.
     """
-    owner = _read(data / _OWNER_NAME, _Owner)
+    owner = read_document(data / _OWNER_NAME, _Owner, _NO_DOCUMENT)
     if owner is not None:
         raise UsageError(f"{data} is only the catalogue of a store; its data folder was {owner.data}: name that one")
-    memory = _read(data / _MEMORY_NAME, _Memory)
+    memory = read_document(data / _MEMORY_NAME, _Memory, _NO_DOCUMENT)
     if memory is not None:
         folder = Path(memory.catalogue_dir)
         if wanted is not None and not _is_same(wanted, folder):
@@ -121,7 +118,7 @@ def find(data: Path, wanted: Path | None) -> Place:
 
 def catalogue_folder(data: Path) -> Path:
     """Return the catalogue's folder of an existing store."""
-    memory = _read(data / _MEMORY_NAME, _Memory)
+    memory = read_document(data / _MEMORY_NAME, _Memory, _NO_DOCUMENT)
     return data if memory is None else Path(memory.catalogue_dir)
 
 
@@ -131,18 +128,3 @@ def _is_data_folder(folder: Path) -> bool:
 
 def _is_same(a: Path, b: Path) -> bool:
     return a.resolve() == b.resolve()
-
-
-def _read(path: Path, kind: type[_Document]) -> _Document | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError:
-        return None
-    except OSError as failed:
-        raise StoreError(f"{path} cannot be read: {failed.strerror}") from failed
-    except msgspec.MsgspecError as failed:
-        raise StoreError(f"{path} does not say where a catalogue belongs: {failed}; restore it from a copy") from failed
-
-
-def _write(path: Path, document: _Memory | _Owner) -> None:
-    write_for_owner(path, msgspec.structs.asdict(document))

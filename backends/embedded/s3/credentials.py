@@ -10,11 +10,10 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from archiver.values.errors import UsageError
 
-from ..core.files.owner_file import read_entries, write_for_owner
+from ..core.files.owner_file import read_document, write_for_owner
 
 FILE_NAME = "credentials.json"
 DEFAULT_NAME = "default"
@@ -33,10 +32,18 @@ class Credential:
     name: str
     access_key: str
     secret_key: str = field(repr=False)
-    without: frozenset[str] = frozenset()
+    without: frozenset[str]  # required in the file, so that a misspelt name grants no right
 
     def may(self, right: str) -> bool:
         return right not in self.without
+
+
+@dataclass(frozen=True, slots=True)
+class _CredentialsFile:
+    credentials: list[Credential]
+
+
+_NO_FILE = "is not a credentials file; restore it, or delete it to get new credentials"
 
 
 def parse_request(text: str) -> tuple[str, frozenset[str]]:
@@ -54,11 +61,8 @@ def parse_request(text: str) -> tuple[str, frozenset[str]]:
 
 def load(folder: Path) -> dict[str, Credential]:
     """Return the credentials in a store's folder by name; none if the file does not exist. Raises StoreError."""
-
-    def credential(entry: Any) -> Credential:
-        return Credential(entry["name"], entry["access_key"], entry["secret_key"], frozenset(entry["without"]))
-
-    return {each.name: each for each in read_entries(folder / FILE_NAME, "credentials", credential)}
+    found = read_document(folder / FILE_NAME, _CredentialsFile, _NO_FILE)
+    return {each.name: each for each in found.credentials} if found is not None else {}
 
 
 def ensure(folder: Path, requests: Iterable[str] = ()) -> dict[str, Credential]:
@@ -78,18 +82,5 @@ def ensure(folder: Path, requests: Iterable[str] = ()) -> dict[str, Credential]:
             without,
         )
     if changed != existing:
-        _write(folder, changed.values())
+        write_for_owner(folder / FILE_NAME, _CredentialsFile([*changed.values()]))
     return changed
-
-
-def _write(folder: Path, credentials: Iterable[Credential]) -> None:
-    entries = [
-        {
-            "name": each.name,
-            "access_key": each.access_key,
-            "secret_key": each.secret_key,
-            "without": sorted(each.without),
-        }
-        for each in credentials
-    ]
-    write_for_owner(folder / FILE_NAME, {"credentials": entries})

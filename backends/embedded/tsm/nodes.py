@@ -7,7 +7,6 @@ changed its password the store has only the key. Keys serve one purpose: to auth
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import re
@@ -15,11 +14,10 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from archiver.values.errors import UsageError
 
-from ..core.files.owner_file import read_entries, write_for_owner
+from ..core.files.owner_file import read_document, write_for_owner
 from ..core.rules.refusals import WriteFailed
 
 FILE_NAME = "nodes.json"
@@ -33,13 +31,21 @@ _NAME = re.compile(r"[A-Z0-9_.+&-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node. `password` is None if a client has changed it."""
+    """A node. `password` is None if a client has changed it. In the file, bytes are base64."""
 
     name: str
     salt: bytes
     iterations: int
     key: bytes = field(repr=False)
     password: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _NodesFile:
+    nodes: list[Node]
+
+
+_NO_FILE = "is not a nodes file; restore it, or delete it to get new nodes"
 
 
 def key_of(password: str, salt: bytes, iterations: int) -> bytes:
@@ -84,17 +90,7 @@ class Nodes:
             raise
 
     def _write(self) -> None:
-        entries = [
-            {
-                "name": node.name,
-                "password": node.password,
-                "salt": base64.b64encode(node.salt).decode(),
-                "iterations": node.iterations,
-                "key": base64.b64encode(node.key).decode(),
-            }
-            for node in self._nodes.values()
-        ]
-        write_for_owner(self._folder / FILE_NAME, {"nodes": entries})
+        write_for_owner(self._folder / FILE_NAME, _NodesFile([*self._nodes.values()]))
 
 
 def parse_name(text: str) -> str:
@@ -114,9 +110,5 @@ def _invented(name: str) -> Node:
 
 def load(folder: Path) -> dict[str, Node]:
     """Return the nodes in a store's folder by name; none if the file does not exist. Raises StoreError."""
-
-    def node(entry: Any) -> Node:
-        salt, key = (base64.b64decode(entry[field], validate=True) for field in ("salt", "key"))
-        return Node(entry["name"], salt, int(entry["iterations"]), key, entry["password"])
-
-    return {each.name: each for each in read_entries(folder / FILE_NAME, "nodes", node)}
+    found = read_document(folder / FILE_NAME, _NodesFile, _NO_FILE)
+    return {each.name: each for each in found.nodes} if found is not None else {}

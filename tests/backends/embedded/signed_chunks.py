@@ -30,7 +30,12 @@ _UNSIGNED_BODY = b"5\r\nhello\r\n6\r\n world\r\n0\r\nx-amz-checksum-crc32c:yZRlq
 
 def in_signed_chunks(kind: str, seed: str = _SEED) -> Signed:
     return Signed(
-        Credential("name", "key", "secret"), kind, seed, _KEY, "20130524T000000Z", "20130524/us-east-1/s3/aws4_request"
+        Credential("name", "key", "secret", frozenset()),
+        kind,
+        seed,
+        _KEY,
+        "20130524T000000Z",
+        "20130524/us-east-1/s3/aws4_request",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
 
@@ -56,8 +57,27 @@ def test_invalid_request_is_refused_with_a_remedy(text: str, says: str) -> None:
         credentials.parse_request(text)
 
 
-def test_damaged_file_is_named_without_its_content(tmp_path: Path) -> None:
-    (tmp_path / "credentials.json").write_text('{"credentials": [{"name": "x", "secret_key": "hush"')
+def test_file_of_an_older_store_is_read(tmp_path: Path) -> None:
+    """As stores wrote it before they used msgspec."""
+    entry = {"name": "d\u00e9fault", "access_key": "K", "secret_key": "s", "without": ["bypass", "delete"]}
+    (tmp_path / "credentials.json").write_text(json.dumps({"credentials": [entry]}, indent=1) + "\n")
+    assert credentials.load(tmp_path) == {
+        "d\u00e9fault": credentials.Credential("d\u00e9fault", "K", "s", frozenset(("bypass", "delete")))
+    }
+    credentials.ensure(tmp_path)
+    assert json.loads((tmp_path / "credentials.json").read_text("utf-8"))["credentials"][0] == entry
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '{"credentials": [{"name": "x", "secret_key": "hush"',
+        '{"credentials": [{"name": "x", "access_key": "K", "secret_key": "hush", "witout": ["bypass"]}]}',
+        '{"credentials": [{"name": "x", "access_key": "K", "secret_key": ["hush"], "without": []}]}',
+    ],
+)
+def test_damaged_file_is_named_without_its_content(tmp_path: Path, document: str) -> None:
+    (tmp_path / "credentials.json").write_text(document)
     with pytest.raises(StoreError, match=r"credentials\.json is not a credentials file") as raised:
         credentials.ensure(tmp_path)
     assert "hush" not in str(raised.value)

@@ -99,6 +99,15 @@ def test_damaged_file_is_named_without_its_content(tmp_path: Path, document: str
     assert raised.value.__cause__ is None
 
 
+def test_file_of_an_older_store_is_read(tmp_path: Path) -> None:
+    """As stores wrote it before they used msgspec."""
+    entry = {"name": "ARCHIVER", "password": None, "salt": "AAEC", "iterations": 7, "key": "//79"}
+    (tmp_path / "nodes.json").write_text(json.dumps({"nodes": [entry]}, indent=1) + "\n")
+    assert nodes.load(tmp_path) == {"ARCHIVER": nodes.Node("ARCHIVER", b"\0\1\2", 7, b"\xff\xfe\xfd", None)}
+    Nodes(tmp_path, ["other"])
+    assert json.loads((tmp_path / "nodes.json").read_text())["nodes"][0] == entry
+
+
 def test_key_that_is_not_base64_is_refused(tmp_path: Path) -> None:
     Nodes(tmp_path)
     path = tmp_path / "nodes.json"

@@ -166,7 +166,7 @@ def test_data_folder_without_its_placement_file_is_refused(apart: Path, catalogu
 @pytest.mark.parametrize("text", ["", "{}", '{"catalogue_dir": 1, "store_id": "x", "ready": true}', "\xff"])
 def test_damaged_placement_file_is_named(apart: Path, text: str) -> None:
     (apart / "catalogue.json").write_bytes(text.encode("latin-1"))
-    refused(StoreError, r"catalogue\.json does not say where a catalogue belongs: .*; restore it from a copy", apart)
+    refused(StoreError, r"catalogue\.json does not say where a catalogue belongs; restore it from a copy", apart)
 
 
 @pytest.mark.parametrize("theirs", ["catalogue apart", "its data, catalogue apart", "data with its catalogue"])

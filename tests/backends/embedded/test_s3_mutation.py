@@ -42,7 +42,7 @@ from tests.backends.embedded.signed_chunks import BODIES, in_signed_chunks
 from tests.backends.embedded.signed_requests import SECRET, signed_by_botocore
 from tests.support.examples import share_of
 
-VERIFIER = Verifier({"it": Credential("it", "KEY", SECRET)}, lambda: datetime.now(UTC).timestamp())
+VERIFIER = Verifier({"it": Credential("it", "KEY", SECRET, frozenset())}, lambda: datetime.now(UTC).timestamp())
 PATH = "/bucket/a%20key/of%C3%A9/parts?versionId=0000000A&x-id=PutObject&empty"
 HEADERS = {
     "Content-MD5": "ndTkYSaMgDT1yFZOFVxnpg==",
@@ -413,7 +413,7 @@ def test_nothing_of_an_altered_chunk_is_stored(store: StoreProcess, s3: Any, buc
     timestamp = sent_at[1].decode()
     day = timestamp[:8]
     key = signing_key(store.secret_key, day, "eu-west-1")
-    credential = Credential("default", store.access_key, store.secret_key)
+    credential = Credential("default", store.access_key, store.secret_key, frozenset())
     signed = Signed(credential, kind, seed[1].decode(), key, timestamp, f"{day}/eu-west-1/s3/aws4_request")
     body = chunked((b"hello", b"world"), signed)
     first, last = body.index(b"signature=") + 10, body.rindex(b"signature=") + 10

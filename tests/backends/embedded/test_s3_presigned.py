@@ -44,7 +44,7 @@ def verify(
 ) -> Signed:
     """`after`: seconds since the URL was signed."""
     now = signed_at(url) + after
-    verifier = Verifier({"it": Credential("it", "KEY", SECRET)}, lambda: now)
+    verifier = Verifier({"it": Credential("it", "KEY", SECRET, frozenset())}, lambda: now)
     parts = urlsplit(url)
     sent = {"host": host, **{name.lower(): value for name, value in (HEADERS if headers is None else headers).items()}}
     return verifier.verify(method, parts.path, parts.query, sent)

@@ -25,7 +25,7 @@ from tests.backends.embedded.signed_requests import SECRET, signed_by_botocore
 
 def verify(method: str, url: str, headers: dict[str, str], now: float | None = None) -> Credential:
     parts = urlsplit(url)
-    known = {"it": Credential("it", "KEY", SECRET)}
+    known = {"it": Credential("it", "KEY", SECRET, frozenset())}
     verifier = Verifier(known, lambda: datetime.now(UTC).timestamp() if now is None else now)
     return verifier.verify(
         method, parts.path, parts.query, {name.lower(): value for name, value in headers.items()}
