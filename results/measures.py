@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from results.model import Latency, PartResult, Result
+from results.model import Latency, PartResult, Result, ServerUsage
 
 P99_OBJECTS_MIN = 100  # the 99th percentile of fewer objects is their maximum
 
@@ -59,6 +59,37 @@ def pooled_mean_ms(measured: Iterable[Measured | None]) -> float | None:
     found = [each.object_response_ms for each in measured if each and each.object_response_ms]
     count = sum(latency.count for latency in found)
     return sum(latency.mean * latency.count for latency in found) / count if count else None
+
+
+def mean_over(
+    results: Iterable[Result], of: Callable[[Result], float | None], weight: Callable[[Result], float]
+) -> float | None:
+    """Return the mean of a value over the results that have it, weighted; None if none has it.
+
+    A value per object is weighted by ``objects``, a value per byte by ``bytes``, a share of time by ``seconds``.
+    """
+    known = [(weight(result), value) for result in results if (value := of(result)) is not None]
+    total = sum(each for each, _ in known)
+    return sum(each * value for each, value in known) / total if total else None
+
+
+def server_mean(
+    results: Iterable[Result], of: Callable[[ServerUsage], float | None], weight: Callable[[Result], float]
+) -> float | None:
+    """Return ``mean_over`` of a value of the server, over the results whose server was sampled."""
+    return mean_over(results, lambda result: None if result.server is None else of(result.server), weight)
+
+
+def objects(result: Result) -> int:
+    return result.objects
+
+
+def size_bytes(result: Result) -> int:
+    return result.bytes
+
+
+def seconds(result: Result) -> float:
+    return result.seconds
 
 
 def _latency(field: str, statistic: str) -> Callable[[Measured], float | None]:

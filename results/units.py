@@ -22,7 +22,17 @@ from typing import Any, Literal, NamedTuple
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
-from results.measures import CELL_MEASURES, MEGABYTE_RATE, RATE, RESPONSE, WORKLOAD_MEASURES, Measure, Measured
+from results.measures import (
+    CELL_MEASURES,
+    MEGABYTE_RATE,
+    RATE,
+    RESPONSE,
+    WORKLOAD_MEASURES,
+    Measure,
+    Measured,
+    mean_over,
+    seconds,
+)
 from results.model import TOO_SHORT, Result
 from results.statistics import BATCHES_MAX, Estimate, RelativeError, estimate, t_quantile
 
@@ -216,9 +226,7 @@ class Unit:
     @property
     def client_share(self) -> float | None:
         """Return the mean share of an object's time that was the client's own; None if it is not known."""
-        shares = [result.client.object_time_share for result in self.results]
-        known = [share for share in shares if share is not None]
-        return fmean(known) if known else None
+        return mean_over(self.results, lambda result: result.client.object_time_share, seconds)
 
     @property
     def ended_early(self) -> bool:

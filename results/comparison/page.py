@@ -23,7 +23,7 @@ from results.comparison.forms import listed
 from results.comparison.gate import Judgement, gate_sentences
 from results.comparison.tables import FORMS, answer_sentences, comparison_tables, doubt_sentences, overall_sentences
 from results.files import write_files
-from results.model import ServerUsage
+from results.measures import objects, server_mean, size_bytes
 from results.report.contents import Drawing, Section
 from results.report.page import comparison_page
 from results.summary.key_figures import KeyFinding, State
@@ -164,11 +164,11 @@ def _side_rows(sides: Sequence[Side]) -> Iterator[_SideRow]:
     yield _SideRow("what limits", [" ".join(run.summary.limits) if run.summary else NOT_MEASURED for run in runs])
     fastest = _common_cell(sides, "archive", lambda cell: cell.objects_per_second)
     if fastest is not None:
-        for name, attribute, unit in (
-            ("server CPU of an archived object", "cpu_milliseconds_per_object", "ms"),
-            ("written on the device", "write_amplification", "bytes per byte archived"),
-        ):
-            yield _SideRow(name, [_of_cell(side.units[fastest], attribute, unit) for side in sides])
+        cells = [side.units[fastest].results for side in sides]
+        cpu = [server_mean(results, lambda server: server.cpu_milliseconds_per_object, objects) for results in cells]
+        yield _SideRow("server CPU of an archived object", [_with_unit(each, "ms") for each in cpu])
+        written = [server_mean(results, lambda server: server.write_amplification, size_bytes) for results in cells]
+        yield _SideRow("written on the device", [_with_unit(each, "bytes per byte archived") for each in written])
     yield _SideRow("list price, as disclosed", [price_words(side, fastest) for side in sides])
     yield _SideRow("WORM checks", [_of_checks(side) for side in sides])
     yield _SideRow("warnings", [f"{sum(len(run.doubts) for run in side.runs):,}" for side in sides])
@@ -234,8 +234,5 @@ def _of_checks(side: Side) -> str:
     return checks_sentence(side.label, run.checks, run.catalogue) if run.checks else NOT_MEASURED
 
 
-def _of_cell(cell: Unit, attribute: str, unit: str) -> str:
-    """Return the mean of a resource of the server over the repetitions of a cell."""
-    servers: list[ServerUsage] = [result.server for result in cell.results if result.server is not None]
-    values = [value for server in servers if (value := getattr(server, attribute)) is not None]
-    return f"{sum(values) / len(values):,.3g} {unit}" if values else NOT_MEASURED
+def _with_unit(value: float | None, unit: str) -> str:
+    return NOT_MEASURED if value is None else f"{value:,.3g} {unit}"

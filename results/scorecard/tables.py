@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from archiver.values.sizes import format_instant
 from results.comparison.page import price_words
-from results.model import CheckRecord, Latency, ServerUsage
+from results.measures import mean_over, objects, server_mean, size_bytes
+from results.model import CheckRecord, Latency
 from results.scorecard.cards import POINTS, Card, Point, Scorecard
 from results.scorecard.verdicts import kill_words, machine_words, missing_parts, notes_of, worst_finding
 from results.summary.numbers import lock_cost_percent
@@ -146,18 +147,18 @@ def latency_of(card: Card, unit: Unit) -> Latency | None:
 
 def server_cpu_ms(unit: Unit) -> float | None:
     """Return the mean processor time of the server for an object, in milliseconds."""
-    return _mean(server.cpu_milliseconds_per_object for server in _servers(unit))
+    return server_mean(unit.results, lambda server: server.cpu_milliseconds_per_object, objects)
 
 
 def client_cpu_ms(unit: Unit) -> float | None:
     """Return the mean processor time of the client for an object, in milliseconds."""
-    microseconds = _mean(result.client.cpu_microseconds_per_object for result in unit.results)
+    microseconds = mean_over(unit.results, lambda result: result.client.cpu_microseconds_per_object, objects)
     return None if microseconds is None else microseconds / 1e3
 
 
 def write_amplification(unit: Unit) -> float | None:
     """Return the mean of the device bytes written per byte archived."""
-    return _mean(server.write_amplification for server in _servers(unit))
+    return server_mean(unit.results, lambda server: server.write_amplification, size_bytes)
 
 
 def syncs_per_object(card: Card) -> float | None:
@@ -192,16 +193,6 @@ def _failed(checks: Sequence[CheckRecord]) -> Mapping[str, str]:
 def _worst(card: Card) -> str:
     worst = worst_finding(_checks(card))
     return "none" if worst is None else f"{worst.severity} {worst.name}"
-
-
-def _servers(unit: Unit) -> list[ServerUsage]:
-    return [result.server for result in unit.results if result.server is not None]
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of the values that are known; None if there is none."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _checks(card: Card) -> Sequence[CheckRecord]:

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from archiver.values.sizes import format_size
+from results.measures import mean_over, objects, seconds, server_mean, size_bytes
 from results.model import Result, ServerUsage, Utilisation
 from results.reference.published import NAME, dr550
 from results.resources import CLIENT, QUANTITIES, Spread, Timeline
@@ -50,14 +51,14 @@ class _UsageGroup:
             # A disk's queue is shown with its measure. It is a value of every cell.
             measures = Counter((each.by.partition(", queue")[0], each.decisive) for _, each in each_cell)
             by, decisive = measures.most_common(1)[0][0]
-            share = _weighted_mean((seconds, each.share) for seconds, each in each_cell)
-            means.append(Utilisation(resource, by, share or 0.0, decisive))
+            total = sum(seconds for seconds, _ in each_cell)
+            share = sum(seconds * each.share for seconds, each in each_cell) / total if total else 0.0
+            means.append(Utilisation(resource, by, share, decisive))
         return sorted(means, key=lambda each: -each.share)
 
     def mean(self, of: Callable[[ServerUsage], float | None], weight: Callable[[Result], float]) -> float | None:
         """Return the mean of a server value over the results whose server was sampled."""
-        watched = [(weight(result), of(result.server)) for result in self.results if result.server is not None]
-        return _weighted_mean((seconds, value) for seconds, value in watched if value is not None)
+        return server_mean(self.results, of, weight)
 
     def megabytes(self, of: Callable[[ServerUsage], float | None]) -> float | None:
         """Return the sum over the results, in 10^6 bytes."""
@@ -243,18 +244,6 @@ def _bears(used: Utilisation) -> str:
     return f"{said}: {bears if used.decisive or times > _BEARS_MAX else '≥' + bears}"
 
 
-def _seconds(result: Result) -> float:
-    return result.seconds
-
-
-def _objects(result: Result) -> int:
-    return result.objects
-
-
-def _bytes(result: Result) -> int:
-    return result.bytes
-
-
 def _all_disks_busy(server: ServerUsage) -> float | None:
     """Return the sum over the disks with the store's data. Returns None if it equals the busiest disk's value."""
     with_role = [disk for disk in server.disks if disk.role]
@@ -263,7 +252,7 @@ def _all_disks_busy(server: ServerUsage) -> float | None:
 
 
 def _percentage(name: str, of: Callable[[ServerUsage], float | None]) -> Column:
-    return Column(name, "%", lambda group: group.mean(of, _seconds))
+    return Column(name, "%", lambda group: group.mean(of, seconds))
 
 
 def _of_loopback(group: _UsageGroup) -> tuple[str, ...]:
@@ -272,13 +261,11 @@ def _of_loopback(group: _UsageGroup) -> tuple[str, ...]:
 
 
 def _client_microseconds(group: _UsageGroup) -> float | None:
-    spent = [(result.objects, result.client.cpu_microseconds_per_object) for result in group.results]
-    return _weighted_mean((objects, each) for objects, each in spent if each is not None)
+    return mean_over(group.results, lambda result: result.client.cpu_microseconds_per_object, objects)
 
 
 def _client_share(group: _UsageGroup) -> float | None:
-    shares = [(result.seconds, result.client.object_time_share) for result in group.results]
-    mean = _weighted_mean((seconds, share) for seconds, share in shares if share is not None)
+    mean = mean_over(group.results, lambda result: result.client.object_time_share, seconds)
     return mean * 100 if mean is not None else None
 
 
@@ -305,7 +292,7 @@ _RESOURCES = TableSpec(
         Column(
             "network",
             "MB/s",
-            lambda group: group.mean(lambda server: server.network_megabytes_per_second, _seconds),
+            lambda group: group.mean(lambda server: server.network_megabytes_per_second, seconds),
             2,
             _of_loopback,
         ),
@@ -355,7 +342,7 @@ def syncs(server: ServerUsage) -> float | None:
 
 def _per_object(name: str, unit: str, of: Callable[[ServerUsage], float | None]) -> Column:
     """Return the column of the mean of a value per object."""
-    return Column(name, unit, lambda group: group.mean(of, _objects), 3)
+    return Column(name, unit, lambda group: group.mean(of, objects), 3)
 
 
 def _per_byte(
@@ -365,7 +352,7 @@ def _per_byte(
     notes: Callable[[_UsageGroup], tuple[str, ...]] | None = None,
 ) -> Column:
     """Return the column of the mean of a value per byte."""
-    return Column(name, unit, lambda group: group.mean(of, _bytes), 3, notes)
+    return Column(name, unit, lambda group: group.mean(of, size_bytes), 3, notes)
 
 
 def _total(name: str, unit: str, of: Callable[[ServerUsage], float | None], over: Callable[[Result], int]) -> Column:
@@ -381,9 +368,9 @@ _PER_OBJECT = TableSpec(
         _per_byte("device written", "bytes/byte", lambda server: server.write_amplification),
         _per_byte("from cache", "share", lambda server: server.cache_share),
         _per_byte("network", "bytes/byte", lambda server: server.network_bytes_per_byte, _of_loopback),
-        _total("catalogue", "bytes/object", lambda server: server.store_written_bytes.get("catalogue"), _objects),
-        _total("segments", "bytes/byte", lambda server: server.store_written_bytes.get("segments"), _bytes),
-        _total("syncs", "per object", syncs, _objects),
+        _total("catalogue", "bytes/object", lambda server: server.store_written_bytes.get("catalogue"), objects),
+        _total("segments", "bytes/byte", lambda server: server.store_written_bytes.get("segments"), size_bytes),
+        _total("syncs", "per object", syncs, objects),
     ),
     "During the measured time. Server CPU: of the store's processes, or of its host if only the host was watched."
     " Device written: on all disks with the store's data, including other programs' writes. From cache: the share of"
@@ -406,9 +393,3 @@ def _without_empty_columns(table: Table) -> Table:
         columns=tuple(table.columns[index] for index in kept),
         rows=tuple(tuple(row[index] for index in kept) for row in table.rows),
     )
-
-
-def _weighted_mean(weighted: Iterable[tuple[float, float]]) -> float | None:
-    pairs = list(weighted)
-    weight = sum(weight for weight, _ in pairs)
-    return sum(weight * value for weight, value in pairs) / weight if weight else None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from archiver.values.errors import ResultsError
 from results.model import Result
+from results.scorecard.tables import client_cpu_ms, server_cpu_ms, write_amplification
 from results.tables.rates import build_tables
+from results.tables.usage import per_object_table
 from results.units import (
     CLIENT_LIMITED,
     CONNECTIONS_ENDED,
@@ -128,3 +131,37 @@ def test_cell_without_precise_session_time_or_rate_has_no_interval(
     cell = single_cells([make_result(**overrides)])[KEY]
     assert cell.relative_error is None
     assert cell.rate_interval is None
+
+
+def test_means_of_a_cell_are_over_its_objects_bytes_and_seconds(make_result: MakeResult) -> None:
+    """A repetition counts by what it measured, in the tables of resources as on the scorecard."""
+    first = make_result()
+    assert first.server is not None
+    small = replace(
+        first,
+        objects=100,
+        bytes=1000,
+        seconds=1.0,
+        server=replace(first.server, cpu_milliseconds_per_object=1.0, write_amplification=2.0),
+        client=replace(first.client, cpu_microseconds_per_object=1000.0, object_time_share=0.1),
+    )
+    large = replace(
+        first,
+        repetition=2,
+        position=2,
+        objects=300,
+        bytes=4000,
+        seconds=4.0,
+        server=replace(first.server, cpu_milliseconds_per_object=3.0, write_amplification=1.0),
+        client=replace(first.client, cpu_microseconds_per_object=2000.0, object_time_share=0.2),
+    )
+    cell = single_cells([small, large])[KEY]
+    assert server_cpu_ms(cell) == pytest.approx(2.5)
+    assert client_cpu_ms(cell) == pytest.approx(1.75)
+    assert write_amplification(cell) == pytest.approx(1.2)
+    assert cell.client_share == pytest.approx(0.18)
+    table = per_object_table([small, large])
+    (row,) = table.rows
+    values = dict(zip([column.name for column in table.columns], row, strict=True))
+    assert values["server CPU"].number == pytest.approx(2.5)
+    assert values["device written"].number == pytest.approx(1.2)
