@@ -305,8 +305,9 @@ class _Watched:
             memory = memory_of(pid)
         except ProcessLookupError:
             return
+        # A process that executes a program begins with less memory than the process that it was forked from.
         self.peak_bytes["own"] = max(self.peak_bytes["own"], memory.private)
-        self.peak_bytes["resident"] = memory.resident_max
+        self.peak_bytes["resident"] = max(self.peak_bytes["resident"], memory.resident_max)
         self._waited_ns.append(int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]))
 
     def waited_percent(self, seconds: float) -> float:
