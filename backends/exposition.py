@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from threading import Thread
 from urllib.parse import urlsplit
 
 import requests
@@ -19,6 +18,7 @@ import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from archiver.values.errors import UsageError
+from archiver.values.threads import in_thread
 from backends.proxies import is_loopback_host
 from backends.s3.endpoints import tls_context
 
@@ -87,18 +87,9 @@ class MetricsAddress:
         # hangs is abandoned, but no second one is started.
         if self._pending is not None and not self._pending.done():
             raise ScrapeError(self.url, "the server is still sending its previous answer; is it overloaded?")
-        page: Future[bytes] = Future()
-        self._pending = page
-
-        def ask() -> None:
-            try:
-                page.set_result(self._fetch())
-            except BaseException as error:  # noqa: BLE001 - raised below
-                page.set_exception(error)
-
-        Thread(target=ask, name="metrics", daemon=True).start()
+        self._pending, _ = in_thread("metrics", self._fetch)
         try:
-            return page.result(SECONDS_MAX)
+            return self._pending.result(SECONDS_MAX)
         except TimeoutError as late:
             raise self._late() from late
 

@@ -15,12 +15,13 @@ import signal
 import stat
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
-from threading import Thread
+from functools import partial
+from queue import Empty
 from types import FrameType
 from typing import ParamSpec, TypeVar
+
+from archiver.values.threads import in_thread
 
 # A second signal within this time is a repetition: timeout(1) sends SIGTERM twice, a closing terminal SIGHUP twice.
 REPEATED_SECONDS = 1.0
@@ -129,24 +130,14 @@ def interruptible(call: Callable[_Given, _Value], *arguments: _Given.args, **nam
 
     Raises KeyboardInterrupt if a signal comes first. The call then goes on, and its result is discarded.
     """
-    finished: Future[_Value] = Future()
-    done: SimpleQueue[None] = SimpleQueue()  # it waits in C, so an exception of a signal leaves no lock locked
-
-    def body() -> None:
-        try:
-            finished.set_result(call(*arguments, **named))
-        except BaseException as error:  # noqa: BLE001 - the caller gets any exception
-            finished.set_exception(error)
-        done.put(None)
-
-    Thread(target=body, name=getattr(call, "__name__", "interruptible"), daemon=True).start()
+    result, ended = in_thread("interruptible", partial(call, *arguments, **named))
     while True:
         check()
         try:
-            done.get(timeout=CHECK_SECONDS)
+            ended.get(timeout=CHECK_SECONDS)
         except Empty:
             continue
-        return finished.result()
+        return result.result()
 
 
 def _raise_or_defer(number: int) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from archiver.values import threads
 from archiver.values.errors import UsageError
 from backends import exposition
 from backends.exposition import PAGE_BYTES_MAX, MetricsAddress, ScrapeError
@@ -220,7 +221,7 @@ def test_page_can_be_read_again_before_last_reader_thread_ends(
             super().run()
             enough.wait(SECONDS_MAX)
 
-    monkeypatch.setattr(exposition, "Thread", Lingering)
+    monkeypatch.setattr(threads, "Thread", Lingering)
     metrics = address(scripted(then=pages(PAGE)))
     try:
         assert metrics.scrape(["writes"]) == metrics.scrape(["writes"])

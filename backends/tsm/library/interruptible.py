@@ -7,34 +7,22 @@ command whose server does not answer.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from queue import SimpleQueue
 from typing import ParamSpec, TypeVar
+
+from archiver.values.threads import in_thread
 
 _Given = ParamSpec("_Given")
 _Value = TypeVar("_Value")
 
 
 def interruptible(work: Callable[_Given, _Value]) -> Callable[_Given, _Value]:
-    """Run ``work`` in a daemon thread and wait for it. After Ctrl-C the caller no longer waits."""
+    """Run ``work`` in a daemon thread and wait for it. An exception that a signal raises ends the wait."""
 
     @functools.wraps(work)
     def waiting(*arguments: _Given.args, **named: _Given.kwargs) -> _Value:
-        finished: Future[_Value] = Future()
-        # A SimpleQueue waits in C: Ctrl-C during the wait of a Future could break the lock of the Future.
-        done: SimpleQueue[None] = SimpleQueue()
-
-        def body() -> None:
-            try:
-                finished.set_result(work(*arguments, **named))
-            except BaseException as error:  # noqa: BLE001 - the caller gets any exception
-                finished.set_exception(error)
-            done.put(None)
-
-        threading.Thread(target=body, name=f"tsm-{work.__name__}", daemon=True).start()
-        done.get()
-        return finished.result()
+        result, ended = in_thread(f"tsm-{work.__name__}", functools.partial(work, *arguments, **named))
+        ended.get()
+        return result.result()
 
     return waiting
