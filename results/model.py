@@ -68,7 +68,7 @@ class ServerUsage:
     iowait_percent: float | None = None  # mean over all cores
     steal_percent: float | None = None
     throttled_percent: float | None = None  # share of the time that the CPU quota stopped its processes
-    resident_bytes: float | None = None  # maximum observed
+    resident_bytes: int | None = None  # maximum observed
     cpu_milliseconds_per_object: float | None = None  # CPU of its processes; of the host if the client runs elsewhere
     write_amplification: float | None = None  # device bytes written per byte archived
     cache_share: float | None = None  # share of the retrieved bytes that no device had to read
@@ -102,7 +102,7 @@ class ClientUsage:
     object_time_share: float | None = None  # share of an object's time that is the client's own; None: no closed loop
     sessions_without_port: int = 0  # sessions of the whole phase that did not open: no local port was free
     links: tuple[LinkUsage, ...] = ()  # of the client's host; empty if the server shares it or no source sampled it
-    memory_available_bytes: float | None = None  # minimum on the client's host; None: not sampled
+    memory_available_bytes: int | None = None  # minimum on the client's host; None: not sampled
     swap_in_megabytes_per_second: float | None = None  # swap-in on the client's host
     swap_out_megabytes_per_second: float | None = None  # swap-out on the client's host
 

@@ -100,6 +100,7 @@ def _with_host(usage: ClientUsage, host: Timeline, edges: tuple[int, int], *, sh
         return usage
     totals = [sum(step.values.values()) for step in host.series("memory_total_bytes", *edges)]
     used = [sum(step.values.values()) for step in host.series("memory_used_bytes", *edges)]
+    available = [total - taken for total, taken in zip(totals, used, strict=True)]
     rates = {
         quantity: sum(host.used(quantity, *edges).values()) / (edges[1] - edges[0]) * 1e3
         for quantity in ("swap_in_bytes", "swap_out_bytes")
@@ -107,7 +108,7 @@ def _with_host(usage: ClientUsage, host: Timeline, edges: tuple[int, int], *, sh
     return replace(
         usage,
         links=() if shares_host else seen.links,
-        memory_available_bytes=min((total - taken for total, taken in zip(totals, used, strict=True)), default=None),
+        memory_available_bytes=round(min(available)) if available else None,
         swap_in_megabytes_per_second=rates["swap_in_bytes"],
         swap_out_megabytes_per_second=rates["swap_out_bytes"],
     )

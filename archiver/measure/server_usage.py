@@ -60,6 +60,7 @@ def server_usage(
     busy, everything = span.cores(_BUSY), span.cores(_ALL)
     own = processes if processes is not None or view.shares_host else sum(busy.values()) if busy else None
     worked_bytes = work.archived_bytes + work.retrieved_bytes
+    resident = span.gauge("process_resident_bytes", max)
     return ServerUsage(
         cpu_percent=span.percent(processes),
         host_cpu_percent=_percent(sum(busy.values()), sum(everything.values())),
@@ -73,7 +74,7 @@ def server_usage(
         iowait_percent=_percent(sum(span.cores(("cpu_iowait_seconds",)).values()), sum(everything.values())),
         steal_percent=_percent(sum(span.cores(("cpu_steal_seconds",)).values()), sum(everything.values())),
         throttled_percent=span.percent(span.total("process_throttled_seconds")),
-        resident_bytes=span.gauge("process_resident_bytes", max),
+        resident_bytes=None if resident is None else round(resident),
         cpu_milliseconds_per_object=_ratio(_scaled(own, 1000), work.objects),
         write_amplification=_ratio(written, work.archived_bytes),
         cache_share=_cache_share(read, work.retrieved_bytes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,6 +81,19 @@ def test_result_round_trips_through_json(make_result: MakeResult, overrides: dic
 def test_full_run_round_trips_through_json(full_run: list[Result]) -> None:
     document = json.loads(json.dumps(run_document(FACTS, full_run)))
     assert [read(Result, entry) for entry in document["results"]] == full_run
+
+
+def test_bytes_of_memory_stay_whole_numbers_in_json(make_result: MakeResult) -> None:
+    first = make_result()
+    assert first.server is not None
+    result = replace(
+        first,
+        server=replace(first.server, resident_bytes=24_138_928_128),
+        client=replace(first.client, memory_available_bytes=3_000_000_001),
+    )
+    text = json.dumps(result_document(read(Result, json.loads(json.dumps(result_document(result))))))
+    assert '"resident_bytes": 24138928128,' in text
+    assert '"memory_available_bytes": 3000000001,' in text
 
 
 def test_unknown_fields_are_ignored(make_result: MakeResult) -> None:
