@@ -436,7 +436,9 @@ class Run:
         now = self.plan.backend.server_now
         places = [workload.data or workload.object_bytes for workload in phase.workloads if "delete" in workload.does]
         expiries = [expiry for place in places if (expiry := self.expiries.get(place, now)) < now + EXPIRY_SECONDS_MAX]
-        interruptible(time.sleep, max([0.0, *(expiry - now + DATE_TOLERANCE_SECONDS for expiry in expiries)]))
+        left_seconds = max((expiry - now + DATE_TOLERANCE_SECONDS for expiry in expiries), default=0.0)
+        if left_seconds > 0:
+            interruptible(time.sleep, left_seconds)
 
     def dates_between(
         self, retention: Retention, started_at: float, seconds: float = 0.0
