@@ -32,7 +32,6 @@ from backends.base import MOVES_WHOLE
 KIND = "operation-log"
 _WITHOUT_SIZE = (Operation.OPEN, Operation.CLOSE)
 _LOCKED = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)  # operations that write with a lock
-_MOVES_WHOLE = tuple(MOVES_WHOLE)  # their rows report the object's size, even if a later version has another size
 _CODES = np.array([CODES[operation.label] for operation in Operation], dtype=np.int8)
 _TIMES = ("due_ns", "sent_ns", "first_byte_ns", "done_ns")
 _OWN_COLUMNS = (("attempt_ms", pa.float64()), ("reconnect_ms", pa.float64()))
@@ -120,7 +119,10 @@ class OpLog:
         operation = columns["operation"]
         has_key = operation >= Operation.LOCK
         is_range = (operation == Operation.RANGE_RETRIEVE) & (columns["status"] == Status.OK)
-        moved_whole = population.versions_differ & np.isin(operation, _MOVES_WHOLE) & (columns["status"] == Status.OK)
+        # The row of a moved object reports its size, even if a later version has another size.
+        moved_whole = (
+            population.versions_differ & np.isin(operation, tuple(MOVES_WHOLE)) & (columns["status"] == Status.OK)
+        )
         sizes = np.where(has_key & ~moved_whole, population.sizes_of(columns["number"]), columns["bytes"])
         known = {
             **{name: columns[name] - self._began_ns for name in _TIMES},
