@@ -66,7 +66,7 @@ def mean_over(
 ) -> float | None:
     """Return the mean of a value over the results that have it, weighted; None if none has it.
 
-    A value per object is weighted by ``objects``, a value per byte by ``bytes``, a share of time by ``seconds``.
+    ``weight``: ``objects_of`` for a value per object, ``bytes_of`` per byte, ``seconds_of`` for a share of time.
     """
     known = [(weight(result), value) for result in results if (value := of(result)) is not None]
     total = sum(each for each, _ in known)
@@ -80,15 +80,15 @@ def server_mean(
     return mean_over(results, lambda result: None if result.server is None else of(result.server), weight)
 
 
-def objects(result: Result) -> int:
+def objects_of(result: Result) -> int:
     return result.objects
 
 
-def size_bytes(result: Result) -> int:
+def bytes_of(result: Result) -> int:
     return result.bytes
 
 
-def seconds(result: Result) -> float:
+def seconds_of(result: Result) -> float:
     return result.seconds
 
 

@@ -31,7 +31,7 @@ from results.measures import (
     Measure,
     Measured,
     mean_over,
-    seconds,
+    seconds_of,
 )
 from results.model import TOO_SHORT, Result
 from results.statistics import BATCHES_MAX, Estimate, RelativeError, estimate, t_quantile
@@ -226,7 +226,7 @@ class Unit:
     @property
     def client_share(self) -> float | None:
         """Return the mean share of an object's time that was the client's own; None if it is not known."""
-        return mean_over(self.results, lambda result: result.client.object_time_share, seconds)
+        return mean_over(self.results, lambda result: result.client.object_time_share, seconds_of)
 
     @property
     def ended_early(self) -> bool:

@@ -23,7 +23,7 @@ from results.comparison.forms import listed
 from results.comparison.gate import Judgement, gate_sentences
 from results.comparison.tables import FORMS, answer_sentences, comparison_tables, doubt_sentences, overall_sentences
 from results.files import write_files
-from results.measures import objects, server_mean, size_bytes
+from results.measures import bytes_of, objects_of, server_mean
 from results.report.contents import Drawing, Section
 from results.report.page import comparison_page
 from results.summary.key_figures import KeyFinding, State
@@ -165,9 +165,9 @@ def _side_rows(sides: Sequence[Side]) -> Iterator[_SideRow]:
     fastest = _common_cell(sides, "archive", lambda cell: cell.objects_per_second)
     if fastest is not None:
         cells = [side.units[fastest].results for side in sides]
-        cpu = [server_mean(results, lambda server: server.cpu_milliseconds_per_object, objects) for results in cells]
+        cpu = [server_mean(results, lambda server: server.cpu_milliseconds_per_object, objects_of) for results in cells]
         yield _SideRow("server CPU of an archived object", [_with_unit(each, "ms") for each in cpu])
-        written = [server_mean(results, lambda server: server.write_amplification, size_bytes) for results in cells]
+        written = [server_mean(results, lambda server: server.write_amplification, bytes_of) for results in cells]
         yield _SideRow("written on the device", [_with_unit(each, "bytes per byte archived") for each in written])
     yield _SideRow("list price, as disclosed", [price_words(side, fastest) for side in sides])
     yield _SideRow("WORM checks", [_of_checks(side) for side in sides])

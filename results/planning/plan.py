@@ -177,7 +177,7 @@ class Archiving:
     def seconds_for(self, units: float) -> Range:
         """Return the time of one period with this many units, on one platform with the planned clients."""
         times = [
-            rate.objects_per_second.under(units * part.objects_per_unit)
+            rate.objects_per_second.quotient_of(units * part.objects_per_unit)
             for part, rate in zip(self.load.parts, self.rates, strict=True)
         ]
         return combined(sum, times)
@@ -188,12 +188,12 @@ class Archiving:
     @property
     def units_max(self) -> Range:
         """Return the most units that one platform archives within the window, without headroom."""
-        return _rounded(self.seconds_for(1).under(self.load.window_seconds), _whole)
+        return _rounded(self.seconds_for(1).quotient_of(self.load.window_seconds), _whole)
 
     @property
     def objects_per_second(self) -> Range:
         """Return the rate of the whole load on one platform: all its objects divided by their time."""
-        return self.seconds_for(1).under(self.load.objects_per_unit)
+        return self.seconds_for(1).quotient_of(self.load.objects_per_unit)
 
     @property
     def megabytes_per_second(self) -> Range:
@@ -304,7 +304,7 @@ class Retrieval:
         """Return the time until the last parallel retrieval ends."""
         if self.overlapping is None:
             return self.seconds_alone.times(max(1.0, self.parallel / self.clients))
-        return self.overlapping.objects_per_second.under(self.objects * self.parallel)
+        return self.overlapping.objects_per_second.quotient_of(self.objects * self.parallel)
 
     @property
     def clients(self) -> int:
@@ -319,7 +319,9 @@ class Retrieval:
     @property
     def milliseconds_per_object(self) -> Range:
         """Return the mean for one client. With one object per session it is the mean session time."""
-        return combined(sum, [rate.objects_per_second.under(1000 * share * rate.clients) for share, rate in self.parts])
+        return combined(
+            sum, [rate.objects_per_second.quotient_of(1000 * share * rate.clients) for share, rate in self.parts]
+        )
 
     @property
     def cells(self) -> tuple[RateCell, ...]:
@@ -526,7 +528,10 @@ def _restore(surface: RateSurface, load: Load) -> Restore:
     rates = surface.fastest("retrieve", _mix(load), load.objects_per_session)
     seconds = combined(
         sum,
-        [rate.objects_per_second.under(part.objects_per_unit) for part, rate in zip(load.parts, rates, strict=True)],
+        [
+            rate.objects_per_second.quotient_of(part.objects_per_unit)
+            for part, rate in zip(load.parts, rates, strict=True)
+        ],
     )
     return Restore(rates, seconds.times(1 / load.bytes_per_unit))
 

@@ -36,8 +36,8 @@ class Range:
         """Multiply every part by a factor above zero."""
         return combined(lambda ends: ends[0] * factor, [self])
 
-    def under(self, count: float) -> Range:
-        """Return ``count`` divided by this: seconds for so much at a rate, or so much per second in these seconds.
+    def quotient_of(self, count: float) -> Range:
+        """Return ``count`` divided by this: the seconds at a rate, or the rate in these seconds.
 
         The higher end gives the lower quotient.
         """

@@ -42,4 +42,4 @@ def _unit_prices(results: Sequence[Result], total: float) -> Iterator[UnitPrice]
 def _per_unit(cell: Unit, total: float, factor: float) -> Range:
     """Return the amount divided by a cell's rate times a factor. The higher rate gives the lower price."""
     found = cell.estimate
-    return Range(found.median, found.low, found.high).times(factor).under(total)
+    return Range(found.median, found.low, found.high).times(factor).quotient_of(total)

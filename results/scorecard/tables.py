@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from archiver.values.sizes import format_instant
 from results.comparison.page import price_words
-from results.measures import mean_over, objects, server_mean, size_bytes
+from results.measures import bytes_of, mean_over, objects_of, server_mean
 from results.model import CheckRecord, Latency
 from results.scorecard.cards import POINTS, Card, Point, Scorecard
 from results.scorecard.verdicts import kill_words, machine_words, missing_parts, notes_of, worst_finding
@@ -147,18 +147,18 @@ def latency_of(card: Card, unit: Unit) -> Latency | None:
 
 def server_cpu_ms(unit: Unit) -> float | None:
     """Return the mean processor time of the server for an object, in milliseconds."""
-    return server_mean(unit.results, lambda server: server.cpu_milliseconds_per_object, objects)
+    return server_mean(unit.results, lambda server: server.cpu_milliseconds_per_object, objects_of)
 
 
 def client_cpu_ms(unit: Unit) -> float | None:
     """Return the mean processor time of the client for an object, in milliseconds."""
-    microseconds = mean_over(unit.results, lambda result: result.client.cpu_microseconds_per_object, objects)
+    microseconds = mean_over(unit.results, lambda result: result.client.cpu_microseconds_per_object, objects_of)
     return None if microseconds is None else microseconds / 1e3
 
 
 def write_amplification(unit: Unit) -> float | None:
     """Return the mean of the device bytes written per byte archived."""
-    return server_mean(unit.results, lambda server: server.write_amplification, size_bytes)
+    return server_mean(unit.results, lambda server: server.write_amplification, bytes_of)
 
 
 def syncs_per_object(card: Card) -> float | None:

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from archiver.values.sizes import format_size
-from results.measures import mean_over, objects, seconds, server_mean, size_bytes
+from results.measures import bytes_of, mean_over, objects_of, seconds_of, server_mean
 from results.model import Result, ServerUsage, Utilisation
 from results.reference.published import NAME, dr550
 from results.resources import CLIENT, QUANTITIES, Spread, Timeline
@@ -252,7 +252,7 @@ def _all_disks_busy(server: ServerUsage) -> float | None:
 
 
 def _percentage(name: str, of: Callable[[ServerUsage], float | None]) -> Column:
-    return Column(name, "%", lambda group: group.mean(of, seconds))
+    return Column(name, "%", lambda group: group.mean(of, seconds_of))
 
 
 def _of_loopback(group: _UsageGroup) -> tuple[str, ...]:
@@ -261,11 +261,11 @@ def _of_loopback(group: _UsageGroup) -> tuple[str, ...]:
 
 
 def _client_microseconds(group: _UsageGroup) -> float | None:
-    return mean_over(group.results, lambda result: result.client.cpu_microseconds_per_object, objects)
+    return mean_over(group.results, lambda result: result.client.cpu_microseconds_per_object, objects_of)
 
 
 def _client_share(group: _UsageGroup) -> float | None:
-    mean = mean_over(group.results, lambda result: result.client.object_time_share, seconds)
+    mean = mean_over(group.results, lambda result: result.client.object_time_share, seconds_of)
     return mean * 100 if mean is not None else None
 
 
@@ -292,7 +292,7 @@ _RESOURCES = TableSpec(
         Column(
             "network",
             "MB/s",
-            lambda group: group.mean(lambda server: server.network_megabytes_per_second, seconds),
+            lambda group: group.mean(lambda server: server.network_megabytes_per_second, seconds_of),
             2,
             _of_loopback,
         ),
@@ -342,7 +342,7 @@ def syncs(server: ServerUsage) -> float | None:
 
 def _per_object(name: str, unit: str, of: Callable[[ServerUsage], float | None]) -> Column:
     """Return the column of the mean of a value per object."""
-    return Column(name, unit, lambda group: group.mean(of, objects), 3)
+    return Column(name, unit, lambda group: group.mean(of, objects_of), 3)
 
 
 def _per_byte(
@@ -352,7 +352,7 @@ def _per_byte(
     notes: Callable[[_UsageGroup], tuple[str, ...]] | None = None,
 ) -> Column:
     """Return the column of the mean of a value per byte."""
-    return Column(name, unit, lambda group: group.mean(of, size_bytes), 3, notes)
+    return Column(name, unit, lambda group: group.mean(of, bytes_of), 3, notes)
 
 
 def _total(name: str, unit: str, of: Callable[[ServerUsage], float | None], over: Callable[[Result], int]) -> Column:
@@ -368,9 +368,9 @@ _PER_OBJECT = TableSpec(
         _per_byte("device written", "bytes/byte", lambda server: server.write_amplification),
         _per_byte("from cache", "share", lambda server: server.cache_share),
         _per_byte("network", "bytes/byte", lambda server: server.network_bytes_per_byte, _of_loopback),
-        _total("catalogue", "bytes/object", lambda server: server.store_written_bytes.get("catalogue"), objects),
-        _total("segments", "bytes/byte", lambda server: server.store_written_bytes.get("segments"), size_bytes),
-        _total("syncs", "per object", syncs, objects),
+        _total("catalogue", "bytes/object", lambda server: server.store_written_bytes.get("catalogue"), objects_of),
+        _total("segments", "bytes/byte", lambda server: server.store_written_bytes.get("segments"), bytes_of),
+        _total("syncs", "per object", syncs, objects_of),
     ),
     "During the measured time. Server CPU: of the store's processes, or of its host if only the host was watched."
     " Device written: on all disks with the store's data, including other programs' writes. From cache: the share of"

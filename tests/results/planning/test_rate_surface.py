@@ -211,4 +211,4 @@ def test_published_rates_have_range_of_rounding_in_paper() -> None:
 
 
 def test_highest_rate_gives_lowest_time() -> None:
-    assert Range(50.0, 40.0, 100.0).under(200) == Range(4.0, 2.0, 5.0)
+    assert Range(50.0, 40.0, 100.0).quotient_of(200) == Range(4.0, 2.0, 5.0)
