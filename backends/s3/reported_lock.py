@@ -13,7 +13,7 @@ from archiver.values.sizes import format_instant
 from backends.base import ExpectedLock, LockProblem
 
 MODE_HEADER = b"x-amz-object-lock-mode"
-_PERIOD_DIGITS_MAX = 9  # of an event hold's period; the rest is cut, because int() raises for 4,300 digits and more
+_PERIOD_MAX = 999_999_999  # longer periods of an event hold count as this one: int() raises for 4,300 digits and more
 
 
 class ReportedLock(NamedTuple):
@@ -45,9 +45,12 @@ def event_hold_days(status: str, days: str, years: str) -> int | None:
     """Return the period of an event hold in days, a year being 365; None if none is on, 0 if it has no period."""
     if status.strip().upper() != "ON":
         return None
-    if days.isdecimal():
-        return int(days[:_PERIOD_DIGITS_MAX])
-    return 365 * int(years[:_PERIOD_DIGITS_MAX]) if years.isdecimal() else 0
+    return _period(days) if days.isdecimal() else 365 * _period(years) if years.isdecimal() else 0
+
+
+def _period(digits: str) -> int:
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= len(str(_PERIOD_MAX)) else _PERIOD_MAX
 
 
 def unexpected_lock(lock: ReportedLock, expected: ExpectedLock) -> LockProblem | None:

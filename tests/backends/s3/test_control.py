@@ -95,6 +95,9 @@ def test_event_hold_problem_has_the_expected_status(
         ({"": "ON", "-duration-years": "7"}, 7 * 365),
         ({"": "ON"}, 0),
         ({"": "ON", "-duration-days": "9" * 5000}, 999_999_999),
+        ({"": "ON", "-duration-days": "1234567890"}, 999_999_999),
+        ({"": "ON", "-duration-days": "000000000030"}, 30),
+        ({"": "ON", "-duration-days": "0"}, 0),
     ],
 )
 def test_the_period_of_an_event_hold_is_read_from_headers(headers: dict[str, str], days: int | None) -> None:
