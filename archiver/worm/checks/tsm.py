@@ -225,8 +225,8 @@ def _activate(case: TsmCase, kept_by: ArchiveClass) -> None:
         raise Failed(f"{stored} has no date of expiry after its event")
     _must_show(case, started, abi.DSM_ARCH_RETINIT_STARTED)
     archived = started.row.archived
-    least = max(earliest + kept_by.retver_seconds, archived + kept_by.retmin_seconds) - kept_by.slack_seconds
-    most = max(latest + kept_by.retver_seconds, archived + kept_by.retmin_seconds) + kept_by.slack_seconds + 1
+    least = max(earliest + kept_by.retver_seconds, archived + kept_by.retmin_seconds)
+    most = max(latest + kept_by.retver_seconds, archived + kept_by.retmin_seconds) + 1
     if started.expires < least:
         raise Failed(f"{stored} expires {least - started.expires:.0f} s earlier than RETVER and RETMIN require")
     if started.expires > most:

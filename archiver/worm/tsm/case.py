@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from archiver.worm.tsm.calls import ApiCall, CallResult, RecordingSession, Row, TsmClient, name_of
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotTried
 from backends.tsm.library import structures as abi
-from backends.tsm.library.api import ReportedManagementClass, seconds_of
+from backends.tsm.library.api import seconds_of
 from backends.tsm.library.codes import Code, describe
 
-DAY_SECONDS = 86_400
 LASTING_SECONDS_MIN = 60.0  # longer than any check
 WAIT_SECONDS_MAX = 30.0
 BODY_BYTES = 1000
@@ -33,15 +32,6 @@ class ArchiveClass:
     retver_seconds: float
     by_event: bool = False
     retmin_seconds: float = 0.0
-    slack_seconds: float = 0.0  # its periods may be shorter than stated by this much
-
-    @classmethod
-    def from_server(cls, found: ReportedManagementClass) -> ArchiveClass | None:
-        """Convert a class of the server, which has whole days; None if it archives nothing or retains forever."""
-        if not found.archives or found.retver_days is None:
-            return None
-        retver, retmin = found.retver_days * DAY_SECONDS, found.retmin_days * DAY_SECONDS
-        return cls(found.name, retver, found.by_event, retmin, DAY_SECONDS)
 
     @property
     def seconds(self) -> float:
@@ -149,7 +139,7 @@ class TsmCase:
 
     def brief_class(self) -> ArchiveClass:
         """Return a creation-based class that expires within seconds, but not too early to test. Raises NotTried."""
-        found = [each for each in self._by_creation(2, WAIT_SECONDS_MAX) if not each.slack_seconds]
+        found = self._by_creation(2, WAIT_SECONDS_MAX)
         return _first(found, "needs a management class with a RETVER of seconds, which this server lacks")
 
     def expired_class(self) -> ArchiveClass | None:
@@ -164,7 +154,7 @@ class TsmCase:
 
     def brief_event_class(self) -> ArchiveClass:
         """Return an event-based class that retains for seconds after the event. Raises NotTried."""
-        found = [each for each in self.event_classes() if each.seconds <= WAIT_SECONDS_MAX and not each.slack_seconds]
+        found = [each for each in self.event_classes() if each.seconds <= WAIT_SECONDS_MAX]
         return _first(found, "needs an event-based management class with RETVER and RETMIN of seconds")
 
     def _by_creation(self, least: float, most: float) -> list[ArchiveClass]:

@@ -28,7 +28,7 @@ from backends.embedded.core.rules.refusals import ArchiveRetained, Locked
 from backends.embedded.core.tables.archives import find_space
 from backends.embedded.tsm import frames, server, streams
 from backends.tsm.library import api
-from backends.tsm.library.api import Library, ReportedManagementClass, default_library_path
+from backends.tsm.library.api import Library, default_library_path
 from backends.tsm.library.configuration import private_configuration
 from tests.backends.embedded.running_server import Clock, RunningTsmServer
 
@@ -162,7 +162,7 @@ def test_every_api_call_is_recorded_with_its_codes_and_no_secret(platform: Platf
 
 
 def test_checks_that_need_an_expiry_are_not_tried_with_classes_of_days(platform: Platform) -> None:
-    platform.classes = [ArchiveClass("STANDARD", 86_400, slack_seconds=86_400)]
+    platform.classes = [ArchiveClass("STANDARD", 86_400)]
     results = platform.results()
     not_tried = {"TSM-05", "TSM-13", "TSM-14", "TSM-16", "TSM-22"}
     assert of(CheckVerdict.NOT_TRIED, results) == ADMINISTRATORS | not_tried, reasons(results)
@@ -170,24 +170,6 @@ def test_checks_that_need_an_expiry_are_not_tried_with_classes_of_days(platform:
     assert results["TSM-22"].reason == "needs a management class with a RETVER of seconds, which this server lacks"
     assert results["TSM-04"].reason == "no control: no class lets an object expire in seconds"
     assert "not tried after expiry" in results["TSM-09"].reason
-
-
-@pytest.mark.parametrize(
-    ("retver_days", "retmin_days", "by_event", "told"),
-    [
-        (30, 0, False, ArchiveClass("C", 30 * 86_400, False, 0, 86_400)),
-        (0, 7, True, ArchiveClass("C", 0, True, 7 * 86_400, 86_400)),
-        (None, 0, False, None),
-    ],
-)
-def test_class_reported_by_a_server_is_converted_with_day_accuracy(
-    retver_days: int | None, retmin_days: int, by_event: bool, told: ArchiveClass | None
-) -> None:
-    found = ReportedManagementClass(
-        "C", "", archives=True, retver_days=retver_days, retmin_days=retmin_days, by_event=by_event
-    )
-    assert ArchiveClass.from_server(found) == told
-    assert ArchiveClass.from_server(dataclasses.replace(found, archives=False)) is None
 
 
 def test_protection_option_check_is_not_tried_without_a_plain_stanza(platform: Platform) -> None:
