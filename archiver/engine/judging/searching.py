@@ -77,16 +77,6 @@ class Search:
         """End the search because the next scale cannot be tried. ``reason`` is a message with the remedy."""
         self._stopped = reason
 
-    def trials_max(self) -> int:
-        """Upper bound of the trials of a search: every scale ``repeat`` times.
-
-        This takes a platform on which one scale after another passes at first and fails when it is repeated. If results
-        are stable, about log2(last / first) trials double the scale, as many halve the range, and 2 x repeat - 2 repeat
-        the edge.
-        """
-        scales = (self._last - self._first) // self._step + 1
-        return scales * self._repeat
-
     def outcome(self) -> SearchOutcome:
         """Return the result of the search. Call this only when ``next_scale()`` is None."""
         assert self.next_scale() is None, "the search has not ended"
