@@ -30,13 +30,13 @@ class Turn:
 
     async def wait(self) -> None:
         """Wait until no operation is ahead."""
-        if self._ahead:
+        if not self.is_mine:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
 
     def _one_less(self) -> None:
         self._ahead -= 1
-        if not self._ahead:
+        if self.is_mine:
             self.ready_ns = time.monotonic_ns()
             if self._waiter is not None and not self._waiter.done():
                 self._waiter.set_result(None)
