@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import cleandoc
 from pathlib import Path
 
 import click
 
 from archiver.cli import main
+from archiver.cli.runs.run import MeasuringCommand, options_under_headings
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs"
@@ -62,11 +63,18 @@ def _commands() -> Iterator[str]:
         yield "    " + " ".join([name, *command.collect_usage_pieces(context)]) + "\n"
         for block in re.split(r"\n{2,}", cleandoc(command.help or "")):
             yield _block(block) + "\n"
-        rows = [record for each in command.params if (record := each.get_help_record(context))]
-        yield "| option | |\n| --- | --- |"
-        for flags, text in rows:
-            yield f"| `{_cell(flags)}` | {_cell(_plain(text))} |"
-        yield ""
+        for heading, options in _sections(command):
+            if rows := [record for each in options if (record := each.get_help_record(context))]:
+                yield f"| {heading} | |\n| --- | --- |"
+                for flags, text in rows:
+                    yield f"| `{_cell(flags)}` | {_cell(_plain(text))} |"
+                yield ""
+
+
+def _sections(command: click.Command) -> Iterable[tuple[str, Sequence[click.Option]]]:
+    """The headings of a command's help, each with its options."""
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    return options_under_headings(options) if isinstance(command, MeasuringCommand) else [("option", options)]
 
 
 def _command_list() -> Iterator[str]:

@@ -8,7 +8,7 @@ import click
 
 from archiver.cli.parameters import DURATION, RATE, list_of
 from archiver.cli.runs.request import bench_request
-from archiver.cli.runs.run import run_scenario, shared_params
+from archiver.cli.runs.run import MeasuringCommand, run_scenario, shared_params
 from archiver.values.sizes import format_size, parse_count, parse_size
 from scenarios.ad_hoc import parse_operation
 from scenarios.reading.phase_checks import OBJECT_BYTES_MAX
@@ -22,7 +22,7 @@ def _object_size(text: str) -> int:
     return size_bytes
 
 
-@click.command()
+@click.command(cls=MeasuringCommand)
 @click.option(
     "--size",
     "sizes",

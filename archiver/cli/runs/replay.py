@@ -9,12 +9,12 @@ import click
 
 from archiver.cli.parameters import DURATION
 from archiver.cli.runs.request import replay_request, run_request
-from archiver.cli.runs.run import carry_out, shared_params
+from archiver.cli.runs.run import MeasuringCommand, carry_out, shared_params
 from archiver.values.errors import UsageError
 from scenarios.reading.reader import scenario_of
 
 
-@click.command()
+@click.command(cls=MeasuringCommand)
 @click.argument("traces", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--speed", type=float, default=1.0, show_default=True, help="Speed relative to the recording.")
 @click.option(

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, replace
 from importlib import import_module
@@ -82,7 +82,41 @@ _KEYS_INSTEAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-class _ScenarioCommand(click.Command):
+# The headings of the help of measuring commands, each by the first option under it.
+_HEADINGS = {
+    "backend": "Platform",
+    "profile": "Connection",
+    "retention_mode": "Locks",
+    "checksum": "Objects and sessions",
+    "tsm_library": "TSM",
+    "sources": "Resource usage",
+    "workers": "Workers",
+    "out": "Output",
+}
+
+
+class MeasuringCommand(click.Command):
+    """Lists its many options under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        for heading, under in options_under_headings(options):
+            with formatter.section(heading):
+                formatter.write_dl([record for each in under if (record := each.get_help_record(ctx))])
+
+
+def options_under_headings(options: Iterable[click.Option]) -> Iterator[tuple[str, list[click.Option]]]:
+    """Yield the headings of a measuring command's help, each with its options. Those above all have "Options"."""
+    heading, under = "Options", list[click.Option]()
+    for each in options:
+        if each.name in _HEADINGS:
+            yield heading, under
+            heading, under = _HEADINGS[each.name], []
+        under.append(each)
+    yield heading, under
+
+
+class _ScenarioCommand(MeasuringCommand):
     """Answers an option of ``archiver bench`` with what to write for a scenario instead."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -161,6 +195,11 @@ def _instead(option: str, args: Sequence[str]) -> str:
     multiple=True,
     type=click.Choice(PLATFORMS),
     help="Start this platform for the run; repeat to compare several, cell by cell  [default: embedded]",
+)
+@click.option(
+    "--catalogue-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the embedded store's catalogue, for example on another disk.",
 )
 @click.option(
     "--endpoint",
@@ -275,11 +314,6 @@ def _instead(option: str, args: Sequence[str]) -> str:
     help="Bytes per second that a disk of the server sustains, for example vda=450MB; repeat for several.",
 )
 @click.option("--link-speed", type=LINK_SPEED, help="Rated speed of the server's link  [default: the interface's]")
-@click.option(
-    "--catalogue-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the embedded store's catalogue, for example on another disk.",
-)
 @click.option(
     "--workers", type=click.IntRange(1, 1000), help="Worker processes  [default: one per core that workers may use]"
 )
