@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import Signals
@@ -226,9 +225,8 @@ class Run:
         """Return this client's rate in each workload against a platform that does nothing, if the phase requests it."""
         if not phase.measures_ceiling:
             return {}
-        numbers, now = deepcopy(self.numbers), self.plan.backend.server_now
-        setting, cores = self.coordinator.setting, self.plan.server_cores
-        return measure_ceilings(phase, numbers, self._dates(phase), setting, self.workers, cores, now)
+        setting, cores, now = self.coordinator.setting, self.plan.server_cores, self.plan.backend.server_now
+        return measure_ceilings(phase, self.numbers, self._dates(phase), setting, self.workers, cores, now)
 
     def _refresh_credentials(self, phase: Phase) -> None:
         """Give the workers credentials that last through this phase, if the credentials can be renewed."""

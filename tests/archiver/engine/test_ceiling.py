@@ -99,6 +99,28 @@ def test_every_workload_gets_ceiling_of_null_responder_for_all_sizes(
         assert found.share == pytest.approx(result.objects_per_second / found.objects_per_second)
 
 
+def test_ceiling_without_a_finished_object_is_measured_again(
+    workers: WorkerProcesses, measured_once: PhaseOutcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine may give a client no time within a short window."""
+    read = measured_once.results[0]
+    idle = replace(read, workload="workload 2", objects=0, objects_per_second=0.0)
+    outcomes = [replace(measured_once, results=[read, idle]) for _ in range(2)]
+    outcomes.append(replace(measured_once, results=[read, replace(idle, objects=5, objects_per_second=10.0)]))
+    given: list[ObjectNumbers] = []
+
+    def next_outcome(phase: Phase, numbers: ObjectNumbers, *_: object) -> PhaseOutcome:
+        given.append(numbers)
+        return outcomes.pop(0)
+
+    monkeypatch.setattr(ceiling, "carry_out", next_outcome)
+    numbers = numbers_of(pages=100)
+    ceilings = measured_of(phase_of(READ, WRITE), numbers, workers)
+    assert ceilings["workload 2"].objects_per_second == 10.0
+    assert outcomes == []
+    assert len({id(each) for each in (numbers, *given)}) == 4  # a measurement changes the numbers that it gets
+
+
 def test_operations_unknown_to_null_responder_get_the_engine_ceiling(workers: WorkerProcesses) -> None:
     replaced = replace(READ, transactions=(Transaction(("new-version",), 1.0),), bytes_max=1 << 20)
     ceilings = measured_of(phase_of(replaced), numbers_of(pages=100), workers)
