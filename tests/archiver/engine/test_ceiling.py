@@ -238,7 +238,7 @@ operation = "retrieve"
 data = "pages"
 clients = 2
 objects_per_session = 10
-seconds = "500ms"
+seconds = "2s"
 [[phase.workload]]
 name = "write"
 operation = "archive"
@@ -246,8 +246,8 @@ data = "new"
 sizes = "8KiB"
 clients = 2
 objects_per_session = 10
-arrivals = { kind = "constant", per_second = 10 }
-seconds = "500ms"
+arrivals = { kind = "constant", per_second = 2.5 }
+seconds = "2s"
 """
 
 
@@ -266,7 +266,7 @@ def test_ceiling_objects_are_not_in_ledger_results_or_intervals(tmp_path: Path, 
         counted = dict(db.execute("SELECT workload, sum(objects) FROM interval GROUP BY workload"))
         ((probes,),) = db.execute("SELECT sum(archived) FROM probe").fetchall()
     db.close()
-    assert counted["write"] == 50  # 5 sessions in half a second, 10 objects each
+    assert counted["write"] == 50  # 5 sessions in two seconds, 10 objects each
     assert sum(row["objects"] for row in left_in(home) if row["objects"]) == 50 + 50 + probes
     assert counted["read"] == read["objects"] + read["warm_up_objects"] + read["drained_objects"]
     assert len(list((tmp_path / "operations").iterdir())) == 2  # one worker, two phases
