@@ -63,7 +63,9 @@ def test_run_without_local_ports_is_void_and_limited_by_client(tmp_path: Path) -
     assert "write: up to 3,000 sessions within 60 s to one address" in done.stderr
     document = json.loads(done.stdout)
     (result,) = document["results"]
-    assert {each["reason"] for each in result["first_errors"]} == {"no local port free"}
+    reasons = {each["reason"] for each in result["first_errors"]}
+    assert "no local port free" in reasons
+    assert reasons <= {"no local port free", "connect timeout"}  # a very busy machine may also connect too late
     assert result["limited_by"] == "client"
     assert document["verdict"] == "void"
     (doubt,) = [each for each in document["doubts"] if "limited by the client" in each]
