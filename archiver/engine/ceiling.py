@@ -127,15 +127,20 @@ def measure_ceilings(
             null_platform = stack.enter_context(answered_at_once(setting, _sizes(shares), server_cores, processes))
         for _ in range(TRIES_MAX):
             reached = carry_out(phase, deepcopy(numbers), dates, null_platform.setting, workers, server_now)
-            problem = reached.gave_up or reached.incomplete
-            if reached.errors:
-                problem = f"{reached.errors[0].operation}: {reached.errors[0].reason}: {reached.errors[0].message}"
-            if problem is not None:
-                what = f"{planned.label}: its ceiling could not be measured ({null_platform.platform})"
-                raise RunFailed(f"{what}: {problem}")
-            if all(each.objects for each in reached.results):
+            problem = _problem(reached)
+            if problem is not None or all(each.objects for each in reached.results):
                 break
+    if problem is not None:
+        raise RunFailed(f"{planned.label}: its ceiling could not be measured ({null_platform.platform}): {problem}")
     return {each.workload: ClientCeiling(null_platform.platform, each.objects_per_second) for each in reached.results}
+
+
+def _problem(reached: PhaseOutcome) -> str | None:
+    """Return why a measurement failed; None if it did not."""
+    if reached.errors:
+        first = reached.errors[0]
+        return f"{first.operation}: {first.reason}: {first.message}"
+    return reached.gave_up or reached.incomplete
 
 
 def at_full_speed(phase: Phase, workers: int) -> Phase:
