@@ -56,16 +56,14 @@ def test_run_without_local_ports_is_void_and_limited_by_client(tmp_path: Path) -
     scenario.write_text(SCENARIO)
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--net", sys.executable, "-c", IN_A_NAMESPACE,
-         "run", str(scenario), "--platform", "embedded", "--json"],
+         "run", str(scenario), "--platform", "embedded", "--connect-timeout", "1m", "--json"],
         capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "write: up to 3,000 sessions within 60 s to one address" in done.stderr
     document = json.loads(done.stdout)
     (result,) = document["results"]
-    reasons = {each["reason"] for each in result["first_errors"]}
-    assert "no local port free" in reasons
-    assert reasons <= {"no local port free", "connect timeout"}  # a very busy machine may also connect too late
+    assert {each["reason"] for each in result["first_errors"]} == {"no local port free"}
     assert result["limited_by"] == "client"
     assert document["verdict"] == "void"
     (doubt,) = [each for each in document["doubts"] if "limited by the client" in each]
