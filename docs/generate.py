@@ -74,7 +74,7 @@ def _commands() -> Iterator[str]:
 def _sections(command: click.Command) -> Iterable[tuple[str, Sequence[click.Option]]]:
     """The headings of a command's help, each with its options."""
     options = [each for each in command.params if isinstance(each, click.Option)]
-    return options_under_headings(options) if isinstance(command, MeasuringCommand) else [("option", options)]
+    return options_under_headings(options) if isinstance(command, MeasuringCommand) else [("Options", options)]
 
 
 def _command_list() -> Iterator[str]:
