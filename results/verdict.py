@@ -63,3 +63,23 @@ def void_because(result: Result, criteria: Sequence[CriterionResult]) -> str:
         return result.void
     missed = any(not each.passed and each.position == result.position for each in criteria)
     return CLIENT_LIMIT if missed else ""
+
+
+def unmeasured_because(criterion: CriterionResult, results: Sequence[Result]) -> str:
+    """Return why a criterion has no measured value; empty if it has one, or if its results do not tell.
+
+    ``results`` are those of its run. Usually the measured time was too short for the platform, or everything failed.
+    """
+    key = criterion.position, criterion.workload
+    result = next((each for each in results if (each.position, each.workload) == key), None)
+    if criterion.measured is not None or result is None:
+        return ""
+    within = f"in the measured {result.seconds:.3g} s"
+    if result.offered is not None and result.offered.sessions == 0:
+        return f"no session was due {within}"
+    part = next((each for each in result.parts if criterion.name.endswith(f" ({each.name})")), None)
+    if part is not None and part.objects == 0:
+        return f"no object of {part.name} was done {within}; {part.errors:,} failed"
+    if result.objects == 0:
+        return f"no object was done {within}; {result.drained_objects:,} were done later, {result.errors:,} failed"
+    return f"no session was done {within}" if result.sessions == 0 else ""

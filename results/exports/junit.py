@@ -7,12 +7,12 @@ were not tried, not offered or inconclusive are skipped. Expected failures are s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 from results.database import RunDatabase
 from results.model import CheckRecord, CriterionResult, Result
-from results.verdict import void_because
+from results.verdict import unmeasured_because, void_because
 from results.worm.expected import ExpectedFailure, expected_of
 
 _SKIPPED = ("NOT TRIED", "NOT OFFERED", "INCONCLUSIVE")
@@ -24,7 +24,7 @@ def junit_xml(database: RunDatabase) -> str:
     results, criteria = database.results(), database.criteria()
     void = {result.position: words for result in results if (words := void_because(result, criteria))}
     suites = [_suite("phases", (_phase(each, void_because(each, criteria)) for each in results))]
-    suites.append(_suite("criteria", (_criterion(each, void.get(each.position, "")) for each in criteria)))
+    suites.append(_suite("criteria", (_criterion(each, results, void.get(each.position, "")) for each in criteria)))
     expected = expected_of(run)
     families: dict[str, list[CheckRecord]] = {}
     for check in database.checks():
@@ -71,12 +71,14 @@ def _phase(result: Result, void: str) -> ElementTree.Element:
     return case
 
 
-def _criterion(criterion: CriterionResult, void: str) -> ElementTree.Element:
+def _criterion(criterion: CriterionResult, results: Sequence[Result], void: str) -> ElementTree.Element:
     """Return the case of one criterion. ``void``: why its phase says nothing about the platform, or empty."""
     scale = f" at scale {criterion.scale:g}" if criterion.scale is not None else ""
     case = _case(f"phase {criterion.position}: {criterion.workload or 'all'}: {criterion.name}{scale}")
     if not criterion.passed:
-        measured = "nothing was measured" if criterion.measured is None else f"measured {criterion.measured:g}"
+        measured = f"measured {criterion.measured:g}" if criterion.measured is not None else "nothing was measured"
+        if because := unmeasured_because(criterion, results):
+            measured += f", because {because}"
         kind, reason = ("error", f"void: {void}: ") if void else ("failure", "")
         ElementTree.SubElement(case, kind, message=f"{reason}{measured}, the limit is {criterion.limit:g}")
     return case

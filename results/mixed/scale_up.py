@@ -11,7 +11,7 @@ from typing import NamedTuple
 from archiver.values.sizes import format_size
 from results.model import CriterionResult, Result, SearchOutcome, SearchStep
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
-from results.verdict import void_because, void_positions
+from results.verdict import unmeasured_because, void_because, void_positions
 
 ALL_APPLICATIONS = "all applications"
 THE_RUN = "the run"
@@ -30,7 +30,7 @@ def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result
         Column(scale_name, of=lambda row: row.scale, label=True),
         Column("workload", of=lambda row: row.application, label=True),
         Column("criterion", of=lambda row: row.name, label=True),
-        Column("measured", of=lambda row: _measured(row.worst, row.notes)),
+        Column("measured", of=lambda row: _measured(row.worst, row.notes, results)),
         Column("limit", of=lambda row: Cell(f"{row.worst.limit:g}", row.worst.limit)),
         Column("held", of=lambda row: _held(row.judged, void), words=True),
     )
@@ -70,7 +70,9 @@ def _worst_words(
 ) -> str:
     """Return ``object_ms.p99 <= 20: measured 35.2 (web), in 2 of 8 measurements``."""
     worst = _worst(chosen)
-    measured = "not measured" if worst.measured is None else f"measured {_measured(worst, ()).text}"
+    measured = f"measured {_measured(worst, (), results).text}" if worst.measured is not None else "not measured"
+    if because := unmeasured_because(worst, results):
+        measured += f", because {because}"
     where = next(
         (_where(each) for each in results if (each.position, each.workload) == (worst.position, worst.workload)), ""
     )
@@ -148,9 +150,10 @@ def _worst(judged: Sequence[CriterionResult]) -> CriterionResult:
     return max(judged, key=badness)
 
 
-def _measured(criterion: CriterionResult, notes: tuple[str, ...]) -> Cell:
+def _measured(criterion: CriterionResult, notes: tuple[str, ...], results: Sequence[Result]) -> Cell:
     if criterion.measured is None:
-        return Cell(NOT_MEASURED, None, notes)
+        because = unmeasured_because(criterion, results)
+        return Cell(NOT_MEASURED, None, (*notes, because) if because else notes)
     digits = f"{criterion.measured:,.4g}"
     return Cell(f"{criterion.measured:,.0f}" if "e" in digits else digits, criterion.measured, notes)
 

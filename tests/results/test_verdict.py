@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
-from results.model import CriterionResult, InfrastructureResult, Result, SearchOutcome, SearchStep
-from results.verdict import phases_verdict, verdict, void_because, void_positions
+from results.model import (
+    CriterionResult,
+    InfrastructureResult,
+    Offered,
+    PartResult,
+    Result,
+    SearchOutcome,
+    SearchStep,
+)
+from results.verdict import phases_verdict, unmeasured_because, verdict, void_because, void_positions
 from tests.results.conftest import MakeResult
 
 MET = CriterionResult("errors == 0", "archive", 1, 0.0, 0.0, True)
@@ -82,3 +90,29 @@ def test_search_passes_if_a_scale_met_its_criteria(make_result: MakeResult, larg
 def without_port(result: Result) -> Result:
     """Return the result with a client that had no free local port for one session."""
     return replace(result, client=replace(result.client, sessions_without_port=1))
+
+
+LOG = PartResult("log", "archive", 0, 0, 3, 3, 0, 0.0, 0.0, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "because"),
+    [
+        ("object_ms.p99 <= 5", {"objects": 0, "errors": 1234, "drained_objects": 7},
+         "no object was done in the measured 0.5 s; 7 were done later, 1,234 failed"),
+        ("object_ms.p99 <= 5 (log)", {"parts": (LOG,)}, "no object of log was done in the measured 0.5 s; 3 failed"),
+        ("object_ms.p99 <= 5 (read)", {"parts": (replace(LOG, name="read", objects=4), LOG)}, ""),
+        ("session_ms.p99 <= 5", {"sessions": 0}, "no session was done in the measured 0.5 s"),
+        ("waited_share <= 0.1", {"objects": 0, "sessions": 0, "offered": Offered(0, 2.0, 0, 0, 0, 0, None)},
+         "no session was due in the measured 0.5 s"),
+        ("first_byte_ms.p99 <= 5", {}, ""),
+    ],
+)  # fmt: skip
+def test_criterion_without_measured_value_has_a_reason(
+    make_result: MakeResult, name: str, changes: dict[str, Any], because: str
+) -> None:
+    unmeasured = CriterionResult(name, "archive", 2, 5.0, None, False)
+    results = [make_result(workload="archive"), make_result(workload="archive", position=2, seconds=0.5, **changes)]
+    assert unmeasured_because(unmeasured, results) == because
+    assert unmeasured_because(replace(unmeasured, measured=9.0), results) == ""
+    assert unmeasured_because(replace(unmeasured, workload=""), results) == ""
