@@ -65,21 +65,26 @@ def void_because(result: Result, criteria: Sequence[CriterionResult]) -> str:
     return CLIENT_LIMIT if missed else ""
 
 
+def result_of(criterion: CriterionResult, results: Sequence[Result]) -> Result | None:
+    """Return the result that a criterion judged; None if it judged all applications together."""
+    key = criterion.position, criterion.workload
+    return next((each for each in results if (each.position, each.workload) == key), None)
+
+
 def unmeasured_because(criterion: CriterionResult, results: Sequence[Result]) -> str:
-    """Return why a criterion has no measured value; empty if it has one, or if its results do not tell.
+    """Return why a criterion has no measured value; empty if it has one, or if its result does not show why.
 
     ``results`` are those of its run. Usually the measured time was too short for the platform, or everything failed.
     """
-    key = criterion.position, criterion.workload
-    result = next((each for each in results if (each.position, each.workload) == key), None)
-    if criterion.measured is not None or result is None:
+    result = result_of(criterion, results) if criterion.measured is None else None
+    if result is None:
         return ""
     within = f"in the measured {result.seconds:.3g} s"
     if result.offered is not None and result.offered.sessions == 0:
         return f"no session was due {within}"
     part = next((each for each in result.parts if criterion.name.endswith(f" ({each.name})")), None)
     if part is not None and part.objects == 0:
-        return f"no object of {part.name} was done {within}; {part.errors:,} failed"
+        return f"no object of {part.name} was done {within}; failed: {part.errors:,}"
     if result.objects == 0:
-        return f"no object was done {within}; {result.drained_objects:,} were done later, {result.errors:,} failed"
+        return f"no object was done {within}; done later: {result.drained_objects:,}, failed: {result.errors:,}"
     return f"no session was done {within}" if result.sessions == 0 else ""

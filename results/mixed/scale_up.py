@@ -11,7 +11,7 @@ from typing import NamedTuple
 from archiver.values.sizes import format_size
 from results.model import CriterionResult, Result, SearchOutcome, SearchStep
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
-from results.verdict import unmeasured_because, void_because, void_positions
+from results.verdict import result_of, unmeasured_because, void_because, void_positions
 
 ALL_APPLICATIONS = "all applications"
 THE_RUN = "the run"
@@ -30,7 +30,7 @@ def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result
         Column(scale_name, of=lambda row: row.scale, label=True),
         Column("workload", of=lambda row: row.application, label=True),
         Column("criterion", of=lambda row: row.name, label=True),
-        Column("measured", of=lambda row: _measured(row.worst, row.notes, results)),
+        Column("measured", of=lambda row: _measured(row.worst, row.notes)),
         Column("limit", of=lambda row: Cell(f"{row.worst.limit:g}", row.worst.limit)),
         Column("held", of=lambda row: _held(row.judged, void), words=True),
     )
@@ -41,7 +41,8 @@ def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result
         caption="For several workloads of a kind or several trials, the row shows the worst value and how many passed."
         " A missing measurement fails its criterion. A missed criterion is void if the client was the limit.",
     ).table(
-        _Judged(*key, judged) for key, judged in sorted(groups.items(), key=lambda group: _scale_first(group[0][0]))
+        _Judged(*key, judged, results)
+        for key, judged in sorted(groups.items(), key=lambda group: _scale_first(group[0][0]))
     )
 
 
@@ -70,14 +71,13 @@ def _worst_words(
 ) -> str:
     """Return ``object_ms.p99 <= 20: measured 35.2 (web), in 2 of 8 measurements``."""
     worst = _worst(chosen)
-    measured = f"measured {_measured(worst, (), results).text}" if worst.measured is not None else "not measured"
+    measured = f"measured {_measured(worst, ()).text}" if worst.measured is not None else "not measured"
     if because := unmeasured_because(worst, results):
         measured += f", because {because}"
-    where = next(
-        (_where(each) for each in results if (each.position, each.workload) == (worst.position, worst.workload)), ""
-    )
+    result = result_of(worst, results)
+    where = _where(result) if result is not None else ALL_APPLICATIONS
     count = f", in {len(chosen)} of {len(judged)} measurements" if len(judged) > 1 else ""
-    return f"{worst.name}: {measured} ({where or ALL_APPLICATIONS}){count}"
+    return f"{worst.name}: {measured} ({where}){count}"
 
 
 def _where(result: Result) -> str:
@@ -94,6 +94,7 @@ class _Judged(NamedTuple):
     application: str
     name: str
     judged: Sequence[CriterionResult]
+    results: Sequence[Result]  # of the run
 
     @property
     def worst(self) -> CriterionResult:
@@ -102,8 +103,9 @@ class _Judged(NamedTuple):
     @property
     def notes(self) -> tuple[str, ...]:
         which = len({each.workload for each in self.judged}) > 1 and len({each.measured for each in self.judged}) > 1
-        worst = (f"worst: {self.worst.workload}",) if which else ()
-        return (*worst, "it ended the phase") if any(each.aborted for each in self.judged) else worst
+        worst = f"worst: {self.worst.workload}" if which else ""
+        ended = "it ended the phase" if any(each.aborted for each in self.judged) else ""
+        return tuple(filter(None, (worst, unmeasured_because(self.worst, self.results), ended)))
 
 
 def search_table(outcome: SearchOutcome) -> Table:
@@ -150,10 +152,9 @@ def _worst(judged: Sequence[CriterionResult]) -> CriterionResult:
     return max(judged, key=badness)
 
 
-def _measured(criterion: CriterionResult, notes: tuple[str, ...], results: Sequence[Result]) -> Cell:
+def _measured(criterion: CriterionResult, notes: tuple[str, ...]) -> Cell:
     if criterion.measured is None:
-        because = unmeasured_because(criterion, results)
-        return Cell(NOT_MEASURED, None, (*notes, because) if because else notes)
+        return Cell(NOT_MEASURED, None, notes)
     digits = f"{criterion.measured:,.4g}"
     return Cell(f"{criterion.measured:,.0f}" if "e" in digits else digits, criterion.measured, notes)
 

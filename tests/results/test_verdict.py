@@ -99,8 +99,8 @@ LOG = PartResult("log", "archive", 0, 0, 3, 3, 0, 0.0, 0.0, None, None, None)
     ("name", "changes", "because"),
     [
         ("object_ms.p99 <= 5", {"objects": 0, "errors": 1234, "drained_objects": 7},
-         "no object was done in the measured 0.5 s; 7 were done later, 1,234 failed"),
-        ("object_ms.p99 <= 5 (log)", {"parts": (LOG,)}, "no object of log was done in the measured 0.5 s; 3 failed"),
+         "no object was done in the measured 0.5 s; done later: 7, failed: 1,234"),
+        ("object_ms.p99 <= 5 (log)", {"parts": (LOG,)}, "no object of log was done in the measured 0.5 s; failed: 3"),
         ("object_ms.p99 <= 5 (read)", {"parts": (replace(LOG, name="read", objects=4), LOG)}, ""),
         ("session_ms.p99 <= 5", {"sessions": 0}, "no session was done in the measured 0.5 s"),
         ("waited_share <= 0.1", {"objects": 0, "sessions": 0, "offered": Offered(0, 2.0, 0, 0, 0, 0, None)},

@@ -70,11 +70,11 @@ def test_junit_xml_has_criteria_with_measured_values_and_void_phases(
 ) -> None:
     criteria = [
         CriterionResult("object_ms.mean <= 20", "web", 1, 20.0, 31.5, passed=False),
-        CriterionResult("object_ms.p99 <= 50", "", 1, 50.0, None, passed=False),
-        CriterionResult("sessions_per_second >= 9", "web", 1, 9.0, None, passed=False),
+        CriterionResult("object_ms.p99 <= 50", "web", 1, 50.0, None, passed=False),
+        CriterionResult("sessions_per_second >= 9", "archive", 1, 9.0, None, passed=False),
         CriterionResult("errors == 0", "", 1, 0.0, 0.0, passed=True),
     ]
-    result = make_result(workload="web", seconds=2.0, sessions=0, incomplete="worker 2 was lost")
+    result = make_result(workload="archive", seconds=2.0, sessions=0, incomplete="worker 2 was lost")
     phase = replace(phase_record(1, result, 0.0, 1.0), criteria=criteria)
     root = ElementTree.fromstring(junit_xml(make_run([phase])))
     messages = [case.get("message") for case in root.findall("testsuite[@name='criteria']/testcase/failure")]

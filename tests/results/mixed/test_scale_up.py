@@ -83,7 +83,7 @@ def test_missed_criterion_shows_worst_value_and_count(run: TileRun) -> None:
 def test_missed_criterion_without_measured_value_shows_the_reason(run: TileRun) -> None:
     results = [run.web(1, objects=0, seconds=0.5, drained_objects=2, errors=1)]
     unmeasured = [criterion("tile 1 web", "object_ms.mean <= 20", 20, None, False)]
-    because = "no object was done in the measured 0.5 s; 2 were done later, 1 failed"
+    because = "no object was done in the measured 0.5 s; done later: 2, failed: 1"
     (line,) = criteria_lines(unmeasured, results)
     assert line == (
         f"criterion missed: object_ms.mean <= 20: not measured, because {because} (tile 1 web, {results[0].phase})"
