@@ -6,13 +6,13 @@ Each warning is one function that yields sentences: the problem, its size, and a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from archiver.values.sizes import format_bytes, format_duration, format_instant, format_size
-from results.database import ObjectsFrom, RunDatabase, StoredRun, is_under_way
+from results.database import ObjectsFrom, is_under_way
 from results.model import TOO_SHORT, Result, Utilisation
+from results.recorded import RecordedRun
 from results.tables.requests import request_differences
 from results.units import CLIENT_SHARE_MAX, parallel_cells
 
@@ -25,49 +25,32 @@ SESSIONS_PER_CLIENT_MIN = 20  # of a parallel cell; the rate of fewer is that of
 WRITTEN_SHARE_MIN = 0.9  # of the bytes acknowledged, on the device at the end of their phases
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    """The records that the warnings read."""
-
-    database: RunDatabase
-    run: StoredRun
-    all_results: Sequence[Result]
-    results: Sequence[Result]  # without phases that only prepare data
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        return self.run.platform.details
-
-    @property
-    def cells(self) -> str:
-        """The word for a result: cell or workload."""
-        return "workloads" if any(result.application for result in self.all_results) else "cells"
-
-    def share(self, some: Sequence[Result]) -> str:
-        return f"{len(some)} of {len(self.results)} {self.cells}"
-
-
-def doubts(database: RunDatabase) -> list[str]:
+def doubts(recorded: RecordedRun) -> list[str]:
     """Return every warning about a run, the most serious first."""
-    return _warnings(database, _WARNINGS)
+    return _warnings(recorded, _WARNINGS)
 
 
-def platform_doubts(database: RunDatabase) -> list[str]:
+def platform_doubts(recorded: RecordedRun) -> list[str]:
     """Return the warnings that apply to the platform or the whole run, not to single cells."""
-    return _warnings(database, _OF_THE_PLATFORM)
+    return _warnings(recorded, _OF_THE_PLATFORM)
 
 
-def _warnings(database: RunDatabase, chosen: Sequence[Callable[[_Recorded], Iterable[str]]]) -> list[str]:
-    results = database.results()
-    recorded = _Recorded(database, database.run(), results, [result for result in results if not result.is_load])
+def _warnings(recorded: RecordedRun, chosen: Sequence[Callable[[RecordedRun], Iterable[str]]]) -> list[str]:
     return [sentence for warning in chosen for sentence in warning(recorded)]
 
 
-def resumed(database: RunDatabase) -> list[str]:
+def _word(recorded: RecordedRun) -> str:
+    """Return the word for several results: cells or workloads."""
+    return "workloads" if any(result.application for result in recorded.results) else "cells"
+
+
+def _share(recorded: RecordedRun, some: Sequence[Result]) -> str:
+    return f"{len(some)} of {len(recorded.measured)} {_word(recorded)}"
+
+
+def resumed(recorded: RecordedRun) -> list[str]:
     """Return one sentence, without its full stop, for each time that an interrupted run continued."""
-    return [
-        f"resumed at {format_instant(each.at)} after phase {each.after_position}" for each in database.resumptions()
-    ]
+    return [f"resumed at {format_instant(each.at)} after phase {each.after_position}" for each in recorded.resumptions]
 
 
 def ages(started_at: float, earlier: ObjectsFrom) -> dict[str, float]:
@@ -85,34 +68,34 @@ def origin(started_at: float, earlier: ObjectsFrom) -> str:
     return f"{earlier.objects:,} of run {earlier.run}, archived {before}"
 
 
-def _lock(recorded: _Recorded) -> Iterator[str]:
+def _lock(recorded: RecordedRun) -> Iterator[str]:
     lock = recorded.run.lock_verified
     if lock not in (None, "verified"):
         yield f"the lock did not hold: {lock}"
 
 
-def _unprotected(recorded: _Recorded) -> Iterator[str]:
-    if recorded.details.get("retention_protected") is False:
+def _unprotected(recorded: RecordedRun) -> Iterator[str]:
+    if recorded.run.platform.details.get("retention_protected") is False:
         yield (
             "the server is not retention-protected: a client that may delete archives can delete them before their "
             "date, so this is not a WORM store"
         )
 
 
-def _ended_early(recorded: _Recorded) -> Iterator[str]:
-    done, planned = recorded.database.finished(), recorded.run.phases_planned
-    if done < planned and recorded.run.ended_at is None and is_under_way(recorded.database.path):
+def _ended_early(recorded: RecordedRun) -> Iterator[str]:
+    done, planned = recorded.phases_finished, recorded.run.phases_planned
+    if done < planned and recorded.run.ended_at is None and is_under_way(recorded.path):
         yield f"the run is under way: {done} of {planned} phases finished"
     elif done < planned:
         yield f"the run ended early: {done} of {planned} phases finished"
 
 
-def _resumed(recorded: _Recorded) -> Iterator[str]:
-    for went_on in resumed(recorded.database):
+def _resumed(recorded: RecordedRun) -> Iterator[str]:
+    for went_on in resumed(recorded):
         yield f"{went_on}; cells before and after may differ by changes in between"
 
 
-def _objects_of_another_run(recorded: _Recorded) -> Iterator[str]:
+def _objects_of_another_run(recorded: RecordedRun) -> Iterator[str]:
     run = recorded.run
     if run.objects_from is not None:
         yield (
@@ -121,108 +104,108 @@ def _objects_of_another_run(recorded: _Recorded) -> Iterator[str]:
         )
 
 
-def _incomplete(recorded: _Recorded) -> Iterator[str]:
-    lost = [result for result in recorded.all_results if result.incomplete]
+def _incomplete(recorded: RecordedRun) -> Iterator[str]:
+    lost = [result for result in recorded.results if result.incomplete]
     if lost:
         yield (
-            f"{len(lost)} of {len(recorded.all_results)} {recorded.cells} are incomplete ({_cell(lost[0])} first: "
+            f"{len(lost)} of {len(recorded.results)} {_word(recorded)} are incomplete ({_cell(lost[0])} first: "
             f"{lost[0].incomplete}): they did not run the requested load, so their rates are invalid; run them again"
         )
 
 
-def _failed(recorded: _Recorded) -> Iterator[str]:
-    failed = [result for result in recorded.all_results if result.errors]
+def _failed(recorded: RecordedRun) -> Iterator[str]:
+    failed = [result for result in recorded.results if result.errors]
     if failed:
         yield (
             f"{sum(result.errors for result in failed):,} operations failed in {len(failed)} of "
-            f"{len(recorded.all_results)} {recorded.cells}; no rate includes them (see the errors table)"
+            f"{len(recorded.results)} {_word(recorded)}; no rate includes them (see the errors table)"
         )
 
 
-def _limited_by_client(recorded: _Recorded) -> Iterator[str]:
-    client = [result for result in recorded.results if result.limited_by == "client"]
+def _limited_by_client(recorded: RecordedRun) -> Iterator[str]:
+    client = [result for result in recorded.measured if result.limited_by == "client"]
     if client:
         yield (
-            f"{recorded.share(client)} were limited by the client ({_cell(client[0])} first{_why(client[0])}): they "
+            f"{_share(recorded, client)} were limited by the client ({_cell(client[0])} first{_why(client[0])}): they "
             f"do not show the platform's limit; {_remedy(client)}"
         )
 
 
-def _client_share(recorded: _Recorded) -> Iterator[str]:
+def _client_share(recorded: RecordedRun) -> Iterator[str]:
     """Warn if the client's share of an object's time is so large that it hides the gain of a faster platform."""
-    shares = [(result.client.object_time_share or 0.0, result) for result in recorded.results]
+    shares = [(result.client.object_time_share or 0.0, result) for result in recorded.measured]
     slow = [result for share, result in shares if share > CLIENT_SHARE_MAX]
     if slow:
         share, worst = max(shares, key=lambda each: each[0])
         yield (
-            f"in {recorded.share(slow)} the client takes more than {CLIENT_SHARE_MAX:.0%} of an object's time "
+            f"in {_share(recorded, slow)} the client takes more than {CLIENT_SHARE_MAX:.0%} of an object's time "
             f"({_cell(worst)} most: {share:.0%}, so its rate would be at most "
             f"{worst.gain_without_client or 0:.2f} times as high without the client's time): ratios to faster "
             "platforms are too small; compare platforms at equal shares"
         )
 
 
-def _limited_by_host(recorded: _Recorded) -> Iterator[str]:
-    host = [result for result in recorded.results if result.limited_by == "host cpu"]
+def _limited_by_host(recorded: RecordedRun) -> Iterator[str]:
+    host = [result for result in recorded.measured if result.limited_by == "host cpu"]
     if host:
         yield (
-            f"{recorded.share(host)} had every core of this machine busy ({_cell(host[0])} first), with "
+            f"{_share(recorded, host)} had every core of this machine busy ({_cell(host[0])} first), with "
             "client, server and other programs: their rates are not comparable; find the load, or run the client on "
             "another machine"
         )
 
 
-def _used_up(recorded: _Recorded) -> Iterator[str]:
-    early = [result for result in recorded.results if result.ended_early and result.application]
+def _used_up(recorded: RecordedRun) -> Iterator[str]:
+    early = [result for result in recorded.measured if result.ended_early and result.application]
     if early:
         yield (
-            f"{recorded.share(early)} reached their limit of archived data before their time was over "
+            f"{_share(recorded, early)} reached their limit of archived data before their time was over "
             f"({_cell(early[0])} first): they did not run the requested load; raise their bytes_max"
         )
 
 
-def _unsettled(recorded: _Recorded) -> Iterator[str]:
+def _unsettled(recorded: RecordedRun) -> Iterator[str]:
     """Warn about imprecise cells, with the key of the stop rule that ended them."""
-    cells = [result for result in recorded.results if not result.settled and not result.application]
+    cells = [result for result in recorded.measured if not result.settled and not result.application]
     for which, unsettled, keys in (
         ("one client", [each for each in cells if each.clients == 1], "stop.seconds_max and stop.bytes_max"),
         ("several clients", [each for each in cells if each.clients > 1 and not each.ended_early], "stop.seconds_min"),
     ):
         if unsettled:
             yield (
-                f"{len(unsettled)} of {len(recorded.results)} cells, of {which}, ended before their mean session time "
+                f"{len(unsettled)} of {len(recorded.measured)} cells, of {which}, ended before their mean session time "
                 f"was known within the scenario's precision ({_cell(unsettled[0])} first); raise {keys}"
             )
     used_up = [result for result in cells if result.ended_early]
     if used_up:
         yield (
-            f"{len(used_up)} of {len(recorded.results)} cells ended before their window was over, because a client had "
-            f"used up its share ({_cell(used_up[0])} first); raise stop.client_bytes_max"
+            f"{len(used_up)} of {len(recorded.measured)} cells ended before their window was over, because a client "
+            f"had used up its share ({_cell(used_up[0])} first); raise stop.client_bytes_max"
         )
 
 
-def _unsteady(recorded: _Recorded) -> Iterator[str]:
-    unsteady = [result for result in recorded.results if result.unsteady]
+def _unsteady(recorded: RecordedRun) -> Iterator[str]:
+    unsteady = [result for result in recorded.measured if result.unsteady]
     if unsteady:
         yield (
-            f"{len(unsteady)} of {len(recorded.results)} cells were unsteady ({_cell(unsteady[0])} first: "
+            f"{len(unsteady)} of {len(recorded.measured)} cells were unsteady ({_cell(unsteady[0])} first: "
             f"{unsteady[0].unsteady}); look for other load on client or server, measure longer "
             "(--set stop.seconds_min=10s), or --repeat"
         )
 
 
-def _too_short(recorded: _Recorded) -> Iterator[str]:
-    short = [result for result in recorded.results if result.steadiness == TOO_SHORT]
+def _too_short(recorded: RecordedRun) -> Iterator[str]:
+    short = [result for result in recorded.measured if result.steadiness == TOO_SHORT]
     if short:
         yield (
-            f"{len(short)} of {len(recorded.results)} cells were too short to judge whether their rate was steady "
+            f"{len(short)} of {len(recorded.measured)} cells were too short to judge whether their rate was steady "
             f"({_cell(short[0])} first: {short[0].seconds:.2f} s); measure longer (--set stop.seconds_min=10s)"
         )
 
 
-def _few_sessions(recorded: _Recorded) -> Iterator[str]:
+def _few_sessions(recorded: RecordedRun) -> Iterator[str]:
     """Warn about parallel cells whose clients completed few sessions."""
-    parallel = [result for result in recorded.results if result.clients > 1 and not result.application]
+    parallel = [result for result in recorded.measured if result.clients > 1 and not result.application]
     few = [result for result in parallel if result.sessions < SESSIONS_PER_CLIENT_MIN * result.clients]
     if few:
         first = few[0]
@@ -233,24 +216,24 @@ def _few_sessions(recorded: _Recorded) -> Iterator[str]:
         )
 
 
-def _not_cold(recorded: _Recorded) -> Iterator[str]:
-    retrieves = [result for result in recorded.results if result.operation == "retrieve"]
+def _not_cold(recorded: RecordedRun) -> Iterator[str]:
+    retrieves = [result for result in recorded.measured if result.operation == "retrieve"]
     warm = [result for result in retrieves if result.temperature != "cold"]
     if warm:
         words = sorted({str(result.temperature) for result in warm})
         yield (
-            f"not known to be cold ({' and '.join(words)}): {len(warm)} of {len(retrieves)} retrieve {recorded.cells}; "
-            "the data may have come from the server's memory"
+            f"not known to be cold ({' and '.join(words)}): {len(warm)} of {len(retrieves)} retrieve "
+            f"{_word(recorded)}; the data may have come from the server's memory"
         )
 
 
-def _from_memory(recorded: _Recorded) -> Iterator[str]:
+def _from_memory(recorded: RecordedRun) -> Iterator[str]:
     """Warn if acknowledged bytes had not reached the device when their phases ended.
 
     The check is by object size, because small objects cause several times their size in writes.
     """
     sums: dict[int, tuple[int, int]] = {}
-    for r in recorded.results:
+    for r in recorded.measured:
         if r.operation != "archive" or r.server is None or r.server.overlap < OVERLAP_MIN:
             continue  # samples cannot attribute device writes to a cell this short
         if r.server.disk_write_bytes is not None:
@@ -270,26 +253,27 @@ def _from_memory(recorded: _Recorded) -> Iterator[str]:
         )
 
 
-def _silent_sources(recorded: _Recorded) -> Iterator[str]:
-    for each in recorded.database.source_problems():
+def _silent_sources(recorded: RecordedRun) -> Iterator[str]:
+    for each in recorded.source_problems:
         yield (f"{each.problem} (first at {format_instant(each.at)}); its samples are missing while it did not answer")
 
 
-def _silent_addresses(recorded: _Recorded) -> Iterator[str]:
+def _silent_addresses(recorded: RecordedRun) -> Iterator[str]:
     """Warn about addresses of an endpoint's name that accepted no connection at the run's start."""
-    for url, silent in recorded.details.get("silent_addresses", {}).items():
+    details = recorded.run.platform.details
+    for url, silent in details.get("silent_addresses", {}).items():
         yield (
             f"{', '.join(silent)} of {url} accepted no connection when the run began, so all clients used "
-            f"{', '.join(recorded.details['addresses'][url])}: part of the platform was not measured; find out why, "
-            "and run again"
+            f"{', '.join(details['addresses'][url])}: part of the platform was not measured; find out why, and run "
+            "again"
         )
 
 
-def _unseen_disks(recorded: _Recorded) -> Iterator[str]:
+def _unseen_disks(recorded: RecordedRun) -> Iterator[str]:
     """Warn about disks with a configured role or speed that no source reported."""
     settings = recorded.run.settings
     named = {*settings.get("disk_roles", {}), *settings.get("disk_speeds", {})}
-    timelines = recorded.database.timelines().values() if named else ()
+    timelines = recorded.timelines.values() if named else ()
     seen = {disk for each in timelines if len(each) for disk in each.last("disk_busy_seconds", each.end_ns)}
     for disk in sorted(named - seen):
         yield (
@@ -298,12 +282,12 @@ def _unseen_disks(recorded: _Recorded) -> Iterator[str]:
         )
 
 
-def _ended_connections(recorded: _Recorded) -> Iterator[str]:
+def _ended_connections(recorded: RecordedRun) -> Iterator[str]:
     """Warn if the platform, or a proxy in front of it, closed connections within sessions.
 
     The warning states after how many requests.
     """
-    ended = [result for result in recorded.results if result.requests_per_connection is not None]
+    ended = [result for result in recorded.measured if result.requests_per_connection is not None]
     if not ended:
         return
     requests = [result.requests_per_connection or 0.0 for result in ended]
@@ -317,14 +301,14 @@ def _ended_connections(recorded: _Recorded) -> Iterator[str]:
         details.append(f"{first.reconnect_ms.mean:,.3g} ms for another one")
     yield (
         f"the platform closed the connection after every {every}: the times of objects include reconnecting, in "
-        f"{recorded.share(ended)} ({', '.join(details)}); configure the server, and a load balancer before it, to keep "
-        "connections open, or compare only with platforms that close them as often"
+        f"{_share(recorded, ended)} ({', '.join(details)}); configure the server, and a load balancer before it, to "
+        "keep connections open, or compare only with platforms that close them as often"
     )
 
 
-def _more_clients_less(recorded: _Recorded) -> Iterator[str]:
+def _more_clients_less(recorded: RecordedRun) -> Iterator[str]:
     """Warn if more clients reduced the rate, or did not raise it although no resource was near saturation."""
-    cells = parallel_cells(recorded.results)
+    cells = parallel_cells(recorded.measured)
     for key, cell in cells.items():
         fewer = [cells[other] for other in cells if other[:3] == key[:3] and other.clients < key.clients]
         best = max(fewer, key=lambda other: other.objects_per_second, default=None)
@@ -344,10 +328,10 @@ def _more_clients_less(recorded: _Recorded) -> Iterator[str]:
             )
 
 
-def _smaller_transactions(recorded: _Recorded) -> Iterator[str]:
+def _smaller_transactions(recorded: RecordedRun) -> Iterator[str]:
     """Warn if the server accepted fewer objects per transaction than the cell's label states."""
     smaller = []
-    for r in recorded.results:
+    for r in recorded.measured:
         committed = r.transaction_commit_ms
         if r.objects_per_transaction is None or committed is None or r.errors:
             continue
@@ -357,22 +341,22 @@ def _smaller_transactions(recorded: _Recorded) -> Iterator[str]:
             smaller.append((r, r.objects / committed.count))
     if smaller:
         first, mean = smaller[0]
-        share = recorded.share([result for result, _ in smaller])
+        share = _share(recorded, [result for result, _ in smaller])
         yield (
             f"{share} were committed in smaller transactions than requested ({_cell(first)} first: {mean:.0f} objects "
             f"each, not {first.objects_per_transaction}), because the server accepted no more; compare them with "
-            f"{recorded.cells} of that many"
+            f"{_word(recorded)} of that many"
         )
 
 
-def _clock(recorded: _Recorded) -> Iterator[str]:
+def _clock(recorded: RecordedRun) -> Iterator[str]:
     offset = recorded.run.platform.server_clock_offset_seconds
     if offset is not None and abs(offset) > CLOCK_SECONDS:
         yield f"the server's clock differs by {offset:+.1f} s; retention dates follow the server's"
 
 
-def _drifted(recorded: _Recorded) -> Iterator[str]:
-    for drift in drifts(recorded.database):
+def _drifted(recorded: RecordedRun) -> Iterator[str]:
+    for drift in drifts(recorded):
         if abs(drift.percent) > DRIFT_PERCENT:
             yield (
                 f"{drift}: the platform, its fill level or the machine changed during the run; differences of that "
@@ -380,7 +364,7 @@ def _drifted(recorded: _Recorded) -> Iterator[str]:
             )
 
 
-_WARNINGS: tuple[Callable[[_Recorded], Iterable[str]], ...] = (
+_WARNINGS: tuple[Callable[[RecordedRun], Iterable[str]], ...] = (
     _lock,
     _unprotected,
     _ended_early,
@@ -400,7 +384,7 @@ _WARNINGS: tuple[Callable[[_Recorded], Iterable[str]], ...] = (
     _not_cold,
     _from_memory,
     _more_clients_less,
-    lambda recorded: request_differences(recorded.database),
+    request_differences,
     _unseen_disks,
     _silent_sources,
     _silent_addresses,
@@ -423,13 +407,13 @@ class Drift:
         return f"{self.phase}: the first cell ({self.cell}) ran {self.percent:+.0f}% when measured again last"
 
 
-def drifts(database: RunDatabase) -> list[Drift]:
+def drifts(recorded: RecordedRun) -> list[Drift]:
     """Return the change of each sweep's first cell between its first and its last measurement."""
     firsts: dict[tuple[str, int, int, int, int], Result] = {}
-    for result in database.results():
+    for result in recorded.results:
         firsts.setdefault(_identity(result), result)
     found = []
-    for again in database.results(drift_checks=True):
+    for again in recorded.drift_checks:
         first = firsts.get(_identity(again))
         if first is not None and first.objects_per_second:
             percent = (again.objects_per_second / first.objects_per_second - 1) * 100

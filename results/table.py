@@ -15,7 +15,16 @@ from results.measures import amounts
 from results.units import Unit, UnitKey
 
 NOT_MEASURED = "–"
+SKETCH_HEIGHT = 24
 TLS_WORDS = {True: "yes", False: "no", None: "unknown"}  # TLS according to a platform's profile
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A small drawing in a cell: the heights of bins of equal width, SKETCH_HEIGHT at most."""
+
+    heights: tuple[int, ...]
+    words: str  # what it shows, for readers who do not see it
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,8 @@ class Cell:
     number: float | None = None
     notes: tuple[str, ...] = ()
     of: UnitKey | None = field(default=None, compare=False)  # the unit of which it shows a value
+    link: str = field(default="", compare=False)  # an address, relative to the page
+    sketch: Sketch | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,7 @@ class Column:
     notes: Callable[[Any], tuple[str, ...]] | None = field(default=None, compare=False)
     label: bool = False
     words: bool = False  # left-aligned, and wrapped if long
+    scale: tuple[tuple[float, str], ...] = ()  # of its sketches: places from 0 to 1, with their values
 
     def cell(self, row: Any) -> Cell:
         """Return the cell of a row in this column. None means not measured."""
@@ -112,6 +124,12 @@ def interval(unit: Unit | None) -> Cell:
         return Cell(NOT_MEASURED)
     reach = max(found.high / found.median - 1, 1 - found.low / found.median) * 100
     return Cell(f"±{reach:,.0f}%", reach)
+
+
+def linked(table: Table, links: Mapping[str, str]) -> Table:
+    """Return the table with a link in the first cell of each row whose text has one in ``links``."""
+    rows = ((replace(row[0], link=links.get(row[0].text, "")), *row[1:]) for row in table.rows)
+    return replace(table, rows=tuple(rows))
 
 
 def settings_table(name: str, title: str, settings: Mapping[str, str]) -> Table:

@@ -71,7 +71,7 @@ def test_wheel_contains_only_code_and_data(installed: Path) -> None:
         "scenarios/dr550.toml",
         "results/reference/dr550.json",
         "results/schema.sql",
-        "results/report/pages/page.css",
+        "results/render/pages/page.css",
     )
     for name in (*data, "archiver/py.typed"):
         assert (installed / name).exists(), name

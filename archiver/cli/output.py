@@ -14,11 +14,12 @@ from archiver.ledger.ledger import Ledger
 from archiver.machine.home import ledger_path
 from archiver.values.sizes import format_bytes, format_duration, format_instant
 from results.contract import Verdict, json_text, run_document
-from results.database import RunDatabase, StoredRun
+from results.database import StoredRun
 from results.doubts import ages, doubts, drifts, origin, resumed
 from results.mixed.workloads import lone_rates_table
 from results.model import Result
 from results.planning.disclosure import disclosed
+from results.recorded import RecordedRun
 from results.replay.contents import REPORT_TABLES, replay_document
 from results.replay.trials import replay_run
 from results.replay.verdicts import run_verdict
@@ -38,9 +39,9 @@ _WIDTH = 118  # of the summary
 _COMPARED_WIDTH = 120  # of what is said about several platforms
 
 
-def document(database: RunDatabase) -> dict[str, Any]:
+def document(recorded: RecordedRun) -> dict[str, Any]:
     """Return the published JSON document of a run."""
-    run = database.run()
+    run = recorded.run
     facts = {
         "run": run.id,
         "scenario": run.scenario,
@@ -56,24 +57,24 @@ def document(database: RunDatabase) -> dict[str, Any]:
         "content": run.content_kind,
         "order": run.sweep_order,
         "order_seed": run.order_seed,
-        "drifts": [asdict(drift) for drift in drifts(database)],
-        "doubts": doubts(database),
-        "resumptions": [asdict(each) for each in database.resumptions()],
-        "workers": worker_documents(database),
+        "drifts": [asdict(drift) for drift in drifts(recorded)],
+        "doubts": doubts(recorded),
+        "resumptions": [asdict(each) for each in recorded.resumptions],
+        "workers": worker_documents(recorded),
         "objects_from": None
         if run.objects_from is None
         else {**asdict(run.objects_from), **ages(run.started_at, run.objects_from)},
-        "requests": [each.document() for each in request_counts(database, database.timelines())],
+        "requests": [each.document() for each in request_counts(recorded, recorded.timelines)],
     }
-    results = database.results()
+    results = recorded.results
     failed = run.verdict in ("fail", "interrupted", None) or any(result.errors for result in results)
     verdict: Verdict = "fail" if failed else "pass" if run.verdict == "pass" else "none"
     if run.verdict == "void":
         verdict = "void"
-    replay = replay_run(database, results)
+    replay = replay_run(recorded, results)
     if replay is not None:
         facts["replay"] = replay_document(replay)
-    return run_document(facts, results, database.criteria(), verdict, database.search())
+    return run_document(facts, results, recorded.criteria, verdict, recorded.search)
 
 
 def _hosts(run: StoredRun) -> list[dict[str, Any]]:
@@ -83,13 +84,13 @@ def _hosts(run: StoredRun) -> list[dict[str, Any]]:
     return [run.host, *(host for host in others if host["host"] != run.host["host"])]
 
 
-def run_json(database: RunDatabase) -> str:
-    return json_text(document(database))
+def run_json(recorded: RecordedRun) -> str:
+    return json_text(document(recorded))
 
 
-def facts(database: RunDatabase) -> dict[str, str]:
+def facts(recorded: RecordedRun) -> dict[str, str]:
     """Return the facts at the beginning of a report: label and text, in order."""
-    run = database.run()
+    run = recorded.run
     settings, host, platform = run.settings, run.host, run.platform
     lock = "none"
     earlier = run.objects_from
@@ -110,9 +111,9 @@ def facts(database: RunDatabase) -> dict[str, str]:
         lock += f", event hold and then {settings['event_hold_days']}d"
     if run.lock_verified:
         lock += f" (first lock read back: {run.lock_verified})"
-    results = database.results()
+    results = recorded.results
     warm_up = sum(result.warm_up_objects for result in results)
-    verdict = run_verdict(run.verdict, results, database.criteria())
+    verdict = run_verdict(run.verdict, results, recorded.criteria)
     offset = platform.server_clock_offset_seconds
     has_sweeps = "sweep" in json.loads(run.scenario_json)  # only their cells have an order of their own
     order = f", order {run.sweep_order} (seed {run.order_seed})" if has_sweeps else ""
@@ -120,7 +121,7 @@ def facts(database: RunDatabase) -> dict[str, str]:
         **({"verdict": verdict} if verdict else {}),
         "run": run.id,
         "scenario": run.scenario_title + order,
-        "started": "; ".join([format_instant(run.started_at), *resumed(database)]),
+        "started": "; ".join([format_instant(run.started_at), *resumed(recorded)]),
         **({"objects": origin(run.started_at, earlier)} if earlier is not None else {}),
         "platform": f"{platform.name} through {run.backend}"
         + (f", {', '.join(platform.endpoints)}" if platform.endpoints else "")
@@ -165,18 +166,18 @@ def print_compared(table: Table) -> None:
     click.echo(f"\n{render_text(table, _COMPARED_WIDTH)}", nl=False)
 
 
-def print_run(database: RunDatabase, tables: Sequence[str] = ()) -> None:
+def print_run(recorded: RecordedRun, tables: Sequence[str] = ()) -> None:
     """Print the summary of a run, its tables, and the objects left on the platform.
 
     ``tables`` are the names of the tables to print, "all" or "none". Empty: the most important.
     """
-    run, known, results, warnings = database.run(), facts(database), database.results(), doubts(database)
+    run, known, results, warnings = recorded.run, facts(recorded), recorded.results, doubts(recorded)
     click.echo(f"run {run.id}: {known['scenario']}")
     click.echo(f"on {known['platform']}; lock {known['lock']}")
     click.echo()
-    for line in summary_lines(summary(database, warnings), _WIDTH):
+    for line in summary_lines(summary(recorded, warnings), _WIDTH):
         click.echo(line)
-    for table in _chosen(database, results, tables):
+    for table in _chosen(recorded, results, tables):
         click.echo()
         click.echo(render_text(table), nl=False)
     if "all" in tables:
@@ -190,15 +191,15 @@ def print_run(database: RunDatabase, tables: Sequence[str] = ()) -> None:
     click.echo(f"report: archiver report {run.id} --format html")
 
 
-def _chosen(database: RunDatabase, results: Sequence[Result], names: Sequence[str]) -> list[Table]:
+def _chosen(recorded: RecordedRun, results: Sequence[Result], names: Sequence[str]) -> list[Table]:
     """Return the tables to print."""
     if not results:
         return []
-    of_cells = build_tables(results, watched(database))
-    mixed = mixed_run(database)
+    of_cells = build_tables(results, watched(recorded))
+    mixed = mixed_run(recorded)
     together = [lone_rates_table(mixed.results), *mixed_tables(mixed)] if mixed is not None else []
     together = [table for table in together if table.rows]
-    every = [*of_cells, *together, *worker_tables(database)]
+    every = [*of_cells, *together, *worker_tables(recorded)]
     shown = [
         *(table.name for table in of_cells if table.name in _CELL_TABLES),
         *(table.name for table in together if table.name not in _LONG_TABLES),

@@ -12,7 +12,7 @@ from time import time_ns
 from archiver.engine.resumption import carried_out_whole
 from results.database import FILE_NAME, StoredRun, is_under_way
 from results.doubts import doubts
-from results.files import opened
+from results.recorded import opened
 from results.report.index import ListedRun, listed_run
 from results.summary.key_figures import KeyFigures
 
@@ -116,8 +116,8 @@ class RunList:
 
 def run_details(path: Path) -> RunDetails:
     """Return the record of a run. Raises ResultsError."""
-    with opened(path) as database:
-        return RunDetails(database.run(), database.finished(), tuple(doubts(database)))
+    with opened(path) as recorded:
+        return RunDetails(recorded.run, recorded.phases_finished, tuple(doubts(recorded)))
 
 
 def _fingerprint(path: Path) -> _Fingerprint:

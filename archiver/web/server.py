@@ -31,10 +31,10 @@ from archiver.web.live_state import read_live_state
 from archiver.web.run_states import RunList, RunState, ShownRun, run_details
 from archiver.web.templates import STATIC_FILES, live_view, render, static_file
 from results.comparison import page as comparison_page
+from results.render.html import table_view
 from results.report.documents import PAGE_NAME
 from results.report.index import runs_table
-from results.report.page import table_view
-from results.table import Table
+from results.table import Table, linked
 
 EVENT_SECONDS = 1.0  # as often as a run writes its live state
 _RECONNECT_MILLISECONDS = 2000
@@ -114,7 +114,7 @@ class Pages:
         runs = await asyncio.to_thread(self._list.runs)
         listed = [run for run in runs.values() if run.figures is not None]
         table = runs_table(run.figures for run in listed if run.figures is not None)
-        view = table_view(_in_order(table), {})
+        view = table_view(_in_order(table))
         return _html(
             "runs.html",
             up="",
@@ -228,9 +228,9 @@ class Pages:
 
     async def _ledger(self, _request: web.Request) -> web.Response:
         table, sentences = await asyncio.to_thread(self._sources.ledger)
-        view = None if table is None else table_view(table, {})
         links = {name: f"runs/{quote(name)}" for name in await asyncio.to_thread(self._list.runs)}
-        return _html("ledger.html", up="", view=view, links=links, sentences=sentences)
+        view = None if table is None else table_view(linked(table, links))
+        return _html("ledger.html", up="", view=view, sentences=sentences)
 
     async def _found(self, request: web.Request) -> ShownRun:
         name = request.match_info["run"]

@@ -15,8 +15,8 @@ from archiver.values.sizes import format_clock, format_instant, format_milliseco
 from archiver.web.live_state import LiveState
 
 STATIC_FILES = {  # name in the address: package, path of the file in it, and media type
-    "page.css": ("results.report", "pages/page.css", "text/css"),
-    "page.js": ("results.report", "pages/page.js", "text/javascript"),
+    "page.css": ("results.render", "pages/page.css", "text/css"),
+    "page.js": ("results.render", "pages/page.js", "text/javascript"),
     "web.css": ("archiver.web", "pages/web.css", "text/css"),
     "web.js": ("archiver.web", "pages/web.js", "text/javascript"),
 }
@@ -63,7 +63,7 @@ def _chart(counts: tuple[int, ...]) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader("archiver.web", "pages"), PackageLoader("results.report", "pages")]),
+        loader=ChoiceLoader([PackageLoader("archiver.web", "pages"), PackageLoader("results.render", "pages")]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -14,10 +14,11 @@ from typing import Any
 
 from archiver.values import version
 from results.bundle.audit import TRACES
-from results.database import VERSION, RunDatabase
+from results.database import VERSION
 from results.model import Replayed, Result
 from results.planning.disclosure import disclosed, disclosure_tables
 from results.planning.prices import parts_bill, read_prices
+from results.recorded import RecordedRun
 from results.replay.price import priced
 from results.replay.trials import ReplayedRun
 from results.report.documents import report_markdown
@@ -38,9 +39,9 @@ _OF_THE_RUN = (
 )  # fmt: skip
 
 
-def environment_document(database: RunDatabase) -> dict[str, Any]:
+def environment_document(recorded: RecordedRun) -> dict[str, Any]:
     """Return environment.json: tools, platform and settings of the measurement, and the bundle's Archiver version."""
-    run = database.run()
+    run = recorded.run
     stored, disclosure = asdict(run), disclosed(run)
     return {
         "bundle_made_by": {"archiver": version.VERSION, "database_version": VERSION},
@@ -50,16 +51,16 @@ def environment_document(database: RunDatabase) -> dict[str, Any]:
     }
 
 
-def traces_document(database: RunDatabase, given: Mapping[str, str]) -> dict[str, Any]:
+def traces_document(recorded: RecordedRun, given: Mapping[str, str]) -> dict[str, Any]:
     """Return traces.json: every replayed trace, once.
 
     ``given`` maps the name in the bundle to the SHA-256 of the included traces. A trace from a model has the model as
     the scenario writes it, with its seed. Anyone with both can make the trace again.
     """
-    scenario = json.loads(database.run().scenario_json)
+    scenario = json.loads(recorded.run.scenario_json)
     files = {sha256: name for name, sha256 in given.items()}
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for result in database.results():
+    for result in recorded.results:
         if result.replayed is not None:
             trace = result.replayed
             entry = found.setdefault(
@@ -75,9 +76,9 @@ def traces_document(database: RunDatabase, given: Mapping[str, str]) -> dict[str
     return {"traces": list(found.values())}
 
 
-def replayed_traces(database: RunDatabase) -> frozenset[str]:
+def replayed_traces(recorded: RecordedRun) -> frozenset[str]:
     """Return the SHA-256 of every trace that a result of the run replayed."""
-    return frozenset(result.replayed.sha256 for result in database.results() if result.replayed is not None)
+    return frozenset(result.replayed.sha256 for result in recorded.results if result.replayed is not None)
 
 
 def prices_document(path: Path, replay: ReplayedRun | None) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def prices_document(path: Path, replay: ReplayedRun | None) -> dict[str, Any]:
 
 
 def report_texts(
-    database: RunDatabase,
+    recorded: RecordedRun,
     document: Mapping[str, Any],
     facts: Mapping[str, str],
     watched: Watched,
@@ -109,12 +110,12 @@ def report_texts(
 
     The bundle omits the figures, because they show the numbers of the same tables.
     """
-    audits = database.audits()
+    audits = recorded.audits
     tables = [
-        *build_tables(database.results(), watched),
+        *build_tables(recorded.results, watched),
         *(mixed_tables(mixed) if mixed is not None else ()),
-        *worker_tables(database),
-        *disclosure_tables(database),
+        *worker_tables(recorded),
+        *disclosure_tables(recorded),
         *([audits_table(audits)] if audits else ()),
     ]
     title = f"# {document['scenario']} on {document['platform']['name']}: run {document['run']}"

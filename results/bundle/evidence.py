@@ -17,25 +17,25 @@ from typing import Any
 from archiver.values.errors import ResultsError
 from archiver.values.platform import PlatformProfile
 from results.bundle.attestations import Attestations
-from results.database import RunDatabase
+from results.recorded import RecordedRun
 from results.worm.findings import DISCLAIMER, worm_document
 
 FORMAT = "archiver-bundle-1"
 
 
-def make_evidence(database: RunDatabase) -> dict[str, Any]:
+def make_evidence(recorded: RecordedRun) -> dict[str, Any]:
     """Return the evidence of a conformance run. Raises ResultsError for a run without checks."""
-    run, checks = database.run(), database.checks()
+    run, checks = recorded.run, recorded.checks
     if not checks:
-        raise ResultsError(f"{database.path}: this run made no conformance checks; make one with: archiver worm")
+        raise ResultsError(f"{recorded.path}: this run made no conformance checks; make one with: archiver worm")
     parts: dict[str, Any] = {
         "run": {
             name: getattr(run, name) for name in ("id", "started_at", "ended_at", "command_line", "backend", "host")
         },
-        "summary": worm_document(run.platform, run.id, checks, database.rounds()),
+        "summary": worm_document(run.platform, run.id, checks, recorded.rounds),
     }
     for check in checks:
-        parts[f"checks/{check.name}"] = {"check": asdict(check), "exchanges": database.exchanges(check)}
+        parts[f"checks/{check.name}"] = {"check": asdict(check), "exchanges": recorded.exchanges(check)}
     manifest = {name: _hash_of(part) for name, part in parts.items()}
     return {
         "format": FORMAT,

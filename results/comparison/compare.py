@@ -17,11 +17,12 @@ from archiver.values.errors import ResultsError, UsageError
 from results.comparison.likeness import Likeness, likeness, refuse_named_twice
 from results.comparison.ratios import Evidence, Ratio, Verdict, judged_as_a_whole, judged_together, paired
 from results.comparison.whole_phase import whole_phase_units
-from results.database import RunDatabase, StoredRun
+from results.database import StoredRun
 from results.doubts import doubts, drifts
 from results.measures import CELL_MEASURES, MEASURES, OBJECT_TIMES, RATE, Measure
 from results.model import CheckRecord, Result
 from results.planning.disclosure import Disclosure, disclosed
+from results.recorded import RecordedRun
 from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.summary.summary import RunSummary, summary
 from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
@@ -58,17 +59,17 @@ class MeasuredRun:
     times: StoredTimes = NO_TIMES  # to merge the times of repetitions
 
     @classmethod
-    def read(cls, database: RunDatabase) -> MeasuredRun:
+    def read(cls, recorded: RecordedRun) -> MeasuredRun:
         """Read a run from its database.
 
         The warnings omit drift, because pairs cancel it out. If the pairs were not interleaved, the comparison reports
         that.
         """
-        drifting = tuple(f"{drift}" for drift in drifts(database))
-        kept = [doubt for doubt in doubts(database) if not doubt.startswith(drifting)]
-        results = database.results()
-        found = summary(database, kept) if results else None
-        return cls(database.run(), results, kept, mixed_run(database), database.checks(), found, stored_times(database))
+        drifting = tuple(f"{drift}" for drift in drifts(recorded))
+        kept = [doubt for doubt in doubts(recorded) if not doubt.startswith(drifting)]
+        results = recorded.results
+        found = summary(recorded, kept) if results else None
+        return cls(recorded.run, results, kept, mixed_run(recorded), recorded.checks, found, stored_times(recorded))
 
     @property
     def id(self) -> str:

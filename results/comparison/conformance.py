@@ -9,9 +9,10 @@ from typing import Any
 
 from archiver.values.errors import ResultsError, UsageError
 from results.comparison.likeness import refuse_named_twice
-from results.database import RunDatabase, StoredRun
+from results.database import StoredRun
+from results.document import KeyFinding
 from results.model import CheckRecord, RoundRecord
-from results.summary.key_figures import KeyFinding
+from results.recorded import RecordedRun
 from results.table import Column, Table, TableSpec
 from results.worm.findings import (
     DISCLAIMER,
@@ -34,8 +35,8 @@ class ConformanceRun:
     rounds: Sequence[RoundRecord]
 
     @classmethod
-    def read(cls, database: RunDatabase) -> ConformanceRun:
-        return cls(database.run(), database.checks(), database.rounds())
+    def read(cls, recorded: RecordedRun) -> ConformanceRun:
+        return cls(recorded.run, recorded.checks, recorded.rounds)
 
     @property
     def id(self) -> str:

@@ -22,20 +22,19 @@ from results.comparison.documents import comparison_figure
 from results.comparison.forms import listed
 from results.comparison.gate import Judgement, gate_sentences
 from results.comparison.tables import FORMS, answer_sentences, comparison_tables, doubt_sentences, overall_sentences
+from results.document import Document, Drawing, KeyFinding, Number, Section, State, filled
 from results.files import write_files
 from results.measures import bytes_of, objects_of, server_mean
-from results.report.contents import Drawing, Section
-from results.report.page import comparison_page
-from results.summary.key_figures import KeyFinding, State
-from results.summary.numbers import KeyNumber, lock_cost_numbers, percentile_numbers, rate_number, setup_numbers
+from results.render.html import html_page
+from results.render.markdown import markdown_page
+from results.summary.numbers import lock_cost_numbers, percentile_numbers, rate_number, setup_numbers
 from results.summary.summary import WARNINGS_MAX
 from results.table import NOT_MEASURED, Column, Table, TableSpec
 from results.tables.headline import Headline, best, failed_conditions
 from results.tables.stored_times import NO_TIMES
 from results.tables.usage import limits_table, resource_table
-from results.text import render_markdown
 from results.units import Unit, UnitKey
-from results.worm.findings import DISCLAIMER, checks_sentence
+from results.worm.findings import checks_sentence
 
 PAGE_NAME = "comparison.html"
 _STATES: dict[str, State] = {"better": "good", "worse": "bad", "no difference shown": "plain", "no verdict": "care"}
@@ -47,33 +46,35 @@ def write_comparison_page(folder: Path, comparison: Comparison, judgements: Sequ
 
     The function creates the folder if necessary. Raises ResultsError if the folder cannot be written.
     """
+    return write_files(folder, {PAGE_NAME: html_page(comparison_as_document(comparison, judgements)).encode()})
+
+
+def comparison_as_document(comparison: Comparison, judgements: Sequence[Judgement] = ()) -> Document:
+    """Return the document of a comparison."""
     runs = ", ".join(run.id for side in comparison.sides for run in side.runs)
-    page = comparison_page(
-        f"{listed(comparison)} compared",
-        f"Archiver comparison, runs {runs}",
-        answer_sentences(comparison),
-        list(_findings(comparison, judgements)),
-        _sections(comparison),
+    return Document(
+        kind=f"Archiver comparison, runs {runs}",
+        title=f"{listed(comparison)} compared",
+        answers=tuple(answer_sentences(comparison)),
+        findings=tuple(_findings(comparison, judgements)),
+        sections=filled(_sections(comparison)),
     )
-    return write_files(folder, {PAGE_NAME: page.encode()})
 
 
 def write_conformance_documents(folder: Path, compared: ComparedChecks, file_format: str) -> list[Path]:
     """Write comparison.html, or comparison.md, of several conformance runs and return its path. Raises ResultsError."""
-    tables = [table for table in conformance_tables(compared) if table.rows]
-    title = f"{compared.listed} compared: WORM conformance"
-    answers = conformance_sentences(compared)
-    if file_format == "markdown":
-        parts = [f"# {title}", *answers, DISCLAIMER, *(render_markdown(table).rstrip("\n") for table in tables)]
-        return write_files(folder, {"comparison.md": ("\n\n".join(parts) + "\n").encode()})
-    page = comparison_page(
-        title,
-        f"Archiver comparison, runs {', '.join(run.id for run in compared.runs)}",
-        answers,
-        conformance_findings(compared),
-        [Section("checks", "Checks", tables=tuple(tables))],
+    found = Document(
+        kind=f"Archiver comparison, runs {', '.join(run.id for run in compared.runs)}",
+        title=f"{compared.listed} compared: WORM conformance",
+        answers=tuple(conformance_sentences(compared)),
+        findings=tuple(conformance_findings(compared)),
+        sections=(
+            Section("checks", "Checks", tables=tuple(table for table in conformance_tables(compared) if table.rows)),
+        ),
     )
-    return write_files(folder, {PAGE_NAME: page.encode()})
+    if file_format == "markdown":
+        return write_files(folder, {"comparison.md": markdown_page(found).encode()})
+    return write_files(folder, {PAGE_NAME: html_page(found).encode()})
 
 
 def _findings(comparison: Comparison, judgements: Sequence[Judgement]) -> Iterator[KeyFinding]:
@@ -103,7 +104,7 @@ def _sections(comparison: Comparison) -> list[Section]:
     latencies = [table for table in tables if any(kind in table.name for kind in _LATENCIES)]
     shown = {table.name for table in (*rates, *latencies)}
     resources = [table for place, side in enumerate(comparison.sides, 1) for table in _resources(side, place)]
-    found = [
+    return [
         Section("side-by-side", "Platforms side by side", tables=(side_by_side_table(comparison.sides),)),
         Section(
             "ratios",
@@ -117,7 +118,6 @@ def _sections(comparison: Comparison) -> list[Section]:
         Section("doubts", "Warnings", sentences=tuple(doubt_sentences(comparison)), is_folded=True),
         Section("compared", "What was compared", tables=(platforms, disclosure), is_folded=True),
     ]
-    return [section for section in found if not section.is_empty]
 
 
 def _resources(side: Side, place: int) -> list[Table]:
@@ -175,9 +175,9 @@ def _side_rows(sides: Sequence[Side]) -> Iterator[_SideRow]:
     yield _SideRow("verdict of the run", [run.summary.verdict if run.summary else NOT_MEASURED for run in runs])
 
 
-def _numbers(sides: Sequence[Side]) -> list[list[KeyNumber]]:
+def _numbers(sides: Sequence[Side]) -> list[list[Number]]:
     """Return the numbers of each side. Workloads have those of their summaries."""
-    found: list[list[KeyNumber]] = [[] for _ in sides]
+    found: list[list[Number]] = [[] for _ in sides]
     # Protocols define the time of an object differently, but a session of a cell has the same objects in each.
     timed: Literal["object", "session"] = "object" if len({side.protocol for side in sides}) == 1 else "session"
     for operation in ("archive", "retrieve"):
@@ -213,7 +213,7 @@ def _headline(cell: Unit) -> Headline:
     return Headline(cell, failed_conditions(cell.results))
 
 
-def _number_text(number: KeyNumber | None) -> str:
+def _number_text(number: Number | None) -> str:
     if number is None:
         return NOT_MEASURED
     return f"{number.value} ({number.basis})" if number.basis else number.value

@@ -13,7 +13,7 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogWriter
 
 from archiver.values.errors import ResultsError
-from results.database import RunDatabase
+from results.recorded import RecordedRun
 from results.tables.stored_times import QUANTITIES
 from results.units import NO_RESULTS
 
@@ -22,16 +22,16 @@ SIGNIFICANT_DIGITS = 3
 _MILLISECOND_NS = 1e6  # the log states maxima in milliseconds
 
 
-def hdr_log(database: RunDatabase) -> str:
+def hdr_log(recorded: RecordedRun) -> str:
     """Return the log of every phase that finished, in order. Raises ResultsError if there is none."""
-    phases = {phase.position: phase for phase in database.phases()}
+    phases = {phase.position: phase for phase in recorded.phase_times}
     if not phases:
         raise ResultsError(NO_RESULTS)
-    stored = [(each, quantity) for quantity in QUANTITIES for each in database.cell_histograms(quantity)]
+    stored = [(each, quantity) for quantity in QUANTITIES for each in recorded.cell_histograms(quantity)]
     text = io.StringIO()
     log = HistogramLogWriter(text)
     log.output_log_format_version()
-    log.output_comment(f"[Run: {database.run().id}]")
+    log.output_comment(f"[Run: {recorded.run.id}]")
     log.output_comment(f"[StartTime: {min(phase.started_at for phase in phases.values()):.3f} (seconds since epoch)]")
     log.output_legend()
     for each, quantity in sorted(stored, key=lambda one: (one[0].position, one[0].workload, QUANTITIES.index(one[1]))):

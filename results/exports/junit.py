@@ -10,24 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
-from results.database import RunDatabase
 from results.model import CheckRecord, CriterionResult, Result
+from results.recorded import RecordedRun
 from results.verdict import unmeasured_because, void_because
 from results.worm.expected import ExpectedFailure, expected_of
 
 _SKIPPED = ("NOT TRIED", "NOT OFFERED", "INCONCLUSIVE")
 
 
-def junit_xml(database: RunDatabase) -> str:
+def junit_xml(recorded: RecordedRun) -> str:
     """Return the document: a suite of the phases, one of criteria, and one for each family of conformance checks."""
-    run = database.run()
-    results, criteria = database.results(), database.criteria()
+    run = recorded.run
+    results, criteria = recorded.results, recorded.criteria
     void = {result.position: words for result in results if (words := void_because(result, criteria))}
     suites = [_suite("phases", (_phase(each, void_because(each, criteria)) for each in results))]
     suites.append(_suite("criteria", (_criterion(each, results, void.get(each.position, "")) for each in criteria)))
     expected = expected_of(run)
     families: dict[str, list[CheckRecord]] = {}
-    for check in database.checks():
+    for check in recorded.checks:
         families.setdefault(check.family, []).append(check)
     suites += [
         _suite(f"worm.{family}", (_check(each, expected.get(each.id)) for each in checks))

@@ -6,14 +6,15 @@ continues the same series.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from results.database import RunDatabase, StoredRun
+from results.database import StoredRun
 from results.model import Result
+from results.recorded import RecordedRun
 
 _LABELS = ("platform", "scenario", "phase", "workload", "operation", "object_bytes", "objects_per_session", "clients")
 _QUANTILES = {"0.5": "p50", "0.9": "p90", "0.99": "p99", "0.999": "p99_9"}
@@ -35,15 +36,15 @@ _GAUGES: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
 )
 
 
-def prometheus_text(database: RunDatabase) -> str:
+def prometheus_text(recorded: RecordedRun) -> str:
     """Return one gauge for each number of each result. Of repetitions the last counts."""
     registry = CollectorRegistry()
-    registry.register(_RunResults(database.run(), database.results()))
+    registry.register(_RunResults(recorded.run, recorded.results))
     return generate_latest(registry).decode()
 
 
 class _RunResults(Collector):
-    def __init__(self, run: StoredRun, results: list[Result]) -> None:
+    def __init__(self, run: StoredRun, results: Sequence[Result]) -> None:
         self._run = run
         self._results = {self._labels(result): result for result in results}
 

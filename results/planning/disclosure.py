@@ -17,8 +17,9 @@ from typing import Any
 import msgspec
 
 from archiver.values.errors import UsageError
-from results.database import RunDatabase, StoredRun
+from results.database import StoredRun
 from results.planning.prices import key_and_reason
+from results.recorded import RecordedRun
 from results.table import Cell, Column, Table, TableSpec
 
 NOT_DISCLOSED = "not disclosed"
@@ -101,10 +102,10 @@ def disclosed(run: StoredRun) -> Disclosure | None:
     return None if given is None else msgspec.convert(given, Disclosure)
 
 
-def disclosure_tables(database: RunDatabase) -> list[Table]:
+def disclosure_tables(recorded: RecordedRun) -> list[Table]:
     """Return the configuration of a run in one table. Returns no table for a run that measured nothing."""
-    run = database.run()
-    return [disclosure_table({run.platform.name: disclosed(run)})] if database.finished() and run.request else []
+    run = recorded.run
+    return [disclosure_table({run.platform.name: disclosed(run)})] if recorded.phases_finished and run.request else []
 
 
 def disclosure_table(platforms: Mapping[str, Disclosure | None]) -> Table:

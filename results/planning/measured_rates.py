@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from archiver.values.errors import ResultsError
-from results.database import RunDatabase
 from results.doubts import platform_doubts
 from results.measures import RATE
 from results.model import CriterionResult, Latency, PartResult, Result
 from results.planning.disclosure import disclosed
 from results.planning.rate_surface import OpeningRequest, Range, RateCell, RateSurface
+from results.recorded import RecordedRun
 from results.reference import published_data
 from results.reference.published import NAME, PublishedCell, dr550
 from results.tables.headline import failed_conditions
@@ -45,22 +45,22 @@ def published_surface(name: str) -> RateSurface:
     )
 
 
-def measured_surface(database: RunDatabase) -> RateSurface:
+def measured_surface(recorded: RecordedRun) -> RateSurface:
     """Return the rates that a run measured. Raises ResultsError if no phase finished, or none measured rates."""
-    run, results = database.run(), database.results()
+    run, results = recorded.run, recorded.results
     if not results:
         raise ResultsError(NO_RESULTS)
     alone = list((all_cells(results) | rate_cells(results)).values())
-    times = stored_times(database)
+    times = stored_times(recorded)
     cells = [_measured_cell(cell, times) for cell in alone]
     operations = {cell.operation for cell in cells}
-    cells += [cell for cell in workload_cells(results, database.criteria()) if cell.operation not in operations]
+    cells += [cell for cell in workload_cells(results, recorded.criteria) if cell.operation not in operations]
     if not cells:
         raise ResultsError(
             f"run {run.id}: every phase is void or missed a criterion, so it has no rates for a plan; use a run of "
             "dr550, or a run that met its criteria"
         )
-    remarks = platform_doubts(database)
+    remarks = platform_doubts(recorded)
     if run.shared_host:
         remarks.append("client and server shared one machine: the plan is for comparison, not for capacity")
     if run.ended_at is None:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from results.database import RunDatabase, StoredRun
+from results.database import StoredRun
 from results.measures import pooled_mean_ms
 from results.model import CriterionResult, InfrastructureResult, PartResult, Replayed, Result, SearchOutcome
 from results.planning.cost import PlanCost
+from results.recorded import RecordedRun
 from results.replay.verdicts import replay_verdict, void_reasons
 from results.tables.responses import NO_RESPONSES, Responses, merged, responses_of
 from results.verdict import phases_verdict
@@ -122,7 +123,7 @@ class ReplayedRun:
         return max(by_sets[chosen], key=lambda trial: mean_ms(trial.results) or 0.0)
 
 
-def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayedRun | None:
+def replay_run(recorded: RecordedRun, results: Sequence[Result]) -> ReplayedRun | None:
     """Return the replays of the run with these ``results``. Returns None if it replayed nothing."""
     measured = [result for result in results if not result.is_load]
     phases: dict[int, list[Result]] = {}
@@ -131,11 +132,11 @@ def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayedRun 
             phases.setdefault(result.position, []).append(result)
     if not phases:
         return None
-    run = database.run()
+    run = recorded.run
     criteria: dict[int, list[CriterionResult]] = {}
-    for each in database.criteria():
+    for each in recorded.criteria:
         criteria.setdefault(each.position, []).append(each)
-    histograms = {(each.position, each.workload): each for each in database.cell_histograms("object_response")}
+    histograms = {(each.position, each.workload): each for each in recorded.cell_histograms("object_response")}
 
     def responses(result: Result) -> Responses:
         found = histograms.get((result.position, result.workload))
@@ -162,7 +163,7 @@ def replay_run(database: RunDatabase, results: Sequence[Result]) -> ReplayedRun 
         run,
         json.loads(run.scenario_json or "{}"),
         tuple(trial(position, own) for position, own in sorted(phases.items())),
-        database.search(),
+        recorded.search,
     )
 
 

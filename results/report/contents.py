@@ -14,7 +14,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from archiver.values.sizes import format_instant
-from results.database import RunDatabase, StoredRun
+from results.database import StoredRun
+from results.document import Document, Drawing, Section, filled
 from results.doubts import drifts
 from results.figures.clients import CLIENTS, build_clients_figure
 from results.figures.lock_cost import build_lock_figures
@@ -28,11 +29,12 @@ from results.planning.disclosure import disclosure_tables
 from results.planning.measured_rates import measured_surface
 from results.planning.prices import PriceList
 from results.planning.tables import bill_table, examples_table, unit_price_table
+from results.recorded import RecordedRun
 from results.reference.published import dr550
 from results.replay.contents import SECTIONS as REPLAY_SECTIONS
 from results.replay.contents import SETS
 from results.report.configuration import readable_settings
-from results.report.distributions import NO_DISTRIBUTIONS, Distributions, cell_distributions
+from results.report.distributions import distributions_table
 from results.report.mixed_contents import COURSE_TABLES, FIGURE_TABLES, WorkloadsShown, mixed_figures, mixed_tables
 from results.report.run_price import platform_cost
 from results.report.tables import (
@@ -42,25 +44,17 @@ from results.report.tables import (
     published_parallel_table,
     published_table,
 )
-from results.summary.key_figures import KeyFinding, findings, limit_sentences
-from results.summary.summary import RunSummary, summary
+from results.summary.key_figures import findings, limit_sentences
+from results.summary.summary import summary
 from results.table import Table, settings_table
 from results.tables.audits import audits_table
 from results.tables.rates import AMOUNTS, CELLS, build_tables
-from results.tables.stored_times import NO_TIMES, StoredTimes
 from results.tables.usage import SERVER_RESOURCES
 from results.tables.watched import Watched
 from results.tables.workers import worker_tables
 from results.units import Unit, all_cells, parallel_cells, session_lengths
-from results.worm.findings import (
-    DISCLAIMER,
-    catalogue_of,
-    evidence_table,
-    findings_table,
-    requirement_table,
-    rounds_table,
-)
-from results.worm.regimes import regime_table
+from results.worm.findings import DISCLAIMER
+from results.worm.report import worm_tables
 
 ROWS_SHOWN_MAX = 100  # of a long table; the page links to the CSV if there are more
 LONG_TABLES = (SERVER_RESOURCES, SETS)
@@ -85,40 +79,6 @@ _OBJECTIVES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """A figure, and the table with its numbers; "" if there is none."""
-
-    name: str
-    figure: Figure
-    table: str = ""
-    note: str = ""  # the meaning of its marks, if the figure does not explain them
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One section; links use ``name``."""
-
-    name: str
-    title: str
-    words: tuple[str, ...] = ()
-    sentences: tuple[str, ...] = ()  # shown as a list
-    drawings: tuple[Drawing, ...] = ()
-    settings: tuple[Table, ...] = ()  # narrow tables of words, shown next to each other
-    tables: tuple[Table, ...] = ()
-    code: tuple[tuple[str, str], ...] = ()  # label and text, as the user typed it
-    has_distributions: bool = False
-    further_drawings: tuple[Drawing, ...] = ()  # folded, and not printed unless a reader unfolds them
-    further_tables: tuple[Table, ...] = ()  # folded likewise
-    is_folded: bool = False  # the whole section is
-
-    @property
-    def is_empty(self) -> bool:
-        drawn = self.drawings or self.further_drawings
-        tabulated = self.settings or self.tables or self.further_tables
-        return not (self.sentences or drawn or tabulated or self.code or self.has_distributions)
-
-
-@dataclass(frozen=True, slots=True)
 class Priced:
     """The cost of the platform, and the years of support that it includes."""
 
@@ -126,43 +86,26 @@ class Priced:
     years: int
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The whole content of a run's page."""
-
-    run: str
-    started: str
-    title: str
-    summary: RunSummary
-    main: Drawing | None  # the figure next to the numbers of the summary
-    findings: tuple[KeyFinding, ...]
-    sections: tuple[Section, ...]
-    cells: tuple[Unit, ...] = ()
-    distributions: Distributions = NO_DISTRIBUTIONS
-    times: StoredTimes = NO_TIMES  # to merge the times of repetitions
-
-
 def build_report(
-    database: RunDatabase,
+    recorded: RecordedRun,
     *,
     facts: Mapping[str, str],
     doubts: Sequence[str],
     watched: Watched,
     priced: Priced | None = None,
     mixed: WorkloadsShown | None = None,
-) -> Report:
+) -> Document:
     """Return the report of a run.
 
     ``facts`` (label -> text) begin its configuration. ``doubts`` are its warnings. ``priced`` is the cost of the
     platform. ``mixed`` has its simultaneous workloads. Raises ResultsError as reading a run's results does.
     """
-    run, results, checks = database.run(), database.results(), database.checks()
-    cells, audits = list(all_cells(results).values()), database.audits()
+    run, results, checks = recorded.run, recorded.results, recorded.checks
+    cells, audits = list(all_cells(results).values()), recorded.audits
     tabulated = watched if len(watched.phases) <= PHASES_TABULATED_MAX else replace(watched, phases=())
     tables = {table.name: table for table in build_tables(results, tabulated)} if results else {}
     drawings = _drawings(run, results, watched, tables)
     mixed_sections = list(_mixed(run, mixed))
-    distributions = cell_distributions(database, cells)
     named = [
         _measured(
             "objects", "Objects/s: archive and retrieve", tables, drawings, ("archive-objects", "retrieve-objects")
@@ -187,28 +130,30 @@ def build_report(
                 " logarithmic scale in every row. Its height is the square root of the share, so that tails are"
                 " visible.",
             ),
-            has_distributions=bool(distributions.cells),
+            tables=tuple(_filled([distributions_table(recorded, cells, watched.times)])),
         ),
-        _errors(database, doubts, cells, tables),
-        _worm(database, checks),
+        _errors(recorded, doubts, cells, tables),
+        _worm(recorded, checks),
         Section("audits", "Audits", tables=tuple(_filled([audits_table(audits)]))),
-        _planning(database, results),
+        _planning(recorded, results),
         _price(results, priced),
-        Section("workers", "Workers and their clocks", tables=tuple(worker_tables(database)), is_folded=True),
-        Section("configuration", "Objective and configuration", is_folded=True, **_configuration(database, run, facts)),
+        Section("workers", "Workers and their clocks", tables=tuple(worker_tables(recorded)), is_folded=True),
+        Section("configuration", "Objective and configuration", is_folded=True, **_configuration(recorded, run, facts)),
         _appendix(run, results, tables),
     ]
-    return Report(
-        run=run.id,
-        started=format_instant(run.started_at),
+    shown = summary(recorded, doubts)
+    return Document(
+        kind=f"Archiver report, run {run.id}, {format_instant(run.started_at)}",
         title=f"{run.scenario_title} on {run.platform.name}",
-        summary=summary(database, doubts),
+        answers=(shown.answer,),
+        caution=shown.caution,
+        numbers=shown.numbers,
         main=_main(results, [*(each for section in mixed_sections for each in section.drawings), *drawings]),
-        findings=tuple(findings(run, results, checks, audits, database.criteria(), database.search())),
-        sections=tuple(section for section in named if not section.is_empty),
-        cells=tuple(cells),
-        distributions=distributions,
-        times=watched.times,
+        findings=(
+            *shown.findings("doubts"),
+            *findings(run, results, checks, audits, recorded.criteria, recorded.search),
+        ),
+        sections=filled(named),
     )
 
 
@@ -221,23 +166,6 @@ def _main(results: Sequence[Result], drawings: Sequence[Drawing]) -> Drawing | N
     course = [each for each in drawings if each.name == RUN_COURSE]
     own = [each for each in drawings if each.table in FIGURE_TABLES.values()]
     return next((replace(each, name="main") for each in [*own, *course]), None)
-
-
-def worm_tables(database: RunDatabase) -> list[Table]:
-    """Return the tables of a run's conformance checks; empty if it made none."""
-    checks = database.checks()
-    if not checks:
-        return []
-    exchanges = {check.name: len(database.exchanges(check)) for check in checks}
-    return _filled(
-        [
-            findings_table(checks),
-            rounds_table(checks, database.rounds()),
-            requirement_table(checks, catalogue_of(database.run())),
-            regime_table(checks),
-            evidence_table(checks, exchanges),
-        ]
-    )
 
 
 def draw_figures(results: Sequence[Result], watched: Watched, caption: Caption) -> dict[str, Figure]:
@@ -358,11 +286,11 @@ def _resources(results: Sequence[Result], tables: Mapping[str, Table], drawings:
     )
 
 
-def _configuration(database: RunDatabase, run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
+def _configuration(recorded: RecordedRun, run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
     settings = [
         settings_table("facts", "This run", facts),
         settings_table("platform", "Platform profile", readable_settings(asdict(run.platform))),
-        *disclosure_tables(database),
+        *disclosure_tables(recorded),
         settings_table("lock-settings", "Settings, locks and guards", readable_settings(run.settings)),
         settings_table("host", "Client's host and versions", readable_settings(run.host)),
     ]
@@ -374,9 +302,9 @@ def _configuration(database: RunDatabase, run: StoredRun, facts: Mapping[str, st
 
 
 def _errors(
-    database: RunDatabase, doubts: Sequence[str], cells: Sequence[Unit], tables: Mapping[str, Table]
+    recorded: RecordedRun, doubts: Sequence[str], cells: Sequence[Unit], tables: Mapping[str, Table]
 ) -> Section:
-    offset = database.run().platform.server_clock_offset_seconds
+    offset = recorded.run.platform.server_clock_offset_seconds
     clock = "differed by an unknown amount" if offset is None else f"differed by {offset:+.2f} s"
     return Section(
         "doubts",
@@ -387,18 +315,18 @@ def _errors(
         ),
         sentences=tuple(doubts),
         tables=(tables["errors"],) if "errors" in tables else (),
-        further_tables=tuple(_filled([doubted_cells_table(cells), drift_table(drifts(database))])),
+        further_tables=tuple(_filled([doubted_cells_table(cells), drift_table(drifts(recorded))])),
     )
 
 
-def _worm(database: RunDatabase, checks: Sequence[CheckRecord]) -> Section:
+def _worm(recorded: RecordedRun, checks: Sequence[CheckRecord]) -> Section:
     words = (DISCLAIMER,) if checks else ()
-    return Section("worm", "WORM evidence", words=words, tables=tuple(worm_tables(database)))
+    return Section("worm", "WORM evidence", words=words, tables=tuple(worm_tables(recorded)))
 
 
-def _planning(database: RunDatabase, results: Sequence[Result]) -> Section:
+def _planning(recorded: RecordedRun, results: Sequence[Result]) -> Section:
     """Return the planning examples of the paper, answered from this run."""
-    tables = [examples_table(measured_surface(database))] if all_cells(results) else []
+    tables = [examples_table(measured_surface(recorded))] if all_cells(results) else []
     return Section("planning", "Planning examples", tables=tuple(_filled(tables)))
 
 

@@ -1,4 +1,4 @@
-"""Distribution of the service times of a cell's objects: few bins of its merged histograms, on a common scale.
+"""The table of the service times of each cell's objects, with their distribution on a common scale.
 
 A cell's distribution has a fixed number of small values on the run's one logarithmic time scale, whatever the run's
 size. Readers can compare two cells by eye, and a thousand fit on a page.
@@ -7,51 +7,29 @@ size. Readers can compare two cells by eye, and a thousand fit on a page.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from results.database import RunDatabase
+from results.model import Latency
+from results.recorded import RecordedRun
 from results.statistics import lowest_ns
+from results.table import KEY_COLUMNS, SKETCH_HEIGHT, Cell, Column, Sketch, Table, TableSpec, columns_of
+from results.tables.stored_times import StoredTimes
 from results.units import Unit, UnitKey
 
 BINS = 48
-HEIGHT_MAX = 24  # of the fullest bin
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """The share of objects by service time. ``heights`` are for BINS equal steps of the scale, HEIGHT_MAX at most."""
+def distributions_table(recorded: RecordedRun, cells: Sequence[Unit], times: StoredTimes) -> Table:
+    """Return percentiles and the distribution of each cell's object service times, its repetitions merged.
 
-    objects: int
-    heights: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Distributions:
-    """The distributions of every cell, on one scale: from 10**``first_decade`` to 10**``last_decade`` milliseconds."""
-
-    first_decade: int
-    last_decade: int
-    cells: Mapping[UnitKey, Distribution]
-
-    @property
-    def decades(self) -> range:
-        return range(self.first_decade, self.last_decade + 1)
-
-
-NO_DISTRIBUTIONS = Distributions(0, 1, {})
-
-
-def cell_distributions(database: RunDatabase, cells: Sequence[Unit]) -> Distributions:
-    """Return the distribution of each cell's object service times, its repetitions merged.
-
-    Cells without any are omitted.
+    Cells without any are omitted. ``times`` has the histograms that percentiles over repetitions need.
     """
     found: dict[tuple[int, str], tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
-    for each in database.cell_histograms("object_service"):
+    for each in recorded.cell_histograms("object_service"):
         found[each.position, each.workload] = (_logarithms(each.indices), np.frombuffer(each.counts, "<i8"))
     merged = {}
     for cell in cells:
@@ -61,20 +39,62 @@ def cell_distributions(database: RunDatabase, cells: Sequence[Unit]) -> Distribu
                 np.concatenate([times for times, _ in parts]),
                 np.concatenate([counts for _, counts in parts]),
             )
-    if not merged:
-        return NO_DISTRIBUTIONS
-    first = math.floor(min(float(times.min()) for times, _ in merged.values()))
-    last = max(first + 1, math.ceil(max(float(times.max()) for times, _ in merged.values())))
-    return Distributions(first, last, {key: _binned(*part, first, last) for key, part in merged.items()})
+    first = math.floor(min((float(at.min()) for at, _ in merged.values()), default=0.0))
+    last = max(first + 1, math.ceil(max((float(at.max()) for at, _ in merged.values()), default=0.0)))
+    rows = [
+        _Distribution(cell.key, times.over("object_service", cell.results), int(merged[cell.key][1].sum()),
+             _heights(*merged[cell.key], first, last))
+        for cell in cells if cell.key in merged
+    ]  # fmt: skip
+    scale = tuple(((decade - first) / (last - first), _milliseconds(decade)) for decade in range(first, last + 1))
+    return TableSpec(
+        "distributions",
+        "Service times of objects, cell by cell",
+        (
+            *columns_of(lambda row: row.key, KEY_COLUMNS),
+            Column("objects", of=lambda row: row.objects),
+            *(Column(name, "ms", _percentile(name), 3) for name in ("p50", "p90", "p99", "max")),
+            Column("distribution", of=_sketch, scale=scale),
+        ),
+        f"Percentiles are those of all objects, over all repetitions. Scale of the distributions: {scale[0][1]} to"
+        f" {scale[-1][1]}, a line at each power of ten; the height is the square root of the share.",
+    ).table(rows)
 
 
-def _binned(times: NDArray[np.float64], counts: NDArray[np.int64], first: int, last: int) -> Distribution:
+class _Distribution(NamedTuple):
+    """One cell."""
+
+    key: UnitKey
+    times: Latency | None
+    objects: int
+    heights: tuple[int, ...]
+
+
+def _percentile(name: str) -> Callable[[_Distribution], float | None]:
+    return lambda row: None if row.times is None else getattr(row.times, name)
+
+
+def _sketch(row: _Distribution) -> Cell:
+    times = row.times
+    words = "" if times is None else f"from {times.p50:,.3f} ms at the median to {times.max:,.3f} ms at most"
+    return Cell("", of=row.key, sketch=Sketch(row.heights, words))
+
+
+def _milliseconds(decade: int) -> str:
+    """Return ``100 µs``, ``10 ms``, ``1 s`` for a power of ten of milliseconds."""
+    if decade < 0:
+        return f"{10 ** (decade + 3):g} µs"
+    return f"{10**decade:g} ms" if decade < 3 else f"{10 ** (decade - 3):,g} s"
+
+
+def _heights(times: NDArray[np.float64], counts: NDArray[np.int64], first: int, last: int) -> tuple[int, ...]:
+    """Return the heights of BINS equal steps of the scale, SKETCH_HEIGHT for the fullest."""
     bins = np.bincount(
         np.minimum(((times - first) / (last - first) * BINS).astype(np.int64), BINS - 1), weights=counts, minlength=BINS
     )
     # The square root makes a tail of one in five hundred visible next to the bulk.
-    heights = np.ceil(np.sqrt(bins / bins.max()) * HEIGHT_MAX).astype(np.int64)
-    return Distribution(int(counts.sum()), tuple(heights.tolist()))
+    heights = np.ceil(np.sqrt(bins / bins.max()) * SKETCH_HEIGHT).astype(np.int64)
+    return tuple(heights.tolist())
 
 
 def _logarithms(indices: bytes) -> NDArray[np.float64]:

@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 
 from archiver.values.errors import ResultsError
 from results.contract import json_text, read
-from results.database import RunDatabase
 from results.figures.phases import Caption, png_bytes, svg_bytes
 from results.files import write_files
 from results.model import Result
+from results.recorded import RecordedRun
+from results.render.html import html_page
 from results.report.contents import LONG_TABLES, ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
 from results.report.mixed_contents import WorkloadsShown, mixed_figures, mixed_tables
-from results.report.page import report_page
 from results.table import Table
 from results.tables.audits import audits_table
 from results.tables.rates import build_tables
@@ -73,7 +73,7 @@ def write_documents(
 
 def write_page(
     folder: Path,
-    database: RunDatabase,
+    recorded: RecordedRun,
     *,
     facts: Mapping[str, str],
     doubts: Sequence[str],
@@ -86,8 +86,8 @@ def write_page(
     The arguments are those of ``write_documents``, and the cost of the platform. Raises ResultsError if the folder
     cannot be written.
     """
-    report = build_report(database, facts=facts, doubts=doubts, watched=watched, priced=priced, mixed=mixed)
-    return write_files(folder, {PAGE_NAME: report_page(report).encode()})
+    report = build_report(recorded, facts=facts, doubts=doubts, watched=watched, priced=priced, mixed=mixed)
+    return write_files(folder, {PAGE_NAME: html_page(report).encode()})
 
 
 def write_csv(

@@ -14,11 +14,13 @@ from urllib.parse import quote
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_instant
 from results.database import FILE_NAME
-from results.files import opened, write_files
+from results.document import Document, Section, filled
+from results.files import write_files
+from results.recorded import opened
+from results.render.html import html_page
 from results.report.documents import PAGE_NAME
-from results.report.page import page, table_view
 from results.summary.key_figures import KeyFigures, Peak, key_figures
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
+from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, linked, number
 from results.tables.headline import HEADLINE_SECONDS_MIN
 
 INDEX_NAME = "index.html"
@@ -58,16 +60,21 @@ def listed_runs(folder: Path) -> list[ListedRun]:
 def index_page(runs: list[ListedRun], home: Path) -> str:
     """Return the page of these runs, with links relative to ``home`` to the runs' own reports."""
     links = {_name(run): link for run in runs if (link := _link(run, home))}
-    view = table_view(runs_table([run.figures for run in runs if run.figures is not None]), {})
-    unread = [(str(_relative(run.folder, home)), run.problem) for run in runs if run.figures is None]
-    return page("index.html", view=view, links=links, unread=unread, count=len(runs))
+    table = linked(runs_table([run.figures for run in runs if run.figures is not None]), links)
+    unread = tuple(f"{_relative(run.folder, home)}: {run.problem}" for run in runs if run.figures is None)
+    title = f"{len(runs)} run{'s' if len(runs) != 1 else ''}"
+    sections = (
+        Section("runs", "Runs", tables=(table,) if table.rows else ()),
+        Section("unread", "Runs that cannot be read", sentences=unread),
+    )
+    return html_page(Document("Archiver", title, sections=filled(sections)))
 
 
 def listed_run(path: Path) -> ListedRun:
     """Return the run of a database; its problem if it cannot be read."""
     try:
-        with opened(path) as database:
-            return ListedRun(path.parent, key_figures(database))
+        with opened(path) as recorded:
+            return ListedRun(path.parent, key_figures(recorded))
     except ResultsError as error:
         return ListedRun(path.parent, None, str(error))
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from results.database import RunDatabase
 from results.mixed.drives import drives_table
 from results.mixed.programme import Course, course
 from results.mixed.programme_tables import programme_tables
@@ -23,6 +22,7 @@ from results.mixed.tiles import tile_scales
 from results.mixed.workloads import workloads_table
 from results.model import CriterionResult, Result, SearchOutcome
 from results.planning.capacity import capacity_tables
+from results.recorded import RecordedRun
 from results.reference.esg_peaks import published_peaks
 from results.replay.contents import FIGURE_TABLES as REPLAY_FIGURE_TABLES
 from results.replay.contents import replay_tables
@@ -65,25 +65,25 @@ class WorkloadsShown:
 
 
 def mixed_run(
-    database: RunDatabase, *, reference: ReferenceTile | None = None, drives: int | None = None
+    recorded: RecordedRun, *, reference: ReferenceTile | None = None, drives: int | None = None
 ) -> WorkloadsShown | None:
     """Return the simultaneous workloads of a run. Returns None if there were none and no criterion was judged.
 
     ``reference`` is the tile that a score is over, by default the stored one. ``drives`` is the number of drives with
     the data.
     """
-    results = [result for result in database.results() if result.application and not result.is_load]
-    criteria = database.criteria()
+    results = [result for result in recorded.results if result.application and not result.is_load]
+    criteria = recorded.criteria
     if not results and not criteria:
         return None
-    run = database.run()
+    run = recorded.run
     scenario = json.loads(run.scenario_json)
-    intervals = database.workload_intervals()
+    intervals = recorded.intervals
     positions = sorted({result.position for result in results})
     return WorkloadsShown(
         results=results,
         criteria=criteria,
-        search=database.search(),
+        search=recorded.search,
         courses=[
             course(
                 [result for result in results if result.position == position],
@@ -97,7 +97,7 @@ def mixed_run(
         reference=reference or stored_reference(),
         drives=drives,
         is_quick=_is_quick(run.request),
-        replay=replay_run(database, results),
+        replay=replay_run(recorded, results),
     )
 
 

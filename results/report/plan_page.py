@@ -1,7 +1,4 @@
-"""A plan as one HTML page: the answer, its most important assumptions, its warnings, its inputs, and every table.
-
-The page has the style, the script and the tables of the report. It loads nothing else.
-"""
+"""A plan as a document: the answer, its most important assumptions, its warnings, its inputs, and every table."""
 
 from __future__ import annotations
 
@@ -9,38 +6,41 @@ from collections.abc import Iterator
 from typing import Any
 
 from archiver.values.sizes import format_bytes
+from results.document import Document, Drawing, KeyFinding, Section, filled
 from results.planning.answer import PlanAnswer
 from results.planning.figure import what_if_figure
 from results.planning.loads import INPUTS, written
 from results.planning.plan import Archiving, CapacityPlan
 from results.planning.rate_surface import Range
 from results.planning.tables import SENSITIVITY, plan_tables, readable_time
-from results.report.contents import Drawing
-from results.report.page import drawing_view, page, table_view
-from results.summary.key_figures import KeyFinding
 from results.table import Table, settings_table
 
 _FIGURE = "figure-plan-what-if"
 _DOUBTS_FIRST = 3  # warnings next to the answer; the section of warnings has all of them
 
 
-def plan_page(found: PlanAnswer) -> str:
-    """Return the page of a plan. The same answer gives the same text."""
+def plan_as_document(found: PlanAnswer) -> Document:
+    """Return the document of a plan."""
     plan = found.plan
-    views = [table_view(table, {}) for table in plan_tables(found, what_if=plan.archiving is not None)]
-    return page(
-        "plan.html",
-        title=views[0]["table"].title,
-        source=plan.surface.source,
-        headline=_headline(plan),
-        findings=list(_findings(plan)),
-        warnings=[*plan.warnings, *plan.doubts, *(f"not answered: {reason}" for reason in plan.unanswered)],
-        drawing=drawing_view(Drawing(_FIGURE, what_if_figure(plan.archiving, plan.surface)))
-        if plan.archiving
-        else None,
-        inputs=table_view(inputs_table(found), {}),
-        sensitivity=[view for view in views if view["name"] == SENSITIVITY],
-        views=[view for view in views if view["name"] != SENSITIVITY],
+    tables = plan_tables(found, what_if=plan.archiving is not None)
+    warnings = [*plan.warnings, *plan.doubts, *(f"not answered: {reason}" for reason in plan.unanswered)]
+    drawing = Drawing(_FIGURE, what_if_figure(plan.archiving, plan.surface)) if plan.archiving else None
+    return Document(
+        kind=f"Archiver plan, from {plan.surface.source}",
+        title=tables[0].title,
+        answers=(_headline(plan),),
+        findings=tuple(_findings(plan)),
+        sections=filled(
+            [
+                Section(
+                    "assumptions", "What decides", tables=tuple(each for each in tables if each.name == SENSITIVITY)
+                ),
+                Section("inputs", "Inputs", settings=(inputs_table(found),)),
+                Section("warnings", "Warnings about what the answer rests on", sentences=tuple(warnings)),
+                Section("what-if", "What if", drawings=(drawing,) if drawing is not None else ()),
+                Section("tables", "The plan", tables=tuple(each for each in tables if each.name != SENSITIVITY)),
+            ]
+        ),
     )
 
 

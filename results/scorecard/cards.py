@@ -16,7 +16,8 @@ from archiver.values.sizes import format_size
 from results.comparison.compare import MeasuredRun, Side, is_interleaved, platform_of, side_of
 from results.comparison.conformance import ConformanceRun
 from results.comparison.likeness import likeness, refuse_named_twice
-from results.database import RunDatabase, StoredRun
+from results.database import StoredRun
+from results.recorded import RecordedRun
 from results.tables.headline import best
 from results.tables.lock_cost import VariantCost, variant_costs
 from results.units import Unit, UnitKey
@@ -84,13 +85,13 @@ class Scorecard:
     differences: tuple[str, ...]  # of the conditions of their runs, each with both values
 
 
-def read_run(database: RunDatabase) -> ScoredRun:
+def scored_run(recorded: RecordedRun) -> ScoredRun:
     """Read a run that measured, or a conformance run. Raises ResultsError if it is neither."""
-    if database.results():
-        return MeasuredRun.read(database)
-    if database.checks():
-        return ConformanceRun.read(database)
-    raise ResultsError(f"run {database.run().id} has neither results nor conformance checks; leave it out")
+    if recorded.results:
+        return MeasuredRun.read(recorded)
+    if recorded.checks:
+        return ConformanceRun.read(recorded)
+    raise ResultsError(f"run {recorded.run.id} has neither results nor conformance checks; leave it out")
 
 
 def scorecard_of(runs: Sequence[ScoredRun]) -> Scorecard:

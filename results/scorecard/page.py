@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from results.document import Document, KeyFinding, Section, filled
 from results.files import write_files
-from results.report.contents import Section
-from results.report.page import comparison_page
+from results.render.html import html_page
+from results.render.markdown import markdown_page
 from results.scorecard.cards import Scorecard
 from results.scorecard.tables import (
     basis_tables,
@@ -24,12 +24,9 @@ from results.scorecard.tables import (
     resource_tables,
 )
 from results.scorecard.verdicts import answers, conditions, findings
-from results.summary.key_figures import KeyFinding
 from results.table import Table
-from results.text import render_markdown
 
 PageFormat = Literal["markdown", "html"]
-_STATES = {"good": "✓", "bad": "✗", "care": "!", "plain": ""}
 
 
 def write_scorecard(folder: Path, scorecard: Scorecard, page_format: PageFormat) -> Path:
@@ -37,15 +34,26 @@ def write_scorecard(folder: Path, scorecard: Scorecard, page_format: PageFormat)
 
     Raises ResultsError if it cannot be written.
     """
-    is_html = page_format == "html"
-    name = "scorecard.html" if is_html else "scorecard.md"
-    (path,) = write_files(folder, {name: (_html(scorecard) if is_html else _markdown(scorecard)).encode()})
+    found = scorecard_as_document(scorecard)
+    name, page = ("scorecard.html", html_page) if page_format == "html" else ("scorecard.md", markdown_page)
+    (path,) = write_files(folder, {name: page(found).encode()})
     return path
 
 
-def sections(scorecard: Scorecard) -> list[Section]:
-    """Return the parts of a scorecard that have content."""
-    found = [
+def scorecard_as_document(scorecard: Scorecard) -> Document:
+    """Return the document of a scorecard."""
+    runs = ", ".join(row.id for card in scorecard.cards for row in card.rows)
+    return Document(
+        kind=f"Archiver scorecard, runs {runs}",
+        title=_title(scorecard),
+        answers=tuple(answers(scorecard)),
+        findings=(*findings(scorecard), KeyFinding("plain", "Conditions", " ".join(conditions(scorecard)))),
+        sections=filled(_sections(scorecard)),
+    )
+
+
+def _sections(scorecard: Scorecard) -> list[Section]:
+    return [
         _section("conformance", "Conformance", conformance_tables(scorecard), regimes_table(scorecard)),
         _section("rates", "Rates and latency", rate_tables(scorecard), detail_tables(scorecard)),
         _section("lock", "Lock cost", lock_cost_tables(scorecard)),
@@ -55,10 +63,9 @@ def sections(scorecard: Scorecard) -> list[Section]:
         _section("not-measured", "Not measured", missing_tables(scorecard)),
         replace(_section("about", "What this rests on", basis_tables(scorecard)), sentences=scorecard.differences),
     ]
-    return [section for section in found if not section.is_empty]
 
 
-def title(scorecard: Scorecard) -> str:
+def _title(scorecard: Scorecard) -> str:
     *others, last = [card.label for card in scorecard.cards]
     return f"Scorecard: {', '.join(others)} and {last}" if others else f"Scorecard: {last}"
 
@@ -70,30 +77,3 @@ def _section(name: str, heading: str, tables: list[Table], further: list[Table] 
         tables=tuple(table for table in tables if table.rows),
         further_tables=tuple(table for table in further or () if table.rows),
     )
-
-
-def _html(scorecard: Scorecard) -> str:
-    runs = ", ".join(row.id for card in scorecard.cards for row in card.rows)
-    found = [*findings(scorecard), KeyFinding("plain", "Conditions", " ".join(conditions(scorecard)))]
-    return comparison_page(
-        title(scorecard), f"Archiver scorecard, runs {runs}", answers(scorecard), found, sections(scorecard)
-    )
-
-
-def _markdown(scorecard: Scorecard) -> str:
-    return "\n\n".join(_parts(scorecard)) + "\n"
-
-
-def _parts(scorecard: Scorecard) -> Iterator[str]:
-    yield f"# {title(scorecard)}"
-    yield from answers(scorecard)
-    yield " ".join(conditions(scorecard))
-    yield "\n".join(
-        f"- {f'{_STATES[each.state]} ' if _STATES[each.state] else ''}**{each.about}**: {each.text}"
-        for each in findings(scorecard)
-    )
-    for section in sections(scorecard):
-        yield f"## {section.title}"
-        if section.sentences:
-            yield "\n".join(f"- {sentence}" for sentence in section.sentences)
-        yield from (render_markdown(table).rstrip("\n") for table in (*section.tables, *section.further_tables))

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from archiver.values.sizes import format_instant, format_size
 from results.database import StoredRun
+from results.document import KeyFinding, State
 from results.measures import amounts
 from results.model import RESTARTED_ROUND, CheckRecord
 from results.report.configuration import readable_settings
 from results.scorecard.cards import POINTS, Card, Point, Scorecard
-from results.summary.key_figures import KeyFinding, State
 from results.summary.numbers import lock_cost_percent, shown_lock_cost
 from results.summary.summary import SHARED_HOST
 from results.tables.headline import HEADLINE_SECONDS_MIN, failed_conditions

@@ -9,30 +9,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 from archiver.values.sizes import format_size
-from results.database import RunDatabase, StoredRun
+from results.database import StoredRun
+from results.document import KeyFinding, State
 from results.doubts import doubts
 from results.mixed.scale_up import search_sentence
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
+from results.recorded import RecordedRun
 from results.reference.published import NAME, dr550
 from results.replay.verdicts import capacity_mark, capacity_sentence, marked, void_words
 from results.tables.headline import NO_CELL, Headline, best, failed_conditions
 from results.tables.lock_cost import LIFE_CYCLE
 from results.units import Unit, all_cells, single_cells
 
-State = Literal["good", "bad", "care", "plain"]
 _WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted": "interrupted", "void": "VOID"}
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFinding:
-    """One line of a summary: subject and finding."""
-
-    state: State
-    about: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +52,9 @@ class KeyFigures:
     doubts: int
 
 
-def key_figures(database: RunDatabase) -> KeyFigures:
+def key_figures(recorded: RecordedRun) -> KeyFigures:
     """Return the key figures of a run. Raises ResultsError as reading its results does."""
-    run, results, checks = database.run(), database.results(), database.checks()
+    run, results, checks = recorded.run, recorded.results, recorded.checks
     state, word = verdict(run, results, checks)
     return KeyFigures(
         run=run.id,
@@ -74,7 +66,7 @@ def key_figures(database: RunDatabase) -> KeyFigures:
         verdict=word,
         state=state,
         peaks=peaks(results),
-        doubts=len(doubts(database)),
+        doubts=len(doubts(recorded)),
     )
 
 

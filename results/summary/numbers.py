@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 from typing import Literal, NamedTuple
 
 from archiver.values.sizes import format_size
+from results.document import Number
 from results.measures import P99_OBJECTS_MIN, amounts
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.summary.key_figures import peaks, where
@@ -24,26 +24,6 @@ from results.tables.stored_times import StoredTimes
 
 NUMBERS_MAX = 6
 PHASES_SHOWN_MAX = 3  # of simultaneous workloads
-
-
-@dataclass(frozen=True, slots=True)
-class KeyNumber:
-    """One number of a summary. An empty text means unknown or not applicable."""
-
-    name: str  # archive, p99 of archive
-    value: str  # 1,510
-    unit: str  # objects/s
-    interval: str = ""  # 95%: 1,480 to 1,540
-    conditions: str = ""  # 8KiB x 100, 4 clients
-    seconds: float | None = None  # measured time of the shortest measurement that it comes from
-    failed: tuple[str, ...] = ()  # conditions of a headline that it fails, or its criterion
-
-    @property
-    def basis(self) -> str:
-        """Return interval, conditions, measured time and failed conditions in words."""
-        measured = "" if self.seconds is None else f"measured for {self.seconds:,.2f} s"
-        failed = [each for each in self.failed if not each.startswith("measured for")]
-        return "; ".join(filter(None, (self.interval, self.conditions, measured, *failed)))
 
 
 class WorkedPhase(NamedTuple):
@@ -75,7 +55,7 @@ def key_numbers(
     criteria: Sequence[CriterionResult],
     search: SearchOutcome | None,
     times: StoredTimes,
-) -> tuple[KeyNumber, ...]:
+) -> tuple[Number, ...]:
     """Return at most six numbers, the most important first.
 
     ``times`` has the histograms that percentiles over repetitions need.
@@ -116,7 +96,7 @@ def lock_cost_percent(cost: VariantCost) -> tuple[float, str]:
     return (1 - ratio.ratio) * 100, f"95%: {(1 - ratio.high) * 100:+.1f} to {(1 - ratio.low) * 100:+.1f}%"
 
 
-def _of_cells(results: Sequence[Result], times: StoredTimes) -> Iterator[KeyNumber]:
+def _of_cells(results: Sequence[Result], times: StoredTimes) -> Iterator[Number]:
     best = peaks([result for result in results if not result.application])
     for operation, peak in best.items():
         yield rate_number(operation, peak.by_objects, "objects/s")
@@ -128,7 +108,7 @@ def _of_cells(results: Sequence[Result], times: StoredTimes) -> Iterator[KeyNumb
         yield rate_number(operation, peak.by_megabytes, "MB/s")
 
 
-def rate_number(operation: str, headline: Headline, unit: Literal["objects/s", "MB/s"]) -> KeyNumber:
+def rate_number(operation: str, headline: Headline, unit: Literal["objects/s", "MB/s"]) -> Number:
     """Return the rate of a cell with its 95% interval."""
     cell = headline.cell
     per_object = 1.0 if unit == "objects/s" else cell.key.object_bytes / 1e6
@@ -139,12 +119,12 @@ def rate_number(operation: str, headline: Headline, unit: Literal["objects/s", "
         low, high = (_number(rate * per_object) for rate in found)
         interval = f"95%: {low} to {high}"
     seconds = amounts(cell.results).seconds_min
-    return KeyNumber(operation, _number(value), unit, interval, where(cell), seconds, headline.failed)
+    return Number(operation, _number(value), unit, interval, where(cell), seconds, headline.failed)
 
 
 def percentile_numbers(
     operation: str, headline: Headline, times: StoredTimes, of: Literal["object", "session"] = "object"
-) -> Iterator[KeyNumber]:
+) -> Iterator[Number]:
     """Yield the median and the 99th percentile of the service time of an object, or of a session, of a cell."""
     latency = times.over(f"{of}_service", headline.cell.results)
     if latency is None:
@@ -152,10 +132,10 @@ def percentile_numbers(
     shown = [("p50", latency.p50), *([("p99", latency.p99)] if latency.count >= P99_OBJECTS_MIN else [])]
     for name, value in shown:
         article = "an" if of == "object" else "a"
-        yield KeyNumber(f"{operation}, {name} of {article} {of}", _number(value), "ms", "", f"as the {operation} rate")
+        yield Number(f"{operation}, {name} of {article} {of}", _number(value), "ms", "", f"as the {operation} rate")
 
 
-def setup_numbers(results: Sequence[Result], operation: str, object_bytes: int) -> Iterator[KeyNumber]:
+def setup_numbers(results: Sequence[Result], operation: str, object_bytes: int) -> Iterator[Number]:
     """Yield the set-up time of a session of one client, if its times follow T = a + b n."""
     for fitted, fit in measured_laws(results):
         if (fitted.operation, fitted.object_bytes) == (operation, object_bytes):
@@ -165,25 +145,25 @@ def setup_numbers(results: Sequence[Result], operation: str, object_bytes: int) 
             conditions = f"{format_size(fitted.object_bytes)}, 1 client"
             seconds, failed = amounts(fitted.results).seconds_min, failed_conditions(fitted.results)
             name = f"{operation}, set-up of a session"
-            yield KeyNumber(name, _number(fit.setup_ms), "ms", bounds, conditions, seconds, failed)
+            yield Number(name, _number(fit.setup_ms), "ms", bounds, conditions, seconds, failed)
 
 
-def lock_cost_numbers(results: Sequence[Result]) -> Iterator[KeyNumber]:
+def lock_cost_numbers(results: Sequence[Result]) -> Iterator[Number]:
     """Yield the share of objects/s that a lock costs, if it was measured."""
     cost = shown_lock_cost(results)
     if cost is not None:
         percent, interval = lock_cost_percent(cost)
         conditions = f"{cost.name}, compared with {cost.baseline.first.variant}; {where(cost.cell)}"
-        yield KeyNumber("cost of the lock", f"{percent:+.1f}", "% of objects/s", interval, conditions)
+        yield Number("cost of the lock", f"{percent:+.1f}", "% of objects/s", interval, conditions)
 
 
 def _of_workloads(
     results: Sequence[Result], criteria: Sequence[CriterionResult], search: SearchOutcome | None
-) -> Iterator[KeyNumber]:
+) -> Iterator[Number]:
     phases = worked_phases(results, search)
     if search is not None and search.largest is not None:
         failed_at = f"; a criterion was missed at {search.failed_at:,}" if search.failed_at is not None else ""
-        yield KeyNumber(search.name, f"{search.largest:,}", "", "", f"every criterion was met{failed_at}")
+        yield Number(search.name, f"{search.largest:,}", "", "", f"every criterion was met{failed_at}")
     groups = phase_groups(phases)
     for group in groups[:PHASES_SHOWN_MAX]:
         yield from _of_phases(group, search, alone=len(groups) == 1)
@@ -199,7 +179,7 @@ def phase_groups(phases: Sequence[WorkedPhase]) -> list[list[WorkedPhase]]:
     return list(groups.values())
 
 
-def _of_phases(group: Sequence[WorkedPhase], search: SearchOutcome | None, *, alone: bool) -> Iterator[KeyNumber]:
+def _of_phases(group: Sequence[WorkedPhase], search: SearchOutcome | None, *, alone: bool) -> Iterator[Number]:
     """Yield the throughput of all workloads of a phase, the median of its repetitions.
 
     If the phase is the only one, its MB/s and the 99th percentile of its slowest workload are numbers of their own.
@@ -215,25 +195,25 @@ def _of_phases(group: Sequence[WorkedPhase], search: SearchOutcome | None, *, al
     further = "" if alone else f"{megabytes} MB/s{f', p99 of a response {slowest} ms' if slowest else ''}"
     conditions = "; ".join(filter(None, (shown, further)))
     rate = _number(median(phase.objects_per_second for phase in group))
-    yield KeyNumber("throughput", rate, "objects/s", "", conditions, seconds, failed)
+    yield Number("throughput", rate, "objects/s", "", conditions, seconds, failed)
     if alone:
-        yield KeyNumber("throughput", megabytes, "MB/s", "", shown, seconds, failed)
+        yield Number("throughput", megabytes, "MB/s", "", shown, seconds, failed)
         if slowest:
-            yield KeyNumber("p99 of a response", slowest, "ms", "", "of the slowest workload", seconds, failed)
+            yield Number("p99 of a response", slowest, "ms", "", "of the slowest workload", seconds, failed)
 
 
-def _of_checks(checks: Sequence[CheckRecord]) -> Iterator[KeyNumber]:
+def _of_checks(checks: Sequence[CheckRecord]) -> Iterator[Number]:
     """Yield the violations, then the number of checks with each verdict. A check counts in each round."""
     if not checks:
         return
     violations = sorted({check.id for check in checks if check.is_violation})
     failed = ("a record could be lost, altered or unlocked",) if violations else ()
-    yield KeyNumber("violations", f"{len(violations):,}", "checks", "", ", ".join(violations[:6]), None, failed)
+    yield Number("violations", f"{len(violations):,}", "checks", "", ", ".join(violations[:6]), None, failed)
     for verdict, count in Counter(check.verdict for check in checks).most_common():
-        yield KeyNumber(verdict.lower(), f"{count:,}", "checks", "", "a check counts in each round")
+        yield Number(verdict.lower(), f"{count:,}", "checks", "", "a check counts in each round")
 
 
-def _nearest_criteria(criteria: Sequence[CriterionResult]) -> Iterator[KeyNumber]:
+def _nearest_criteria(criteria: Sequence[CriterionResult]) -> Iterator[Number]:
     """Yield the worst value of each criterion, missed criteria first, then those nearest their limits."""
     worst: dict[tuple[str, str], CriterionResult] = {}
     for each in criteria:
@@ -243,7 +223,7 @@ def _nearest_criteria(criteria: Sequence[CriterionResult]) -> Iterator[KeyNumber
     for each in sorted(worst.values(), key=_margin):
         of = f"{each.workload}: " if each.workload else ""
         met, missed = ("criterion met", ()) if each.passed else ("", ("criterion missed",))
-        yield KeyNumber(f"{of}{each.name}", _number(each.measured or 0.0), "", "", met, None, missed)
+        yield Number(f"{of}{each.name}", _number(each.measured or 0.0), "", "", met, None, missed)
 
 
 def _margin(criterion: CriterionResult) -> tuple[bool, bool, float]:

@@ -1,6 +1,6 @@
 """The summary of a run in one screen, for the first part of a page and for a terminal.
 
-Use ``summary(database, doubts(database))`` for the values, and ``summary_lines`` for its text.
+Use ``summary(recorded, doubts(recorded))`` for the values, and ``summary_lines`` for its text.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from results.database import RunDatabase
+from results.document import KeyFinding, Number, State
+from results.recorded import RecordedRun
 from results.summary.answer import answer, batching, caution, limits
-from results.summary.key_figures import State, verdict, verdict_sentence
-from results.summary.numbers import KeyNumber, key_numbers
+from results.summary.key_figures import verdict, verdict_sentence
+from results.summary.numbers import key_numbers
 from results.tables.stored_times import stored_times
 
 WARNINGS_MAX = 3
@@ -26,7 +27,7 @@ class RunSummary:
     run: str
     answer: str  # one sentence
     caution: str  # the conditions of a headline that the answer's numbers fail, as a sentence; may be empty
-    numbers: tuple[KeyNumber, ...]  # at most six
+    numbers: tuple[Number, ...]  # at most six
     batching: str  # the gain of batching, as a sentence; may be empty
     limits: tuple[str, ...]  # what limited these numbers, as sentences
     warnings: tuple[str, ...]  # every warning, the most serious first
@@ -43,26 +44,36 @@ class RunSummary:
         """Return the number of warnings after the most serious ones."""
         return len(self.warnings) - len(self.serious)
 
+    def findings(self, warnings: str) -> tuple[KeyFinding, ...]:
+        """Return what limits, the most serious warnings and the verdict. ``warnings``: the section that has all."""
+        found = []
+        if self.limits:
+            found.append(KeyFinding("plain", "What limits", self.limits[0], self.limits[1:]))
+        if self.warnings:
+            link = (f"and {self.further} more", warnings) if self.further > 0 else None
+            found.append(KeyFinding("care", "Warnings", self.serious[0], self.serious[1:], link))
+        return (*found, KeyFinding(self.state, "Verdict", self.verdict))
 
-def summary(database: RunDatabase, warnings: Sequence[str]) -> RunSummary:
+
+def summary(recorded: RecordedRun, warnings: Sequence[str]) -> RunSummary:
     """Return the summary of a run. ``warnings`` are those of ``results.doubts.doubts``.
 
     Raises ResultsError as reading a run's results does.
     """
-    run, results, checks = database.run(), database.results(), database.checks()
-    criteria, search = database.criteria(), database.search()
+    run, results, checks = recorded.run, recorded.results, recorded.checks
+    criteria, search = recorded.criteria, recorded.search
     state, words = verdict(run, results, checks)
     shared = [SHARED_HOST] if run.shared_host and results else []
     return RunSummary(
         run=run.id,
         answer=answer(run, results, checks, criteria, search),
         caution=caution(results, search),
-        numbers=key_numbers(results, checks, criteria, search, stored_times(database)),
+        numbers=key_numbers(results, checks, criteria, search, stored_times(recorded)),
         batching=batching(results) if results else "",
         limits=limits(results, search),
         warnings=(*warnings, *shared),
         state=state,
-        verdict=verdict_sentence(words, database.finished(), run.phases_planned),
+        verdict=verdict_sentence(words, recorded.phases_finished, run.phases_planned),
     )
 
 

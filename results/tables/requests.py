@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-from results.database import PhaseTimes, RunDatabase
+from results.database import PhaseTimes
+from results.recorded import RecordedRun
 from results.resources import Timeline
 from results.statistics import lowest_ns
 
@@ -75,21 +76,21 @@ class RequestCount:
         return {**asdict(self), "difference": self.difference}
 
 
-def request_counts(database: RunDatabase, timelines: Mapping[str, Timeline]) -> tuple[RequestCount, ...]:
+def request_counts(recorded: RecordedRun, timelines: Mapping[str, Timeline]) -> tuple[RequestCount, ...]:
     """Return every operation that the server counted or the client sent, the client's first.
 
     The result is empty for a resumed run. It is also empty if no source counted from the first phase's start until
     after the last one's end.
     """
-    phases = database.phases()
+    phases = recorded.phase_times
     timeline = _counting(timelines, phases)
-    if timeline is None or database.resumptions():  # an interrupted phase sent requests that the run did not count
+    if timeline is None or recorded.resumptions:  # an interrupted phase sent requests that the run did not count
         return ()
     # Count up to the source's last sample, because some sources count a request only after its response. The run did
     # not count the requests of an interrupted phase.
-    whole = len(phases) >= database.run().phases_planned
+    whole = len(phases) >= recorded.run.phases_planned
     counted = timeline.counted("requests", phases[0].prepared_ns, timeline.end_ns if whole else phases[-1].end_ns)
-    ours = _Ours(database)
+    ours = _Ours(recorded)
     sent = ours.sent()
     # An object archived in parts is one object to the client, and no PutObject to the server.
     in_parts = round(counted.get(_COMPLETED, 0.0))
@@ -104,10 +105,10 @@ def request_counts(database: RunDatabase, timelines: Mapping[str, Timeline]) -> 
     return tuple(found)
 
 
-def request_differences(database: RunDatabase) -> list[str]:
+def request_differences(recorded: RecordedRun) -> list[str]:
     """Return a sentence for each operation whose counts of server and client differ."""
     found = []
-    for each in request_counts(database, database.timelines()):
+    for each in request_counts(recorded, recorded.timelines):
         if not each.difference:
             continue
         more = each.difference > 0
@@ -124,7 +125,7 @@ def request_differences(database: RunDatabase) -> list[str]:
     return found
 
 
-def _counting(timelines: Mapping[str, Timeline], phases: list[PhaseTimes]) -> Timeline | None:
+def _counting(timelines: Mapping[str, Timeline], phases: Sequence[PhaseTimes]) -> Timeline | None:
     """Return the source that counted requests over the whole run and was sampled after the last one.
 
     Without the final sample, the requests after the previous sample would seem to be missing.
@@ -148,7 +149,7 @@ class _FirstBytes(NamedTuple):
     client_share: float | None = None
 
 
-def _first_bytes(operation: str, timeline: Timeline, phases: list[PhaseTimes], ours: dict[int, int]) -> _FirstBytes:
+def _first_bytes(operation: str, timeline: Timeline, phases: Sequence[PhaseTimes], ours: dict[int, int]) -> _FirstBytes:
     """Compare the times to first byte. ``ours`` maps nanoseconds to the client's number of first bytes."""
     within: dict[float, float] = {}
     for phase in phases:
@@ -168,9 +169,9 @@ def _first_bytes(operation: str, timeline: Timeline, phases: list[PhaseTimes], o
 class _Ours:
     """The client's counts, from the run's database."""
 
-    def __init__(self, database: RunDatabase) -> None:
-        run = database.run()
-        self._database = database
+    def __init__(self, recorded: RecordedRun) -> None:
+        run = recorded.run
+        self._recorded = recorded
         self._settings = run.settings
         self._may_retry = bool(run.platform.details.get("retries"))
         protocol = run.platform.protocol
@@ -181,7 +182,7 @@ class _Ours:
         """Return requests by the server's names, warm-up and drain included."""
         sent = Counter[str]()
         opened, locked_apart = 0, False
-        for row in self._database.attempts():
+        for row in self._recorded.attempts:
             opened += row.sessions
             if row.operation in self._names:
                 sent[self._names[row.operation]] += row.attempts
@@ -190,9 +191,9 @@ class _Ours:
                 locked_apart = True
         # Count only sessions that ended without error. For others it is unknown whether the opening was sent. Likewise,
         # separate locks equal objects only if nothing failed and nothing was sent again.
-        if locked_apart and (self._database.has_errors() or self._may_retry):
+        if locked_apart and (self._recorded.has_errors or self._may_retry):
             del sent[self._names["extend"]]
-        exact = self._settings.get("session_kind") == "opened" and not self._database.has_errors()
+        exact = self._settings.get("session_kind") == "opened" and not self._recorded.has_errors
         if self._opening and opened and exact:
             sent[self._opening] = opened
         return sent
@@ -201,7 +202,7 @@ class _Ours:
         """Return the times to first byte, nanoseconds to count, of a request's good objects in the measured times."""
         found: dict[int, int] = {}
         for operation in (ours for ours, servers in self._names.items() if servers == name):
-            for indices, counts in self._database.histograms(operation, "first_byte"):
+            for indices, counts in self._recorded.histograms(operation, "first_byte"):
                 for index, count in zip(_numbers(indices), _numbers(counts), strict=True):
                     at_ns = lowest_ns(index)
                     found[at_ns] = found.get(at_ns, 0) + count

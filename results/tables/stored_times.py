@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from results.database import RunDatabase, WorkloadHistogram
+from results.database import WorkloadHistogram
 from results.model import Latency, Result
+from results.recorded import RecordedRun
 
 if TYPE_CHECKING:
     from results.tables.responses import Responses
@@ -49,18 +50,18 @@ class StoredTimes:
 NO_TIMES = StoredTimes()
 
 
-def stored_times(database: RunDatabase) -> StoredTimes:
+def stored_times(recorded: RecordedRun) -> StoredTimes:
     """Return the histograms of a run with repetitions or with a search, whose steps may repeat a cell.
 
     Any other run needs none, because every result has its own percentiles.
     """
-    if database.run().repetitions < 2 and database.search() is None:
+    if recorded.run.repetitions < 2 and recorded.search is None:
         return NO_TIMES
     return StoredTimes(
         {
             (quantity, each.position, each.workload): each
             for quantity in QUANTITIES
-            for each in database.cell_histograms(quantity)
+            for each in recorded.cell_histograms(quantity)
         }
     )
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from math import nan
 from typing import NamedTuple
 
-from results.database import PhaseTimes, RunDatabase, WorkloadInterval
+from results.database import PhaseTimes, WorkloadInterval
+from results.recorded import RecordedRun
 from results.resources import SILENCE_SECONDS_MAX, Timeline
 from results.tables.requests import RequestCount, request_counts
 from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
@@ -81,24 +82,24 @@ class Watched:
 NOTHING_WATCHED = Watched()
 
 
-def watched(database: RunDatabase) -> Watched:
+def watched(recorded: RecordedRun) -> Watched:
     """Return the phases, intervals and server samples of a run's database."""
-    run = database.run()
-    timelines = database.timelines()
-    results = [*database.results(), *database.results(drift_checks=True)]
+    run = recorded.run
+    timelines = recorded.timelines
+    results = [*recorded.results, *recorded.drift_checks]
     return Watched(
-        phases=database.phases(),
+        phases=recorded.phase_times,
         sweeps={result.position: result.phase for result in results},
         timelines=timelines,
-        client=database.client_timeline(),
-        requests=request_counts(database, timelines),
+        client=recorded.client_timeline,
+        requests=request_counts(recorded, timelines),
         shares_host=run.shared_host,
         disk_roles=run.settings.get("disk_roles", {}),
         link_speed_bytes_per_second=run.settings.get("link_speed_bytes_per_second"),
-        intervals=database.workload_intervals(),
+        intervals=recorded.intervals,
         interval_ns=run.interval_ns,
         unsteady=frozenset(each.position for each in results if each.unsteady is not None),
-        times=stored_times(database),
+        times=stored_times(recorded),
     )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from results.database import RunDatabase, WorkerRow
+from results.database import WorkerRow
+from results.recorded import RecordedRun
 from results.table import Column, Table, TableSpec
 
 WORKERS_SHOWN_MAX = 16  # workers shown individually; with more, each host is a row
@@ -35,26 +36,26 @@ class WorkerTotal:
     lost: str | None  # why it did not finish
 
 
-def worker_totals(database: RunDatabase) -> list[WorkerTotal]:
+def worker_totals(recorded: RecordedRun) -> list[WorkerTotal]:
     """Return the totals of each worker, by name."""
     rows: dict[str, list[WorkerRow]] = {}
-    for phase in database.workers().values():
+    for phase in recorded.workers.values():
         for row in phase:
             rows.setdefault(row.name, []).append(row)
     return [_total(rows[name]) for name in sorted(rows)]
 
 
-def worker_documents(database: RunDatabase) -> list[dict[str, Any]]:
+def worker_documents(recorded: RecordedRun) -> list[dict[str, Any]]:
     """Return the totals as plain JSON values."""
-    return [asdict(each) for each in worker_totals(database)]
+    return [asdict(each) for each in worker_totals(recorded)]
 
 
-def worker_tables(database: RunDatabase) -> list[Table]:
+def worker_tables(recorded: RecordedRun) -> list[Table]:
     """Return one table if the workers were on a cluster or one of them was lost.
 
     Otherwise other tables have the same facts.
     """
-    totals = worker_totals(database)
+    totals = worker_totals(recorded)
     if not any(each.clock_offset_ms is not None or each.lost for each in totals):
         return []
     by_host = len(totals) > WORKERS_SHOWN_MAX

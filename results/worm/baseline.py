@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from archiver.values.errors import ResultsError
 from results.contract import read
-from results.database import RunDatabase
-from results.files import opened
 from results.model import CheckRecord
+from results.recorded import RecordedRun, opened
 from results.table import Column, Table, TableSpec
 
 _TRIED = ("PASS", "DEVIATION", "FAIL")
@@ -51,8 +50,8 @@ class BaselineComparison:
 def read_baselines(path: Path) -> list[Baseline]:
     """Return the platforms of a run, or of a JSON document of ``archiver worm --json``. Raises ResultsError."""
     if not path.is_file() or path.suffix != ".json":
-        with opened(path) as database:
-            return [_of_run(database)]
+        with opened(path) as recorded:
+            return [_of_run(recorded)]
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return [_of_document(each) for each in document.get("platforms", [document])]
@@ -99,10 +98,10 @@ def comparison_document(found: BaselineComparison) -> dict[str, Any]:
     return {"run": found.run, "new": _documents(found.new), "mended": _documents(found.mended)}
 
 
-def _of_run(database: RunDatabase) -> Baseline:
-    run, checks = database.run(), database.checks()
+def _of_run(recorded: RecordedRun) -> Baseline:
+    run, checks = recorded.run, recorded.checks
     if not checks:
-        raise ResultsError(f"{database.path}: this run made no conformance checks; name a run of archiver worm")
+        raise ResultsError(f"{recorded.path}: this run made no conformance checks; name a run of archiver worm")
     return Baseline(run.id, run.platform.name, checks)
 
 

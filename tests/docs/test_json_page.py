@@ -14,15 +14,16 @@ from results.comparison.compare import compare_runs
 from results.comparison.contract import comparison_document
 from results.comparison.gate import judge, parse_condition
 from results.model import CheckRecord
-from results.scorecard.cards import read_run, scorecard_of
+from results.recorded import read_run
+from results.scorecard.cards import scorecard_of, scored_run
 from results.scorecard.document import scorecard_document
 from tests.archiver.traces.made import write_example_files
 from tests.docs.json_page import Met, compare, printed, tables
 from tests.results.comparison.compared_runs import measured_run
 from tests.results.comparison.workloads_together import together
-from tests.results.conftest import MakeResult, MakeRun
+from tests.results.conftest import MakeDatabase, MakeResult
+from tests.results.conftest import make_database as make_database
 from tests.results.conftest import make_result as make_result
-from tests.results.conftest import make_run as make_run
 from tests.results.tile_run import TileRun
 from tests.results.watched_run import PLATFORM
 
@@ -93,8 +94,10 @@ def test_workload_comparison_documents_have_exactly_documented_fields(make_resul
     assert met >= {("Measured", field) for field in ("platform", "objects_per_second", "errors", "repetitions")}
 
 
-def test_scorecard_documents_have_exactly_documented_fields(make_result: MakeResult, make_run: MakeRun) -> None:
-    checked = make_run(id="checked", platform=replace(PLATFORM, version="1"), settings={"platform_started": True})
+def test_scorecard_documents_have_exactly_documented_fields(
+    make_result: MakeResult, make_database: MakeDatabase
+) -> None:
+    checked = make_database(id="checked", platform=replace(PLATFORM, version="1"), settings={"platform_started": True})
     checked.add_check(FAILED, [])
     variants = [
         make_result(phase="lock", variant=f"lock {lock}", lock=lock, position=place)
@@ -102,7 +105,7 @@ def test_scorecard_documents_have_exactly_documented_fields(make_result: MakeRes
     ]
     measured = measured_run(make_result, settings={"platform_started": True})
     measured = replace(measured, results=[*measured.results, *variants])
-    document = scorecard_document(scorecard_of([measured, read_run(checked)]))
+    document = scorecard_document(scorecard_of([measured, scored_run(read_run(checked.path))]))
     met = compare(json.loads(json.dumps(document)), "A scorecard")
     headings = ("A scorecard", "Card", "CardConformance", "CardPoint", "CardLockCost", "MissingPart")
     assert all_of(met, *headings)

@@ -10,6 +10,7 @@ import pytest
 
 from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
 from results.model import ClientUsage, DiskUsage, Latency, Result, ServerUsage, Utilisation
+from results.recorded import RecordedRun, read_run
 from results.reference.published import dr550
 from results.resources import SampleRow
 from tests.results.watched_run import RECORD
@@ -127,12 +128,16 @@ def full_run(make_result: MakeResult) -> list[Result]:
     return results
 
 
-MakeRun = Callable[..., RunDatabase]
+MakeDatabase = Callable[..., RunDatabase]
+MakeRun = Callable[..., RecordedRun]
 
 
 @pytest.fixture
-def make_run(tmp_path: Path) -> Iterator[MakeRun]:
-    """Return a function that makes a run's database. Columns of the run's own row can be overridden."""
+def make_database(tmp_path: Path) -> Iterator[MakeDatabase]:
+    """Return a function that makes a run's database and leaves it open.
+
+    Columns of the run's own row can be overridden.
+    """
     made: list[RunDatabase] = []
 
     def make(phases: Sequence[PhaseRecord] = (), samples: Sequence[SampleRow] = (), **record: Any) -> RunDatabase:
@@ -147,6 +152,16 @@ def make_run(tmp_path: Path) -> Iterator[MakeRun]:
     yield make
     for database in made:
         database.close()
+
+
+@pytest.fixture
+def make_run(make_database: MakeDatabase) -> MakeRun:
+    """Return a function that makes a run as ``make_database`` does, and reads it."""
+
+    def make(phases: Sequence[PhaseRecord] = (), samples: Sequence[SampleRow] = (), **record: Any) -> RecordedRun:
+        return read_run(make_database(phases, samples, **record).path)
+
+    return make
 
 
 def _latency(count: int, typical_ms: float) -> Latency:

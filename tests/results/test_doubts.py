@@ -12,11 +12,13 @@ import pytest
 from results.database import FILE_NAME, PhaseRecord, PhaseTimes, RunDatabase, RunRecord
 from results.doubts import doubts
 from results.model import ClientUsage, Latency, Result, ServerUsage, Utilisation
+from results.recorded import RecordedRun, read_run
 from results.resources import SourceProblem
 from tests.results.watched_run import PLATFORM, phase_record, sample
 
 MakeResult = Callable[..., Result]
-MakeRun = Callable[..., RunDatabase]
+MakeDatabase = Callable[..., RunDatabase]
+MakeRun = Callable[..., RecordedRun]
 Doubts = Callable[..., list[str]]
 RECORD = RunRecord(
     id="run-1", started_at=1.0, command_line=[], scenario="s", scenario_title="S", scenario_json="{}",
@@ -52,7 +54,7 @@ def doubts_of(tmp_path: Path) -> Iterator[Doubts]:
             database.set_lock_verified(lock)
         if ended:
             database.finish(2.0, "none")
-        return doubts(database)
+        return doubts(read_run(database.path))
 
     yield of
     for database in open_databases:
@@ -300,10 +302,10 @@ def test_added_clients_without_gain_cause_warning(
     assert all(sentence.startswith(str(doubt)) for sentence in found)
 
 
-def test_unreadable_source_causes_warning(make_run: MakeRun, make_result: MakeResult) -> None:
-    database = make_run([phase_record(1, make_result(), 0, 2)], phases_planned=1, settings={})
+def test_unreadable_source_causes_warning(make_database: MakeDatabase, make_result: MakeResult) -> None:
+    database = make_database([phase_record(1, make_result(), 0, 2)], phases_planned=1, settings={})
     database.add_source_problem(SourceProblem("minio", 1_800_000_000.0, "minio: 403; give a token"))
-    (doubt,) = doubts(database)
+    (doubt,) = doubts(read_run(database.path))
     assert doubt.startswith("minio: 403; give a token (first at 2027-01-15T08:00:00Z)")
 
 

@@ -11,7 +11,6 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,8 @@ from results.bundle.contents import (
 from results.bundle.database_copy import copy_database, database_version, stored_counts, stored_histograms, unsound
 from results.bundle.evidence import check_same_platform, whole_evidence
 from results.contract import json_text
-from results.database import VERSION, RunDatabase
+from results.database import VERSION
+from results.recorded import RecordedRun, read_run
 from results.report.mixed_contents import mixed_run
 from results.tables.watched import watched
 from scenarios.reading.reader import recorded_scenario
@@ -65,7 +65,7 @@ class Verification:
 
 
 def make_audit_bundle(
-    database: RunDatabase,
+    recorded: RecordedRun,
     out: Path,
     *,
     evidence: bytes | None = None,
@@ -80,12 +80,12 @@ def make_audit_bundle(
     do not belong to this run. Raises ResultsError if the run has nothing to confirm, or if its database contradicts
     itself.
     """
-    run = database.run()
+    run = recorded.run
     if run.verdict is None:
         raise ResultsError(
             f"{run.id}: has not ended: it is under way, or was killed; wait, or go on: archiver resume {run.id}"
         )
-    if not database.results():
+    if not recorded.results:
         raise ResultsError(f"{run.id}: measured nothing, so there is nothing to confirm")
     given: dict[str, bytes | Path] = {}
     if evidence is not None:
@@ -94,15 +94,14 @@ def make_audit_bundle(
         prices_document(prices, None)
         given[PRICES] = prices.read_bytes()
     for trace in traces:
-        sha256 = _sha256_of_replayed(trace, replayed_traces(database))
+        sha256 = _sha256_of_replayed(trace, replayed_traces(recorded))
         given[trace_name(sha256)] = trace
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / DATABASE
-        copy_database(database.path, copy)
-        with closing(RunDatabase.open(copy)) as copied:
-            texts = {name: content for name, content in given.items() if isinstance(content, bytes)}
-            hashes = {name: sha256_of(content) for name, content in given.items() if isinstance(content, Path)}
-            made = _follows(copied, texts, hashes)
+        copy_database(recorded.path, copy)
+        texts = {name: content for name, content in given.items() if isinstance(content, bytes)}
+        hashes = {name: sha256_of(content) for name, content in given.items() if isinstance(content, Path)}
+        made = _follows(read_run(copy), texts, hashes)
         write_audit_bundle(out, run.id, {DATABASE: copy, **given, **made}, attest)
     verification = verify_audit_bundle(out, Trusted())
     if verification.wrong:
@@ -165,7 +164,7 @@ def _made_again(read: ReadBundle, path: Path) -> tuple[list[str], list[str]]:
     reason = unsound(path)
     if reason is not None:
         return [f"{DATABASE}: {reason}"], []
-    steps: tuple[tuple[Callable[[ReadBundle, RunDatabase], Iterator[str]], str], ...] = (
+    steps: tuple[tuple[Callable[[ReadBundle, RecordedRun], Iterator[str]], str], ...] = (
         (_documents_that_differ, "all other documents follow from the database and the files that were given"),
         (_database_contradictions, "percentiles follow from histograms, amounts from intervals, verdicts from results"),
     )
@@ -173,8 +172,7 @@ def _made_again(read: ReadBundle, path: Path) -> tuple[list[str], list[str]]:
     confirmed = ["the database is whole"]
     for step, words in steps:
         try:
-            with closing(RunDatabase.open(path)) as database:
-                found = list(step(read, database))
+            found = list(step(read, read_run(path)))
         except Exception as error:  # noqa: BLE001 - somebody else's database must not end this with a traceback
             found = [f"{DATABASE}: cannot be read as a run's: {type(error).__name__}: {error}"]
         wrong += found
@@ -182,20 +180,20 @@ def _made_again(read: ReadBundle, path: Path) -> tuple[list[str], list[str]]:
     return wrong, confirmed
 
 
-def _documents_that_differ(read: ReadBundle, database: RunDatabase) -> Iterator[str]:
-    run = database.run().id
+def _documents_that_differ(read: ReadBundle, recorded: RecordedRun) -> Iterator[str]:
+    run = recorded.run.id
     if run != read.run:
         yield f"the manifest is of run {read.run}, and {DATABASE} of run {run}"
     given = {name: read.documents[name] for name in (EVIDENCE, PRICES) if name in read.documents}
     if EVIDENCE in given:
         try:
-            check_same_platform(database.run().platform, whole_evidence(given[EVIDENCE], EVIDENCE))
+            check_same_platform(recorded.run.platform, whole_evidence(given[EVIDENCE], EVIDENCE))
         except ResultsError as error:
             yield str(error)
     for name, sha256 in read.traces.items():
-        if name != trace_name(sha256) or sha256 not in replayed_traces(database):
+        if name != trace_name(sha256) or sha256 not in replayed_traces(recorded):
             yield f"{name}: no result of this run replayed it"
-    made = _follows(database, given, read.traces)
+    made = _follows(recorded, given, read.traces)
     there = {name: content for name, content in read.documents.items() if name not in given}
     for name in sorted(made.keys() | there.keys()):
         if name not in made:
@@ -206,8 +204,8 @@ def _documents_that_differ(read: ReadBundle, database: RunDatabase) -> Iterator[
             yield from (f"{name}: {each}" for each in _difference(there[name], made[name], is_json=name.endswith("on")))
 
 
-def _database_contradictions(read: ReadBundle, database: RunDatabase) -> Iterator[str]:
-    run = database.run()
+def _database_contradictions(read: ReadBundle, recorded: RecordedRun) -> Iterator[str]:
+    run = recorded.run
     scenario = recorded_scenario(
         run.scenario_json,
         order=run.sweep_order,
@@ -215,34 +213,34 @@ def _database_contradictions(read: ReadBundle, database: RunDatabase) -> Iterato
         repetitions=run.repetitions,
         retrieving_only=run.objects_from is not None,
     )
-    times = {each.position: each.measured_to_ns - each.measured_from_ns for each in database.phases()}
-    recorded = Recorded(
+    times = {each.position: each.measured_to_ns - each.measured_from_ns for each in recorded.phase_times}
+    stated = Recorded(
         scenario=scenario,
         verdict=run.verdict,
-        results=[*database.results(), *database.results(drift_checks=True)],
-        criteria=database.criteria(),
-        search=database.search(),
+        results=[*recorded.results, *recorded.drift_checks],
+        criteria=recorded.criteria,
+        search=recorded.search,
         measured_seconds={position: nanoseconds / 1e9 for position, nanoseconds in times.items()},
-        histograms=stored_histograms(database.path),
-        counts=stored_counts(database.path),
+        histograms=stored_histograms(recorded.path),
+        counts=stored_counts(recorded.path),
     )
-    yield from (f"{DATABASE}: {each}" for each in what_does_not_follow(recorded))
+    yield from (f"{DATABASE}: {each}" for each in what_does_not_follow(stated))
 
 
-def _follows(database: RunDatabase, given: Mapping[str, bytes], traces: Mapping[str, str]) -> dict[str, bytes]:
+def _follows(recorded: RecordedRun, given: Mapping[str, bytes], traces: Mapping[str, str]) -> dict[str, bytes]:
     """Return every file that follows from the database and the given ones, by name. ``traces``: name -> SHA-256."""
-    results, mixed = document(database), mixed_run(database)
+    results, mixed = document(recorded), mixed_run(recorded)
     made = {
         RESULTS: json_text(results),
-        ENVIRONMENT: json_text(environment_document(database)),
-        "traces.json": json_text(traces_document(database, traces)),
+        ENVIRONMENT: json_text(environment_document(recorded)),
+        "traces.json": json_text(traces_document(recorded, traces)),
     }
     if PRICES in given:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / PRICES
             path.write_bytes(given[PRICES])
             made["prices.json"] = json_text(prices_document(path, mixed.replay if mixed is not None else None))
-    texts = report_texts(database, results, facts(database), watched(database), mixed)
+    texts = report_texts(recorded, results, facts(recorded), watched(recorded), mixed)
     return {name: text.encode() for name, text in made.items()} | texts
 
 

@@ -17,8 +17,7 @@ from archiver.values.sizes import format_bytes
 from results.bundle import audit, evidence
 from results.bundle.attestations import Attestations, Trusted, attest, check_attestations
 from results.contract import json_text
-from results.database import RunDatabase
-from results.files import opened
+from results.recorded import RecordedRun, opened
 
 
 @click.group()
@@ -89,13 +88,13 @@ def make_command(
     if out.suffix not in (".zip", ".json"):
         raise UsageError(f"{out}: name it .zip for an audit bundle, or .json for the evidence of a conformance run")
     attesting = partial(attest, key=key, authority_url=authority_url)
-    with opened(find_run(run)) as database:
+    with opened(find_run(run)) as recorded:
         if out.suffix == ".zip":
-            _make_audit_bundle(database, out, worm, prices, traces, attesting)
+            _make_audit_bundle(recorded, out, worm, prices, traces, attesting)
         elif worm is not None or prices is not None or traces:
             raise UsageError(f"{out}: --worm, --prices and --trace go into a bundle; name it .zip")
         else:
-            made = evidence.attested(evidence.make_evidence(database), attesting)
+            made = evidence.attested(evidence.make_evidence(recorded), attesting)
             evidence.write_evidence(made, out)
             click.echo(f"{out}: {len(made['manifest'])} parts, sha256 {made['sha256']}")
 
@@ -143,7 +142,7 @@ def verify(file: Path, signer: Path | None, authority: Path | None, as_json: boo
 
 
 def _make_audit_bundle(
-    database: RunDatabase,
+    recorded: RecordedRun,
     out: Path,
     worm: str | None,
     prices: Path | None,
@@ -154,15 +153,15 @@ def _make_audit_bundle(
 
     content = _evidence_of(worm) if worm is not None else None
     if content is not None:
-        evidence.check_same_platform(database.run().platform, evidence.whole_evidence(content, str(worm)))
-    made = make_audit_bundle(database, out, evidence=content, prices=prices, traces=traces, attest=attesting)
+        evidence.check_same_platform(recorded.run.platform, evidence.whole_evidence(content, str(worm)))
+    made = make_audit_bundle(recorded, out, evidence=content, prices=prices, traces=traces, attest=attesting)
     click.echo(
         f"{out}: {made.files} files, {format_bytes(out.stat().st_size)}; confirmed as archiver bundle verify does"
     )
     if made.left_out:
         click.echo(f"not computed again: {made.left_out}")
     held = {audit.sha256_of(trace) for trace in traces}
-    replayed = [result.replayed for result in database.results() if result.replayed is not None]
+    replayed = [result.replayed for result in recorded.results if result.replayed is not None]
     for name in sorted({each.trace for each in replayed if each.sha256 in held and not each.anonymised}):
         click.echo(f"{name} is in it and not anonymised: it has the names of objects")
     click.echo(f"publish this with the report: sha256 {made.sha256}")
@@ -173,8 +172,8 @@ def _evidence_of(run_or_file: str) -> bytes:
     path = Path(run_or_file)
     if path.is_file() and path.suffix == ".json":
         return path.read_bytes()
-    with opened(find_run(run_or_file)) as database:
-        return evidence.evidence_text(evidence.make_evidence(database)).encode()
+    with opened(find_run(run_or_file)) as recorded:
+        return evidence.evidence_text(evidence.make_evidence(recorded)).encode()
 
 
 def _verify_audit_bundle(file: Path, trusted: Trusted, as_json: bool) -> None:

@@ -34,8 +34,7 @@ from results.comparison.tables import (
     overall_sentences,
 )
 from results.contract import json_text
-from results.database import RunDatabase
-from results.files import opened
+from results.recorded import RecordedRun, opened
 from results.worm.findings import DISCLAIMER
 
 _DOUBTS_MAX = 6  # printed unless all tables are
@@ -127,8 +126,8 @@ def compare(
     wanted = [parse_condition(condition) for condition in conditions]
     paths = [find_run(run) for run in runs]
     if out is None and file_format == "html":
-        with opened(paths[-1]) as database:
-            out = database.path.parent / "report"
+        with opened(paths[-1]) as recorded:
+            out = recorded.path.parent / "report"
     of_checks = _conformance_runs(paths)
     if of_checks is not None:
         if wanted:
@@ -145,18 +144,18 @@ def compare(
 
 
 def _measured(path: Path) -> MeasuredRun:
-    with opened(path) as database:
-        return MeasuredRun.read(database)
+    with opened(path) as recorded:
+        return MeasuredRun.read(recorded)
 
 
 def _conformance_runs(paths: Sequence[Path]) -> list[ConformanceRun] | None:
     """Return the runs if each has conformance checks and no results; None otherwise."""
     found = []
     for path in paths:
-        with opened(path) as database:
-            if database.results() or not database.checks():
+        with opened(path) as recorded:
+            if recorded.results or not recorded.checks:
                 return None
-            found.append(ConformanceRun.read(database))
+            found.append(ConformanceRun.read(recorded))
     return found
 
 
@@ -180,9 +179,9 @@ def _show_conformance(
         click.echo(f"{path}: 1 file", err=as_json)
 
 
-def comparison_of(databases: Sequence[RunDatabase], *, force: bool = False) -> Comparison:
+def comparison_of(runs: Sequence[RecordedRun], *, force: bool = False) -> Comparison:
     """Return the comparison of these runs. Raises ResultsError if they cannot be compared."""
-    return compare_runs([MeasuredRun.read(database) for database in databases], force=force)
+    return compare_runs([MeasuredRun.read(recorded) for recorded in runs], force=force)
 
 
 def show(

@@ -16,7 +16,7 @@ from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
 from archiver.values.sizes import parse_size
 from results.contract import json_text
-from results.files import opened, write_files
+from results.files import write_files
 from results.planning.answer import PlanAnswer, answer
 from results.planning.documents import plan_document, plan_files, plan_text
 from results.planning.loads import (
@@ -37,6 +37,7 @@ from results.planning.measured_rates import REFERENCES, measured_surface, publis
 from results.planning.prices import read_prices
 from results.planning.rate_surface import RateSurface
 from results.planning.size_histogram import read_size_histogram
+from results.recorded import opened
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -435,8 +436,8 @@ _LOADS: Mapping[str, Callable[[Mapping[str, Any]], PlannedLoad]] = {
 def _surface(source: str) -> RateSurface:
     if source.startswith("reference:"):
         return published_surface(source)
-    with opened(find_run(source)) as database:
-        return measured_surface(database)
+    with opened(find_run(source)) as recorded:
+        return measured_surface(recorded)
 
 
 def _size(option: str, size_bytes: int) -> int:
@@ -457,9 +458,10 @@ def _show(kind: str, given: Mapping[str, Any]) -> None:
     out, what_if, as_json = given["out"], given.get("what_if", False), given["as_json"]
     paths = []
     if out is not None:
-        from results.report.plan_page import plan_page  # import the templates only for writing
+        from results.render.html import html_page  # import the templates only for writing
+        from results.report.plan_page import plan_as_document
 
-        paths = write_files(out, {PAGE_NAME: plan_page(found).encode(), **plan_files(found)})
+        paths = write_files(out, {PAGE_NAME: html_page(plan_as_document(found)).encode(), **plan_files(found)})
     if as_json:
         click.echo(json_text(plan_document(found, what_if=what_if or out is not None)), nl=False)
     else:

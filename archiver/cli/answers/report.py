@@ -16,13 +16,13 @@ from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_instant
 from results.contract import json_text
-from results.database import RunDatabase
 from results.doubts import doubts
-from results.files import opened, write_files
+from results.files import write_files
 from results.mixed.reference_tile import read_reference, reference_document
 from results.mixed.tiles import tile_scales
 from results.planning.disclosure import disclosure_tables
 from results.planning.prices import PriceList, read_prices
+from results.recorded import RecordedRun, opened
 from results.replay.price import priced
 from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.tables.watched import watched
@@ -124,19 +124,19 @@ def report(
         raise UsageError(f"{', '.join(given)}: --format text prints what run printed; choose another --format")
     price_list = read_prices(prices) if prices is not None else None
     over = read_reference(reference) if reference is not None else None
-    with opened(find_run(run)) as database:
+    with opened(find_run(run)) as recorded:
         if form == "text":
-            print_run(database, tables)
+            print_run(recorded, tables)
             return
-        mixed = mixed_run(database, reference=over, drives=drives)
+        mixed = mixed_run(recorded, reference=over, drives=drives)
         if mixed is None and (reference or save_reference or drives):
             raise UsageError(f"{run}: measured no tiles, so it has no score and no rates per drive")
         if price_list is not None:
             mixed = _priced(mixed, form, price_list, years)
         if save_reference is not None:
-            _save_reference(database, mixed, save_reference)
+            _save_reference(recorded, mixed, save_reference)
         else:
-            _write(database, form, out, price_list, years, mixed)
+            _write(recorded, form, out, price_list, years, mixed)
 
 
 def _priced(mixed: WorkloadsShown | None, form: str, prices: PriceList, years: int) -> WorkloadsShown | None:
@@ -150,10 +150,10 @@ def _priced(mixed: WorkloadsShown | None, form: str, prices: PriceList, years: i
     return mixed
 
 
-def _save_reference(database: RunDatabase, mixed: WorkloadsShown | None, path: Path) -> None:
+def _save_reference(recorded: RecordedRun, mixed: WorkloadsShown | None, path: Path) -> None:
     """Save a run's single tile as a reference for scores of other runs."""
     assert mixed is not None
-    run = database.run()
+    run = recorded.run
     found = reference_document(
         tile_scales(mixed.results),
         mixed.criteria,
@@ -170,7 +170,7 @@ def _save_reference(database: RunDatabase, mixed: WorkloadsShown | None, path: P
 
 
 def _write(
-    database: RunDatabase,
+    recorded: RecordedRun,
     form: str,
     out: Path | None,
     prices: PriceList | None,
@@ -178,74 +178,75 @@ def _write(
     mixed: WorkloadsShown | None,
 ) -> None:
     if form == "json" and out is None:
-        click.echo(json_text(_document(database)), nl=False)
+        click.echo(json_text(_document(recorded)), nl=False)
         return
-    folder = out if out is not None else database.path.parent / "report"
+    folder = out if out is not None else recorded.path.parent / "report"
     if form in _EXPORTS:
-        click.echo(f"{_export(database, form, folder)}: 1 file")
+        click.echo(f"{_export(recorded, form, folder)}: 1 file")
         return
     # Import matplotlib only for writing.
-    from results.report.contents import Priced, worm_tables
+    from results.report.contents import Priced
     from results.report.documents import write_csv, write_documents, write_json, write_page
     from results.tables.workers import worker_tables
+    from results.worm.report import worm_tables
 
     gc.disable()  # values stay in memory until they are written: garbage collection took a third of the time
     if form == "html":
-        found = doubts(database)
+        found = doubts(recorded)
         replays = mixed is not None and mixed.replay is not None  # the price is among its tables
         paths = write_page(
             folder,
-            database,
-            facts=_facts(database),
+            recorded,
+            facts=_facts(recorded),
             doubts=found,
-            watched=watched(database),
+            watched=watched(recorded),
             priced=Priced(prices, years) if prices is not None and not replays else None,
             mixed=mixed,
         )
     elif form == "json":
-        paths = write_json(folder, _document(database))
+        paths = write_json(folder, _document(recorded))
     elif form == "csv":
-        audits = database.audits()
-        further = [*worm_tables(database), *worker_tables(database), *disclosure_tables(database)]
-        paths = write_csv(folder, _document(database), watched(database), audits, further, mixed)
+        audits = recorded.audits
+        further = [*worm_tables(recorded), *worker_tables(recorded), *disclosure_tables(recorded)]
+        paths = write_csv(folder, _document(recorded), watched(recorded), audits, further, mixed)
     else:
-        data = _document(database)
+        data = _document(recorded)
         paths = write_documents(
             folder,
             data,
-            facts=_facts(database),
+            facts=_facts(recorded),
             doubts=data["doubts"],
             shares_machine=data["shared_host"],
-            watched=watched(database),
-            audits=database.audits(),
-            further=[*worm_tables(database), *worker_tables(database), *disclosure_tables(database)],
+            watched=watched(recorded),
+            audits=recorded.audits,
+            further=[*worm_tables(recorded), *worker_tables(recorded), *disclosure_tables(recorded)],
             mixed=mixed,
         )
     click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}")
 
 
-def _export(database: RunDatabase, form: str, folder: Path) -> Path:
+def _export(recorded: RecordedRun, form: str, folder: Path) -> Path:
     """Write a run in the format of other programs; return the path."""
     from results.exports.hdr_log import hdr_log
     from results.exports.junit import junit_xml
     from results.exports.prometheus import prometheus_text
 
     texts = {"hlog": hdr_log, "junit": junit_xml, "prometheus": prometheus_text}
-    (path,) = write_files(folder, {_EXPORTS[form]: texts[form](database).encode()})
+    (path,) = write_files(folder, {_EXPORTS[form]: texts[form](recorded).encode()})
     return path
 
 
-def _document(database: RunDatabase) -> dict[str, Any]:
+def _document(recorded: RecordedRun) -> dict[str, Any]:
     """Return the run's document, with its conformance checks if it made any."""
-    data, run, checks = document(database), database.run(), database.checks()
-    return data | worm_document(run.platform, run.id, checks, database.rounds()) if checks else data
+    data, run, checks = document(recorded), recorded.run, recorded.checks
+    return data | worm_document(run.platform, run.id, checks, recorded.rounds) if checks else data
 
 
-def _facts(database: RunDatabase) -> dict[str, str]:
+def _facts(recorded: RecordedRun) -> dict[str, str]:
     """Return the facts at the beginning of a report. A run with only conformance checks has fewer."""
-    run = database.run()
+    run = recorded.run
     if run.scenario != "worm":
-        return facts(database)
+        return facts(recorded)
     return {
         "run": run.id,
         "scenario": run.scenario_title,

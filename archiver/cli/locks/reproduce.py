@@ -9,7 +9,7 @@ import click
 from archiver.cli.completion import run_names
 from archiver.machine.home import find_run
 from archiver.values.errors import ResultsError
-from results.files import opened
+from results.recorded import opened
 from results.worm.reproduction.evidence import reproducible_check, reproduction_of
 from results.worm.reproduction.script import script_text
 from results.worm.reproduction.tracker import title_of, tracker_text
@@ -36,11 +36,11 @@ def reproduce(run: str, check: str, out: Path | None) -> None:
         archiver worm reproduce latest OVR-04 --out .
     """
     path = find_run(run)
-    with opened(path) as database:
-        record = reproducible_check(database.checks(), check)
-        found = reproduction_of(record, database.exchanges(record))
-        platform, identifier = database.run().platform, database.run().id
-        folder = out if out is not None else database.path.parent / "reproductions"
+    with opened(path) as recorded:
+        record = reproducible_check(recorded.checks, check)
+        found = reproduction_of(record, recorded.exchanges(record))
+        platform, identifier = recorded.run.platform, recorded.run.id
+        folder = out if out is not None else recorded.path.parent / "reproductions"
     script = folder / f"{check}.py"
     texts = {
         script: script_text(found, title_of(found, platform)),

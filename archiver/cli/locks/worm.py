@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -40,7 +40,7 @@ from backends.s3.control import Credentials
 from backends.s3.credentials import FoundCredentials
 from backends.tsm import TsmOptions
 from results.contract import json_text
-from results.database import RunDatabase
+from results.recorded import RecordedRun, read_run
 from results.text import render_text
 from results.worm.baseline import read_baselines
 from results.worm.expected import read_expected
@@ -55,7 +55,6 @@ from results.worm.findings import (
     worm_document,
 )
 from results.worm.judgement import ConformanceJudgement, judge
-from results.worm.report import write_worm_report
 
 # Credentials that the embedded store makes, by the right that each lacks.
 _OF_EMBEDDED = {right: f"worm-no-{right}:without={right}" for right in (BYPASS, RETENTION, HOLD, DELETE)}
@@ -165,18 +164,17 @@ def worm(
         expected=[msgspec.structs.asdict(each) for each in excused.values()],
     )
     outcomes = [check_platform(name, options, s3, limited_profile) for name in platforms or (None,)]
-    with ExitStack() as stack:
-        databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
-        judged = [judge(database.run(), database.checks(), len(databases), baselines) for database in databases]
-        if as_json:
-            documents = [
-                worm_document(db.run().platform, db.run().id, db.checks(), db.rounds()) | judgement.document
-                for db, judgement in zip(databases, judged, strict=True)
-            ]
-            click.echo(json_text(documents[0] if len(documents) == 1 else {"platforms": documents}), nl=False)
-        else:
-            _print(databases, outcomes, judged)
-        sys.exit(1 if any(judgement.fails for judgement in judged) else 0)
+    runs = [read_run(outcome.database) for outcome in outcomes]
+    judged = [judge(recorded.run, recorded.checks, len(runs), baselines) for recorded in runs]
+    if as_json:
+        documents = [
+            worm_document(recorded.run.platform, recorded.run.id, recorded.checks, recorded.rounds) | judgement.document
+            for recorded, judgement in zip(runs, judged, strict=True)
+        ]
+        click.echo(json_text(documents[0] if len(documents) == 1 else {"platforms": documents}), nl=False)
+    else:
+        _print(runs, outcomes, judged)
+    sys.exit(1 if any(judgement.fails for judgement in judged) else 0)
 
 
 worm.add_command(reproduce)
@@ -246,10 +244,10 @@ def cleanup_command(run: str, buckets_left: Sequence[RemovalReport]) -> str:
 
 
 def _print(
-    databases: Sequence[RunDatabase], outcomes: Sequence[WormOutcome], judged: Sequence[ConformanceJudgement]
+    runs: Sequence[RecordedRun], outcomes: Sequence[WormOutcome], judged: Sequence[ConformanceJudgement]
 ) -> None:
-    for database, outcome, judgement in zip(databases, outcomes, judged, strict=True):
-        checks, catalogue = database.checks(), catalogue_of(database.run())
+    for recorded, outcome, judgement in zip(runs, outcomes, judged, strict=True):
+        checks, catalogue = recorded.checks, catalogue_of(recorded.run)
         profile = outcome.profile
         counts = Counter(check.verdict for check in checks)
         click.echo(f"{profile.title} at {', '.join(profile.endpoints)}, run {outcome.run_id}")
@@ -257,11 +255,13 @@ def _print(
             f"  {checks_tried(checks, catalogue)}: "
             + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
         )
-        of_rounds, of_requirements = rounds_table(checks, database.rounds()), requirement_table(checks, catalogue)
+        of_rounds, of_requirements = rounds_table(checks, recorded.rounds), requirement_table(checks, catalogue)
         for table in (findings_table(checks), of_rounds, of_requirements, *judgement.tables):
             if table.rows:
                 click.echo("\n" + render_text(table, 120), nl=False)
-        paths = write_worm_report(database, database.path.parent / "report")
+        from results.worm.report import write_worm_report  # loads Jinja, which the commands before do not need
+
+        paths = write_worm_report(recorded, recorded.path.parent / "report")
         click.echo(f"\nreport: {paths[0]}; evidence: archiver bundle make {outcome.run_id} evidence.json")
         if outcome.buckets_left:
             click.echo(
@@ -274,7 +274,7 @@ def _print(
                 f"{outcome.spaces_left} file spaces remain until what is in them expires: archiver cleanup "
                 f"{outcome.run_id}"
             )
-    if len(databases) > 1:
-        named = {database.run().platform.name: database.checks() for database in databases}
+    if len(runs) > 1:
+        named = {recorded.run.platform.name: recorded.checks for recorded in runs}
         click.echo("\n" + render_text(matrix_table(named), 140), nl=False)
     click.echo(DISCLAIMER)

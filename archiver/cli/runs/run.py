@@ -63,8 +63,8 @@ from backends.minio import read_token
 from backends.s3 import S3Options
 from backends.s3.aws_settings import aws_settings
 from backends.tsm import TsmOptions
-from results.database import RunDatabase
 from results.mixed.scale_up import criteria_lines
+from results.recorded import RecordedRun, read_run
 from scenarios.model import Scenario
 from scenarios.reading.reader import read_scenario
 
@@ -512,33 +512,32 @@ def dask_cluster(address: str, request: RunRequest, *, replays: bool) -> Iterato
 
 def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool, tables: Sequence[str]) -> NoReturn:
     """Show the measurements and the outcomes of runs, and exit accordingly. ``tables``: as for ``print_run``."""
-    with ExitStack() as stack:
-        databases = [stack.enter_context(closing(RunDatabase.open(outcome.database))) for outcome in outcomes]
-        if len(databases) > 1:
-            if as_json or say:
-                _show_comparison(databases, outcomes, as_json=as_json, tables=tables)
-        elif as_json:
-            click.echo(run_json(databases[0]), nl=False)
-        elif say:
-            print_run(databases[0], tables)
-        for outcome, database in zip(outcomes, databases, strict=True):
-            if database.run().verdict != "pass":  # a search passes although steps missed some
-                for line in criteria_lines(database.criteria(), database.results()):
-                    click.echo(line, err=True)
-            if outcome.failure:
-                click.echo(f"archiver: {outcome.failure}", err=True)
-            if outcome.interrupted:
-                words = interruption.words(outcome.interrupted)
-                click.echo(f"archiver: {words}; what finished is in {outcome.database}", err=True)
-            broke_off = len(outcomes) == 1 and (outcome.failure or outcome.interrupted)
-            if broke_off and carried_out_whole(database.run().scenario_json) is None:
-                click.echo(f"go on after the last finished phase: archiver resume {_name(outcome)}", err=True)
-        for outcome in outcomes:
-            if outcome.interrupted:
-                sys.exit(interruption.exit_status(outcome.interrupted))
-        failed = any(result.errors for database in databases for result in database.results())
-        failed = failed or any(database.run().verdict in ("fail", "void") for database in databases)
-        sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)
+    runs = [read_run(outcome.database) for outcome in outcomes]
+    if len(runs) > 1:
+        if as_json or say:
+            _show_comparison(runs, outcomes, as_json=as_json, tables=tables)
+    elif as_json:
+        click.echo(run_json(runs[0]), nl=False)
+    elif say:
+        print_run(runs[0], tables)
+    for outcome, recorded in zip(outcomes, runs, strict=True):
+        if recorded.run.verdict != "pass":  # a search passes although steps missed some
+            for line in criteria_lines(recorded.criteria, recorded.results):
+                click.echo(line, err=True)
+        if outcome.failure:
+            click.echo(f"archiver: {outcome.failure}", err=True)
+        if outcome.interrupted:
+            words = interruption.words(outcome.interrupted)
+            click.echo(f"archiver: {words}; what finished is in {outcome.database}", err=True)
+        broke_off = len(outcomes) == 1 and (outcome.failure or outcome.interrupted)
+        if broke_off and carried_out_whole(recorded.run.scenario_json) is None:
+            click.echo(f"go on after the last finished phase: archiver resume {_name(outcome)}", err=True)
+    for outcome in outcomes:
+        if outcome.interrupted:
+            sys.exit(interruption.exit_status(outcome.interrupted))
+    failed = any(result.errors for recorded in runs for result in recorded.results)
+    failed = failed or any(recorded.run.verdict in ("fail", "void") for recorded in runs)
+    sys.exit(1 if failed or any(outcome.failure for outcome in outcomes) else 0)
 
 
 def _name(outcome: RunOutcome) -> str:
@@ -555,21 +554,18 @@ def earlier_objects(ledger: Ledger, run: str, scenario: Scenario) -> EarlierObje
     if run == "latest":
         run = ledger.latest_run() or run
     try:
-        database = RunDatabase.open(find_run(run))
+        recorded = read_run(find_run(run))
     except ResultsError:  # its folder is missing, but the ledger knows its archived objects
         return find_earlier(ledger, run, scenario)
-    try:
-        return find_earlier(ledger, str(database.run().id), scenario, database.changes())
-    finally:
-        database.close()
+    return find_earlier(ledger, str(recorded.run.id), scenario, recorded.changes)
 
 
 def _show_comparison(
-    databases: Sequence[RunDatabase], outcomes: Sequence[RunOutcome], *, as_json: bool, tables: Sequence[str]
+    runs: Sequence[RecordedRun], outcomes: Sequence[RunOutcome], *, as_json: bool, tables: Sequence[str]
 ) -> None:
     """Print the comparison if there is one, and always what is left on the platforms."""
     try:
-        show_comparison(comparison_of(databases), as_json=as_json, tables=tables)
+        show_comparison(comparison_of(runs), as_json=as_json, tables=tables)
     except ResultsError as incomparable:
         click.echo(f"archiver: no comparison: {incomparable}", err=True)
     if not as_json:

@@ -25,8 +25,8 @@ from archiver.worm.catalogue import catalogue
 from archiver.worm.conduct import WormOptions
 from backends.s3 import S3Options
 from results.contract import json_text
-from results.files import opened
-from results.scorecard.cards import POINTS, Card, Scorecard, ScoredRun, read_run, scorecard_of
+from results.recorded import opened
+from results.scorecard.cards import POINTS, Card, Scorecard, ScoredRun, scorecard_of, scored_run
 from results.scorecard.document import scorecard_document
 from results.scorecard.tables import main_tables
 from results.scorecard.verdicts import answers, conditions, findings
@@ -115,8 +115,8 @@ def scorecard(
 
 
 def _read(path: Path) -> ScoredRun:
-    with opened(path) as database:
-        return read_run(database)
+    with opened(path) as recorded:
+        return scored_run(recorded)
 
 
 def _has_points(card: Card, platform: str) -> bool:

@@ -22,6 +22,7 @@ from backends.base import RunPlan
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Control, Credentials
 from results.database import FILE_NAME, RunDatabase, RunRecord
+from results.recorded import read_run
 from tests.backends.s3.s3_sessions import archives, data_plane, record_of_sessions, retrieves
 from tests.support.servers.scripted import Request, ScriptedServer, serve
 
@@ -181,4 +182,6 @@ def test_report_shows_that_buckets_are_named_in_the_host(server: ScriptedServer,
         content_kind="k", interval_ns=1,
     )  # fmt: skip
     with closing(RunDatabase.create(tmp_path / "run" / FILE_NAME, record)) as database:
-        assert facts(database)["platform"] == f"Odd through s3, {url_of(server)}, buckets named in the host"
+        assert (
+            facts(read_run(database.path))["platform"] == f"Odd through s3, {url_of(server)}, buckets named in the host"
+        )

@@ -19,12 +19,13 @@ from results.bundle.contents import (
     traces_document,
 )
 from results.bundle.evidence import check_same_platform
-from results.database import VERSION, RunDatabase
+from results.database import VERSION
 from results.model import Replayed
+from results.recorded import RecordedRun
 from tests.results.conftest import MakeResult
 from tests.results.watched_run import PLATFORM, phase_record
 
-MakeRun = Callable[..., RunDatabase]
+MakeRun = Callable[..., RecordedRun]
 MODEL = {"streams": 4, "per_second": 30.0, "operations": {"archive": 1.0}, "sizes": "8KiB"}
 SCENARIO = {
     "name": "sets",
@@ -51,7 +52,7 @@ def replayed(trace: str, sha256: str, **more: Any) -> Replayed:
 
 
 @pytest.fixture
-def run(make_run: MakeRun, make_result: MakeResult) -> RunDatabase:
+def run(make_run: MakeRun, make_result: MakeResult) -> RecordedRun:
     results = [
         make_result(phase="replay", workload=f"{copy}: {name}", application=name, copy=copy, position=copy,
                     replayed=replayed(trace, sha256, origin=origin))
@@ -63,7 +64,7 @@ def run(make_run: MakeRun, make_result: MakeResult) -> RunDatabase:
     return make_run(phases, scenario_json=json.dumps(SCENARIO), command_line=["archiver", "run", "sets.toml"])
 
 
-def test_each_trace_is_listed_once_with_its_generating_model(run: RunDatabase) -> None:
+def test_each_trace_is_listed_once_with_its_generating_model(run: RecordedRun) -> None:
     mail, web = sorted(traces_document(run, {"traces/bb.parquet": "bb"})["traces"], key=lambda each: each["trace"])
     assert web["model"] == {
         "parameters": MODEL, "seed": 7, "seconds": "60s", "capacity": "1GB", "capacity_scale": 0.5,
@@ -75,7 +76,7 @@ def test_each_trace_is_listed_once_with_its_generating_model(run: RunDatabase) -
     assert replayed_traces(run) == {"aa", "bb"}
 
 
-def test_environment_document_has_command_scenario_and_versions(run: RunDatabase) -> None:
+def test_environment_document_has_command_scenario_and_versions(run: RecordedRun) -> None:
     found = environment_document(run)
     assert found["bundle_made_by"] == {"archiver": version.VERSION, "database_version": VERSION}
     assert found["run"]["command_line"] == ["archiver", "run", "sets.toml"]

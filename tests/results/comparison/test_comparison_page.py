@@ -27,6 +27,7 @@ from results.comparison.page import (
 )
 from results.database import RunDatabase
 from results.model import CheckRecord
+from results.recorded import read_run
 from results.table import Table
 from results.worm.findings import CheckCatalogue, requirement_table
 from tests.results.comparison.compared_runs import MakeResult, MakeRun, measured_run
@@ -109,24 +110,26 @@ def test_disclosed_price_is_shown_per_archived_object_rate(make_measured: MakeRu
 
 
 def conformance_run(
-    make_run: Callable[..., RunDatabase], name: str, *checks: CheckRecord, id: str = ""
+    make_database: Callable[..., RunDatabase], name: str, *checks: CheckRecord, id: str = ""
 ) -> ConformanceRun:
-    database = make_run(
+    database = make_database(
         id=id or f"run-{name}", platform=replace(PLATFORM, name=name), settings={"catalogue": CATALOGUE}
     )
     for check in checks:
         database.add_check(check, [])
-    return ConformanceRun.read(database)
+    return ConformanceRun.read(read_run(database.path))
 
 
 GOOD = replace(CHECK, id="DEL-02", tries="delete", verdict="PASS", reason="refused")
 BAD = replace(GOOD, verdict="FAIL")
 
 
-def test_conformance_runs_are_compared_check_by_check(make_run: Callable[..., RunDatabase], tmp_path: Path) -> None:
+def test_conformance_runs_are_compared_check_by_check(
+    make_database: Callable[..., RunDatabase], tmp_path: Path
+) -> None:
     same = replace(GOOD, id="DEL-03")
     compared = compare_checks(
-        [conformance_run(make_run, "keeps", GOOD, same), conformance_run(make_run, "loses", BAD, same)]
+        [conformance_run(make_database, "keeps", GOOD, same), conformance_run(make_database, "loses", BAD, same)]
     )
     assert conformance_sentences(compared)[0] == (
         "keeps refused every request that could lose, alter or unlock a record, in 2 of 170 checks."
@@ -144,19 +147,19 @@ def test_conformance_runs_are_compared_check_by_check(make_run: Callable[..., Ru
         assert "DEL-02" in path.read_text()
 
 
-def test_conformance_runs_of_one_platform_are_labelled_by_id(make_run: Callable[..., RunDatabase]) -> None:
-    runs = [conformance_run(make_run, "same", GOOD, id=name) for name in ("one", "two")]
+def test_conformance_runs_of_one_platform_are_labelled_by_id(make_database: Callable[..., RunDatabase]) -> None:
+    runs = [conformance_run(make_database, "same", GOOD, id=name) for name in ("one", "two")]
     assert list(compare_checks(runs).by_label) == ["one", "two"]
 
 
-def test_invalid_set_of_conformance_runs_is_refused(make_run: Callable[..., RunDatabase]) -> None:
-    run = conformance_run(make_run, "keeps", GOOD)
+def test_invalid_set_of_conformance_runs_is_refused(make_database: Callable[..., RunDatabase]) -> None:
+    run = conformance_run(make_database, "keeps", GOOD)
     with pytest.raises(UsageError, match="named twice"):
         compare_checks([run, run])
     with pytest.raises(UsageError, match="two runs or more"):
         compare_checks([run])
     with pytest.raises(ResultsError, match="has no conformance checks"):
-        compare_checks([run, conformance_run(make_run, "other")])
+        compare_checks([run, conformance_run(make_database, "other")])
 
 
 def test_requirement_without_check_in_run_is_shown_as_not_tried() -> None:

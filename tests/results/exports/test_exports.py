@@ -20,6 +20,7 @@ from results.exports.hdr_log import HIGHEST_NS, hdr_log
 from results.exports.junit import junit_xml
 from results.exports.prometheus import prometheus_text
 from results.model import CriterionResult, Result
+from results.recorded import read_run
 from tests.results.conftest import MakeRun
 from tests.results.report.reported_runs import CHECK, HOSTILE, whole_run
 from tests.results.watched_run import phase_record
@@ -37,7 +38,7 @@ def run(tmp_path: Path, make_result: MakeResult) -> Iterator[RunDatabase]:
 def test_hdr_log_is_read_back_by_its_library(run: RunDatabase, tmp_path: Path) -> None:
     """Each phase recorded times of 1, 2 and 2 ms, and of 50 ms times its number of clients."""
     path = tmp_path / "run.hlog"
-    path.write_text(hdr_log(run))
+    path.write_text(hdr_log(read_run(run.path)))
     reader = HistogramLogReader(str(path), HdrHistogram(1, HIGHEST_NS, 3))
     read = []
     while (histogram := reader.get_next_interval_histogram()) is not None:
@@ -53,7 +54,7 @@ def test_hdr_log_is_read_back_by_its_library(run: RunDatabase, tmp_path: Path) -
 
 
 def test_junit_xml_has_failed_phases_and_failed_checks(run: RunDatabase) -> None:
-    root = ElementTree.fromstring(junit_xml(run))
+    root = ElementTree.fromstring(junit_xml(read_run(run.path)))
     suites = {suite.get("name"): suite for suite in root}
     assert set(suites) == {"phases", f"worm.{CHECK.family}"}
     assert (suites["phases"].get("tests"), suites["phases"].get("failures")) == ("11", "8")
@@ -108,7 +109,7 @@ def test_junit_agrees_with_the_verdict_on_a_missed_criterion(
 
 
 def test_prometheus_reads_each_result_once(run: RunDatabase) -> None:
-    families = {family.name: family for family in text_string_to_metric_families(prometheus_text(run))}
+    families = {family.name: family for family in text_string_to_metric_families(prometheus_text(read_run(run.path)))}
     rates = {sample.labels["clients"]: sample for sample in families["archiver_result_objects_per_second"].samples}
     four = next(result for result in run.results() if result.clients == 4)
     assert rates["4"].value == pytest.approx(four.objects_per_second)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from results.database import RunDatabase
 from results.figures.phases import Caption, png_bytes, svg_bytes
 from results.figures.resources import (
     build_resource_figures,
@@ -19,12 +18,13 @@ from results.figures.resources import (
     processor_figure,
 )
 from results.model import Result
+from results.recorded import RecordedRun
 from results.resources import SampleRow
 from results.tables.watched import NOTHING_WATCHED, Watched, watched
 from tests.results.watched_run import phase_record, sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]
-MakeRun = Callable[..., RunDatabase]
+MakeRun = Callable[..., RecordedRun]
 WatchedRun = Callable[..., Watched]
 CAPTION = Caption("run-7", "minio")
 

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from results.database import IntervalRow, RunDatabase
+from results.database import IntervalRow
 from results.figures.phases import Caption, svg_bytes
 from results.figures.run_course import RUN_COURSE, build_course_figures
 from results.model import Result
+from results.recorded import RecordedRun
 from results.tables.watched import NOTHING_WATCHED, watched
 from tests.results.watched_run import phase_record, ten_seconds
 
 MakeResult = Callable[..., Result]
-MakeRun = Callable[..., RunDatabase]
+MakeRun = Callable[..., RecordedRun]
 CAPTION = Caption("run-7", "embedded")
 
 

@@ -30,7 +30,7 @@ from results.mixed.figures import (
 from results.mixed.programme import Course, course
 from results.mixed.tiles import tile_scales
 from results.model import Result
-from results.report.inline_figures import describe, figure_csv, inline_svg
+from results.render.inline_figures import describe, figure_csv, inline_svg
 from tests.results.tile_run import INTERVAL_NS, TileRun, busy_client, criterion, held, steps
 
 CAPTION = Caption("run-7", "embedded", shares_machine=True)

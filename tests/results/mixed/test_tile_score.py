@@ -19,6 +19,7 @@ from results.mixed.reference_tile import ReferenceTile, read_reference, referenc
 from results.mixed.score import Score, best_score, scale_score, score_table, score_weights
 from results.mixed.tiles import APPLICATIONS, tile_scales
 from results.model import CriterionResult, Result
+from results.recorded import read_run
 from results.report.mixed_contents import mixed_run, mixed_tables
 from results.table import Table
 from tests.results.conftest import MakeRun
@@ -87,7 +88,7 @@ def test_quick_run_has_no_score_and_no_published_rows(run: TileRun, make_run: Ma
         results = run.tile()
         phase = phase_record(1, results[0], 1, 2, results=results, criteria=held(results))
         database = make_run([phase], scenario_json="{}", request=json.dumps({"scenario": {"quick": quick}}))
-        shown = mixed_run(database, reference=REFERENCE)
+        shown = mixed_run(read_run(database.path), reference=REFERENCE)
         assert shown is not None
         return {table.name: table for table in mixed_tables(shown)}
 

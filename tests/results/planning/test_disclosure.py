@@ -84,10 +84,10 @@ def test_no_disclosure_gives_single_row() -> None:
 def test_run_discloses_values_of_its_request(make_run: MakeRun, make_result: MakeResult) -> None:
     phases = [phase_record(1, make_result(), 1, 2)]
     given = make_run(phases, request=json.dumps({"disclosure": {"nodes": 2, "price_date": "2026-10-01"}}))
-    found = disclosed(given.run())
+    found = disclosed(given.run)
     assert found is not None
     assert found.document == {"nodes": 2, "price_date": "2026-10-01"}
     assert [table.name for table in disclosure_tables(given)] == ["disclosure"]
-    assert disclosed(make_run(phases, request="{}").run()) is None
+    assert disclosed(make_run(phases, request="{}").run) is None
     assert disclosure_tables(make_run(phases)) == []  # a conformance run has no request
     assert disclosure_tables(make_run(request="{}")) == []

@@ -15,6 +15,7 @@ from results.planning.loads import LoadCourse
 from results.planning.measured_rates import measured_surface, published_surface
 from results.planning.prices import Demand, PriceList, bill, read_prices
 from results.planning.rate_surface import Range
+from results.recorded import read_run
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.planning.plans import plan_mail, plan_retrieve, plan_video
 from tests.results.watched_run import phase_record
@@ -113,7 +114,7 @@ def test_bill_has_platforms_for_load_of_last_year(tmp_path: Path) -> None:
 def test_session_opening_requests_are_billed(make_result: MakeResult, make_run: MakeRun, tmp_path: Path) -> None:
     database = make_run([phase_record(1, make_result("archive", 16 << 10, 25, 300.0), 1, 2)])  # opens with HEAD
     plan = plan_mail(
-        measured_surface(database),
+        measured_surface(read_run(database.path)),
         users=10,
         messages=25,
         mean_bytes=16 << 10,

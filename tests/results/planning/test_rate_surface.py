@@ -11,7 +11,8 @@ from archiver.values.errors import ResultsError
 from results.model import Result
 from results.planning.measured_rates import measured_surface, published_surface
 from results.planning.rate_surface import BEYOND_MAX, Range, RateSurface
-from tests.results.conftest import MakeResult, MakeRun
+from results.recorded import read_run
+from tests.results.conftest import MakeDatabase, MakeResult, MakeRun
 from tests.results.watched_run import phase_record
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -184,14 +185,14 @@ def test_parallel_rate_is_given_only_for_measured_column_and_size(
     assert together(8 * KIB, 25, 2) is None
 
 
-def test_run_wide_warnings_are_in_remarks(make_result: MakeResult, make_run: MakeRun) -> None:
+def test_run_wide_warnings_are_in_remarks(make_result: MakeResult, make_database: MakeDatabase) -> None:
     warm = make_result("retrieve", temperature="warm")
-    database = make_run([phase_record(1, warm, 1, 2)], shared_host=True)
-    remarks = " ".join(measured_surface(database).remarks)
+    database = make_database([phase_record(1, warm, 1, 2)], shared_host=True)
+    remarks = " ".join(measured_surface(read_run(database.path)).remarks)
     for words in ("not for capacity", "has not finished, or was interrupted", "perhaps in a cache"):
         assert words in remarks
     database.finish(9.0, "none")
-    assert "has not finished" not in " ".join(measured_surface(database).remarks)
+    assert "has not finished" not in " ".join(measured_surface(read_run(database.path)).remarks)
 
 
 def test_run_without_results_is_refused(make_run: MakeRun) -> None:

@@ -13,6 +13,7 @@ from archiver.measure.histogram import Histogram, part_of
 from archiver.values.platform import PlatformProfile
 from results.database import FILE_NAME, HistogramRow, RunDatabase, RunRecord
 from results.model import CriterionResult, InfrastructureResult, Latency, PartResult, Replayed, Result
+from results.recorded import read_run
 from results.replay.trials import ReplayedRun
 from results.report.mixed_contents import WorkloadsShown, mixed_run
 from tests.results.watched_run import RECORD, phase_record
@@ -157,7 +158,7 @@ class ReplayedSets:
         self, results: Sequence[Result], criteria: Sequence[CriterionResult] = (), **record: Any
     ) -> WorkloadsShown:
         """Return all that reports show of a run of concurrent workloads with these results."""
-        found = mixed_run(self.database(results, criteria, **record))
+        found = mixed_run(read_run(self.database(results, criteria, **record).path))
         assert found is not None
         return found
 

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from results.figures.phases import Caption, png_bytes, svg_bytes
+from results.render.inline_figures import describe, inline_svg
 from results.replay.figures import RESPONSE_SHARE, replay_figures, share_figure
-from results.report.inline_figures import describe, inline_svg
 from results.report.mixed_contents import FIGURE_TABLES, mixed_figures
 from tests.results.replay.replayed_sets import EIGHT, ReplayedSets, criterion
 

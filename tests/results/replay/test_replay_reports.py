@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from archiver.cli.answers.report import report
 from archiver.cli.output import document, print_run
 from results.database import StoredRun
+from results.recorded import read_run
 from results.report.index import write_index
 from results.summary.key_figures import findings, verdict
 from results.summary.summary import summary
@@ -123,25 +124,25 @@ def test_json_document_has_result_and_required_remarks(sets: ReplayedSets) -> No
 def test_void_verdict_is_reported_first(sets: ReplayedSets, capsys: pytest.CaptureFixture[str]) -> None:
     results = sets.sets(1, TIMES, what={"void": "late by 40 ms"})
     database = sets.database(results, [criterion("object_ms.p70 <= 20 (all)", 20, 1.0, True)], "void")
-    print_run(database)
+    print_run(read_run(database.path))
     printed = capsys.readouterr().out
     answer = " ".join(printed.split("\n\n")[1].split())
     assert answer.startswith("This run proves nothing about minio: VOID: set 1 ")
     assert "late by 40 ms" in answer
-    assert document(database)["verdict"] == "void"
+    assert document(read_run(database.path))["verdict"] == "void"
     run, measured = database.run(), database.results()
     found = findings(run, measured, [], [], database.criteria())
     assert (found[0].state, found[0].about, found[0].text[:5]) == ("bad", "Replay", "VOID:")
     assert verdict(run, measured, []) == ("bad", "VOID")
     assert [each.state for each in found if each.about == "Criteria"] == ["care"]
-    told = summary(database, [])
+    told = summary(read_run(database.path), [])
     assert told.answer.startswith(f"This run proves nothing about {run.platform.name}: VOID: set 1 ")
     assert (told.state, told.verdict[:4]) == ("bad", "VOID")
 
 
 def test_terminal_output_has_only_short_tables(sets: ReplayedSets, capsys: pytest.CaptureFixture[str]) -> None:
     results = sets.sets(2, TIMES, what={"capacity_scale": 0.02})
-    print_run(sets.database(results))
+    print_run(read_run(sets.database(results).path))
     printed = capsys.readouterr().out
     for title in ("Replay: summary", "Replay: passing detail", "Replay: responses by application"):
         assert printed.count(f"\n{title}\n") == 1

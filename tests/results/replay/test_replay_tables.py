@@ -11,6 +11,7 @@ import pytest
 from archiver.values.errors import UsageError
 from results.model import CriterionResult, Result, SearchOutcome, SearchStep
 from results.planning.prices import CloudPrices, PricedPart, PriceList
+from results.recorded import read_run
 from results.replay.contents import REPORT_TABLES, SECTIONS, replay_document, replay_tables
 from results.replay.detail_tables import applications_table, method_table, sets_table, trace_facts_table
 from results.replay.price import priced
@@ -227,7 +228,7 @@ def test_search_outcome_decides_number_of_sets(sets: ReplayedSets) -> None:
     )
     database = sets.database(results, judged)
     database.set_search(outcome)
-    found = mixed_run(database)
+    found = mixed_run(read_run(database.path))
     assert found is not None
     assert found.replay is not None
     assert found.replay.result.sets == 2.0

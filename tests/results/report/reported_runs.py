@@ -11,8 +11,10 @@ import numpy as np
 
 from archiver.measure.histogram import part_of
 from results.database import HistogramRow, RunDatabase, RunRecord
+from results.document import Document
 from results.model import CheckRecord, FirstError, Result
-from results.report.contents import Report, build_report
+from results.recorded import RecordedRun
+from results.report.contents import build_report
 from results.tables.watched import watched
 from tests.results.watched_run import PLATFORM, RECORD, phase_record, ten_seconds
 
@@ -82,6 +84,6 @@ def whole_run(path: Path, make_result: Callable[..., Result]) -> RunDatabase:
     return database
 
 
-def report_of(database: RunDatabase) -> Report:
+def report_of(recorded: RecordedRun) -> Document:
     """Return the report of a run."""
-    return build_report(database, facts=FACTS, doubts=DOUBTS, watched=watched(database))
+    return build_report(recorded, facts=FACTS, doubts=DOUBTS, watched=watched(recorded))

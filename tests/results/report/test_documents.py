@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,20 @@ import pytest
 
 from archiver.values.errors import ResultsError
 from results.contract import read, run_document
-from results.database import RunDatabase
 from results.model import Result
+from results.recorded import RecordedRun
 from results.report.contents import ROWS_SHOWN_MAX
 from results.report.documents import write_csv, write_documents
 from results.tables.watched import watched
 from tests.results.watched_run import phase_record, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]
-MakeRun = Callable[..., RunDatabase]
+MakeRun = Callable[..., RecordedRun]
 FACTS = {"Command": "archiver run dr550 | tee log", "Objects locked until": "2026-11-21T18:05:00Z"}
 DOUBTS = ["archive drifted by 7%: repeat on a quiet machine"]
 
 
-def document(results: list[Result]) -> dict[str, Any]:
+def document(results: Sequence[Result]) -> dict[str, Any]:
     names = {
         "run": "run-7",
         "scenario": "dr550",
@@ -64,10 +64,10 @@ def test_report_has_facts_warnings_and_links_and_is_reproducible(tmp_path: Path,
 def test_report_includes_server_samples_and_figures_in_order(
     tmp_path: Path, make_run: MakeRun, make_result: MakeResult
 ) -> None:
-    database = make_run(two_phases(make_result(), make_result("retrieve", position=2)), ten_seconds())
+    recorded = make_run(two_phases(make_result(), make_result("retrieve", position=2)), ten_seconds())
     for name in ("one", "two"):
-        seen = watched(database)
-        write_documents(tmp_path / name, document(database.results()), facts={}, watched=seen)
+        seen = watched(recorded)
+        write_documents(tmp_path / name, document(recorded.results), facts={}, watched=seen)
     one = contents(tmp_path / "one")
     assert one == contents(tmp_path / "two")
     assert {"tables/server-resources.csv", "tables/requests.csv", "figures/figure-6-server-cpu.svg"} <= one.keys()
@@ -89,8 +89,8 @@ def test_report_includes_server_samples_and_figures_in_order(
 
 def test_long_server_resource_table_is_only_linked(tmp_path: Path, make_run: MakeRun, make_result: MakeResult) -> None:
     phases = [phase_record(n, make_result(position=n), 1 + 0.5 * n, 1.5 + 0.5 * n) for n in range(1, 13)]
-    database = make_run(phases, ten_seconds())
-    write_documents(tmp_path, document(database.results()), facts={}, watched=watched(database))
+    recorded = make_run(phases, ten_seconds())
+    write_documents(tmp_path, document(recorded.results), facts={}, watched=watched(recorded))
     lines = (tmp_path / "tables" / "server-resources.csv").read_text().splitlines()
     assert len(lines) > ROWS_SHOWN_MAX
     report = (tmp_path / "report.md").read_text()

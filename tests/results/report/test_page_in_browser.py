@@ -14,9 +14,10 @@ from results.model import Result
 from results.planning.answer import answer
 from results.planning.loads import MailLoad, PlanRequest
 from results.planning.measured_rates import published_surface
+from results.recorded import read_run
+from results.render.html import html_page
 from results.report.index import write_index
-from results.report.page import report_page
-from results.report.plan_page import plan_page
+from results.report.plan_page import plan_as_document
 from tests.results.report.reported_runs import HOSTILE, report_of, whole_run
 from tests.support.browser import chromium
 
@@ -29,12 +30,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory, make_result: Callable[..., 
     folder = tmp_path_factory.mktemp("runs")
     database = whole_run(folder / "run-1" / FILE_NAME, make_result)
     (folder / "run-1" / "report").mkdir()
-    (folder / "run-1" / "report" / "report.html").write_text(report_page(report_of(database)))
+    (folder / "run-1" / "report" / "report.html").write_text(html_page(report_of(read_run(database.path))))
     database.close()
     write_index(folder)
     load = MailLoad(users=30_000, messages=30, mean_bytes=20 << 10)
     plan = answer(published_surface("reference:dr550"), PlanRequest(load=load))
-    (folder / "plan.html").write_text(plan_page(plan))
+    (folder / "plan.html").write_text(html_page(plan_as_document(plan)))
     return folder
 
 

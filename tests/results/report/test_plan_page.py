@@ -13,7 +13,9 @@ from results.planning.disclosure import Disclosure
 from results.planning.loads import BackupLoad, LoadCourse, MailLoad, PlanRequest, PlatformLimits, RetrieveLoad
 from results.planning.measured_rates import measured_surface, published_surface
 from results.planning.prices import read_prices
-from results.report.plan_page import inputs_table, plan_page
+from results.recorded import read_run
+from results.render.html import html_page
+from results.report.plan_page import inputs_table, plan_as_document
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.watched_run import PLATFORM, phase_record
 
@@ -35,21 +37,22 @@ def words(page: str) -> str:
 
 
 def test_plan_page_starts_with_answer_then_sensitivity_and_inputs() -> None:
-    page = plan_page(mail())
+    page = html_page(plan_as_document(mail()))
     order = [
         "16 platforms with 1 client each are needed by year 7; capacity decides.",
         "What the answer depends on most", "Inputs", "How many users one platform can archive",
         "Over 7 years", "Cells that the answers rest on",
     ]  # fmt: skip
-    places = [words(page).find(each) for each in order]
+    content = words(page[page.index("<main") :])
+    places = [content.find(each) for each in order]
     assert -1 not in places
     assert places == sorted(places)
     assert len(re.findall('<section class="table" id="table-plan-sensitivity".*?</section>', page, re.DOTALL)) == 1
 
 
 def test_plan_page_loads_nothing_and_is_reproducible() -> None:
-    page = plan_page(mail())
-    assert page == plan_page(mail())
+    page = html_page(plan_as_document(mail()))
+    assert page == html_page(plan_as_document(mail()))
     assert not re.search(r"""(?:src|href)=["'](?!#|data:)""", page.replace('xlink:href="#', ""))
     assert len(set(re.findall(r' id="([^"]+)"', page))) == len(re.findall(r' id="([^"]+)"', page))
 
@@ -76,7 +79,7 @@ def test_inputs_table_has_readable_names_and_units() -> None:
     ],
 )
 def test_retrieval_and_backup_plans_have_a_headline(request_: PlanRequest, headline: str) -> None:
-    assert headline in words(plan_page(answer(DR550, request_)))
+    assert headline in words(html_page(plan_as_document(answer(DR550, request_))))
 
 
 def test_names_of_prices_and_platforms_are_escaped(make_result: MakeResult, make_run: MakeRun, tmp_path: Path) -> None:
@@ -85,9 +88,9 @@ def test_names_of_prices_and_platforms_are_escaped(make_result: MakeResult, make
     prices.write_text(f'currency = "EUR"\n[[part]]\nitem = "{hostile}"\nquantity = 1\nlist_price = 10\n')
     cell = make_result("archive", 20 << 10, 30, 100.0, limited_by="client")
     database = make_run([phase_record(1, cell, 1, 2)], platform=replace(PLATFORM, name=hostile))
-    surface = replace(measured_surface(database), disclosure=Disclosure(system=hostile))
+    surface = replace(measured_surface(read_run(database.path)), disclosure=Disclosure(system=hostile))
     load = MailLoad(users=10, messages=30, mean_bytes=20 << 10)
-    page = plan_page(answer(surface, PlanRequest(load=load, prices=read_prices(prices))))
+    page = html_page(plan_as_document(answer(surface, PlanRequest(load=load, prices=read_prices(prices)))))
     assert hostile not in page
     assert page.count("&lt;script&gt;") >= 3
     assert "limited by the client" in words(page)

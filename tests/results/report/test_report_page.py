@@ -13,18 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from results.database import FILE_NAME, RunDatabase
+from results.database import FILE_NAME
 from results.model import Result
-from results.report.distributions import BINS, HEIGHT_MAX, cell_distributions
+from results.recorded import RecordedRun, read_run
+from results.render.html import html_page
+from results.report.distributions import BINS, distributions_table
 from results.report.documents import write_page
-from results.report.page import report_page
+from results.table import SKETCH_HEIGHT
+from results.tables.stored_times import stored_times
 from results.tables.watched import watched
 from results.units import UnitKey, all_cells
 from tests.results.report.reported_runs import DOUBTS, FACTS, HOSTILE, histogram, report_of, whole_run
 from tests.results.watched_run import PLATFORM, phase_record
 
 MakeResult = Callable[..., Result]
-MakeRun = Callable[..., RunDatabase]
+MakeRun = Callable[..., RecordedRun]
 SECTIONS = [
     "summary", "objects", "megabytes", "parallel", "resources", "session-time", "course-of-run", "latency", "doubts",
     "worm", "audits", "planning", "configuration", "appendix",
@@ -53,7 +56,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory, make_result: MakeResult) -> str:
     database = whole_run(tmp_path_factory.mktemp("run") / FILE_NAME, make_result)
-    page = report_page(report_of(database))
+    page = html_page(report_of(read_run(database.path)))
     database.close()
     return page
 
@@ -133,7 +136,13 @@ def test_same_database_gives_identical_page(make_result: MakeResult, tmp_path: P
     database = whole_run(tmp_path / FILE_NAME, make_result)
     pages = []
     for name in ("one", "two"):
-        (path,) = write_page(tmp_path / name, database, facts=FACTS, doubts=DOUBTS, watched=watched(database))
+        (path,) = write_page(
+            tmp_path / name,
+            read_run(database.path),
+            facts=FACTS,
+            doubts=DOUBTS,
+            watched=watched(read_run(database.path)),
+        )
         assert path == tmp_path / name / "report.html"
         pages.append(path.read_bytes())
     database.close()
@@ -148,7 +157,7 @@ def test_summary_lists_violations_errors_audit_findings_and_warnings(text: str) 
     assert "WORM ✗ bad: 1 violations in 1 checks tried: DEL-01" in words
     assert "Errors ✗ bad: 16 operations failed; no rate includes them" in words
     assert "Audit ✗ bad: 8 objects read again and compared: 1 missing" in words
-    assert f"! Warnings {DOUBTS[0]} {DOUBTS[1]} Verdict" in words
+    assert f"Warnings ! with care: {DOUBTS[0]} {DOUBTS[1]} Verdict" in words
     beside = (
         r"Archive compared with IBM DR550, 2005 ! with care: [0-9.]+× the published objects/s, the median of 4 cells"
     )
@@ -156,7 +165,7 @@ def test_summary_lists_violations_errors_audit_findings_and_warnings(text: str) 
 
 
 def test_run_without_finished_phase_has_report_without_result_sections(make_run: MakeRun) -> None:
-    text = report_page(report_of(make_run()))
+    text = html_page(report_of(make_run()))
     assert "not finished: 0 of 2 phases are in these numbers" in text
     assert "No phase finished, so nothing was measured." in text
     of_results = {"objects", "megabytes", "latency", "worm", "audits", "planning"}
@@ -175,16 +184,19 @@ def test_distribution_merges_repetitions_on_common_scale(make_run: MakeRun, make
         phase_record(each.position, each, each.position, each.position + 0.5, histograms=[histogram(each, times[n])])
         for n, each in enumerate((first, second, slow), 1)
     ]
-    database = make_run(phases)
-    found = cell_distributions(database, list(all_cells(database.results()).values()))
-    assert list(found.decades) == [-1, 0, 1, 2, 3] or list(found.decades) == [0, 1, 2, 3]
-    merged = found.cells[UnitKey("archive", 8192, 25, 1)]
-    assert merged.objects == 101
-    filled = {place: height for place, height in enumerate(merged.heights) if height}
-    assert sorted(filled.values()) == [3, HEIGHT_MAX]  # the square root of 1 in 100 of the height, rounded up
-    decades = found.last_decade - found.first_decade
-    assert max(filled) == int((1.301 - found.first_decade) / decades * BINS)  # log10 of 20 ms
-    assert len(merged.heights) == BINS
+    recorded = make_run(phases, repetitions=2)
+    found = distributions_table(recorded, list(all_cells(recorded.results).values()), stored_times(recorded))
+    decades = [words for _, words in found.columns[-1].scale]
+    assert decades in (["100 µs", "1 ms", "10 ms", "100 ms", "1 s"], ["1 ms", "10 ms", "100 ms", "1 s"])
+    (merged,) = (row for row in found.rows if row[-1].of == UnitKey("archive", 8192, 25, 1))
+    assert merged[4].number == 101
+    assert merged[-1].sketch is not None
+    heights = merged[-1].sketch.heights
+    filled = {place: height for place, height in enumerate(heights) if height}
+    assert sorted(filled.values()) == [3, SKETCH_HEIGHT]  # the square root of 1 in 100 of the height, rounded up
+    first_decade = -1 if decades[0] == "100 µs" else 0
+    assert max(filled) == int((1.301 - first_decade) / (len(decades) - 1) * BINS)  # log10 of 20 ms
+    assert len(heights) == BINS
 
 
 def test_distribution_row_of_a_cell_is_below_1500_bytes(text: str) -> None:
@@ -198,9 +210,7 @@ def test_parallel_figures_are_limited_to_three_session_lengths(make_run: MakeRun
         make_result(objects_per_session=count, clients=many, phase="archive-parallel", position=place)
         for place, (count, many) in enumerate([(count, many) for count in counts for many in (1, 2)], 1)
     ]
-    text = report_page(
-        report_of(make_run([phase_record(r.position, r, r.position, r.position + 0.5) for r in results]))
-    )
+    text = html_page(report_of(make_run([phase_record(r.position, r, r.position, r.position + 0.5) for r in results])))
     drawn = [each["id"] for each in Page(text).all("figure") if "parallel" in (each["id"] or "")]
     assert drawn == [f"figure-5-parallel-clients-{count}" for count in (1, 250, 500)]
     assert "The figures show 3 of 6 numbers of objects per session" in text
@@ -218,7 +228,7 @@ def test_configuration_shows_readable_names_and_units(make_run: MakeRun, make_re
     database = make_run(
         [phase_record(1, make_result(), 1, 2)], platform=platform, settings=settings, host={"memory_bytes": 25276502016}
     )
-    text = report_page(report_of(database))
+    text = html_page(report_of(database))
     section = text[text.index('<section id="configuration"') : text.index('<section id="appendix"')]
     shown = " ".join(" ".join(Page(section).words).split())
     for words in (

@@ -92,7 +92,7 @@ def test_unreadable_runs_are_listed_with_their_problem(tmp_path: Path, make_resu
     assert count == 7
     text = path.read_text()
     assert "Runs that cannot be read" in text
-    assert "<dt>../newer</dt>" in text
+    assert "<li>../newer: " in text
 
 
 def test_index_of_folder_without_runs_is_refused(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from results.comparison.compare import MeasuredRun
 from results.comparison.conformance import ConformanceRun
 from results.database import RunDatabase
 from results.model import CheckRecord
-from results.scorecard.cards import POINTS, Point, ScoredRun, read_run, scorecard_of
+from results.recorded import RecordedRun, read_run
+from results.scorecard.cards import POINTS, Point, ScoredRun, scorecard_of, scored_run
 from results.scorecard.page import write_scorecard
 from results.scorecard.tables import (
     conformance_tables,
@@ -49,14 +50,14 @@ def make_measured(make_result: MakeResult) -> MakeRun:
 
 
 @pytest.fixture
-def make_checked(make_run: Callable[..., RunDatabase]) -> MakeChecked:
+def make_checked(make_database: Callable[..., RunDatabase]) -> MakeChecked:
     def make(name: str, *checks: CheckRecord, version: str = "1", **record: Any) -> ConformanceRun:
         platform = replace(PLATFORM, name=name, version=version, endpoints=("http://127.0.0.1:1",))
         values = {"id": f"checked-{name}-{version}", "platform": platform, "settings": STARTED, **record}
-        database = make_run(**values)
+        database = make_database(**values)
         for each in checks:
             database.add_check(each, [])
-        run = read_run(database)
+        run = scored_run(read_run(database.path))
         assert isinstance(run, ConformanceRun)
         return run
 
@@ -94,10 +95,10 @@ def test_latest_conformance_run_is_used(make_checked: MakeChecked) -> None:
 
 
 def test_empty_duplicate_and_missing_runs_are_refused(
-    make_run: Callable[..., RunDatabase], make_measured: MakeRun
+    make_run: Callable[..., RecordedRun], make_measured: MakeRun
 ) -> None:
     with pytest.raises(ResultsError, match="neither results nor conformance checks"):
-        read_run(make_run())
+        scored_run(make_run())
     with pytest.raises(UsageError, match="named twice"):
         scorecard_of([make_measured("minio"), make_measured("minio")])
     with pytest.raises(UsageError, match="--platform"):

@@ -90,7 +90,7 @@ def test_the_summary_names_the_failed_conditions_next_to_the_number(make_result:
     assert (rates["objects/s"].value, rates["MB/s"].value) == ("500", "4.1")
     assert all(each.conditions == "8KiB x 25, 1 client" and not each.failed for each in rates.values())
     assert both.caution == ""
-    run = make_run().run()
+    run = make_run().run
     found = {each.about: each.text for each in findings(run, (fast, sound), (), ())}
     assert "the median of 1 of 2 cells" in found["Archive compared with IBM DR550, 2005"]
     alone = shown(fast)

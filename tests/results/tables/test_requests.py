@@ -11,28 +11,29 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from archiver.measure.histogram import part_of
-from results.database import HistogramRow, IntervalRow, RunDatabase
+from results.database import HistogramRow, IntervalRow
 from results.model import FirstError, Result
+from results.recorded import RecordedRun
 from results.resources import SampleRow
 from results.tables.requests import RequestCount, request_counts, request_differences
 from tests.results.watched_run import BOOT, PLATFORM, SECOND, phase_record, sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]
-MakeRun = Callable[..., RunDatabase]
+MakeRun = Callable[..., RecordedRun]
 END_NS = BOOT + 9 * SECOND
 
 
-def counts(database: RunDatabase) -> dict[str, RequestCount]:
-    return {each.operation: each for each in request_counts(database, database.timelines())}
+def counts(recorded: RecordedRun) -> dict[str, RequestCount]:
+    return {each.operation: each for each in request_counts(recorded, recorded.timelines)}
 
 
 @pytest.fixture
-def watched_run(make_run: MakeRun, make_result: MakeResult) -> Callable[..., RunDatabase]:
+def watched_run(make_run: MakeRun, make_result: MakeResult) -> Callable[..., RecordedRun]:
     """Return a function that makes a run with these samples: 1,000 objects archived and 1,000 retrieved in 40 sessions
     each.
     """
 
-    def make(samples: list[SampleRow], **record: Any) -> RunDatabase:
+    def make(samples: list[SampleRow], **record: Any) -> RecordedRun:
         return make_run(two_phases(make_result(), make_result("retrieve", position=2)), samples, **record)
 
     return make
@@ -49,7 +50,7 @@ def with_heads(samples: list[SampleRow], heads: int, **more: float) -> list[Samp
     return [added(each) for each in samples]
 
 
-def test_equal_counts_of_client_and_server_agree(watched_run: Callable[..., RunDatabase]) -> None:
+def test_equal_counts_of_client_and_server_agree(watched_run: Callable[..., RecordedRun]) -> None:
     database = watched_run(with_heads(ten_seconds(), 80, HeadObject=1))
     assert [(each.operation, each.counted, each.sent, each.difference) for each in counts(database).values()] == [
         ("PutObject", 1000, 1000, 0),
@@ -79,14 +80,14 @@ def test_sent_count_includes_warm_up_drain_and_failed_requests(make_run: MakeRun
     ],
 )
 def test_request_count_difference_is_reported(
-    watched_run: Callable[..., RunDatabase], archived: int, doubt: str | None
+    watched_run: Callable[..., RecordedRun], archived: int, doubt: str | None
 ) -> None:
     found = request_differences(watched_run(with_heads(ten_seconds(archived=archived), 80)))
     assert len(found) == (doubt is not None)
     assert all(sentence.startswith(str(doubt)) for sentence in found)
 
 
-def test_request_type_missing_on_server_differs_by_full_count(watched_run: Callable[..., RunDatabase]) -> None:
+def test_request_type_missing_on_server_differs_by_full_count(watched_run: Callable[..., RecordedRun]) -> None:
     (missing,) = request_differences(watched_run(ten_seconds()))  # no HeadBucket
     assert missing.startswith("the server counted 0 HeadBucket, 80 fewer than the 80 that were sent")
 
@@ -99,7 +100,7 @@ def test_request_type_missing_on_server_differs_by_full_count(watched_run: Calla
     ],
 )
 def test_opening_requests_of_unknown_number_are_not_compared(
-    watched_run: Callable[..., RunDatabase], settings: dict[str, str]
+    watched_run: Callable[..., RecordedRun], settings: dict[str, str]
 ) -> None:
     database = watched_run(with_heads(ten_seconds(), 80), settings=settings)
     assert counts(database)["HeadBucket"].sent is None
@@ -133,13 +134,13 @@ def test_separate_lock_requests_are_counted_only_when_exact(
     assert (found.counted, found.sent) == (1000, sent)
 
 
-def test_lock_configuration_requests_count_as_openings(watched_run: Callable[..., RunDatabase]) -> None:
+def test_lock_configuration_requests_count_as_openings(watched_run: Callable[..., RecordedRun]) -> None:
     settings = {"session_kind": "opened", "session_open": "lock-config"}
     database = watched_run(with_heads(ten_seconds(), 0, GetBucketObjectLockConfig=80), settings=settings)
     assert counts(database)["GetBucketObjectLockConfig"].difference == 0
 
 
-def test_tsm_server_counts_are_compared(watched_run: Callable[..., RunDatabase]) -> None:
+def test_tsm_server_counts_are_compared(watched_run: Callable[..., RecordedRun]) -> None:
     samples = with_heads(ten_seconds(0, 0), 0, **{"TSM OBJECT": 1000, "TSM GET": 999, "TSM HELLO": 81})
     database = watched_run(samples, platform=replace(PLATFORM, protocol="tsm"), settings={"session_open": "sign-on"})
     assert [(name, each.sent, each.difference) for name, each in counts(database).items()] == [
@@ -149,7 +150,7 @@ def test_tsm_server_counts_are_compared(watched_run: Callable[..., RunDatabase])
     ]
 
 
-def test_counts_of_unknown_protocol_are_not_compared(watched_run: Callable[..., RunDatabase]) -> None:
+def test_counts_of_unknown_protocol_are_not_compared(watched_run: Callable[..., RecordedRun]) -> None:
     database = watched_run(ten_seconds(), platform=replace(PLATFORM, protocol="none"))
     assert [each.sent for each in counts(database).values()] == [None, None]
 
@@ -159,19 +160,19 @@ def test_counts_of_unknown_protocol_are_not_compared(watched_run: Callable[..., 
     [(2, 10), (0, 8)],  # sampling began after the first phase; sampling ended before the last request
 )
 def test_server_not_sampled_over_whole_run_is_not_compared(
-    watched_run: Callable[..., RunDatabase], first: int, last: int
+    watched_run: Callable[..., RecordedRun], first: int, last: int
 ) -> None:
     kept = [each for each in ten_seconds() if first * SECOND <= each.monotonic_ns - BOOT <= last * SECOND]
     assert counts(watched_run(kept)) == {}
 
 
-def test_no_counts_without_server_samples_or_phases(watched_run: Callable[..., RunDatabase], make_run: MakeRun) -> None:
+def test_no_counts_without_server_samples_or_phases(watched_run: Callable[..., RecordedRun], make_run: MakeRun) -> None:
     assert counts(watched_run([each for each in ten_seconds() if each.source != "minio"])) == {}
     assert counts(make_run([], ten_seconds())) == {}
 
 
 def test_counts_before_server_restart_are_kept(
-    watched_run: Callable[..., RunDatabase],
+    watched_run: Callable[..., RecordedRun],
 ) -> None:
     restarted = ten_seconds()
     for place, each in enumerate(restarted):
@@ -218,7 +219,7 @@ def test_histogram_indices_agree_with_hdr_histogram(make_run: MakeRun, make_resu
     assert shares == [0.0, 1.0]
 
 
-def test_requests_of_interrupted_phase_are_not_compared(watched_run: Callable[..., RunDatabase]) -> None:
+def test_requests_of_interrupted_phase_are_not_compared(watched_run: Callable[..., RecordedRun]) -> None:
     samples = [
         each if each.source != "minio" or each.monotonic_ns <= END_NS else replace(
             each, reading={"requests": {name: count + 99 for name, count in each.reading["requests"].items()}}

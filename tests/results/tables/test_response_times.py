@@ -11,6 +11,7 @@ import pytest
 from archiver.measure.histogram import Histogram, part_of
 from results.database import HistogramRow, RunDatabase, RunRecord
 from results.model import Latency, Result
+from results.recorded import read_run
 from results.tables.responses import NO_RESPONSES, Responses, merged, responses_of
 from results.tables.stored_times import stored_times
 from tests.results.watched_run import RECORD, phase_record
@@ -73,7 +74,7 @@ def test_histograms_are_read_only_for_repeated_results(
         )  # fmt: skip
         database.add_phase(phase_record(number, result, number * 2.0, number * 2.0 + 1.0, histograms=[row]))
         results.append(result)
-    times = stored_times(database)
+    times = stored_times(read_run(database.path))
     database.close()
     assert bool(times.histograms) is are_needed
     found = times.over("session_service", results)

@@ -11,8 +11,9 @@ import pytest
 
 from archiver.measure.histogram import Histogram, part_of
 from archiver.values.errors import ResultsError
-from results.database import RunDatabase, WorkloadHistogram
+from results.database import WorkloadHistogram
 from results.model import ClientUsage, DiskUsage, FirstError, Latency, LinkUsage, Result, ServerUsage, Utilisation
+from results.recorded import RecordedRun
 from results.reference.published import dr550
 from results.table import Cell, Table
 from results.tables.rates import (
@@ -32,7 +33,7 @@ from results.units import CLIENT_LIMITED, ERRORS, UNSETTLED
 from tests.results.watched_run import sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]
-MakeRun = Callable[..., RunDatabase]
+MakeRun = Callable[..., RecordedRun]
 
 
 def row(table: Table, *labels: str) -> dict[str, Cell]:
@@ -524,8 +525,8 @@ def test_requests_table_shows_server_and_client_counts() -> None:
 
 
 def test_server_tables_are_built_from_watched_samples(make_run: MakeRun, make_result: MakeResult) -> None:
-    database = make_run(two_phases(make_result(), make_result("retrieve", position=2)), ten_seconds())
-    names = [table.name for table in build_tables(database.results(), watched(database))]
+    recorded = make_run(two_phases(make_result(), make_result("retrieve", position=2)), ten_seconds())
+    names = [table.name for table in build_tables(recorded.results, watched(recorded))]
     assert names[-5:] == ["resource-usage", "limits", "per-object", "server-resources", "requests"]
 
 

@@ -7,14 +7,14 @@ from math import isnan
 
 import pytest
 
-from results.database import RunDatabase
 from results.model import Result
+from results.recorded import RecordedRun
 from results.resources import SampleRow, Timeline
 from results.tables.watched import NOTHING_WATCHED, Curve, Watched, watched
 from tests.results.watched_run import phase_record, sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]
-MakeRun = Callable[..., RunDatabase]
+MakeRun = Callable[..., RecordedRun]
 WatchedFor = Callable[..., Watched]
 
 

@@ -16,6 +16,7 @@ from results.contract import json_text
 from results.database import RunDatabase
 from results.exports.junit import junit_xml
 from results.model import CheckRecord
+from results.recorded import read_run
 from results.worm.baseline import Baseline, baseline_for, compare_with, read_baselines
 from results.worm.expected import read_expected
 from results.worm.findings import worm_document
@@ -66,8 +67,8 @@ def test_checks_are_compared_per_round_and_unmatched_findings_are_new() -> None:
 
 
 @pytest.fixture
-def kept(make_run: Callable[..., RunDatabase]) -> RunDatabase:
-    database = make_run()
+def kept(make_database: Callable[..., RunDatabase]) -> RunDatabase:
+    database = make_database()
     for each in (check("DEL-01", "FAIL"), check("DEL-02", "PASS")):
         database.add_check(each, [])
     return database
@@ -169,10 +170,10 @@ def test_invalid_expected_file_is_refused_with_its_path(text: str, tmp_path: Pat
         read_expected(path, {"DEL-01"})
 
 
-def test_junit_skips_expected_failures_with_their_reason(make_run: Callable[..., RunDatabase]) -> None:
-    database = make_run(settings={"expected": [ENTRY]})
+def test_junit_skips_expected_failures_with_their_reason(make_database: Callable[..., RunDatabase]) -> None:
+    database = make_database(settings={"expected": [ENTRY]})
     database.add_check(check("DEL-01", "FAIL"), [])
-    root = ElementTree.fromstring(junit_xml(database))
+    root = ElementTree.fromstring(junit_xml(read_run(database.path)))
     assert root.find(".//failure") is None
     [skipped] = root.iter("skipped")
     assert ENTRY["reason"] in skipped.attrib["message"]

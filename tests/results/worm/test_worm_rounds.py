@@ -14,6 +14,7 @@ from results.contract import read
 from results.database import RunDatabase
 from results.exports.junit import junit_xml
 from results.model import CheckRecord, RoundRecord
+from results.recorded import read_run
 from results.table import Table
 from results.worm.findings import findings_table, matrix_table, rounds_table, worm_document
 from results.worm.report import write_worm_report
@@ -40,8 +41,8 @@ CHECKS = [
 
 
 @pytest.fixture
-def kept(make_run: Callable[..., RunDatabase]) -> RunDatabase:
-    database = make_run()
+def kept(make_database: Callable[..., RunDatabase]) -> RunDatabase:
+    database = make_database()
     for each in CHECKS:
         database.add_check(each, [{"method": "DELETE", "round": each.round}])
     for record in (RoundRecord("alone", 1.0, 4.0, "side by side"), LOAD):
@@ -78,27 +79,27 @@ def test_matrix_compares_platforms_in_rounds_that_differ() -> None:
     assert [cell.text for cell in table.rows[4][2:]] == ["NOT OFFERED", "–"]
 
 
-def test_recorded_severity_of_finding_is_used_in_all_documents(make_run: Callable[..., RunDatabase]) -> None:
+def test_recorded_severity_of_finding_is_used_in_all_documents(make_database: Callable[..., RunDatabase]) -> None:
     found = dataclasses.replace(check("RAC-01", "FAIL"), severity="S3")
-    database = make_run()
+    database = make_database()
     database.add_check(found, [])
     assert texts(findings_table([found]), 1) == ["S3"]
     assert [cell.text for cell in matrix_table({"one": [found]}).rows[0][2:]] == ["FAIL S3"]
     assert worm_document(PLATFORM, "run", [found], [])["violations"] == 0
-    failure = ElementTree.fromstring(junit_xml(database)).find("*/testcase/failure")
+    failure = ElementTree.fromstring(junit_xml(read_run(database.path))).find("*/testcase/failure")
     assert failure is not None
     assert failure.get("type") == "S3"
 
 
-def test_reports_name_source_of_expected_behaviour(make_run: Callable[..., RunDatabase], tmp_path: Path) -> None:
+def test_reports_name_source_of_expected_behaviour(make_database: Callable[..., RunDatabase], tmp_path: Path) -> None:
     sourced = dataclasses.replace(check("DEL-02", "DEVIATION"), source="403 AccessDenied: a page, https://a.example")
-    database = make_run()
+    database = make_database()
     for each in (sourced, check("CLK-10", "DEVIATION")):
         database.add_check(each, [])
-    for path in write_worm_report(database, tmp_path / "report"):
+    for path in write_worm_report(read_run(database.path), tmp_path / "report"):
         assert "403 AccessDenied: a page, https://a.example" in path.read_text()
         assert "none: only expected" in path.read_text()
-    summary = make_evidence(database)["parts"]["checks/DEL-02"]
+    summary = make_evidence(read_run(database.path))["parts"]["checks/DEL-02"]
     assert summary["check"]["source"] == sourced.source
 
 
@@ -116,10 +117,10 @@ def test_violation_under_load_is_counted() -> None:
 
 
 def test_report_and_evidence_include_rounds(kept: RunDatabase, tmp_path: Path) -> None:
-    for path in write_worm_report(kept, tmp_path / "report"):
+    for path in write_worm_report(read_run(kept.path), tmp_path / "report"):
         assert "1,000 objects archived (125/s)" in path.read_text()
         assert "DEL-02 under load" in path.read_text()
-    evidence = make_evidence(kept)
+    evidence = make_evidence(read_run(kept.path))
     assert {"checks/DEL-02", "checks/DEL-02 under load", "checks/VER-08 after restart"} <= evidence["parts"].keys()
     write_evidence(evidence, tmp_path / "evidence.json")
     assert verify_evidence(tmp_path / "evidence.json")["sha256"] == evidence["sha256"]

@@ -22,6 +22,7 @@ from archiver.cli.answers import audit_bundle
 from archiver.measure.histogram import Histogram, part_of
 from results.database import VERSION, RunDatabase, RunRecord
 from results.model import CheckRecord
+from results.recorded import read_run
 from tests.results.bundle.audit_bundles import flipped, packed, unpacked, with_manifest
 from tests.results.watched_run import PLATFORM, RECORD
 from tests.support.commands import archiver
@@ -211,7 +212,7 @@ def forged(made: Made, path: Path, change: Callable[[sqlite3.Connection], Any], 
     held["run.db"] = database.read_bytes()
     if all_of_it:
         with closing(RunDatabase.open(database)) as opened:
-            documents = audit_bundle._follows(opened, {}, {})
+            documents = audit_bundle._follows(read_run(opened.path), {}, {})
         held = {name: held[name] for name in ("manifest.json", "run.db")} | documents
     return bundle("verify", packed(path / "forged.zip", with_manifest(held)))
 

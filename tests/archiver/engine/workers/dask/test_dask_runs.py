@@ -20,6 +20,7 @@ from archiver.engine.workers.dask.cluster import open_cluster
 from archiver.ledger.ledger import Ledger
 from archiver.web.live_state import FILE_NAME, read_live_state
 from results.database import RunDatabase
+from results.recorded import read_run
 from results.tables.workers import worker_tables, worker_totals
 from tests.archiver.engine.workers.worker_assignments import SHORT, TIMER_NS, assignments
 from tests.support import forks
@@ -166,8 +167,8 @@ def test_objects_of_workers_add_up_to_the_results(cluster: Cluster, tmp_path: Pa
                 assert row.clock_offset_ns is not None
                 assert row.clock_error_ns is not None
                 assert abs(row.clock_offset_ns) <= row.clock_error_ns
-        totals = worker_totals(database)
-        (table,) = worker_tables(database)
+        totals = worker_totals(read_run(database.path))
+        (table,) = worker_tables(read_run(database.path))
         assert [each["objects"] for each in document["workers"]] == [each.objects for each in totals]
         assert table.rows[-1][3].number == sum(of_phase.values())
         assert {row[-1].text for row in table.rows} == {"no"}
