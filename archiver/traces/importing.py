@@ -30,8 +30,8 @@ LINE_BYTES_MAX = 1 << 20  # longer lines are not log lines; S3 keys and user age
 LINES_QUOTED = 5  # quoted lines per reason
 STATUS_MAX = 999
 _GZIP = b"\x1f\x8b"
-TOO_LONG = f"is longer than {LINE_BYTES_MAX:,} bytes, or its file is damaged from here on"
-NOT_UTF_8 = "is not UTF-8; the other bytes are kept escaped"
+_TOO_LONG = f"is longer than {LINE_BYTES_MAX:,} bytes, or its file is damaged from here on"
+_NOT_UTF_8 = "is not UTF-8; the other bytes are kept escaped"
 _NOT_UNDERSTOOD = "has a request that is not understood; kept as `other`"
 _HOLD_OR_RELEASE = "does not say whether a hold was set or lifted; kept as `other`"
 _LIST_OF_DELETIONS = "does not say which objects were deleted; kept as `other`"
@@ -100,7 +100,7 @@ def import_logs(
             for operation in reading.unfinished():
                 lines.add(operation)
             if not lines.close().operations:
-                raise nothing_in(paths, kind, reading.report)
+                raise _nothing_in(paths, kind, reading.report)
         streams = Streams(10**9 if reading.report.whole_seconds else 0)
         began_at_ns: int | None = None
         for batch in in_order(Trace.open(folder / "lines"), folder):
@@ -153,11 +153,11 @@ class _LogReading:
 
     def operations(self, path: Path) -> Iterator[TracedOperation]:
         """Yield every request of a log as a row, with times since the epoch."""
-        for number, raw in lines_of(path):
+        for number, raw in _lines_in(path):
             self.report.lines += 1
             where = f"{path.name}:{number}"
             if raw is None:
-                self.report.leave_out(TOO_LONG, where)
+                self.report.leave_out(_TOO_LONG, where)
                 continue
             line = self._decoded(raw, where)
             if not line.strip():
@@ -181,7 +181,7 @@ class _LogReading:
         try:
             return raw.decode()
         except UnicodeDecodeError:
-            self.report.remark(NOT_UTF_8, where)
+            self.report.remark(_NOT_UTF_8, where)
             return raw.decode(errors="backslashreplace")
 
     def _rows(self, entry: LogEntry, where: str) -> Iterator[TracedOperation]:
@@ -298,7 +298,7 @@ def _numbered(row: TracedOperation, began_at_ns: int, streams: Streams) -> Trace
     )
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, bytes | None]]:
+def _lines_in(path: Path) -> Iterator[tuple[int, bytes | None]]:
     """Yield numbered lines without line ends; None for a line that is too long, and where the file is damaged."""
     number = 0
     try:
@@ -323,7 +323,7 @@ def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
     return gzip.open(path) if is_compressed else path.open("rb")
 
 
-def nothing_in(paths: Sequence[Path], kind: str, report: ImportReport) -> UsageError:
+def _nothing_in(paths: Sequence[Path], kind: str, report: ImportReport) -> UsageError:
     """Return the error for logs without any request."""
     names = ", ".join(str(path) for path in paths)
     if not report.left_out:

@@ -18,8 +18,6 @@ from archiver.traces.generating import generate
 from archiver.traces.importing import KINDS, ImportReport, Reason, import_logs
 from archiver.traces.merging import merge, sort
 from archiver.traces.summary import KindSummary, Summary, summarise
-from archiver.traces.tsm import KIND as TSM
-from archiver.traces.tsm import import_journals
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_bytes, format_instant
 from results.contract import json_text
@@ -202,7 +200,7 @@ def anonymise_command(out: Path, file: Path, overwrite: bool, key_file: Path) ->
 @trace.command("import")
 @click.argument("logs", nargs=-1, required=True, type=_FILE, metavar="LOG...")
 @click.argument("out", type=_FILE)
-@click.option("--kind", type=click.Choice((*KINDS, TSM)), required=True, help="Program that wrote the logs.")
+@click.option("--kind", type=click.Choice(KINDS), required=True, help="Program that wrote the logs.")
 @click.option(
     "--pattern", metavar="REGEX", help="nginx, haproxy: expression that matches a line  [default: the usual format]"
 )
@@ -211,7 +209,7 @@ def anonymise_command(out: Path, file: Path, overwrite: bool, key_file: Path) ->
 def import_command(
     logs: Sequence[Path], out: Path, kind: str, pattern: str | None, strict: bool, overwrite: bool
 ) -> None:
-    """Make a trace from access logs or logs of TSM programs.
+    """Make a trace from access logs.
 
     Reads logs of Amazon S3, MinIO (audit log), nginx and HAProxy.
 
@@ -222,15 +220,9 @@ def import_command(
     Lines may be in any order, and logs may be compressed with gzip. Lines that are not requests are left out, counted
     and reported. A request without a matching operation becomes the operation `other`. REGEX matches a whole line and
     has groups (?P<time>...), (?P<status>...), (?P<request>...) and others. docs/traces.md lists them, and has log
-    formats with everything that a trace can hold. For --kind tsm, LOG is a file that programs wrote which ran with
-    ARCHIVER_TSM_TRACE=LOG and Archiver's TSM library.
+    formats with everything that a trace can hold.
     """
-    if kind == TSM:
-        if pattern is not None:
-            raise UsageError("--pattern: logs of --kind tsm have a fixed format; a pattern is for nginx and haproxy")
-        report = import_journals(out, logs, strict=strict, overwrite=overwrite)
-    else:
-        report = import_logs(out, logs, kind, pattern=pattern, strict=strict, overwrite=overwrite)
+    report = import_logs(out, logs, kind, pattern=pattern, strict=strict, overwrite=overwrite)
     for reason, noted in report.left_out.items():
         click.echo(f"left out: {_noted(noted)}: {reason}", err=True)
     for reason, noted in report.remarks.items():

@@ -10,7 +10,6 @@
 
 #include "names.h"
 #include "responses.h"
-#include "trace.h"
 
 #define ACCESS_BODY_MAX 2048
 #define ANYBODY "*"
@@ -83,7 +82,6 @@ static dsInt16_t set_access(struct session *session, dsmAccessType type, const d
     wire_put_text(wire, owner, owner_length);
     uint64_t number;
     code = session_ask(session, &number);
-    trace_other(session, name.fs, name.hl, name.ll, code);
     if (code == DSM_RC_FSNAME_NOTFOUND) { /* another session has deleted the space */
         session_forget_space(session, name.fs);
     }
@@ -105,9 +103,7 @@ static dsInt16_t delete_access(struct session *session, dsUint32_t number)
         return wire->lost;
     }
     wire_put_u32(wire, number);
-    dsInt16_t code = session_ask(session, &value);
-    trace_other(session, "", "", "", code);
-    return code;
+    return session_ask(session, &value);
 }
 
 dsInt16_t dsmDeleteAccess(dsUint32_t dsmHandle, dsUint32_t ruleNumber)
@@ -169,7 +165,6 @@ static dsInt16_t query_access(struct session *session, qryRespAccessData **list,
     }
     dsUint16_t heard = 0;
     dsInt16_t code = hear_rules(session, &heard);
-    trace_other(session, "", "", "", code);
     if (code) {
         return code;
     }

@@ -9,7 +9,6 @@
 #include "lending.h"
 #include "names.h"
 #include "session.h"
-#include "trace.h"
 
 #define HEAD_SIZE 16
 
@@ -81,7 +80,6 @@ dsInt16_t dsmBeginGetData(dsUint32_t dsmHandle, dsBool_t mountWait, dsmGetType g
         return code;
     }
     code = begin(session, getType, dsmGetObjListP);
-    trace_get(session, dsmGetObjListP, code);
     if (!code) {
         session->state = IN_GET;
     }
@@ -226,12 +224,10 @@ static dsInt16_t get_object(struct session *session, const ObjID *id, DataBlk *b
         return DSM_RC_OBJID_NOTFOUND;
     }
     code = find_head(session, index);
-    trace_head(session, index, code);
     if (!code && is_lent) {
         code = get->object_left > 0 ? DSM_RC_MORE_DATA : DSM_RC_FINISHED;
     } else if (!code) {
         code = fill(session, block);
-        trace_piece(session, block, code);
     }
     if (code == DSM_RC_MORE_DATA || code == DSM_RC_FINISHED) {
         session->state = IN_OBJECT;
@@ -256,7 +252,6 @@ dsInt16_t dsmGetData(dsUint32_t dsmHandle, DataBlk *dataBlkPtr)
     code = session->buffers.count > 0 ? DSM_RC_BAD_CALL_SEQUENCE : check_block(dataBlkPtr);
     if (!code) {
         code = fill(session, dataBlkPtr);
-        trace_piece(session, dataBlkPtr, code);
     }
     return session_leave(session, code);
 }
@@ -287,7 +282,6 @@ static dsInt16_t get_buffer(struct session *session, const getBufferDataIn_t *in
     struct buffer *buffer = &buffers->all[handle - 1];
     DataBlk block = {.stVersion = DataBlkVersion, .bufferLen = BUFFER_SIZE, .bufferPtr = buffer->bytes};
     code = fill(session, &block);
-    trace_piece(session, &block, code);
     if (code != DSM_RC_MORE_DATA) {
         buffers_give_back(buffers, buffer);
         return code;
@@ -316,7 +310,6 @@ dsInt16_t dsmEndGetObj(dsUint32_t dsmHandle)
         return code;
     }
     session->state = IN_GET; /* the next call skips the remaining bytes */
-    trace_object_end(session);
     return session_leave(session, DSM_RC_OK);
 }
 
@@ -325,7 +318,6 @@ static dsInt16_t end_get(struct session *session)
     struct wire *wire = &session->wire;
     struct get *get = &session->get;
     bool wants_no_more = get->next < get->count || get->object_left > 0;
-    trace_object_end(session);
     if (!get->is_over && wants_no_more && (wire_begin(wire, FRAME_STOP, 0) || wire_flush(wire))) {
         return wire->lost;
     }

@@ -9,7 +9,6 @@
 #include "names.h"
 #include "responses.h"
 #include "session.h"
-#include "trace.h"
 
 /* Rounds a bound up to the end of its second: a caller may have copied it from a response, which has whole seconds. */
 static uint64_t to_end_of_second(uint64_t instant_ms)
@@ -136,7 +135,6 @@ dsInt16_t dsmBeginQuery(dsUint32_t dsmHandle, dsmQueryType queryType, dsmQueryBu
         return code;
     }
     code = begin(session, queryType, queryBuffer);
-    trace_query(session, queryBuffer, code);
     if (!code) {
         session->state = IN_QUERY;
     }
@@ -250,9 +248,7 @@ dsInt16_t dsmGetNextQObj(dsUint32_t dsmHandle, DataBlk *dataBlkPtr)
     if (code) {
         return code;
     }
-    code = get_next(session, dataBlkPtr);
-    trace_answer(session, code);
-    return session_leave(session, code);
+    return session_leave(session, get_next(session, dataBlkPtr));
 }
 
 static dsInt16_t end_query(struct session *session)
@@ -281,7 +277,5 @@ dsInt16_t dsmEndQuery(dsUint32_t dsmHandle)
     if (code) {
         return code;
     }
-    code = end_query(session);
-    trace_query_end(session, code);
-    return session_leave(session, code);
+    return session_leave(session, end_query(session));
 }

@@ -4,7 +4,6 @@
 
 #include "dates.h"
 #include "names.h"
-#include "trace.h"
 
 /* Up to version 3 the copy groups of a class ended before bDeduplicate. */
 #define ARCHIVE_GROUP_V3_SIZE offsetof(archDetailCG, bDeduplicate)
@@ -84,7 +83,7 @@ bool tell_archive(const struct session *session, struct reader *row, dsUint16_t 
     told.insDate = date_of(read_u64(row), offset);
     told.expDate = date_of(read_u64(row), offset);
     told.sizeEstimate = halves_of(read_u64(row));
-    uint64_t size_bytes = read_u64(row); /* the structure has no field for it */
+    read_u64(row); /* the size: the structure has no field for it */
     told.restoreOrderExt.top = read_u32(row);
     split(read_u64(row), &told.restoreOrderExt.hi_hi, &told.restoreOrderExt.hi_lo);
     split(read_u64(row), &told.restoreOrderExt.lo_hi, &told.restoreOrderExt.lo_lo);
@@ -103,7 +102,6 @@ bool tell_archive(const struct session *session, struct reader *row, dsUint16_t 
     }
     strcpy(told.objName.fs, session->query.fs);
     strcpy(told.mcName, policy->classes[class].name);
-    trace_name(session, number_of(told.objId), size_bytes, &told.objName);
     told.objInfolen = (dsUint16_t)info.length;
     memcpy(told.objInfo, info.bytes, info.length);
     /* A caller of an older version has space for 255 bytes only. All callers get that field; newer ones also get the

@@ -10,7 +10,6 @@
 
 #include "attributes.h"
 #include "session.h"
-#include "trace.h"
 
 /* Reads the server's warning that it will not commit, if it has arrived. Codes: OK, WILL_ABORT, the codes of the
  * connection. */
@@ -174,7 +173,6 @@ static dsInt16_t send_object(struct session *session, dsmSendType type, const vo
     transaction->operations++;
     transaction->destination = has_data ? class->destination : transaction->destination;
     transaction->takes_data = has_data;
-    trace_archive(session, name, class);
     transaction->object_bytes = 0;
     code = send_bytes(session, block ? block->bufferPtr : NULL, length);
     if (code) {

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace.h"
-
 #define SESSIONS_MAX 4096u
 #define HANDLE_MAX 0x7fffffffu
 
@@ -26,7 +24,6 @@ struct session *session_create(void)
         atomic_init(&session->references, 1);
         session->wire.socket = -1;
         session->state = IN_SESSION;
-        session->trace = trace_create(&session->options);
     }
     return session;
 }
@@ -45,7 +42,6 @@ void session_release(struct session *session)
     free(session->get.ids);
     free(session->access_rules);
     buffers_end(&session->buffers);
-    trace_free(session->trace);
     pthread_mutex_destroy(&session->mutex);
     explicit_bzero(&session->credentials, sizeof session->credentials);
     free(session);
@@ -102,7 +98,6 @@ dsInt16_t session_enter(dsUint32_t handle, unsigned states, struct session **ent
     if (!(session->state & states)) {
         return session_leave(session, DSM_RC_BAD_CALL_SEQUENCE);
     }
-    trace_call(session->trace);
     *entered = session;
     return DSM_RC_OK;
 }
@@ -121,7 +116,6 @@ dsInt16_t session_withdraw(dsUint32_t handle, struct session **entered)
         return DSM_RC_INVALID_DS_HANDLE;
     }
     (*entered)->is_closed = true;
-    trace_call((*entered)->trace);
     return DSM_RC_OK;
 }
 

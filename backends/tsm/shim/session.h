@@ -107,7 +107,6 @@ struct session {
     struct buffers buffers;
     bool only_reads; /* from another node or owner */
     qryRespAccessData *access_rules; /* the last result of dsmQueryAccess */
-    struct trace *trace; /* NULL: it is not recorded */
 };
 
 /* Returns a new session without a handle, or NULL. */

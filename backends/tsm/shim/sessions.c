@@ -8,7 +8,6 @@
 #include "password_file.h"
 #include "session.h"
 #include "signon.h"
-#include "trace.h"
 
 #define INIT_OUT_V2_SIZE 80
 
@@ -137,7 +136,6 @@ static dsInt16_t open_session(const struct request *request, struct session **op
     if (!code) {
         code = session_publish(session, handle);
     }
-    trace_open(session, code);
     if (code) {
         session_release(session);
         return code;
@@ -273,7 +271,6 @@ dsInt16_t dsmTerminate(dsUint32_t dsmHandle)
     if (session->state == IN_SESSION && !wire->lost && !wire_begin(wire, FRAME_BYE, 0)) {
         wire_flush(wire);
     }
-    trace_close(session);
     wire_fail(wire, DSM_RC_TCPIP_FAILURE);
     return session_leave(session, DSM_RC_OK);
 }
@@ -300,7 +297,6 @@ static dsInt16_t change(struct session *session, const char *old_password, const
         return DSM_RC_NO_PASS_FILE;
     }
     dsInt16_t code = change_password(session, old_password, new_password);
-    trace_other(session, "", "", "", code);
     if (*directory && code) {
         password_file_discard(directory);
     } else if (*directory && !password_file_replace(directory)) {

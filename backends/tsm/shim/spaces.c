@@ -4,7 +4,6 @@
 #include "access.h"
 #include "names.h"
 #include "session.h"
-#include "trace.h"
 
 #define SPACE_BODY_MAX 4096
 #define UPDATE_BITS                                                                                                   \
@@ -59,7 +58,6 @@ static dsInt16_t register_space(struct session *session, const regFSData *space)
     put_space(&session->wire, space->fsName, &data, type_length);
     uint64_t number;
     code = session_ask(session, &number);
-    trace_other(session, space->fsName, "", "", code);
     if (code == DSM_RC_OK || code == DSM_RC_FS_ALREADY_REGED) {
         dsInt16_t failure = session_remember_space(session, space->fsName, (uint32_t)number);
         return failure ? failure : code;
@@ -107,9 +105,7 @@ static dsInt16_t update_space(struct session *session, const char *name, const d
     wire_put_u32(&session->wire, mask);
     put_space(&session->wire, name, &data, type_length);
     uint64_t number;
-    code = session_ask(session, &number);
-    trace_other(session, name, "", "", code);
-    return code;
+    return session_ask(session, &number);
 }
 
 dsInt16_t dsmUpdateFS(dsUint32_t dsmHandle, char *fs, dsmFSUpd *fsUpdP, dsUint32_t fsUpdAct)
@@ -140,7 +136,6 @@ static dsInt16_t delete_space(struct session *session, const char *name, unsigne
     wire_put_text(&session->wire, name, length);
     uint64_t kept;
     code = session_ask(session, &kept);
-    trace_other(session, name, "", "", code);
     if (!code && kept == 0) {
         session_forget_space(session, name);
     }

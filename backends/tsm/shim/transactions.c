@@ -8,7 +8,6 @@
 #include "access.h"
 #include "names.h"
 #include "session.h"
-#include "trace.h"
 
 dsInt16_t dsmBeginTxn(dsUint32_t dsmHandle)
 {
@@ -19,7 +18,6 @@ dsInt16_t dsmBeginTxn(dsUint32_t dsmHandle)
     }
     session->transaction = (struct transaction){0};
     session->state = IN_TRANSACTION;
-    trace_transaction(session);
     return session_leave(session, DSM_RC_OK);
 }
 
@@ -48,7 +46,7 @@ static dsInt16_t hear_vote(struct session *session, bool came_unasked, uint16_t 
     return DSM_RC_OK;
 }
 
-static dsInt16_t decide(struct session *session, dsUint8_t vote, dsUint16_t *reason)
+static dsInt16_t vote_on(struct session *session, dsUint8_t vote, dsUint16_t *reason)
 {
     *reason = 0;
     if (vote != DSM_VOTE_COMMIT && vote != DSM_VOTE_ABORT) {
@@ -80,15 +78,6 @@ static dsInt16_t decide(struct session *session, dsUint8_t vote, dsUint16_t *rea
     }
     session->state = IN_SESSION;
     return *reason ? DSM_RC_CHECK_REASON_CODE : DSM_RC_OK;
-}
-
-static dsInt16_t vote_on(struct session *session, dsUint8_t vote, dsUint16_t *reason)
-{
-    dsInt16_t code = decide(session, vote, reason);
-    if (session->state == IN_SESSION || session->wire.lost) {
-        trace_vote(session, code, *reason);
-    }
-    return code;
 }
 
 dsInt16_t dsmEndTxn(dsUint32_t dsmHandle, dsUint8_t vote, dsUint16_t *reason)
@@ -158,7 +147,6 @@ static dsInt16_t ask_delete(struct session *session, dsmDelType type, const dsmD
     wire_put_u64(&session->wire, number_of(info->archInfo.objId));
     session->transaction.is_on_wire = true;
     session->transaction.operations++;
-    trace_delete(session, number_of(info->archInfo.objId));
     return DSM_RC_OK;
 }
 
@@ -205,7 +193,6 @@ static dsInt16_t ask_event(struct session *session, const dsmRetentionEventIn_t 
         if (wire_stream(wire, &id, sizeof id)) {
             return wire->lost;
         }
-        trace_event(session, in->eventType, number_of(list->objId[i]));
     }
     transaction->is_on_wire = true;
     transaction->has_event = true;

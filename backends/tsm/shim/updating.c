@@ -5,7 +5,6 @@
 
 #include "access.h"
 #include "session.h"
-#include "trace.h"
 
 #define UPDATE_BITS (DSM_ARCHUPD_OWNER | DSM_ARCHUPD_OBJINFO | DSM_ARCHUPD_DESCR)
 
@@ -60,9 +59,7 @@ static dsInt16_t update(struct session *session, dsmSendType type, const char *d
     wire_put_u8(wire, name->objType);
     put_attributes(wire, name, &checked);
     uint64_t nothing;
-    code = session_ask(session, &nothing);
-    trace_other(session, name->fs, name->hl, name->ll, code);
-    return code;
+    return session_ask(session, &nothing);
 }
 
 dsInt16_t dsmUpdateObj(dsUint32_t dsmHandle, dsmSendType sendType, void *sendBuff, dsmObjName *objNameP,

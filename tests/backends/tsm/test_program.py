@@ -36,7 +36,6 @@ def test_api_program_passes(plain: Path, environment: dict[str, str]) -> None:
     run([str(plain)], environment)
 
 
-@pytest.mark.long  # like test_tsm_trace, but without a trace
 def test_api_program_passes_under_sanitizers(sanitized: Path, environment: dict[str, str]) -> None:
     run([str(sanitized)], {**environment, "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0"})
 

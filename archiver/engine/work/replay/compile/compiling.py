@@ -38,7 +38,6 @@ from archiver.engine.work.replay.compile.transactions import brought_together
 from archiver.engine.worker.op_log import KIND as OPERATION_LOG
 from archiver.traces.format import ROW_GROUP_ROWS, Trace, TraceInfo
 from archiver.traces.summary import sha256_of
-from archiver.traces.tsm import KIND as TSM
 from archiver.values.errors import UsageError
 from archiver.values.record import Operation
 from scenarios.work.replay import TraceFacts
@@ -47,7 +46,6 @@ OBJECT_BYTES_MAX = 1 << 30  # the content of the largest object is kept in memor
 OBJECT_BYTES_UNKNOWN = 65536  # if no row reports the size of any prepared object
 FILLER_BYTES = 1 << 20  # size of an unused object, if the trace needs no prepared object
 _FILLED_AT_ONCE = 1 << 16
-_RECORD_TRANSACTIONS = (TSM, OPERATION_LOG)  # kinds of traces whose rows show transactions
 _LANES = ("stream", "ends_session")
 _NUMBERED = {"object": "key", "content": "content", "source": "source"}  # columns of objects, from those of keys
 # Data of a row for the last pass: the part of its session, and those of its keys whose order matters.
@@ -108,7 +106,7 @@ class _Compilation:
         self._folder = folder
         self._speed = speed
         # Requests of an access log may end at one instant only because the log has a coarse clock.
-        self._commits = commits and any(origin.kind in _RECORD_TRANSACTIONS for origin in trace.info.origins)
+        self._commits = commits and any(origin.kind == OPERATION_LOG for origin in trace.info.origins)
         self._latest = (0, 0, False)  # of the latest row: transaction, length, unlocked
         self._rows_file = rows_file
         self._lanes_file = lanes_file

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from archiver.engine.work.replay.compile import compiling, transactions
 from archiver.engine.work.replay.compile.compiled import COLUMNS, CompiledTrace
 from archiver.engine.work.replay.compile.compiling import compile_trace
+from archiver.engine.worker.op_log import KIND
 from archiver.traces import format as trace_format
 from archiver.traces.format import Origin, TracedOperation, TraceWriter
 from archiver.values.record import Operation
@@ -24,8 +25,8 @@ Compile = Callable[..., CompiledTrace]
 NEW = {"archive": "send", "new-version": "send", "hold": "hold", "release": "release", "delete": "delete"}
 
 
-def written(path: Path, rows: Sequence[TracedOperation], kind: str = "tsm") -> Path:
-    with TraceWriter(path, 0, [Origin(kind, "a.journal")], overwrite=True) as writer:
+def written(path: Path, rows: Sequence[TracedOperation], kind: str = KIND) -> Path:
+    with TraceWriter(path, 0, [Origin(kind, "a run")], overwrite=True) as writer:
         for row in rows:
             writer.add(row)
     return path
@@ -33,7 +34,7 @@ def written(path: Path, rows: Sequence[TracedOperation], kind: str = "tsm") -> P
 
 @pytest.fixture
 def compiled(tmp_path: Path) -> Compile:
-    def carry_out(*rows: TracedOperation, kind: str = "tsm", commits: bool = True, speed: float = 1.0) -> CompiledTrace:
+    def carry_out(*rows: TracedOperation, kind: str = KIND, commits: bool = True, speed: float = 1.0) -> CompiledTrace:
         path = written(tmp_path / "trace.parquet", rows, kind)
         return compile_trace(path, tmp_path / "compiled", commits=commits, speed=speed)
 
@@ -45,7 +46,7 @@ def op(due_ns: int, operation: str, key: str | None, done_ns: int | None = None,
     return TracedOperation(due_ns, operation=operation, key=key, done_ns=done_ns, size_bytes=due_ns, **more)
 
 
-# Two sessions whose transactions overlap, as the library records them.
+# Two sessions whose transactions overlap, as an operation log has them.
 OVERLAPPING = [
     op(10, "open", None),
     op(11, "transaction", None, 50),
@@ -87,10 +88,6 @@ def test_rows_keep_their_order_without_transactions(compiled: Compile, how: dict
     assert trace.due_ns.tolist() == [row.due_ns for row in OVERLAPPING if row.operation != "transaction"]
     assert not trace.with_previous.any()
     assert trace.batches_max() == {}
-
-
-def test_transactions_of_operation_logs_are_grouped(compiled: Compile) -> None:
-    assert compiled(*OVERLAPPING, kind="operation-log").with_previous.sum() == 3
 
 
 def test_aborted_transactions_are_left_out(compiled: Compile) -> None:

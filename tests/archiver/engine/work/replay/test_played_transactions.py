@@ -14,6 +14,7 @@ from archiver.engine.work.replay import player
 from archiver.engine.work.replay.library import TraceLibrary
 from archiver.engine.work.replay.shares import share_replays
 from archiver.engine.worker.assignment import Assignment
+from archiver.engine.worker.op_log import KIND
 from archiver.engine.workers.in_process import carry_out
 from archiver.measure.reports import StageReport
 from archiver.traces.format import Origin, TracedOperation, TraceWriter
@@ -48,7 +49,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
 
         monkeypatch.setattr(NullSession, "perform", perform)
         path = tmp_path / "t.parquet"
-        with TraceWriter(path, 0, [Origin("tsm", "a.journal")]) as writer:
+        with TraceWriter(path, 0, [Origin(KIND, "a run")]) as writer:
             for row in rows:
                 writer.add(row)
         phase = {"name": "replay", "replay": [{"name": "web", "trace": str(path)}]}

@@ -1,12 +1,9 @@
-"""Test that a program's work through our TSM library is replayed with the same objects in the same transactions."""
+"""Test that the operation log of TSM sessions is replayed with the same objects in the same transactions."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,20 +11,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from archiver.traces.format import SCHEMA, Trace, TracedOperation, rows_of
-from archiver.traces.tsm import import_journals
+from archiver.engine.worker.op_log import KIND
+from archiver.traces.format import SCHEMA, Origin, TracedOperation, TraceWriter, rows_of
+from archiver.values.record import TSM_ERROR
 from backends.embedded import process as embedded
 from backends.tsm.library import api
-from backends.tsm.library.configuration import private_configuration
+from backends.tsm.library.codes import Code
 from tests.support.commands import archiver
 
-ROOT = Path(__file__).parents[5]
-LIBRARY = api.OWN_LIBRARY
-PROGRAM = ROOT / "tests" / "backends" / "tsm" / "traced_program.py"
-SECONDS_MAX = 60  # reached only if the program hangs
+MS = 10**6
+ABORTED = TSM_ERROR + Code.ABORT_BY_CLIENT
 IN_TRANSACTIONS = ("archive", "hold", "release")
 
-pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="our TSM library was not built: no C compiler")
+pytestmark = pytest.mark.skipif(not api.OWN_LIBRARY.exists(), reason="our TSM library was not built: no C compiler")
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +32,59 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.StorePr
         yield running
 
 
-def recorded(store: embedded.StoreProcess, what: str, folder: Path) -> Path:
-    """Return the trace of a run of traced_program.py."""
-    journal = folder / f"{what}.journal"
-    assert store.node_password is not None
-    with private_configuration(store.tsm_host, store.tsm_port) as configuration:
-        done = subprocess.run(
-            [sys.executable, PROGRAM, what, LIBRARY, configuration],
-            env={
-                **os.environ,
-                "TSM_NODE": store.node,
-                "TSM_PASSWORD": store.node_password,
-                "PYTHONPATH": str(ROOT),
-                "ARCHIVER_TSM_TRACE": str(journal),
-            },
-            capture_output=True,
-            text=True,
-            timeout=SECONDS_MAX,
-            check=False,
+class Log:
+    """The rows of an operation log. Each operation begins 1 ms after the previous one has ended."""
+
+    def __init__(self) -> None:
+        self.rows: list[TracedOperation] = []
+        self._now_ns = 0
+
+    def transaction(self, operation: str, sizes: Mapping[str, int], status: int = 0, client: int = 0) -> None:
+        """Add one operation per key and the transaction that commits all of them."""
+        began_ns = self._now_ns
+        done_ns = began_ns + (len(sizes) + 2) * MS
+        committed = 0 if status or operation != "archive" else sum(sizes.values())
+        self._add(began_ns, done_ns, "transaction", None, committed, status, client)
+        for place, (key, size_bytes) in enumerate(sizes.items(), start=1):
+            self._add(began_ns + place * MS, done_ns, operation, key, size_bytes, status, client)
+        self._now_ns = done_ns + MS
+
+    def retrieve(self, sizes: Mapping[str, int]) -> None:
+        for key, size_bytes in sizes.items():
+            self._add(self._now_ns, self._now_ns + MS, "retrieve", key, size_bytes, 0, 0)
+            self._now_ns += 2 * MS
+
+    def _add(
+        self, due_ns: int, done_ns: int, operation: str, key: str | None, size_bytes: int, status: int, client: int
+    ) -> None:
+        self.rows.append(
+            TracedOperation(
+                due_ns, due_ns, None, done_ns, operation, key, size_bytes=size_bytes, client=client, status=status
+            )
         )
-    assert done.returncode == 0, done.stderr
-    import_journals(folder / f"{what}.parquet", [journal])
-    return folder / f"{what}.parquet"
+
+    def write(self, path: Path) -> Path:
+        with TraceWriter(path, 0, [Origin(KIND, "a run")]) as writer:
+            for row in self.rows:
+                writer.add(row)
+        return path
+
+
+def night() -> Log:
+    """Return a backup: transactions of many objects, one aborted, one that also archives known names again, holds and
+    reads.
+    """
+    log = Log()
+    for number in range(5):
+        log.transaction("archive", {f"{number}-{place}": 1000 * number + 10 * place + 2 for place in range(20)})
+    log.transaction("archive", {"aborted": 600, "1-1": 600}, ABORTED)
+    some = {f"{number}-7": 1000 * number + 72 for number in range(5)}
+    log.retrieve(some)
+    for operation in ("hold", "release"):
+        log.transaction(operation, some)
+    log.transaction("archive", dict.fromkeys(("0-0", "new", "4-19", "newer"), 9000))
+    log.retrieve({"newer": 9000})
+    return log
 
 
 def replayed(
@@ -95,9 +122,8 @@ def transactions(rows: Sequence[TracedOperation]) -> list[list[tuple[str, int | 
 
 
 def test_each_transaction_is_replayed_as_one_transaction(store: embedded.StoreProcess, tmp_path: Path) -> None:
-    path = recorded(store, "night", tmp_path)
-    was = list(Trace.open(path).operations())
-    result, now = replayed(path, store, tmp_path)
+    was = night().rows
+    result, now = replayed(night().write(tmp_path / "night.parquet"), store, tmp_path)
     assert [len(each) for each in transactions(was)] == [20, 20, 20, 20, 20, 5, 5, 4]
     assert transactions(now) == transactions(was)
     committed = [row.size_bytes for row in was if row.operation == "transaction" and not row.status]
@@ -121,11 +147,14 @@ def together(rows: Sequence[TracedOperation]) -> list[list[TracedOperation]]:
 
 
 @pytest.mark.parametrize("how", [(), ("--workers", "2"), ("--speed", "4")])
-def test_sessions_of_several_threads_keep_their_transactions(
+def test_sessions_of_several_clients_keep_their_transactions(
     store: embedded.StoreProcess, tmp_path: Path, how: tuple[str, ...]
 ) -> None:
-    path = recorded(store, "some_transactions", tmp_path)
-    result, now = replayed(path, store, tmp_path, *how)
+    log = Log()
+    for number in range(40):
+        for client in range(2):
+            log.transaction("archive", {f"{client}-{number}-{place}": 100 for place in range(5)}, client=client)
+    result, now = replayed(log.write(tmp_path / "log.parquet"), store, tmp_path, *how)
     assert result["errors"] == 0
     assert (result["objects"], result["transaction_commit_ms"]["count"]) == (400, 80)
     if "--workers" not in how:  # each worker has a log of its own
@@ -133,8 +162,7 @@ def test_sessions_of_several_threads_keep_their_transactions(
 
 
 def test_operation_log_of_a_replay_keeps_its_transactions(store: embedded.StoreProcess, tmp_path: Path) -> None:
-    path = recorded(store, "night", tmp_path)
-    _, now = replayed(path, store, tmp_path)
+    _, now = replayed(night().write(tmp_path / "night.parquet"), store, tmp_path)
     log = max((tmp_path / "log").glob("*.parquet"), key=lambda log: log.name)
     assert archiver("trace", "sort", str(tmp_path / "again.parquet"), str(log)).returncode == 0
     (tmp_path / "second").mkdir()
@@ -143,7 +171,7 @@ def test_operation_log_of_a_replay_keeps_its_transactions(store: embedded.StoreP
 
 
 def test_smaller_transaction_limit_splits_transactions(store: embedded.StoreProcess, tmp_path: Path) -> None:
-    path = recorded(store, "night", tmp_path)
+    path = night().write(tmp_path / "night.parquet")
     result, now = replayed(path, store, tmp_path, "--objects-per-transaction", "6")
     assert result["errors"] == 0
     assert [len(each) for each in together(now)] == [*[6, 6, 6, 2] * 5, 4]
