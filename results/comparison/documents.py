@@ -21,11 +21,10 @@ from matplotlib.figure import Figure
 from archiver.values.sizes import format_size
 from results.comparison.compare import Comparison
 from results.comparison.contract import comparison_document
-from results.comparison.forms import listed, study_units
 from results.comparison.gate import Judgement, gate_sentences
+from results.comparison.ratio_tables import listed, study_units
 from results.comparison.ratios import Ratio
 from results.comparison.tables import (
-    FORMS,
     comparison_tables,
     doubt_sentences,
     forced_sentence,
@@ -66,8 +65,8 @@ def write_comparison(folder: Path, comparison: Comparison, judgements: Sequence[
 
 
 def comparison_markdown(comparison: Comparison, judgements: Sequence[Judgement] = ()) -> str:
-    """Return the comparison as Markdown: sentences, conditions, warnings, the figure, and the tables in every form."""
-    platforms, *tables = comparison_tables(comparison, FORMS)
+    """Return the comparison as Markdown: sentences, conditions, warnings, the figure, and all tables."""
+    platforms, *tables = comparison_tables(comparison).all
     parts = [
         f"# {listed(comparison)} compared",
         render_markdown(platforms).rstrip("\n"),

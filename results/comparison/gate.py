@@ -1,6 +1,7 @@
 """Conditions on a comparison that fail a build: ``archive.8KiB.500.objects_per_second < 0.9``.
 
-For a workload that ran at the same time as others, a condition is ``e-mail@4.objects_per_second < 0.9``.
+A condition names cells or workloads as the output does (``UnitKey``); ``*`` stands for any part of a name. Without its
+number of clients a cell is that of one client. Without its scale a workload is at every scale.
 
 The gate judges the estimate, never its interval. A threshold is a tolerance that the user chose. If the whole interval
 had to be beyond it, a quantity with too few repetitions would always pass. The output shows the interval next to the
@@ -17,30 +18,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from archiver.values.errors import UsageError
-from archiver.values.sizes import parse_size
+from archiver.values.sizes import format_size
 from results.comparison.compare import Comparison, Side
 from results.comparison.ratios import Ratio
-from results.measures import CELL_MEASURES, MEASURES, RATE
+from results.measures import MEASURES, MEGABYTE_RATE, RATE
 from results.units import Unit, UnitKey
 
-GRAMMAR = "OPERATION.SIZE.OBJECTS[.CLIENTS].QUANTITY COMPARISON NUMBER"
-WORKLOAD_GRAMMAR = "WORKLOAD[/OPERATION][.CLIENTS][@SCALE].QUANTITY COMPARISON NUMBER"
-EXAMPLE = "archive.8KiB.500.objects_per_second < 0.9"
-WORKLOAD_EXAMPLE = "e-mail@4.objects_per_second < 0.9"
+GRAMMAR = "NAME.QUANTITY COMPARISON NUMBER"
+EXAMPLES = ("archive.8KiB.500.objects_per_second < 0.9", "e-mail@4.objects_per_second < 0.9")
 ERRORS = "errors"
-MEGABYTES = "megabytes_per_second"  # objects of a cell have one size, so its ratio equals that of objects/s
-QUANTITIES = (RATE.name, MEGABYTES, *(measure.name for measure in CELL_MEASURES[1:]), ERRORS)
-WORKLOAD_QUANTITIES = (*(measure.name for measure in MEASURES), ERRORS)
-ANY = "*"
+QUANTITIES = (*(measure.name for measure in MEASURES), ERRORS)
 WORST_ALLOWED = 10  # a condition that allows a factor of ten is a mistake of units
 
-_END = r"\.(?P<quantity>[A-Za-z0-9_]+)\s*(?P<comparison><=|>=|<|>)\s*(?P<number>\d+(?:\.\d+)?)"
-_CELL = re.compile(
-    r"(?P<operation>.+?)\.(?P<size>\d+(?:\.\d+)?[A-Za-z]*|\*)\.(?P<objects>\d+|\*)(?:\.(?P<clients>\d+|\*))?" + _END
-)
-_WORKLOAD = re.compile(
-    r"(?P<workload>[^./@]+)(?:/(?P<operation>[^./@]+))?(?:\.(?P<clients>\d+|\*))?"
-    r"(?:@(?P<scale>\d+(?:\.\d+)?|\*))?" + _END
+_CONDITION = re.compile(
+    r"(?P<name>.+)\.(?P<quantity>[A-Za-z0-9_]+)\s*(?P<comparison><=|>=|<|>)\s*(?P<number>\d+(?:\.\d+)?)"
 )
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -49,36 +40,21 @@ _CELLS_SHOWN_MAX = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
-    """Cells, or workloads in every phase; None represents ``*``."""
-
-    is_cell: bool
-    operation: str | None  # of a workload, empty: all operations
-    clients: int | None  # of a workload, 0: not by number of clients
-    object_bytes: int | None = None  # of a cell
-    objects_per_session: int | None = None  # of a cell
-    workload: str | None = None
-    scale: float | None = None
-
-    def matches(self, key: UnitKey) -> bool:
-        if self.is_cell != key.is_cell:
-            return False
-        any_part = [name for name in ("operation", "clients") if getattr(self, name) is None]
-        if key.workload and not all(getattr(key, name) for name in any_part):
-            return False  # a whole workload is not one of its parts
-        names = ("operation", "clients", "object_bytes", "objects_per_session", "workload", "scale")
-        return all(getattr(self, name) in (None, getattr(key, name)) for name in names)
-
-
-@dataclass(frozen=True, slots=True)
 class Condition:
     """A condition that must not be true."""
 
     text: str
-    of: Pattern
+    name: str
     quantity: str
     comparison: str
     number: float  # candidate / first; for errors, their number
+
+    def names(self, key: UnitKey) -> bool:
+        """Return whether this unit is one of those that the name stands for."""
+        any_part = "|".join(re.escape(part) for part in _parts(key) if part)
+        pattern = f"(?:{any_part})".join(map(re.escape, self.name.split("*")))
+        shorter = f"{key}.1" if key.is_cell and key.clients == 1 else f"{key._replace(scale=None)}"
+        return any(re.fullmatch(pattern, name) for name in (f"{key}", shorter))
 
     def holds(self, value: float) -> bool:
         return _COMPARISONS[self.comparison](value, self.number)
@@ -100,44 +76,19 @@ class Judgement:
 
 def parse_condition(text: str) -> Condition:
     """Parse the text of a condition. Raises UsageError with the grammar, the quantities, or the meaning of a number."""
-    of_cell, of_workload = _CELL.fullmatch(text.strip()), _WORKLOAD.fullmatch(text.strip())
-    found = of_cell or of_workload
+    found = _CONDITION.fullmatch(text.strip())
     if found is None:
-        raise UsageError(
-            f"{text!r} is not a condition; write {GRAMMAR}, for example {EXAMPLE!r} (* for any cell), or for one of"
-            f" several simultaneous workloads {WORKLOAD_GRAMMAR}, for example {WORKLOAD_EXAMPLE!r}"
-        )
+        first, second = EXAMPLES
+        raise UsageError(f"{text!r} is not a condition; write {GRAMMAR}, for example {first!r} or {second!r}")
     quantity, comparison, number = found["quantity"], found["comparison"], float(found["number"])
-    quantities = QUANTITIES if of_cell else WORKLOAD_QUANTITIES
-    if quantity not in quantities:
-        raise UsageError(f"{text!r}: there is no quantity {quantity!r}; there are {', '.join(quantities)}")
+    if quantity not in QUANTITIES:
+        raise UsageError(f"{text!r}: there is no quantity {quantity!r}; there are {', '.join(QUANTITIES)}")
     if quantity != ERRORS and _lets_everything_pass(comparison, number):
         raise UsageError(
             f"{text!r}: {quantity} is the ratio to the first platform, and a platform that is {WORST_ALLOWED} times"
             " worse would pass; write for example 0.9 for nine tenths, 1.2 for a fifth more"
         )
-    of = _cell_pattern(text, of_cell) if of_cell else _workload_pattern(found)
-    return Condition(text.strip(), of, quantity, comparison, number)
-
-
-def _cell_pattern(text: str, found: re.Match[str]) -> Pattern:
-    return Pattern(
-        is_cell=True,
-        operation=_name(found["operation"]),
-        object_bytes=None if found["size"] == ANY else _size(text, found["size"]),
-        objects_per_session=_count(found["objects"]),
-        clients=_count(found["clients"] or "1"),
-    )
-
-
-def _workload_pattern(found: re.Match[str]) -> Pattern:
-    return Pattern(
-        is_cell=False,
-        workload=_name(found["workload"].strip()),
-        operation=_name(found["operation"] or ""),
-        clients=_count(found["clients"] or "0"),
-        scale=None if found["scale"] in (None, ANY) else float(found["scale"]),
-    )
+    return Condition(text.strip(), found["name"].strip(), quantity, comparison, number)
 
 
 def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judgement]:
@@ -151,24 +102,29 @@ def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judge
 def _judge(comparison: Comparison, condition: Condition) -> list[Judgement]:
     """Judge one condition. It skips units that cannot have the quantity, such as deletions for MB/s."""
     first = comparison.sides[0]
-    quantity = RATE.name if condition.of.is_cell and condition.quantity == MEGABYTES else condition.quantity
     compared = {unit.key: unit for unit in comparison.units}
+
+    def measure_of(key: UnitKey) -> str:
+        """Return the measure to judge: the objects of a cell have one size, so its MB/s follow from objects/s."""
+        return RATE.name if key.is_cell and condition.quantity == MEGABYTE_RATE.name else condition.quantity
 
     def says(key: UnitKey) -> bool:
         names = [measure.name for measure in first.units[key].measures]
-        return quantity == ERRORS or quantity in (compared[key].ratios if key in compared else names)
+        return condition.quantity == ERRORS or measure_of(key) in (compared[key].ratios if key in compared else names)
 
-    keys = [key for key in first.units if condition.of.matches(key) and says(key)]
+    keys = [key for key in first.units if condition.names(key) and says(key)]
     if not keys:
-        what = "cell" if condition.of.is_cell else f"workload with {quantity}"
-        raise UsageError(f"{condition.text!r}: {first.label} has no such {what}; it has {_listed(first)}")
+        raise UsageError(
+            f"{condition.text!r}: {first.label} has no cell or workload {condition.name!r} with {condition.quantity};"
+            f" it has {_listed(first)}"
+        )
     return [
         _judged(
             condition,
             side,
             key,
             side.units.get(key),
-            compared[key].ratios[quantity][index] if key in compared and quantity != ERRORS else None,
+            compared[key].ratios[measure_of(key)][index] if key in compared and condition.quantity != ERRORS else None,
         )
         for index, side in enumerate(comparison.sides[1:])
         for key in keys
@@ -225,19 +181,11 @@ def _lets_everything_pass(comparison: str, number: float) -> bool:
     return number < 1 / WORST_ALLOWED if comparison.startswith("<") else number > WORST_ALLOWED
 
 
-def _size(text: str, size: str) -> int:
-    try:
-        return parse_size(size)
-    except ValueError as error:
-        raise UsageError(f"{text!r}: {error}") from error
-
-
-def _name(text: str) -> str | None:
-    return None if text == ANY else text
-
-
-def _count(text: str) -> int | None:
-    return None if text == ANY else int(text)
+def _parts(key: UnitKey) -> tuple[str, ...]:
+    """Return the parts of a unit's name; empty ones are not in it."""
+    if key.is_cell:
+        return key.operation, format_size(key.object_bytes), f"{key.objects_per_session}", f"{key.clients}"
+    return key.workload, key.operation, f"{key.clients or ''}", "" if key.scale is None else f"{key.scale:g}"
 
 
 def _distance(judgement: Judgement) -> float:

@@ -19,9 +19,9 @@ from results.comparison.conformance import (
     conformance_tables,
 )
 from results.comparison.documents import comparison_figure
-from results.comparison.forms import listed
 from results.comparison.gate import Judgement, gate_sentences
-from results.comparison.tables import FORMS, answer_sentences, comparison_tables, doubt_sentences, overall_sentences
+from results.comparison.ratio_tables import listed
+from results.comparison.tables import answer_sentences, comparison_tables, doubt_sentences, overall_sentences
 from results.document import Document, Drawing, KeyFinding, Number, Section, State, filled
 from results.files import write_files
 from results.measures import bytes_of, objects_of, server_mean
@@ -38,7 +38,6 @@ from results.worm.findings import checks_sentence
 
 PAGE_NAME = "comparison.html"
 _STATES: dict[str, State] = {"better": "good", "worse": "bad", "no difference shown": "plain", "no verdict": "care"}
-_LATENCIES = ("latencies", "responses", "object-times")  # parts of the names of their tables
 
 
 def write_comparison_page(folder: Path, comparison: Comparison, judgements: Sequence[Judgement] = ()) -> list[Path]:
@@ -99,24 +98,23 @@ def _briefly(doubt: str) -> str:
 
 
 def _sections(comparison: Comparison) -> list[Section]:
-    platforms, *tables, disclosure = comparison_tables(comparison, FORMS)
-    rates = [table for table in tables if table.name in ("comparison", "workloads")]
-    latencies = [table for table in tables if any(kind in table.name for kind in _LATENCIES)]
-    shown = {table.name for table in (*rates, *latencies)}
+    tables = comparison_tables(comparison)
     resources = [table for place, side in enumerate(comparison.sides, 1) for table in _resources(side, place)]
     return [
         Section("side-by-side", "Platforms side by side", tables=(side_by_side_table(comparison.sides),)),
         Section(
             "ratios",
             "Rates and their ratios",
-            drawings=(Drawing("ratios-figure", comparison_figure(comparison), rates[0].name if rates else ""),),
-            tables=tuple(rates),
-            further_tables=tuple(table for table in tables if table.name not in shown),
+            drawings=(
+                Drawing("ratios-figure", comparison_figure(comparison), tables.rates[0].name if tables.rates else ""),
+            ),
+            tables=tables.rates,
+            further_tables=tables.further,
         ),
-        Section("latency", "Latency", tables=tuple(latencies)),
+        Section("latency", "Latency", tables=tables.latencies),
         Section("resources", "What limited each platform, and its resources", tables=tuple(resources)),
         Section("doubts", "Warnings", sentences=tuple(doubt_sentences(comparison)), is_folded=True),
-        Section("compared", "What was compared", tables=(platforms, disclosure), is_folded=True),
+        Section("compared", "What was compared", tables=(tables.platforms, tables.disclosure), is_folded=True),
     ]
 
 

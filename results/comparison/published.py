@@ -1,70 +1,58 @@
-"""ESG Lab's published comparisons of systems under mixed work, shown below the measured ones.
+"""ESG Lab's published comparisons of systems under mixed work, as ratios, for a look next to the measured ones.
 
-The ratios are of block storage. The module reads them from ``reference/mixed_workload.json``. The rows of the tables
-name their source.
+They are of block storage. The module reads them from ``reference/mixed_workload.json``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from results.comparison.ratio_cells import ratio_number
 from results.reference import published_data
+from results.table import Column, Table, TableSpec
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedPercent:
-    """Candidate as percent of baseline, by measured quantity."""
-
-    source: str
-    baseline: str
+class _Published(NamedTuple):
     candidate: str
-    percents: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedTiering:
-    """A system with a faster tier compared with the same system without it."""
-
-    source: str
     baseline: str
-    candidate: str
-    mixed_io_ratio: float
-    percent_faster: Mapping[str, float]  # response times, by application
+    what: str
+    ratio: float  # candidate / baseline
+    source: str
 
 
-@cache
-def fewer_paths() -> PublishedPercent:
-    """Return Table 5 of the report on the DS5020: half the number of host paths."""
-    data = published_data("mixed_workload")["ds5020"]
-    study = data["path_comparison_table_5"]
-    percents = study["candidate_percent_of_baseline"]
-    return PublishedPercent(
-        data["source"],
-        study["baseline"],
-        study["candidate"],
-        {
-            "throughput from disk": percents["throughput_from_disk"],
-            "operations from cache": percents["iops_from_cache"],
-            "random reads from disk": percents["random_reads_from_disk"],
-            "mixed workload, 16 virtual machines": percents["mixed_workload_16_vms"],
-        },
-    )
+def published_table() -> Table:
+    """Return the published ratios of rates and of response times, one per row."""
+    return TableSpec(
+        "published",
+        "Published by ESG Lab for block storage, not measured by these runs",
+        (
+            Column("candidate", of=lambda row: row.candidate, label=True),
+            Column("baseline", of=lambda row: row.baseline, label=True),
+            Column("measure", of=lambda row: row.what, label=True),
+            Column("ratio", of=lambda row: ratio_number(row.ratio)),
+            Column("source", of=lambda row: row.source, words=True),
+        ),
+        "Ratio: candidate / baseline. The studies print rates as percent or times, and response times as percent"
+        " faster: 33% faster is a ratio of 0.67.",
+    ).table(_ratios())
 
 
-@cache
-def faster_tier() -> PublishedTiering:
-    """Return the report on the V7000: some flash drives added to the disks."""
-    data = published_data("mixed_workload")["storwize_v7000"]
-    study = data["tiering_comparison"]
-    return PublishedTiering(
-        data["source"],
-        study["baseline"],
-        study["candidate"],
-        study["mixed_io_ratio"],
-        {
-            "e-mail": study["email_response_time_percent_faster"],
-            "database": study["oltp_response_time_percent_faster"],
-        },
-    )
+def _ratios() -> Iterator[_Published]:
+    data = published_data("mixed_workload")
+    paths, tier = data["ds5020"], data["storwize_v7000"]
+    study = paths["path_comparison_table_5"]
+    for name, what in (
+        ("throughput_from_disk", "throughput from disk"),
+        ("iops_from_cache", "operations from cache"),
+        ("random_reads_from_disk", "random reads from disk"),
+        ("mixed_workload_16_vms", "mixed workload, 16 virtual machines"),
+    ):
+        ratio = study["candidate_percent_of_baseline"][name] / 100
+        yield _Published(study["candidate"], study["baseline"], what, ratio, f"{paths['source']}, Table 5")
+    study = tier["tiering_comparison"]
+    sides = (study["candidate"], study["baseline"])
+    yield _Published(*sides, "mixed I/O", study["mixed_io_ratio"], tier["source"])
+    for name, what in (("email", "e-mail response time"), ("oltp", "database response time")):
+        ratio = 1 - study[f"{name}_response_time_percent_faster"] / 100
+        yield _Published(*sides, what, ratio, tier["source"])

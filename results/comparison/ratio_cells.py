@@ -1,7 +1,4 @@
-"""Ratios as table cells: with their verdicts, as percent, as times, as faster or slower.
-
-All ratios have the same format. A verdict that the ratio's direction does not show is a note.
-"""
+"""Ratios as table cells. A verdict that the ratio's direction does not show is a note."""
 
 from __future__ import annotations
 
@@ -34,19 +31,11 @@ def rounded(ratio: float) -> str:
     return f"{ratio:,.2f}" if ratio >= 0.1 else f"{ratio:#.2g}"
 
 
-def times(ratio: float) -> str:
-    return f"{rounded(ratio)} times"
-
-
 def percent(value: float) -> str:
     """Return two digits below ten, no decimals above, and at most a thousand."""
     if value > _PERCENT_SHOWN_MAX:
         return f">{_PERCENT_SHOWN_MAX}"
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
-
-
-def faster_words(percent_faster: float) -> str:
-    return f"{abs(percent_faster):,.0f}% {'faster' if percent_faster >= 0 else 'slower'}"
 
 
 def noted_ratio(ratio: Ratio | None) -> Cell:
@@ -57,14 +46,14 @@ def noted_ratio(ratio: Ratio | None) -> Cell:
     return ratio_number(ratio.ratio, (*unshown, *ratio.notes))
 
 
-def interval(ratio: Ratio | None, written: Callable[[float], str] = rounded) -> Cell:
+def interval(ratio: Ratio | None) -> Cell:
     """Return ``0.92 to 1.03``."""
     if ratio is None or ratio.low is None or ratio.high is None:
         return Cell(NOT_MEASURED)
-    return Cell(f"{written(ratio.low)} to {written(ratio.high)}")
+    return Cell(f"{rounded(ratio.low)} to {rounded(ratio.high)}")
 
 
-def verdict_cell(ratio: Ratio | None) -> Cell:
+def _verdict(ratio: Ratio | None) -> Cell:
     """Return the verdict, with a note if there is none."""
     if ratio is None:
         return Cell(NOT_MEASURED)
@@ -74,11 +63,6 @@ def verdict_cell(ratio: Ratio | None) -> Cell:
 def ratio_number(value: float | None, notes: tuple[str, ...] = (), written: Callable[[float], str] = rounded) -> Cell:
     """Return a cell with a ratio, or with a bound of one."""
     return Cell(NOT_MEASURED, None, notes) if value is None else Cell(written(value), value, notes)
-
-
-def _percent_faster(time_ratio: float) -> float:
-    """Return how many percent less time it takes; negative: more."""
-    return (1 - time_ratio) * 100
 
 
 def _needed(needed: Needed | None) -> Cell:
@@ -93,55 +77,13 @@ def _probability(value: float | None) -> Cell:
     return Cell(f"{value:.4f}" if value >= _P_SHOWN_MIN else f"<{_P_SHOWN_MIN}", value)
 
 
-def _percent(ratio: Ratio) -> float | None:
-    return None if ratio.ratio is None else ratio.ratio * 100
-
-
-def _faster(ratio: Ratio | None) -> Cell:
-    """Return how much faster or slower than the first, from a ratio of times."""
-    if ratio is None or ratio.ratio is None:
-        return Cell(NOT_MEASURED)
-    faster = _percent_faster(ratio.ratio)
-    return Cell(faster_words(faster), faster, ratio.notes)
-
-
-def _faster_interval(ratio: Ratio | None) -> Cell:
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return Cell(NOT_MEASURED)
-    return Cell(f"{_percent_faster(ratio.high):+,.0f} to {_percent_faster(ratio.low):+,.0f}")
-
-
-_VERDICT = Column("verdict", of=verdict_cell, words=True)
 DIFFERENCE_COLUMNS = (  # the basis of a verdict
     Column("ratio", of=lambda ratio: ratio_number(ratio.ratio, ratio.notes)),
     Column("95% from", of=lambda ratio: ratio_number(ratio.low)),
     Column("to", of=lambda ratio: ratio_number(ratio.high)),
     Column("adjusted p", of=lambda ratio: _probability(ratio.adjusted_p)),
-    _VERDICT,
+    Column("verdict", of=_verdict, words=True),
     Column("pairs", of=lambda ratio: ratio.pairs),
     Column("repetitions needed", of=lambda ratio: _needed(ratio.needed)),
     Column("detectable", "%", lambda ratio: ratio_number(ratio.detectable_percent, written=percent)),
 )
-FASTER_COLUMNS = (  # a ratio of times, as faster or slower than the first
-    Column("response", of=_faster),
-    Column("95%", "% faster", _faster_interval),
-    _VERDICT,
-)
-
-
-def percent_columns(label: str, first: str) -> tuple[Column, ...]:
-    """Return the columns of a ratio as percent of the first."""
-    return (
-        Column(label, f"% of {first}", _percent, 2, lambda ratio: ratio.notes),
-        Column("95%", of=lambda ratio: interval(ratio, lambda value: f"{value * 100:,.1f}")),
-        _VERDICT,
-    )
-
-
-def times_columns(quantity: str) -> tuple[Column, ...]:
-    """Return the columns of a ratio as times the first."""
-    return (
-        Column(quantity, of=lambda ratio: ratio_number(ratio.ratio, ratio.notes, times)),
-        Column("95%", of=interval),
-        _VERDICT,
-    )

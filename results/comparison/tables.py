@@ -1,76 +1,75 @@
 """Tables and sentences of a comparison: platforms, rates, differences, and one sentence per platform.
 
 Rates and ratios of all platforms are in the same rows. A ratio without a shown difference has a footnote. The basis of
-the verdicts (interval, p, pairs, detectable difference) is a separate table. ``results/comparison/forms.py`` writes the
-same ratios in other common forms.
+the verdicts (interval, p, pairs, detectable difference) is a separate table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import product
 from statistics import median
-from typing import Literal, get_args
 
 from archiver.values.platform import PlatformProfile
 from results.comparison.compare import KINDS, Comparison, Kind, Overall, Side
-from results.comparison.forms import (
+from results.comparison.power import POWER
+from results.comparison.published import published_table
+from results.comparison.ratio_cells import percent, rounded
+from results.comparison.ratio_tables import (
     differences_table,
     latencies_table,
     matrix_table,
     object_times_table,
-    percent_table,
     rates_table,
     study_units,
-    times_table,
     whole_phase_lines,
 )
-from results.comparison.power import POWER
-from results.comparison.ratio_cells import percent, rounded
 from results.comparison.ratios import VERDICTS, Ratio
 from results.measures import P50, P99, RATE, SESSION, Measure
 from results.planning.disclosure import disclosure_table
 from results.statistics import PAIRS_MIN
 from results.table import Column, Table, TableSpec
 
-Form = Literal["rates", "percent", "times", "matrix"]
-FORMS: tuple[Form, ...] = get_args(Form)
+
+@dataclass(frozen=True, slots=True)
+class ComparisonTables:
+    """The tables of a comparison. Each table of measurements marks runs that were compared by force."""
+
+    platforms: Table
+    rates: tuple[Table, ...]  # every rate with its ratios
+    further: tuple[Table, ...]  # the same ratios in other layouts, published ones, and the basis of the verdicts
+    latencies: tuple[Table, ...]
+    disclosure: Table
+
+    @property
+    def all(self) -> tuple[Table, ...]:
+        return (self.platforms, *self.rates, *self.further, *self.latencies, self.disclosure)
 
 
-def comparison_tables(comparison: Comparison, forms: Sequence[Form] = ("rates",)) -> list[Table]:
-    """Return the platforms, the ratios in these forms, each further platform's differences and latencies, and the
-    disclosed configurations.
-
-    Each table of measurements marks runs that were compared by force.
-    """
-    of_all: Mapping[Form, Callable[[Comparison, Kind], Table]] = {"rates": rates_table, "matrix": matrix_table}
-    of_each: Mapping[Form, Callable[[Comparison, Kind, int], Table]] = {"percent": percent_table, "times": times_table}
-    further = range(len(comparison.overall))
-
-    def in_form(form: Form, kind: Kind) -> list[Table]:
-        if form in of_all:
-            return [of_all[form](comparison, kind)]
-        return [of_each[form](comparison, kind, index) for index in further]
-
+def comparison_tables(comparison: Comparison) -> ComparisonTables:
+    """Return the tables of a comparison. Cells and workloads have tables of their own."""
     kinds = [kind for kind in KINDS if any(unit.key.is_cell == (kind == "cell") for unit in comparison.units)]
-    tables = [
-        _PLATFORMS.table(comparison.sides),
-        *(table for form in forms for kind in kinds for table in in_form(form, kind)),
-        *(
-            table_of(comparison, kind, index)
-            for kind in kinds
-            for table_of in (differences_table, latencies_table)
-            for index in further
+    further = range(len(comparison.overall))
+    between_protocols = [index for index in further if not comparison.is_one_protocol(index)]
+
+    def marked(tables: Iterable[Table]) -> tuple[Table, ...]:
+        return tuple(_marked_as_forced(table, comparison) for table in tables if table.rows)
+
+    def of_each(table_of: Callable[[Comparison, Kind, int], Table], indices: Iterable[int]) -> list[Table]:
+        return [table_of(comparison, kind, index) for kind, index in product(kinds, indices)]
+
+    return ComparisonTables(
+        platforms=_marked_as_forced(_PLATFORMS.table(comparison.sides), comparison),
+        rates=marked(rates_table(comparison, kind) for kind in kinds),
+        further=(
+            *([published_table()] if comparison.workloads else []),
+            *marked([matrix_table(comparison, kind) for kind in kinds]),
+            *marked(of_each(differences_table, further)),
         ),
-        *(
-            object_times_table(comparison, kind, index)
-            for kind in kinds
-            for index in further
-            if not comparison.is_one_protocol(index)
-        ),
-    ]
-    marked = [_marked_as_forced(table, comparison) for table in tables if table.rows]
-    return [*marked, disclosure_table({side.label: side.disclosure for side in comparison.sides})]
+        latencies=marked([*of_each(latencies_table, further), *of_each(object_times_table, between_protocols)]),
+        disclosure=disclosure_table({side.label: side.disclosure for side in comparison.sides}),
+    )
 
 
 def forced_sentence(comparison: Comparison) -> str:

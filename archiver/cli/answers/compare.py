@@ -26,8 +26,6 @@ from results.comparison.conformance import (
 from results.comparison.contract import comparison_document
 from results.comparison.gate import Judgement, gate_sentences, judge, parse_condition
 from results.comparison.tables import (
-    FORMS,
-    Form,
     answer_sentences,
     comparison_tables,
     doubt_sentences,
@@ -38,22 +36,12 @@ from results.recorded import RecordedRun, opened
 from results.worm.findings import DISCLAIMER
 
 _DOUBTS_MAX = 6  # printed unless all tables are
-_NOT_RATES = ("platforms", "differences", "latencies", "responses", "object-times", "disclosure")  # names of tables
 FileFormat = Literal["markdown", "html"]
 FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", shell_complete=run_names)
-@click.option(
-    "--form",
-    type=click.Choice(FORMS),
-    default="rates",
-    show_default=True,
-    help="Form of the ratios. rates: next to both rates. percent: percent of the first platform. times: "
-    "times more, and percent faster response. matrix: by object size and objects per session; "
-    "workloads by scale.",
-)
 @click.option(
     "--fail-if",
     "conditions",
@@ -80,7 +68,6 @@ FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as one JSON document.")
 def compare(
     runs: Sequence[str],
-    form: Form,
     conditions: Sequence[str],
     file_format: FileFormat,
     force: bool,
@@ -93,35 +80,31 @@ def compare(
     Compares cell by cell and over all cells. Ratios are to the first platform. RUN is a run's id, its folder, its
     database, or `latest`. Several runs of one platform count together; runs that are all of one platform are compared
     with each other. Workloads that ran in parallel are compared one by one and all together, at every scale that all
-    runs have; --form percent and times show the largest, next to ESG's ratios. Conformance runs are compared check by
-    check.
+    runs have. --tables matrix shows the ratios by object size and objects per session, or by scale; --tables published
+    shows ESG's. Conformance runs are compared check by check.
 
     \b
     Example:
         archiver compare 20261121t120329-222b78 latest --format html
 
     \b
-    A CONDITION is OPERATION.SIZE.OBJECTS[.CLIENTS].QUANTITY COMPARISON NUMBER, for example
-        --fail-if "archive.8KiB.500.objects_per_second < 0.9"
-        --fail-if "*.*.*.*.object_service_ms_p99 > 1.5"  --fail-if "retrieve.*.*.errors > 0"
+    A CONDITION is NAME.QUANTITY COMPARISON NUMBER, for example
+        --fail-if "archive.8KiB.500.objects_per_second < 0.9"  --fail-if "e-mail@4.objects_per_second < 0.9"
+        --fail-if "*.*.*.object_service_ms_p99 > 1.5"  --fail-if "e-mail/retrieve.object_response_ms_mean > 1.2"
 
-    OPERATION is as in the table (also `archive, lock header`), SIZE is the object size, OBJECTS the number of objects
-    per session. Without CLIENTS the condition is about one client. * matches any value. QUANTITY is objects_per_second,
-    megabytes_per_second, session_service_ms_mean, object_response_ms_mean, object_service_ms_p50 or
-    object_service_ms_p99, each as its ratio to the first platform, or errors, the number of failed operations on the
-    other platform. COMPARISON is <, <=, > or >=. The estimate is judged, and its interval is shown. A cell that the
-    other platform lacks fails. Between S3 and TSM use rates and sessions, because the time of an object is defined
+    NAME is the name of a cell or of a workload that ran in parallel. * stands for any part of a name. A cell is
+    OPERATION.SIZE.OBJECTS: the operation as in the table (also `archive, lock header`), the object size, and the number
+    of objects per session. With .CLIENTS it is about that number of clients, without it about one. A workload is its
+    name without the tile's number, with /OPERATION one of its operations, with .CLIENTS one of several numbers of
+    clients (without it the best), with @SCALE one number of tiles, users ... (without it every scale). `all
+    workloads/steady` and `/peak` are all workloads together, `/score` is the score of tiles.
+
+    QUANTITY is objects_per_second, megabytes_per_second, sessions_per_second of an open loop, session_service_ms_mean
+    of a cell, object_response_ms_mean, object_service_ms_p50, object_service_ms_p99, object_response_ms_p99 of a
+    workload, or score, each as its ratio to the first platform, or errors, the number of failed operations on the other
+    platform. COMPARISON is <, <=, > or >=. The estimate is judged, and its interval is shown. A cell or workload that
+    the other platform lacks fails. Between S3 and TSM use rates and sessions, because the time of an object is defined
     differently.
-
-    \b
-    For workloads that ran in parallel it is WORKLOAD[/OPERATION][.CLIENTS][@SCALE].QUANTITY COMPARISON NUMBER:
-        --fail-if "e-mail.objects_per_second < 0.9"  --fail-if "e-mail/retrieve@4.object_response_ms_mean > 1.2"
-        --fail-if "all workloads/steady.megabytes_per_second < 0.95"  --fail-if "*.errors > 0"
-
-    WORKLOAD is the name without the tile's number, OPERATION is one of the workload's operations, CLIENTS the number of
-    clients (without it: the best number), SCALE the number of tiles, users ... (without it: every scale). `all
-    workloads/steady` and `/peak` are all workloads together, `/score` is the score of tiles. QUANTITY may also be
-    sessions_per_second of an open loop, object_response_ms_p99, or score.
     """
     wanted = [parse_condition(condition) for condition in conditions]
     paths = [find_run(run) for run in runs]
@@ -138,7 +121,7 @@ def compare(
         return
     comparison = compare_runs([_measured(path) for path in paths], force=force)
     judgements = judge(comparison, wanted)
-    show(comparison, out, as_json=as_json, form=form, judgements=judgements, file_format=file_format, tables=tables)
+    show(comparison, out, as_json=as_json, judgements=judgements, file_format=file_format, tables=tables)
     if any(judgement.fails for judgement in judgements):
         sys.exit(1)
 
@@ -189,7 +172,6 @@ def show(
     out: Path | None = None,
     *,
     as_json: bool = False,
-    form: Form = "rates",
     judgements: Sequence[Judgement] = (),
     file_format: FileFormat = "markdown",
     tables: Sequence[str] = (),
@@ -210,14 +192,14 @@ def show(
     if as_json:
         click.echo(json_text(comparison_document(comparison, judgements)), nl=False)
     else:
-        _print(comparison, form, tables)
+        _print(comparison, tables)
     for sentence in gate_sentences(judgements):
         print_sentence(sentence, err=as_json)
     if paths:
         click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}", err=as_json)
 
 
-def _print(comparison: Comparison, form: Form, names: Sequence[str]) -> None:
+def _print(comparison: Comparison, names: Sequence[str]) -> None:
     for side in comparison.sides:
         print_sentence(f"{side.label}: run{'s' if len(side.runs) > 1 else ''} {', '.join(run.id for run in side.runs)}")
     for sentence in [*answer_sentences(comparison), *overall_sentences(comparison)]:
@@ -231,7 +213,6 @@ def _print(comparison: Comparison, form: Form, names: Sequence[str]) -> None:
         print_sentence(f"warning: {sentence}")
     if len(doubts) > _DOUBTS_MAX and "all" not in names:
         click.echo(f"{len(doubts) - _DOUBTS_MAX} more warnings are in the page: --format html")
-    every = comparison_tables(comparison, (form,))
-    in_form = [table.name for table in every if not table.name.removeprefix("workload-").startswith(_NOT_RATES)]
-    for table in chosen(every, names or in_form):
+    found = comparison_tables(comparison)
+    for table in chosen(found.all, names) if names else found.rates:
         print_compared(table)

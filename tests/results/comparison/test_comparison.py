@@ -27,8 +27,8 @@ from results.comparison.compare import (
 )
 from results.comparison.contract import comparison_document
 from results.comparison.documents import comparison_csv, comparison_figure, comparison_markdown, write_comparison
-from results.comparison.forms import differences_table, latencies_table, rates_table
 from results.comparison.power import detectable, pairs_needed
+from results.comparison.ratio_tables import differences_table, latencies_table, rates_table
 from results.comparison.ratios import Ratio
 from results.comparison.tables import comparison_tables, doubt_sentences, overall_sentences
 from results.figures.phases import png_bytes, svg_bytes
@@ -386,7 +386,7 @@ def test_rates_table_shows_platforms_with_ratios_to_first(three: Comparison) -> 
     table = rates_table(three, "cell")
     assert [f"{column.name} {column.unit}".strip() for column in table.columns[4:]] == [
         "minio objects/s", "minio MB/s", "versitygw objects/s", "versitygw MB/s", "embedded objects/s", "embedded MB/s",
-        "versitygw / minio", "embedded / minio",
+        "versitygw / minio", "95%", "embedded / minio", "95%",
     ]  # fmt: skip
     numbers = [[cell.number for cell in row[4:]] for row in table.rows]
     assert numbers[0][:4] == [101, pytest.approx(0.827392), 144, pytest.approx(1.179648)]  # 10^6 bytes
@@ -394,16 +394,18 @@ def test_rates_table_shows_platforms_with_ratios_to_first(three: Comparison) -> 
     assert numbers[2][2:4] == [None, None]  # versitygw retrieved nothing
     assert numbers[2][6] is None
     assert table.rows[0][10].notes == ()
-    assert table.rows[0][11].notes == ("no difference shown",)
+    assert table.rows[0][12].notes == ("no difference shown",)
+    assert [table.rows[0][place].text for place in (11, 13)] == ["1.41 to 1.45", "0.97 to 1.04"]
 
 
 def test_differences_and_latencies_have_table_per_platform(three: Comparison) -> None:
-    assert [table.name for table in comparison_tables(three)] == [
-        "platforms", "comparison", "differences-1", "differences-2", "latencies-1", "latencies-2", "disclosure",
+    assert [table.name for table in comparison_tables(three).all] == [
+        "platforms", "comparison", "matrix", "differences-1", "differences-2", "latencies-1", "latencies-2",
+        "disclosure",
     ]  # fmt: skip
     rows = [[cell.text for cell in row] for row in differences_table(three, "cell", 1).rows]
     assert [row[8] for row in rows] == ["no difference shown", "better", "no difference shown"]
-    for table in comparison_tables(three):
+    for table in comparison_tables(three).all:
         assert render_text(table)
         assert render_csv(table)
 
@@ -413,7 +415,7 @@ def test_disclosed_configurations_have_one_column_per_platform(three: Comparison
     row = replace(first.runs[0].row, request=json.dumps({"disclosure": {"nodes": 4}}))
     disclosing = replace(first, runs=(replace(first.runs[0], row=row), *first.runs[1:]))
     found = replace(three, sides=(disclosing, *others))
-    table = comparison_tables(found)[-1]
+    table = comparison_tables(found).disclosure
     nodes = next(line for line in table.rows if line[0].text == "nodes")
     assert [cell.text for cell in nodes[1:]] == ["4", "not disclosed", "not disclosed"]
     platforms = comparison_document(found)["platforms"]
@@ -655,9 +657,8 @@ def test_between_protocols_sessions_compare_and_times_of_objects_do_not(make_run
     assert (session.ratio, session.verdict) == (1.0, "no difference shown")
     assert (p50.verdict, p50.because) == ("no verdict", OTHER_OBJECT_TIMES)
     assert p50.notes == ()
-    (latencies,) = [table for table in comparison_tables(comparison) if table.name == "latencies-1"]
+    latencies, times = comparison_tables(comparison).latencies
     assert not [column.name for column in latencies.columns if "p50" in column.name or "p99" in column.name]
-    (times,) = [table for table in comparison_tables(comparison) if table.name == "object-times-1"]
     assert [cell.text for cell in times.rows[0]][4:] == ["4.000", "52.000", "4.000", "100.000"]
     assert "tsm: archive: from sending the object to the commit of its transaction" in times.caption
     assert "s3: from an object's first request" in times.caption
@@ -668,8 +669,7 @@ def test_between_protocols_sessions_compare_and_times_of_objects_do_not(make_run
 
 def test_object_times_are_compared_within_one_protocol(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", (100, 101, 102)), make_run("b", (200, 203, 201))])
-    assert not [table for table in comparison_tables(comparison) if table.name.startswith("object-times")]
-    (latencies,) = [table for table in comparison_tables(comparison) if table.name == "latencies-1"]
+    (latencies,) = comparison_tables(comparison).latencies
     assert {"session a", "p50 a", "p99 b"} <= {column.name for column in latencies.columns}
 
 

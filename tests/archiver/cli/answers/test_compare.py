@@ -99,9 +99,8 @@ def test_invalid_comparison_is_refused_with_its_exit_status(home: Path) -> None:
         ((run,), 2, "needs two runs or more"),
         ((run, "no-such-run"), 1, "no such run"),
         ((run, "half"), 1, "half"),
-        ((run, "unchecked", "--fail-if", "slow"), 2, "'slow' is not a condition; write OPERATION.SIZE"),
-        ((run, "unchecked", "--force", "--fail-if", no_cell), 2, "null has no such cell; it has archive.8KiB.2, "),
-        ((run, "unchecked", "--form", "pie"), 2, "'rates', 'percent', 'times', 'matrix'"),
+        ((run, "unchecked", "--fail-if", "slow"), 2, "'slow' is not a condition; write NAME.QUANTITY"),
+        ((run, "unchecked", "--force", "--fail-if", no_cell), 2, "null has no cell or workload 'archive.9KiB.2' with "),
     ):
         done = archiver("compare", *arguments)
         assert (done.returncode, done.stdout) == (status, "")
@@ -114,9 +113,9 @@ def test_fail_if_sets_exit_status_and_force_marks_comparison(home: Path) -> None
     copy_as(home, run, "unchecked", platform={"name": "other"}, settings={"verify": "none"})
     copy_as(home, run, "other", platform={"name": "other"})
     equal, slower = "archive.8KiB.2.objects_per_second < 0.9", "*.*.*.objects_per_second > 0.9"
-    passed = archiver("compare", run, "other", "--fail-if", equal, "--form", "percent")
+    passed = archiver("compare", run, "other", "--fail-if", equal)
     assert passed.returncode == 0, passed.stderr
-    assert "other as percent of null" in passed.stdout
+    assert "null and other compared" in passed.stdout
     assert f"passes: {equal}: other, archive.8KiB.2: 1.000" in " ".join(passed.stdout.split())
     failed = archiver("compare", run, "other", "--fail-if", equal, "--fail-if", slower, "--json")
     assert failed.returncode == 1
@@ -125,9 +124,9 @@ def test_fail_if_sets_exit_status_and_force_marks_comparison(home: Path) -> None
         (equal, "archive", 1.0, False), (slower, "archive", 1.0, True), (slower, "retrieve", 1.0, True),
     ]  # fmt: skip
     assert failed.stderr.count("fails: ") == 2
-    forced = archiver("compare", run, "unchecked", "--force", "--form", "times", "--tables", "all")
+    forced = archiver("compare", run, "unchecked", "--force", "--tables", "all")
     assert forced.returncode == 0, forced.stderr
-    assert forced.stdout.count("FORCED") == 5  # platforms, times, differences, latencies, summary
+    assert forced.stdout.count("FORCED") == 6  # platforms, rates, matrix, differences, latencies, summary
 
 
 MIX = """
@@ -182,17 +181,18 @@ def test_concurrent_workloads_are_compared_individually_and_in_total(home: Path,
     run = str(json.loads(ran.stdout)["run"])
     copy_as(home, run, "other", platform={"name": "other"})
     condition = "free@2.objects_per_second < 0.9"
-    done = archiver(
-        "compare", run, "other", "--form", "percent", "--fail-if", condition, "--out", str(tmp_path / "out")
-    )
+    done = archiver("compare", run, "other", "--fail-if", condition, "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
-    for words in (
-        "At 2 sets, the largest scale that both measured",
-        "ESG",
-        f"passes: {condition}: other, free@2: 1.000 (",
-    ):
+    for words in ("Workloads side by side", f"passes: {condition}: other, free@2: 1.000 ("):
         assert words in text, words
+    for words in ("Differences of workloads", "Response times of workloads", "ESG"):  # tables to ask for
+        assert words not in text, words
+    named = archiver("compare", run, "other", "--tables", "workloads-differences-1", "--tables", "published")
+    assert named.returncode == 0, named.stderr
+    assert "Differences of workloads" in named.stdout
+    assert "Published by ESG Lab" in named.stdout
+    assert "Workloads side by side" not in named.stdout
     document = json.loads((tmp_path / "out" / "comparison.json").read_text())
     told = {(each["phase"], each["scale"], each["workload"], each["operation"]) for each in document["workloads"]}
     assert told == {

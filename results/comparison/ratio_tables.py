@@ -1,34 +1,19 @@
-"""The ratios of a comparison as tables, of cells or of workloads, in the forms of common reports.
+"""The ratios of a comparison as tables, of cells or of workloads.
 
-All forms contain the numbers of the comparison in different notations. The percent form is that of storage validation
-reports ("99% of the eight-path system"). The times form is that of reports on tiering ("3.2 times more, 33% faster
-response"). The matrix form is that of the DR550 paper. Published values are below the measured ones, in rows that name
-their source. One rate represents a workload: MB/s of large objects and objects/s of small ones. The copies of a
-workload of tiles count together.
+One rate represents a workload: MB/s of large objects and objects/s of small ones. The copies of a workload of tiles
+count together. A matrix has the ratios in the layout of the DR550 paper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
 from results.comparison.compare import ComparedUnit, Comparison, Kind
-from results.comparison.published import faster_tier, fewer_paths
-from results.comparison.ratio_cells import (
-    DIFFERENCE_COLUMNS,
-    FASTER_COLUMNS,
-    difference_caption,
-    faster_words,
-    interval,
-    noted_ratio,
-    percent_columns,
-    times,
-    times_columns,
-)
+from results.comparison.ratio_cells import DIFFERENCE_COLUMNS, difference_caption, interval, noted_ratio
 from results.comparison.ratios import Ratio
 from results.measures import (
-    MEGABYTE_RATE,
     P50,
     P99,
     RATE,
@@ -47,7 +32,6 @@ from results.table import (
     Table,
     TableSpec,
     columns_of,
-    filled,
     label_columns,
     number,
 )
@@ -103,7 +87,7 @@ class Line:
 def rates_table(comparison: Comparison, kind: Kind) -> Table:
     """Return every common cell, or every workload, its parts and the sum of all, at every scale.
 
-    The columns are the rates of each side, then the ratios to the first.
+    The columns are the rates of each side, then the ratios to the first with their intervals.
     """
     not_interleaved = "" if comparison.interleaved else ", which were not interleaved"
     rates = [
@@ -115,92 +99,13 @@ def rates_table(comparison: Comparison, kind: Kind) -> Table:
         (
             *_labels(comparison, kind),
             *rates,
-            *(_ratio(comparison, index) for index in range(len(comparison.overall))),
+            *(column for index in range(len(comparison.overall)) for column in _ratio(comparison.pair(index), index)),
         ),
         "Rates: medians over repetitions; MB are 10^6 bytes. Ratios: geometric means over pairs of repetitions"
         f"{not_interleaved}. {_NOTED}"
         if kind == "cell"
         else f"Rates: medians over repetitions; ratios: geometric means over pairs of them. {_NOTED} {_OF_RATES}",
     ).table(lines(comparison, kind))
-
-
-def percent_table(comparison: Comparison, kind: Kind, index: int) -> Table:
-    """Return a further platform's rates as percent of the first's, and over all, as in ESG's Table 5.
-
-    For workloads it uses the largest scale.
-    """
-    first, label, blank = comparison.sides[0].label, comparison.sides[index + 1].label, Cell("")
-    shown = percent_columns(label, first)
-    more = [(*labels, blank, blank, *filled(shown, ratio)) for labels, ratio in _whole(comparison, kind, index)]
-    if kind == "workload":
-        published = fewer_paths()
-        note = (
-            f"published by ESG Lab for block storage, not measured by these runs: {published.candidate} as percent of"
-            f" {published.baseline} ({published.source}, Table 5)"
-        )
-        more += [
-            (*_named(comparison, kind, "ESG", what, note), blank, blank, number(percent, 2), blank, blank)
-            for what, percent in published.percents.items()
-        ]
-    return TableSpec(
-        f"{_prefix(kind)}percent-{index + 1}",
-        f"{_titled(kind)}{label} as percent of {first}",
-        (
-            *_labels(comparison, kind),
-            _rate(first, 0, kind),
-            _rate(label, index + 1, kind),
-            *columns_of(lambda line: line.ratio(index), shown),
-        ),
-        "Rates: medians over repetitions. Percent: geometric means over pairs of repetitions, and over cells in the"
-        " last row."
-        if kind == "cell"
-        else f"{_largest(comparison, index)}Rates: medians over repetitions; percent: geometric means over pairs of"
-        f" them. {_OF_RATES}",
-    ).table(_study_lines(comparison, kind, index), more)
-
-
-def times_table(comparison: Comparison, kind: Kind, index: int) -> Table:
-    """Return the rates as multiples of the first's, and how many percent faster the response is.
-
-    Reports on tiering use this form. For workloads it uses the largest scale.
-    """
-    first, label, blank, none = (
-        comparison.sides[0].label,
-        comparison.sides[index + 1].label,
-        Cell(""),
-        Cell(NOT_MEASURED),
-    )
-    shown = times_columns("objects/s" if kind == "cell" else "rate")
-    timed = RESPONSE if comparison.is_one_protocol(index) else SESSION
-    response = comparison.overall[index].ratio_of(timed)
-    more = [
-        (*labels, *filled(shown, ratio), *filled(FASTER_COLUMNS, response))
-        for labels, ratio in _whole(comparison, kind, index)
-    ]
-    if kind == "workload":
-        published = faster_tier()
-        note = (
-            f"published by ESG Lab for block storage, not measured by these runs: {published.candidate} compared with"
-            f" {published.baseline}"
-            f" ({published.source})"
-        )
-        mixed = Cell(times(published.mixed_io_ratio), published.mixed_io_ratio)
-        more.append((*_named(comparison, kind, "ESG", "mixed I/O", note), mixed, blank, blank, none, blank, blank))
-        for application, faster in published.percent_faster.items():
-            labels = _named(comparison, kind, "ESG", application, note)
-            more.append((*labels, none, blank, blank, Cell(faster_words(faster), faster), blank, blank))
-    return TableSpec(
-        f"{_prefix(kind)}times-{index + 1}",
-        f"{_titled(kind)}{label} compared with {first}: times more, and faster response",
-        (
-            *_labels(comparison, kind),
-            *columns_of(lambda line: line.ratio(index), shown),
-            *columns_of(lambda line: line.unit.ratio(timed, index), FASTER_COLUMNS),
-        ),
-        f"{_largest(comparison, index) if kind == 'workload' else ''}Times: the rate over that of {first}. Response:"
-        f" {_RESPONSE_OF[timed]}. 33% faster: a third less time; 50% slower: half as much time again."
-        f" {'The last row is the geometric mean over cells.' if kind == 'cell' else _OF_RATES}",
-    ).table((line for line in _study_lines(comparison, kind, index) if line.measure is not SESSION_RATE), more)
 
 
 def matrix_table(comparison: Comparison, kind: Kind) -> Table:
@@ -332,7 +237,9 @@ def lines(comparison: Comparison, kind: Kind) -> Iterator[Line]:
 
 def whole_phase_lines(comparison: Comparison) -> list[Line]:
     """Return the sum of all workloads of the largest scale, and the score, for the overall sentence."""
-    return [line for line in _largest_lines(list(lines(comparison, "workload"))) if line.key.workload == ALL_WORKLOADS]
+    of_workloads = list(lines(comparison, "workload"))
+    largest = max((line.key.scale or 0.0 for line in of_workloads), default=0.0)
+    return [line for line in of_workloads if (line.key.scale or 0.0, line.key.workload) == (largest, ALL_WORKLOADS)]
 
 
 def study_units(comparison: Comparison) -> list[ComparedUnit]:
@@ -346,50 +253,8 @@ def listed(comparison: Comparison) -> str:
     return f"{', '.join(others)} and {last}"
 
 
-def _study_lines(comparison: Comparison, kind: Kind, index: int) -> list[Line]:
-    """Return the lines that a further side measured.
-
-    For workloads they are those of the largest scale: throughput first, then operations, then the sum of all.
-    """
-    there = [line for line in lines(comparison, kind) if line.ratio(index) is not None]
-    return there if kind == "cell" else _largest_lines(there)
-
-
-def _largest_lines(there: Sequence[Line]) -> list[Line]:
-    largest = max((line.key.scale or 0.0 for line in there), default=0.0)
-    return sorted((line for line in there if (line.key.scale or 0.0) == largest), key=_rank)
-
-
-def _rank(line: Line) -> int:
-    if line.key.workload == ALL_WORKLOADS:
-        return 2
-    return 0 if line.measure is MEGABYTE_RATE else 1
-
-
-def _largest(comparison: Comparison, index: int) -> str:
-    """Return ``At 4 tiles, the largest scale that both measured.``, and a hint."""
-    chosen = _study_lines(comparison, "workload", index)
-    scale = chosen[0].key.scale if chosen else None
-    if scale is None:
-        return ""
-    return f"At {scale:g} {comparison.scale_name}, the largest scale that both measured; --form rates shows all. "
-
-
-def _whole(comparison: Comparison, kind: Kind, index: int) -> list[tuple[tuple[Cell, ...], Ratio]]:
-    """Return the row over all cells, or over all workloads if the overall ratio is over several workloads."""
-    overall = comparison.overall[index]
-    if kind == "cell":
-        return [(_named(comparison, kind, "", "all cells"), overall.ratio)]
-    several = overall.of == "workload" and overall.cells_in_common > 1
-    return [(_named(comparison, kind, "", "geometric mean"), overall.ratio)] if several else []
-
-
 def _prefix(kind: Kind) -> str:
     return "" if kind == "cell" else "workloads-"
-
-
-def _titled(kind: Kind) -> str:
-    return "" if kind == "cell" else "Workloads: "
 
 
 _OPERATION = Column("operation", of=lambda key: key.operation, label=True, words=True)  # its variant may be long
@@ -409,15 +274,6 @@ def _labels(comparison: Comparison, kind: Kind) -> tuple[Column, ...]:
         Column("clients", of=_clients, label=True),
         Column("measure", of=lambda line: line.measure.words, label=True),
     )
-
-
-def _named(comparison: Comparison, kind: Kind, phase: str, what: str, note: str = "") -> tuple[Cell, ...]:
-    """Return the labels of a row without a unit."""
-    blanks = (Cell(""), Cell(""), Cell(""))
-    if kind == "cell":
-        return Cell(what), *blanks
-    scale = (Cell(""),) if _has_scale(comparison) else ()
-    return Cell(phase), *scale, Cell(what, None, (note,) if note else ()), *blanks
 
 
 def _has_scale(comparison: Comparison) -> bool:
@@ -462,8 +318,12 @@ def _rate(label: str, side: int, kind: Kind) -> Column:
     return Column(label, unit, lambda line: number(line.median(side), 2 if line.measure.more_is_better else 3))
 
 
-def _ratio(comparison: Comparison, index: int) -> Column:
-    return Column(comparison.pair(index), of=lambda line: noted_ratio(line.ratio(index)))
+def _ratio(name: str, index: int) -> tuple[Column, Column]:
+    """Return the columns of a ratio and of its interval."""
+    return (
+        Column(name, of=lambda line: noted_ratio(line.ratio(index))),
+        Column("95%", of=lambda line: interval(line.ratio(index))),
+    )
 
 
 def _time_column(name: str, measure: Measure, side: int) -> Column:
@@ -473,14 +333,10 @@ def _time_column(name: str, measure: Measure, side: int) -> Column:
 def _latency_columns(comparison: Comparison, index: int, name: str, measure: Measure) -> tuple[Column, ...]:
     """Return the columns of both sides, then the ratio with its interval."""
     first, label = comparison.sides[0].label, comparison.sides[index + 1].label
-    shown = (
-        Column("ratio", of=lambda line: noted_ratio(line.ratio(index))),
-        Column("95%", of=lambda line: interval(line.ratio(index))),
-    )
     return (
         _time_column(f"{name} {first}", measure, 0),
         _time_column(f"{name} {label}", measure, index + 1),
-        *columns_of(lambda line: Line(line.unit, measure), shown),
+        *columns_of(lambda line: Line(line.unit, measure), _ratio("ratio", index)),
     )
 
 
