@@ -407,7 +407,7 @@ class RunDatabase:
             self._insert("histogram", 7, [(at, *_values(row)) for row in phase.histograms])
             self._insert("object_range", 6, [(at, *row) for row in phase.archived])
             self._insert("object_change", 5, [(at, *row) for row in phase.changed])
-            self._insert("error", 7, [(at, *_values(row)) for row in phase.errors])
+            self._insert("error", 7, [(at, *_values(row)[:6]) for row in phase.errors])
             self._insert("part", 8, [(at, *_values(row)) for row in phase.parts])
             self._insert("worker", 13, [(at, *_values(row)) for row in phase.workers])
             self._insert("probe", 5, [(at, *row) for row in phase.probes])

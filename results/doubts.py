@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from archiver.values.sizes import format_bytes, format_duration, format_instant, format_size
 from results.database import ObjectsFrom, is_under_way
-from results.model import TOO_SHORT, Result, Utilisation
+from results.model import FAILURES, TOO_SHORT, Result, Utilisation
 from results.recorded import RecordedRun
 from results.tables.requests import request_differences
 from results.units import CLIENT_SHARE_MAX, parallel_cells
@@ -117,8 +117,36 @@ def _failed(recorded: RecordedRun) -> Iterator[str]:
     failed = [result for result in recorded.results if result.errors]
     if failed:
         yield (
-            f"{sum(result.errors for result in failed):,} operations failed in {len(failed)} of "
-            f"{len(recorded.results)} {_word(recorded)}; no rate includes them (see the errors table)"
+            f"{sum(result.errors for result in failed):,} operations failed on {recorded.run.platform.name} in "
+            f"{len(failed)} of {len(recorded.results)} {_word(recorded)}{_first_failure(failed)}; no rate includes "
+            "them (see the errors table)"
+        )
+
+
+def _retried(recorded: RecordedRun) -> Iterator[str]:
+    retried = [result for result in recorded.results if result.retries]
+    if retried:
+        yield (
+            f"{sum(result.retries for result in retried):,} attempts failed on {recorded.run.platform.name} and were "
+            f"sent again, in {len(retried)} of {len(recorded.results)} {_word(recorded)}{_first_failure(retried)}: "
+            "their waiting time is in these rates; find out why the platform refuses them"
+        )
+
+
+def _first_failure(results: Sequence[Result]) -> str:
+    """Quote the first failure of these results."""
+    first = next((error for result in results for error in result.first_errors), None)
+    return f" (the first: {first.operation}: {first.quoted})" if first is not None else ""
+
+
+def _limited_by_failures(recorded: RecordedRun) -> Iterator[str]:
+    failing = [result for result in recorded.measured if result.limited_by == FAILURES]
+    if failing:
+        first = failing[0].failures
+        why = f": {first.share:.0%} of its attempts or time, mostly {first.by}" if first is not None else ""
+        yield (
+            f"{_share(recorded, failing)} were limited by failures ({_cell(failing[0])} first{why}): they do not show "
+            f"what {recorded.run.platform.name} can do; find out why operations fail, and run again"
         )
 
 
@@ -133,7 +161,8 @@ def _limited_by_client(recorded: RecordedRun) -> Iterator[str]:
 
 def _client_share(recorded: RecordedRun) -> Iterator[str]:
     """Warn if the client's share of an object's time is so large that it hides the gain of a faster platform."""
-    shares = [(result.client.object_time_share or 0.0, result) for result in recorded.measured]
+    valid = [result for result in recorded.measured if result.limited_by != FAILURES]
+    shares = [(result.client.object_time_share or 0.0, result) for result in valid]
     slow = [result for share, result in shares if share > CLIENT_SHARE_MAX]
     if slow:
         share, worst = max(shares, key=lambda each: each[0])
@@ -156,7 +185,9 @@ def _limited_by_host(recorded: RecordedRun) -> Iterator[str]:
 
 
 def _used_up(recorded: RecordedRun) -> Iterator[str]:
-    early = [result for result in recorded.measured if result.ended_early and result.application]
+    early = [
+        each for each in recorded.measured if each.ended_early and each.application and each.limited_by != FAILURES
+    ]
     if early:
         yield (
             f"{_share(recorded, early)} reached their limit of archived data before their time was over "
@@ -166,7 +197,8 @@ def _used_up(recorded: RecordedRun) -> Iterator[str]:
 
 def _unsettled(recorded: RecordedRun) -> Iterator[str]:
     """Warn about imprecise cells, with the key of the stop rule that ended them."""
-    cells = [result for result in recorded.measured if not result.settled and not result.application]
+    unsettled = [result for result in recorded.measured if not result.settled and not result.application]
+    cells = [result for result in unsettled if result.limited_by != FAILURES]
     for which, unsettled, keys in (
         ("one client", [each for each in cells if each.clients == 1], "stop.seconds_max and stop.bytes_max"),
         ("several clients", [each for each in cells if each.clients > 1 and not each.ended_early], "stop.seconds_min"),
@@ -372,6 +404,8 @@ _WARNINGS: tuple[Callable[[RecordedRun], Iterable[str]], ...] = (
     _objects_of_another_run,
     _incomplete,
     _failed,
+    _retried,
+    _limited_by_failures,
     _limited_by_client,
     _client_share,
     _limited_by_host,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from archiver.values.record import NO_LOCAL_PORT_REASON, quoted
+
 
 @dataclass(frozen=True, slots=True)
 class Latency:
@@ -84,9 +86,9 @@ class ServerUsage:
 class Utilisation:
     """Utilisation of one resource: the used share of its capacity."""
 
-    resource: str  # client, server cpu, object disk vda, network eth0
-    by: str  # the measure: busiest thread, its processes of 2 cores, share of its speed, busy time ...
-    share: float  # 0-1 (slightly more because of measurement error)
+    resource: str  # client, server cpu, object disk vda, network eth0; failures: no resource, attempts that failed
+    by: str  # the measure: busiest thread, its processes of 2 cores, busy time ...; of failures, the reason
+    share: float  # 0-1 (slightly more because of measurement error); of failures, of attempts or time
     decisive: bool  # False: this measure alone proves no saturation
 
 
@@ -109,7 +111,10 @@ class ClientUsage:
 
 @dataclass(frozen=True, slots=True)
 class FirstError:
-    """The first failure of its kind, and the number of such failures."""
+    """The first failure of its kind, and the number of such failures.
+
+    A kind of which every attempt was sent again has the count 0.
+    """
 
     operation: str
     reason: str  # "403 AccessDenied", "read timeout", "damaged", ...
@@ -117,6 +122,12 @@ class FirstError:
     message: str
     request_id: str
     object_name: str
+    retried: int = 0  # failed attempts of its kind that were sent again (--retries); not in ``count``
+
+    @property
+    def quoted(self) -> str:
+        """The reason with the message, in short."""
+        return quoted(self.reason, self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +226,7 @@ class InfrastructureResult:
 
 
 TOO_SHORT = "too short to judge"  # a value of ``Result.steadiness``
+FAILURES = "failures"  # a value of ``Result.limited_by``, and the resource of its utilisation
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +272,9 @@ class Result:
     first_byte_ms: Latency | None
     server: ServerUsage | None
     client: ClientUsage
-    limited_by: str | None  # client, server cpu, server disk, network, host cpu; None: no resource was near saturation
+    limited_by: (
+        str | None
+    )  # failures, client, server cpu, server disk, network, host cpu; None: nothing near saturation
     settled: bool  # the stop rule reached its precision before its limits
     unsteady: str | None  # why the rate was not in steady state
     offered_per_second: float | None = None  # sessions/s of an open loop
@@ -268,7 +282,7 @@ class Result:
     objects_per_transaction: int | None = None  # objects committed together; None: the protocol has no transactions
     transaction_send_ms: Latency | None = None  # from the transaction's beginning to its vote
     transaction_commit_ms: Latency | None = None  # from the vote to the response
-    utilisations: tuple[Utilisation, ...] = ()  # highest utilisation first
+    utilisations: tuple[Utilisation, ...] = ()  # highest utilisation first; failures come before all resources
     confidence: str | None = None  # confidence in limited_by: high, or medium or low and why; None: no server samples
     first_errors: tuple[FirstError, ...] = field(default=())
     variant: str = ""  # difference from others of the same sizes: lock header-and-hold, crc64nvme, for 3s
@@ -299,6 +313,7 @@ class Result:
     session_half_width: float | None = None  # 95% half-width of the mean session time, relative; None: not known
     requests_per_connection: float | None = None  # requests before the server closed a connection; None: it closed none
     steadiness: str = ""  # steady, unsteady, too short to judge; "": other work ran concurrently, so no rule applies
+    retries: int = 0  # failed attempts of the whole phase that were sent again (--retries); not in ``errors``
 
     @property
     def gain_without_client(self) -> float | None:
@@ -309,6 +324,21 @@ class Result:
         """
         share = self.client.object_time_share
         return 1 / (1 - share) if share is not None and share < 1 else None
+
+    @property
+    def failures(self) -> Utilisation | None:
+        """Share of the attempts or of the time that failed, with the main reason; None if failures limited nothing."""
+        return next((each for each in self.utilisations if each.resource == FAILURES), None)
+
+    @property
+    def limit(self) -> str | None:
+        """``limited_by``; of failures with the most frequent reason: ``failures: 503 SlowDown``."""
+        return self.limited_by if self.failures is None else f"{FAILURES}: {self.failures.by}"
+
+    @property
+    def platform_errors(self) -> int:
+        """Errors without the client's own, which found no local port free."""
+        return self.errors - sum(each.count for each in self.first_errors if each.reason == NO_LOCAL_PORT_REASON)
 
     @property
     def void(self) -> str:

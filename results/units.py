@@ -33,7 +33,7 @@ from results.measures import (
     mean_over,
     seconds_of,
 )
-from results.model import TOO_SHORT, Result
+from results.model import FAILURES, TOO_SHORT, Result
 from results.statistics import BATCHES_MAX, Estimate, RelativeError, estimate, t_quantile
 
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
@@ -45,6 +45,10 @@ _OF_CELLS = (*CELL_MEASURES, MEGABYTE_RATE)
 LARGE_BYTES = 256 * 1024  # objects of this mean size are compared by MB/s, smaller ones by objects/s
 
 ERRORS = "some operations failed (see the table of errors); failed attempts are in no rate"
+FAILURES_LIMITED = (
+    "limited by failures, of more than 10% of the attempts or the time: the platform may be faster than this"
+)
+RETRIED = "some attempts failed and were sent again (see the table of errors): their waiting time is in this rate"
 INCOMPLETE = "incomplete: workers were lost, so the rate means nothing; see the warnings"
 UNSETTLED = "unsettled: the cell ended before its mean session time was known within 5%"
 SHARE_USED_UP = "unsettled: a client had used up its share of objects before the measured time was over"
@@ -58,10 +62,12 @@ HOST_LIMITED = "every core of the machine was busy: whatever ran there shares th
 CONNECTIONS_ENDED = "the platform ended connections within sessions: opening others is in this rate; see the warnings"
 
 _DOUBTS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
+    (FAILURES_LIMITED, lambda result: result.limited_by == FAILURES),
     (ERRORS, lambda result: result.errors > 0),
+    (RETRIED, lambda result: result.retries > 0),
     (INCOMPLETE, lambda result: result.incomplete is not None),
     (UNSETTLED, lambda result: not result.settled and not result.ended_early),
-    (SHARE_USED_UP, lambda result: not result.settled and result.ended_early),
+    (SHARE_USED_UP, lambda result: not result.settled and result.ended_early and result.limited_by != FAILURES),
     (UNSTEADY, lambda result: result.unsteady is not None),
     (SHORT, lambda result: result.steadiness == TOO_SHORT),
     (CLIENT_LIMITED, lambda result: result.limited_by == "client"),
@@ -199,6 +205,11 @@ class Unit:
     def is_limited_by_client(self) -> bool:
         """Whether the client, or a host that it shares with other work, limited a repetition."""
         return not {CLIENT_LIMITED, HOST_LIMITED}.isdisjoint(self.doubts)
+
+    @property
+    def is_limited_by_failures(self) -> bool:
+        """Whether failures limited a repetition: its rate is nothing to plan or compare with."""
+        return FAILURES_LIMITED in self.doubts
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ They read only what the database stores, so a verdict can be computed again from
 
 A criterion that was missed says nothing about the platform if the client was the limit of its phase: more client
 machines might have met it. Such a phase is void. A criterion that was met stays met, because a slow client only makes
-numbers worse.
+numbers worse. Errors of the platform are no client's fault: a phase that missed a criterion on errors has failed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -38,10 +39,13 @@ def verdict(
 def phases_verdict(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> Literal["void", "pass", "fail"]:
     """Return the verdict on one or more phases from all their results and criteria.
 
-    It is void if the client invalidated a result. It is fail if infrastructure operations lost content or protection,
-    if a phase lost workers, or if a criterion was missed in a phase that is valid. It is void if criteria were missed
-    in void phases only.
+    It is fail if a criterion on errors was missed, unless every error is the client's own. Otherwise it is void if the
+    client invalidated a result. It is fail if infrastructure operations lost content or protection, if a phase lost
+    workers, or if a criterion was missed in a phase that is valid. It is void if criteria were missed in void phases
+    only.
     """
+    if any(_missed_by_platform(each, results) for each in criteria):
+        return "fail"
     if any(result.void for result in results):
         return "void"
     if any(result.lost or result.incomplete is not None for result in results):
@@ -54,15 +58,29 @@ def phases_verdict(results: Sequence[Result], criteria: Sequence[CriterionResult
 
 def void_positions(results: Sequence[Result], criteria: Sequence[CriterionResult]) -> set[int]:
     """Return the positions of the phases that say nothing about the platform."""
-    return {result.position for result in results if void_because(result, criteria)}
+    return {result.position for result in results if void_because(result, results, criteria)}
 
 
-def void_because(result: Result, criteria: Sequence[CriterionResult]) -> str:
-    """Return why a result says nothing about the platform; empty if it is valid. ``criteria`` are those of its run."""
-    if result.void or result.limited_by != "client":
-        return result.void
-    missed = any(not each.passed and each.position == result.position for each in criteria)
-    return CLIENT_LIMIT if missed else ""
+def void_because(result: Result, results: Sequence[Result], criteria: Sequence[CriterionResult]) -> str:
+    """Return why a result says nothing about the platform; empty if it is valid.
+
+    ``results`` and ``criteria`` are those of its run.
+    """
+    if not result.void and result.limited_by != "client":
+        return ""
+    missed = [each for each in criteria if not each.passed and each.position == result.position]
+    if any(_missed_by_platform(each, results) for each in missed):
+        return ""
+    return result.void or (CLIENT_LIMIT if missed else "")
+
+
+def _missed_by_platform(criterion: CriterionResult, results: Sequence[Result]) -> bool:
+    """Return whether a criterion on errors was missed, and not every error was the client's own."""
+    if criterion.passed or criterion.measured is None or re.match(r"errors\b", criterion.name) is None:
+        return False
+    judged = result_of(criterion, results)
+    concerned = [judged] if judged is not None else [each for each in results if each.position == criterion.position]
+    return any(each.platform_errors for each in concerned)
 
 
 def result_of(criterion: CriterionResult, results: Sequence[Result]) -> Result | None:

@@ -23,11 +23,19 @@ from archiver.engine.work.sessions import nothing_to_do
 from archiver.engine.worker.assignment import Assignment
 from archiver.engine.workers.contract import OnReport, Workers
 from archiver.machine import caches
-from archiver.measure.bottleneck import judge
+from archiver.measure.bottleneck import failures_of, judge
 from archiver.measure.client_usage import client_usage, incomplete, worker_rows
 from archiver.measure.histogram import Histogram, merged
 from archiver.measure.merging import Merge, Window, merge_of
-from archiver.measure.reports import INTERVAL_NS, Change, InfrastructureReport, IntervalReport, PartTally, Tally
+from archiver.measure.reports import (
+    INTERVAL_NS,
+    Change,
+    InfrastructureReport,
+    IntervalReport,
+    PartTally,
+    PhaseReport,
+    Tally,
+)
 from archiver.measure.server_usage import ServerView, read_bytes, server_usage
 from archiver.values.clock import now_seconds
 from archiver.values.record import NO_LOCAL_PORT_REASON, Operation
@@ -222,7 +230,7 @@ class Coordinator:
             histograms=[],
             archived=merge.archived_ranges(),
             changes=merge.changes(),
-            errors=merge.first_errors(),
+            errors=[error for error in merge.first_errors() if error.count],
             archives_unknown=merge.outcomes_unknown(WRITES_CONTENT),
             event_holds_unknown=merge.outcomes_unknown(EVENT_HOLDS),
             gave_up=next((report.gave_up for report in reports if report.gave_up), nothing_to_do(assignments)),
@@ -283,6 +291,7 @@ class Coordinator:
                     ceiling=ceilings.get(workload.name),
                     incomplete=outcome.incomplete,
                     first_errors=tuple(merge.first_errors(index)),
+                    failed_time_share=_failed_time_share(reports, index),
                 )
             )
             outcome.histograms += [_histogram_row(workload.name, name, h) for name, h in _histograms(tally)]
@@ -384,13 +393,17 @@ class Coordinator:
         ceiling: ClientCeiling | None = None,
         incomplete: str | None = None,
         first_errors: tuple[FirstError, ...] = (),
+        failed_time_share: float = 0.0,
     ) -> Result:
         """Return the complete result of one workload."""
         setting = self._setting
         tally, outside, seconds = measured.tally, measured.outside, measured.seconds
         retention = setting.retention.locked_by(workload.lock, workload.retain_for_seconds)
         histograms = tally.histograms
-        verdict = judge(client, server, shares_host=setting.server.shares_host)
+        errors = tally.errors + outside["errors"]
+        objects = tally.objects + outside["warm-up"] + outside["drain"]
+        failures = failures_of(objects, errors, first_errors, failed_time_share)
+        verdict = judge(client, server, failures, shares_host=setting.server.shares_host)
         archives, retrieves = workload.operation == "archive", bool(workload.does & RETRIEVES)
         per_transaction = setting.objects_per_transaction_max if archives else None
         rate = tally.objects / seconds if seconds else 0.0
@@ -419,7 +432,7 @@ class Coordinator:
             "objects": tally.objects,
             "bytes": tally.bytes,
             "attempts": tally.attempts,
-            "errors": tally.errors + outside["errors"],
+            "errors": errors,
             "refusals": tally.refusals,
             "seconds": seconds,
             "warm_up_objects": outside["warm-up"],
@@ -442,6 +455,7 @@ class Coordinator:
             "utilisations": verdict.utilisations,
             "confidence": verdict.confidence,
             "first_errors": first_errors,
+            "retries": sum(error.retried for error in first_errors),
             "variant": workload.variant,
             "lock": workload.lock.value if workload.lock is not None else None,
             "ceiling": ceiling.of(rate) if ceiling is not None else None,
@@ -498,6 +512,12 @@ def _measured_counts(workload: str, rows: Sequence[IntervalRow], window: Window,
         if row.workload == workload and first <= row.interval < last:
             objects[row.interval] = objects.get(row.interval, 0) + row.objects
     return [objects.get(interval, 0) for interval in range(first, last)]
+
+
+def _failed_time_share(reports: Sequence[PhaseReport], workload: int) -> float:
+    """Return the share of a workload's session time, over all workers, that sessions without an object took."""
+    times = [each for report in reports if (each := report.failed_session_ns.get(workload)) is not None]
+    return sum(failed for failed, _ in times) / max(1, sum(total for _, total in times))
 
 
 def _closed_loop_clients(phase: Phase) -> int:

@@ -2,8 +2,8 @@
 
 One idea: each resource is judged by the measure that best shows its saturation, and the resource nearest to saturation
 is the limit. By the utilisation law, a resource at utilisation U can carry at most 1/U times the load. If the client
-was the limit, the rule makes no statement about the server, because the server was not measured. The thresholds below
-are the whole rule.
+was the limit, the rule makes no statement about the server, because the server was not measured. Before all resources
+come failures: where many attempts fail, no resource explains the rate. The thresholds below are the whole rule.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from archiver.values.record import NO_LOCAL_PORT_REASON
-from results.model import ClientUsage, DiskUsage, LinkUsage, ServerUsage, Utilisation
+from results.model import FAILURES, ClientUsage, DiskUsage, FirstError, LinkUsage, ServerUsage, Utilisation
 
+# Of the attempts, retried ones included, or of the time of all sessions. A platform that is silent costs few attempts
+# and much time. Above this share failures limit a result, and no resource.
+FAILED_SHARE_MAX = 0.1
 CLIENT_BUSY_PERCENT = 85.0  # of the busiest worker's time: on a core, or ready to run without one
 # Late timers delay objects. A machine that is busy with something else for a moment also delays some of them. Timers
 # therefore show a limit only if they are late for a share of the time, and if the workers had work for most of it.
@@ -30,20 +33,43 @@ OVERLAP_MIN = 0.7  # of the sampled time: below it, warm-up or drain has too lar
 
 
 class Verdict(NamedTuple):
-    """``limited_by`` is client, server cpu, server disk, network, host cpu (if shared) or None (bound by latency)."""
+    """``limited_by`` is failures, client, server cpu, server disk, network, host cpu (if shared) or None (latency)."""
 
     limited_by: str | None
     utilisations: tuple[Utilisation, ...]  # nearest to saturation first
     confidence: str | None  # high, or medium or low with the reason; None without data of the server
 
 
-def judge(client: ClientUsage, server: ServerUsage | None, *, shares_host: bool) -> Verdict:
+def failures_of(
+    objects: int, errors: int, kinds: Sequence[FirstError], failed_time_share: float = 0.0
+) -> Utilisation | None:
+    """Return the share of the attempts, or of the session time, of a whole phase that failed, and the main reason.
+
+    The larger share counts. Attempts that were sent again count. ``failed_time_share`` is that of sessions without an
+    object. Failures of the client itself, which found no local port, are attempts and no
+    failures. Returns None if nothing else failed.
+    """
+    retried = sum(kind.retried for kind in kinds)
+    own = sum(kind.count for kind in kinds if kind.reason == NO_LOCAL_PORT_REASON)
+    of_platform = [kind for kind in kinds if kind.reason != NO_LOCAL_PORT_REASON]
+    if not of_platform:
+        return None
+    most = max(of_platform, key=lambda kind: kind.count + kind.retried)
+    failed_share = (errors - own + retried) / max(1, objects + errors + retried)
+    return Utilisation(FAILURES, most.reason, max(failed_share, failed_time_share), True)
+
+
+def judge(
+    client: ClientUsage, server: ServerUsage | None, failures: Utilisation | None = None, *, shares_host: bool
+) -> Verdict:
     """Return the verdict on one result. ``shares_host``: client and server run on one machine."""
     fullest, is_full = _client(client)
     found = (
         [fullest] if server is None else [fullest, *_cpu(server, shares_host), *_disks(server), *_links(server.links)]
     )
     found.sort(key=lambda each: -each.share)
+    if failures is not None and failures.share > FAILED_SHARE_MAX:
+        return Verdict(FAILURES, (failures, *found), "high")
     limit = None
     if is_full:
         limit = "client"

@@ -123,6 +123,7 @@ class Merge:
             if known is not error:
                 known.count += error.count
                 known.outcomes_unknown += error.outcomes_unknown
+                known.retried += error.retried
         self._changed += report.changed
         if len(self._changed) > self._join_at:
             self._changed = joined(self._changed)
@@ -323,15 +324,15 @@ class Merge:
         return [change for change in self._changed if change.operation != "archive"]
 
     def first_errors(self, workload: int | None = None) -> list[FirstError]:
-        """Return the first failure of each kind, of one workload or of all."""
+        """Return the first failure of each kind, of one workload or of all; kinds that retries absorbed come last."""
         found: dict[tuple[str, str], FirstError] = {}
         for e in self._errors.values():
             if workload in (None, e.workload):
-                known = found.get((e.operation, e.reason))
-                count = e.count + (known.count if known is not None else 0)
-                first = known or FirstError(e.operation, e.reason, 0, e.message, e.request_id, e.object_name)
-                found[e.operation, e.reason] = replace(first, count=count)
-        return list(found.values())
+                first = found.get((e.operation, e.reason))
+                first = first or FirstError(e.operation, e.reason, 0, e.message, e.request_id, e.object_name)
+                counted = replace(first, count=first.count + e.count, retried=first.retried + e.retried)
+                found[e.operation, e.reason] = counted
+        return sorted(found.values(), key=lambda error: not error.count)
 
     def outcomes_unknown(self, operations: Collection[str]) -> int:
         """Return how many of these operations failed in such a way that the platform may have done them."""

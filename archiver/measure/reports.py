@@ -218,6 +218,8 @@ class PhaseReport:
     stages: tuple[StageReport, ...] = ()
     infrastructures: tuple[InfrastructureReport, ...] = ()
     began_ns: int = 0  # when its clients started
+    # By workload: time of its clients' sessions without an object, and of all their sessions, pauses included.
+    failed_session_ns: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     worker: int = 0  # number of the worker, set by the transport
 
     def moved(self, by_ns: int) -> PhaseReport:

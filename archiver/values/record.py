@@ -7,6 +7,9 @@ times as long as folding thousands of rows at once.
 
 from __future__ import annotations
 
+import html
+import re
+import textwrap
 from array import array
 from dataclasses import dataclass
 from enum import IntEnum
@@ -71,6 +74,8 @@ class Status(IntEnum):
 
 PLATFORM_ERROR = 300  # from here on the platform's statuses: HTTP statuses unchanged
 TSM_ERROR = 10_000  # plus the code of the TSM client API
+MESSAGE_CHARACTERS_MAX = 160  # of an error's message in tables and sentences
+_MARKUP = re.compile(r"<(style|script|title)\b.*?</\1>|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 NO_LOCAL_PORT_REASON = "no local port free"  # reason under which these failures of the client are counted
 
 
@@ -93,7 +98,10 @@ class Delays:
 
 @dataclass(slots=True)
 class ErrorKind:
-    """All failures of one operation for one reason, with the message of the first."""
+    """All failures of one operation for one reason, with the message of the first.
+
+    ``retried`` are failed attempts that were sent again: these are not in ``count``.
+    """
 
     operation: str
     reason: str
@@ -102,13 +110,25 @@ class ErrorKind:
     request_id: str
     object_name: str
     outcomes_unknown: int = 0  # failures after which the platform may have done the operation
+    retried: int = 0
     workload: int = 0  # number of the workload in its phase, set by the reporter
+
+
+def in_short(message: str) -> str:
+    """Return a message on one line, shortened, and without markup: a load balancer answers with a page."""
+    return textwrap.shorten(_MARKUP.sub(" ", html.unescape(message)), MESSAGE_CHARACTERS_MAX, placeholder=" ...")
+
+
+def quoted(reason: str, message: str) -> str:
+    """Return ``403 AccessDenied: Access Denied``."""
+    return ": ".join(filter(None, (reason, in_short(message))))
 
 
 class Recorder:
     """One client's rows. Times are CLOCK_MONOTONIC nanoseconds; ``bytes`` is goodput (0 for a failed row).
 
     ``sent_ns`` is the time of the first attempt. ``delays`` has delayed rows by number, so other rows cost nothing.
+    ``uncertain`` counts the attempts so far that failed, and may have been done by the platform.
     """
 
     __slots__ = (
@@ -122,10 +142,12 @@ class Recorder:
         "errors",
         "first_byte_ns",
         "folded",
+        "last_error",
         "number",
         "operation",
         "sent_ns",
         "status",
+        "uncertain",
         "used",
     )
 
@@ -158,6 +180,8 @@ class Recorder:
         self.used = 0
         self.folded = 0  # rows already counted; they stay until their session has ended
         self.errors: dict[tuple[int, str], ErrorKind] = {}
+        self.last_error: ErrorKind | None = None  # kind of the latest failure
+        self.uncertain = 0
         self.delays: dict[int, Delays] = {}
         for name, typecode in self.COLUMNS:
             setattr(self, name, array(typecode, bytes(array(typecode).itemsize * capacity)))
@@ -203,13 +227,23 @@ class Recorder:
 
         ``outcome_unknown``: no answer came, or none that can be trusted, so the platform may have done the operation.
         """
+        kind = self.last_error = self._kind(operation, reason, message, request_id, object_name)
+        kind.count += 1
+        kind.outcomes_unknown += outcome_unknown
+        self.uncertain += outcome_unknown
+
+    def retry(self, operation: Operation, reason: str, message: str, request_id: str, object_name: str) -> None:
+        """Count a failed attempt that is sent again."""
+        self._kind(operation, reason, message, request_id, object_name).retried += 1
+        self.uncertain += 1
+
+    def _kind(self, operation: Operation, reason: str, message: str, request_id: str, object_name: str) -> ErrorKind:
         kind = self.errors.get((operation, reason))
         if kind is None:
             kind = self.errors[operation, reason] = ErrorKind(
                 operation.label, reason, 0, message[:500], request_id, object_name
             )
-        kind.count += 1
-        kind.outcomes_unknown += outcome_unknown
+        return kind
 
     def room(self) -> int:
         """Return the number of rows that still fit."""

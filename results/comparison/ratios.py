@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from results.comparison.power import REPETITIONS_MAX, detectable, pairs_needed
 from results.measures import Measure
+from results.model import FAILURES
 from results.statistics import LOGARITHM_MAX, PAIRS_MIN, PairedRatio, paired_ratio, read_together
 from results.units import Sample, UnitKey
 
@@ -90,6 +91,7 @@ def paired(
         ("no pair", not pairs),
         ("errors", any(sample.errors for sample in both)),
         (unmeasured, len(logs) < len(pairs)),
+        ("limited by failures", any(FAILURES in sample.limits for sample in both)),
         ("limited by the client", any("client" in sample.limits for sample in both)),
         ("limited by the machine", any("host cpu" in sample.limits for sample in both)),
         (f"fewer than {measure.objects_min} objects", any(sample.objects < measure.objects_min for sample in both)),

@@ -22,8 +22,8 @@ def junit_xml(recorded: RecordedRun) -> str:
     """Return the document: a suite of the phases, one of criteria, and one for each family of conformance checks."""
     run = recorded.run
     results, criteria = recorded.results, recorded.criteria
-    void = {result.position: words for result in results if (words := void_because(result, criteria))}
-    suites = [_suite("phases", (_phase(each, void_because(each, criteria)) for each in results))]
+    void = {result.position: words for result in results if (words := void_because(result, results, criteria))}
+    suites = [_suite("phases", (_phase(each, void_because(each, results, criteria)) for each in results))]
     suites.append(_suite("criteria", (_criterion(each, results, void.get(each.position, "")) for each in criteria)))
     expected = expected_of(run)
     families: dict[str, list[CheckRecord]] = {}
@@ -65,7 +65,7 @@ def _phase(result: Result, void: str) -> ElementTree.Element:
     elif void:
         ElementTree.SubElement(case, "error", message=f"void: {void}")
     elif result.errors:
-        first = result.first_errors[0] if result.first_errors else None
+        first = next((error for error in result.first_errors if error.count), None)
         reason = f"; the first: {first.reason}: {first.message or 'no message'}" if first is not None else ""
         ElementTree.SubElement(case, "failure", message=f"{result.errors:,} operations failed{reason}")
     return case

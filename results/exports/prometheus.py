@@ -22,6 +22,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
     ("archiver_result_objects_per_second", "Objects per second.", lambda result: result.objects_per_second),
     ("archiver_result_bytes_per_second", "Bytes per second.", lambda result: result.megabytes_per_second * 1e6),
     ("archiver_result_errors", "Operations that failed, in no rate.", lambda result: result.errors),
+    ("archiver_result_retries", "Failed attempts that were sent again.", lambda result: result.retries),
     ("archiver_result_measured_seconds", "Seconds of the rate.", lambda result: result.seconds),
     (
         "archiver_result_settled",

@@ -31,16 +31,22 @@ def rate_point(x: float, rate: float, cell: Unit) -> CellPoint:
 
 
 def draw_marks(axes: Axes, points: Sequence[CellPoint], colour: str, marker: str = "o") -> None:
-    """Draw an interval through each point, a hollow marker if it is unsettled, and a cross if the client limited it."""
+    """Draw an interval through each point, a hollow marker if it is unsettled, and a cross if the platform did not
+    limit it.
+    """
     bars = [(point.x, *point.interval) for point in points if point.interval is not None]
     if bars:
         axes.vlines(*zip(*bars, strict=True), color=colour, linewidth=1.2)
     hollow = [(point.x, point.y) for point in points if point.cell.is_unsettled]
     if hollow:
         axes.plot(*zip(*hollow, strict=True), marker, color=colour, markerfacecolor="white", markersize=5)
-    crossed = [(point.x, point.y) for point in points if point.cell.is_limited_by_client]
+    crossed = [(point.x, point.y) for point in points if _is_crossed(point.cell)]
     if crossed:
         axes.plot(*zip(*crossed, strict=True), "x", color=_INK, markersize=7, markeredgewidth=1.2)
+
+
+def _is_crossed(cell: Unit) -> bool:
+    return cell.is_limited_by_client or cell.is_limited_by_failures
 
 
 def mark_facts(cells: Iterable[Unit]) -> list[str]:
@@ -53,6 +59,8 @@ def mark_facts(cells: Iterable[Unit]) -> list[str]:
         facts.append(f"bars: 95% intervals {of}")
     if any(cell.is_unsettled for cell in drawn):
         facts.append("hollow: unsettled, a limit ended the cell before its rate was precise")
+    if any(cell.is_limited_by_failures for cell in drawn):
+        facts.append("cross: limited by failures, the platform may be faster")
     if any(cell.is_limited_by_client for cell in drawn):
         facts.append("cross: limited by the client or by its host, the platform may be faster")
     return facts

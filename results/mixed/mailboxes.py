@@ -105,7 +105,8 @@ def _reasons(trial: TileTrial, number: int, criteria: Sequence[CriterionResult])
     found = [
         each for tile in trial.tiles if tile.number == number for each in _failures(trial.position, tile, criteria)
     ]
-    return [VOID] if found and any(result.limited_by == "client" for result in trial.results) else found
+    by_client = any(result.limited_by == "client" for result in trial.results)
+    return [VOID] if found and by_client and not any(result.platform_errors for result in trial.results) else found
 
 
 def _failures(position: int, tile: Tile, criteria: Sequence[CriterionResult]) -> list[str]:

@@ -39,7 +39,8 @@ def criteria_table(criteria: Sequence[CriterionResult], results: Sequence[Result
         title=f"Pass criteria by {scale_name}" if scale_name else "Pass criteria",
         columns=columns if scale_name else columns[1:],
         caption="For several workloads of a kind or several trials, the row shows the worst value and how many passed."
-        " A missing measurement fails its criterion. A missed criterion is void if the client was the limit.",
+        " A missing measurement fails its criterion. A missed criterion is void if the client was the limit. One on"
+        " errors is void only if every error was the client's own.",
     ).table(
         _Judged(*key, judged, results)
         for key, judged in sorted(groups.items(), key=lambda group: _scale_first(group[0][0]))
@@ -51,8 +52,8 @@ def criteria_lines(criteria: Sequence[CriterionResult], results: Sequence[Result
 
     In a void phase every criterion is void. In a phase that the client limited, a met criterion stays met.
     """
-    why_void = {result.position: because for result in results if (because := void_because(result, criteria))}
-    void_phases = {result.position for result in results if result.void}
+    why_void = {result.position: because for result in results if (because := void_because(result, results, criteria))}
+    void_phases = {result.position for result in results if result.void and result.position in why_void}
     lines = []
     for name in dict.fromkeys(each.name for each in criteria):
         judged = [each for each in criteria if each.name == name]

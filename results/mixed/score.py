@@ -170,7 +170,7 @@ def _ratio(throughput: float | None, reference: ReferenceTile, application: str)
 def _why_none(trial: TileTrial, criteria: Sequence[CriterionResult], weights: Mapping[str, float]) -> str:
     """Return why a trial has no score; empty if it has one."""
     judged = [criterion for criterion in criteria if criterion.position == trial.position]
-    void = next((reason for result in trial.results if (reason := void_because(result, criteria))), "")
+    void = next((reason for result in trial.results if (reason := void_because(result, trial.results, criteria))), "")
     if void:
         return f"void: {void}"
     failed = [f"{each.workload}: {each.name}" if each.workload else each.name for each in judged if not each.passed]

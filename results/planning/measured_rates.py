@@ -14,7 +14,7 @@ from dataclasses import replace
 from archiver.values.errors import ResultsError
 from results.doubts import platform_doubts
 from results.measures import RATE
-from results.model import CriterionResult, Latency, PartResult, Result
+from results.model import FAILURES, CriterionResult, Latency, PartResult, Result
 from results.planning.disclosure import disclosed
 from results.planning.rate_surface import OpeningRequest, Range, RateCell, RateSurface
 from results.recorded import RecordedRun
@@ -50,15 +50,15 @@ def measured_surface(recorded: RecordedRun) -> RateSurface:
     run, results = recorded.run, recorded.results
     if not results:
         raise ResultsError(NO_RESULTS)
-    alone = list((all_cells(results) | rate_cells(results)).values())
+    alone = [each for each in (all_cells(results) | rate_cells(results)).values() if not each.is_limited_by_failures]
     times = stored_times(recorded)
     cells = [_measured_cell(cell, times) for cell in alone]
     operations = {cell.operation for cell in cells}
     cells += [cell for cell in workload_cells(results, recorded.criteria) if cell.operation not in operations]
     if not cells:
         raise ResultsError(
-            f"run {run.id}: every phase is void or missed a criterion, so it has no rates for a plan; use a run of "
-            "dr550, or a run that met its criteria"
+            f"run {run.id}: every phase is void, limited by failures or missed a criterion, so it has no rates for a "
+            "plan; use a run of dr550, or a run that met its criteria"
         )
     remarks = platform_doubts(recorded)
     if run.shared_host:
@@ -96,7 +96,7 @@ def workload_cells(results: Sequence[Result], criteria: Sequence[CriterionResult
     workloads with the same operation, size, objects per session and clients comes last.
     """
     unfit = {each.position for each in criteria if not each.passed} | void_positions(results, criteria)
-    unfit |= {result.position for result in results if result.incomplete is not None}
+    unfit |= {each.position for each in results if each.incomplete is not None or each.limited_by == FAILURES}
     fit = [
         result
         for result in results

@@ -32,7 +32,7 @@ def void_reasons(results: Sequence[Result], criteria: Sequence[CriterionResult])
     """Return the reasons why these results are void, each with its applications; empty if they are valid."""
     concerned: dict[str, dict[str, None]] = {}
     for result in results:
-        reason = void_because(result, criteria)
+        reason = void_because(result, results, criteria)
         if reason:
             concerned.setdefault(reason, {})[result.workload] = None
     return [f"{_first_few(list(names))}: {reason}" for reason, names in concerned.items()]

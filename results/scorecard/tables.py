@@ -310,7 +310,7 @@ def _syncs_words(card: Card) -> str:
 
 
 def _limits(unit: Unit) -> str:
-    return ", ".join(dict.fromkeys(result.limited_by or "nothing seen" for result in unit.results))
+    return ", ".join(dict.fromkeys(result.limit or "nothing seen" for result in unit.results))
 
 
 _POINT = Column("point", of=str, label=True)

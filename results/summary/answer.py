@@ -8,7 +8,7 @@ from statistics import median
 
 from archiver.values.sizes import format_size
 from results.database import StoredRun
-from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
+from results.model import FAILURES, CheckRecord, CriterionResult, Result, SearchOutcome
 from results.replay.verdicts import capacity_mark, void_words
 from results.summary.key_figures import Peak, peaks, where
 from results.summary.numbers import (
@@ -26,6 +26,7 @@ from results.units import Unit, all_cells
 from results.worm.findings import catalogue_of, checks_sentence
 
 LIMITS = {  # of a measurement, by the name in ``Result.limited_by``
+    FAILURES: "failures limit it, so the platform's rate is not known",
     "client": "the client limits it, so the platform may be faster",
     "host cpu": "every core of this machine was busy, possibly with other programs",
     "server cpu": "the server's processor limits it",
@@ -175,7 +176,8 @@ def _of_cells(platform: str, results: Sequence[Result]) -> str:
     rates = " and ".join(_of_peak(peak, cells.values()) for peak in best.values())
     first = next(iter(best.values()))
     limit = _limit_of(first.by_objects.cell.results)
-    about = limit.replace("limits it", f"limits {'archiving' if first.operation == 'archive' else 'retrieving'}")
+    doing = "archiving" if first.operation == "archive" else "retrieving"
+    about = limit.replace("limits it", f"limits {doing}").replace("limit it", f"limit {doing}")
     return f"{platform} {rates}; {about}."
 
 
@@ -213,22 +215,28 @@ def _of_operations(platform: str, results: Sequence[Result]) -> str:
     return f"{platform} performs {rates}." if rates else f"{platform} completed no operation in the measured time."
 
 
+def _main_limit(results: Sequence[Result]) -> tuple[str | None, int]:
+    """Return the limit of most of these results, and their number; failures come first, however few they limited."""
+    counts = Counter(result.limited_by for result in results if result.limited_by)
+    if FAILURES in counts:
+        return FAILURES, counts[FAILURES]
+    return counts.most_common(1)[0] if counts else (None, 0)
+
+
 def _limit_of(results: Sequence[Result]) -> str:
     """Return the resource that limited most of these results, in words."""
-    counts = Counter(result.limited_by for result in results if result.limited_by)
-    if counts:
-        name = counts.most_common(1)[0][0]
+    name, _ = _main_limit(results)
+    if name is not None:
         return LIMITS.get(name, f"{name} limits it")
     return NO_LIMIT if any(result.server is not None for result in results) else NOT_WATCHED
 
 
 def _limit_words(results: Sequence[Result]) -> str:
     """Return the limit with its utilisation, the share of the measurements that it limited, and the confidence."""
-    counts = Counter(result.limited_by for result in results if result.limited_by)
     words = _limit_of(results)
-    if not counts:
+    name, count = _main_limit(results)
+    if name is None:
         return words
-    name, count = counts.most_common(1)[0]
     limited = [result for result in results if result.limited_by == name]
     prefix = _UTILISATIONS.get(name, name)
     used = [each for each in limited[0].utilisations if prefix in each.resource]

@@ -144,9 +144,15 @@ def findings(
     if results:
         failed = sum(result.errors for result in results)
         objects = sum(result.objects for result in results)
+        retries = sum(result.retries for result in results)
+        again = f"; {retries:,} attempts failed and were sent again" if retries else ""
+        error = next((each for result in results for each in result.first_errors), None)
+        first = f", the first on {run.platform.name}: {error.operation}: {error.quoted}" if error is not None else ""
         found.append(
-            KeyFinding("bad", "Errors", f"{failed:,} operations failed; no rate includes them")
+            KeyFinding("bad", "Errors", f"{failed:,} operations failed{first}; no rate includes them{again}")
             if failed
+            else KeyFinding("care", "Errors", f"no operation failed{again}{first}; {objects:,} objects were measured")
+            if retries
             else KeyFinding("good", "Errors", f"no operation failed; {objects:,} objects were measured")
         )
     if run.lock_verified is not None:
@@ -180,7 +186,7 @@ def limit_sentences(results: Sequence[Result]) -> tuple[str, ...]:
     found = []
     for operation in ("archive", "retrieve", *LIFE_CYCLE):
         of_operation = [result for result in measured if result.operation == operation]
-        counts = Counter(result.limited_by for result in of_operation if result.limited_by)
+        counts = Counter(result.limit for result in of_operation if result.limit)
         if not of_operation or (operation in LIFE_CYCLE and not counts):
             continue
         named = [f"{name} in {count} of {len(of_operation)} measurements" for name, count in counts.most_common()]

@@ -157,7 +157,7 @@ def _data(point: _Point) -> str:
 
 
 def _limited_by(point: _Point) -> str:
-    return " or ".join(sorted({each.limited_by or NOTHING for each in point.results}))
+    return " or ".join(sorted({each.limit or NOTHING for each in point.results}))
 
 
 def _lateness_p99_ms(point: _Point) -> float | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from results.model import TOO_SHORT, Result
+from results.model import FAILURES, TOO_SHORT, Result
 from results.units import Unit
 
 HEADLINE_SECONDS_MIN = 3.0
@@ -20,6 +20,7 @@ NO_CELL = (
 
 _CONDITIONS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
     ("incomplete", lambda result: result.incomplete is not None),
+    ("limited by failures", lambda result: result.limited_by == FAILURES),
     ("disturbed by errors", lambda result: result.errors > 0),
     ("unsettled", lambda result: not result.settled),
     ("unsteady", lambda result: result.unsteady is not None),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from archiver.values.errors import ResultsError
+from archiver.values.record import in_short
 from archiver.values.sizes import format_size
 from results.measures import amounts
 from results.model import FirstError, Latency, Result
@@ -192,7 +193,7 @@ def _cell_percentile(name: str) -> Column:
 
 def _limits(row: tuple[Unit, Latency | None]) -> str:
     """Return what limited the repetitions of a cell, without the advice."""
-    return " or ".join(sorted({limited_by(result).partition(":")[0] for result in row[0].results}))
+    return " or ".join(sorted({result.limit or limited_by(result).partition(":")[0] for result in row[0].results}))
 
 
 _CELLS = TableSpec(
@@ -332,12 +333,17 @@ _LATENCY = TableSpec(
 
 
 def error_table(results: Sequence[Result]) -> Table:
-    """Return the first failure of each kind and their number. The table has no rows if nothing failed."""
+    """Return the first failure of each kind, their number, and the number of attempts that were sent again.
+
+    The table has no rows if nothing failed.
+    """
     first: dict[tuple[str, str], FirstError] = {}
     for result in sorted(results, key=lambda result: result.position):
         for error in result.first_errors:
             known = first.get((error.operation, error.reason))
-            counted = replace(known, count=known.count + error.count) if known else error
+            counted = error
+            if known is not None:
+                counted = replace(known, count=known.count + error.count, retried=known.retried + error.retried)
             first[error.operation, error.reason] = counted
     return _ERRORS.table(first.values())
 
@@ -349,7 +355,8 @@ _ERRORS = TableSpec(
         Column("operation", of=lambda error: error.operation, label=True),
         Column("reason", of=lambda error: error.reason, label=True),
         Column("count", of=lambda error: error.count),
-        Column("message", of=lambda error: error.message or NOT_MEASURED, words=True),
+        Column("retried", of=lambda error: error.retried),
+        Column("message", of=lambda error: in_short(error.message) or NOT_MEASURED, words=True),
         Column("request id", of=lambda error: error.request_id or NOT_MEASURED, words=True),
         Column("object", of=lambda error: error.object_name or NOT_MEASURED, words=True),
     ),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from archiver.values.sizes import format_size
 from results.measures import bytes_of, mean_over, objects_of, seconds_of, server_mean
-from results.model import Result, ServerUsage, Utilisation
+from results.model import FAILURES, Result, ServerUsage, Utilisation
 from results.reference.published import NAME, dr550
 from results.resources import CLIENT, QUANTITIES, Spread, Timeline
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
@@ -45,6 +45,8 @@ class _UsageGroup:
         found: dict[str, list[tuple[float, Utilisation]]] = {}
         for result in self.results:
             for each in result.utilisations:
+                if each.resource == FAILURES:
+                    continue
                 found.setdefault(each.resource, []).append((result.seconds, each))
         means = []
         for resource, each_cell in found.items():
@@ -204,10 +206,11 @@ def _groups(results: Sequence[Result]) -> Iterator[_UsageGroup]:
 
 
 def limited_by(result: Result) -> str:
+    """Return what limited a result; if that is nothing known, followed by a colon and the advice."""
     judged = any(each.decisive and each.resource != "client" for each in result.utilisations)
     if result.limited_by is None and not judged:
         return "unknown: the server was not watched"
-    return result.limited_by or "nothing: latency, add clients"
+    return result.limit or "nothing: latency, add clients"
 
 
 def _kinds(words: Iterable[str]) -> str:
@@ -330,7 +333,8 @@ _LIMITS = TableSpec(
         Column("confidence", of=lambda group: _confidence(group.results), words=True),
     ),
     "A result is limited by the resource with the highest utilisation, if its measure can show saturation. A limit by"
-    " the client has priority. Shares are means over the seconds. By the utilisation law, a resource with utilisation U"
+    " the client has priority, and failures come before both: more than 10% of the attempts or the time. Shares are"
+    " means over the seconds. By the utilisation law, a resource with utilisation U"
     f" can serve 1/U times the load, or more if U is only busy time. Published, {NAME}:"
     f" {'; '.join(dr550().resources.conclusions)}.",
 )

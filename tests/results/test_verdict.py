@@ -54,7 +54,7 @@ def test_a_criterion_missed_while_the_client_was_the_limit_is_void(
 def test_a_criterion_met_although_the_client_was_the_limit_stays_met(make_result: MakeResult) -> None:
     results = [make_result(position=1, limited_by="client")]
     assert verdict(results, [MET], None, is_judged=True) == "pass"
-    assert void_because(results[0], [MET]) == ""
+    assert void_because(results[0], results, [MET]) == ""
 
 
 def test_one_valid_phase_that_missed_a_criterion_fails_the_run(make_result: MakeResult) -> None:

@@ -28,7 +28,7 @@ class InProcessChannel:
     def report(self, report: IntervalReport) -> None:
         self.sessions += sum(tally.sessions for tally in report.tallies.values())
         self.objects += sum(tally.objects for tally in report.tallies.values())
-        self.errors += report.errors
+        self.errors += [error for error in report.errors if error.count]
 
     @property
     def problems(self) -> list[str]:

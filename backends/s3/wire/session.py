@@ -289,6 +289,7 @@ class S3Session:
         if exchange is not _OPENING:
             if self._is_to_be_sent_again(reply):
                 self._first_sent_ns = self._first_sent_ns or sent_ns
+                self._count_retry(reply)
                 self._retry = asyncio.get_running_loop().call_later(self._retry_delay(reply), self._send_again)
                 return
             if self._first_sent_ns:
@@ -426,6 +427,14 @@ class S3Session:
             return self._upload.status_of(reply) in RETRIED
         copies = self._batch.operation[self._index] is _COPY
         return verdicts.status_of(reply, decided_by_body=copies) in RETRIED
+
+    def _count_retry(self, reply: ReplyReader) -> None:
+        batch, index, record = self._batch, self._index, self._record
+        assert record is not None
+        operation = batch.operation[index]
+        refused = verdicts.refusal(reply, decided_by_body=operation is _COPY)
+        name = self._source.object_name(batch.number[index])
+        record.retry(operation, refused.reason, refused.message, reply.request_id, name)
 
     def _lock_verdict(self, reply: ReplyReader) -> Failure | None:
         """Return what is wrong with the lock that an audit found; None if nothing is."""
