@@ -139,8 +139,10 @@ class Run:
                 self.observer.warned(f"{phase.label} is incomplete: {outcome.incomplete}")
             self.observer.phase_finished(outcome)
             if outcome.gave_up is not None:
-                first = f": {outcome.errors[0].reason}: {outcome.errors[0].message}" if outcome.errors else ""
-                raise RunFailed(f"{phase.label}: {outcome.gave_up}{first}; the run ends here")
+                first = next(iter(outcome.errors), None)
+                quoted = f": {first.quoted}" if first is not None and first.reason not in outcome.gave_up else ""
+                where = f"{phase.label} on {self.plan.profile.name}"
+                raise RunFailed(f"{where}: {outcome.gave_up}{quoted}; the run ends here")
         except ArchiverError as error:
             self.outcome.failure = str(error)
 

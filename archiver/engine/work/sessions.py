@@ -6,6 +6,7 @@ One idea: every client repeats one operation until the stop rule of its workload
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
@@ -15,11 +16,10 @@ from numpy.typing import NDArray
 from archiver.engine.numbers import LockedTimes, ObjectNumbers
 from archiver.engine.worker.assignment import Assignment, ClientAssignment, WorkerShare
 from archiver.engine.worker.client import (
-    FAILED_SESSIONS_MAX,
     RECORDER_ROWS,
     UNREACHED,
     Client,
-    Host,
+    WatchedHost,
     rows_each,
 )
 from archiver.engine.worker.phase_run import PhaseRun
@@ -27,7 +27,7 @@ from archiver.engine.worker.stopping import EverythingStop, SessionStop, SharedW
 from archiver.measure.folding import Folding, Population
 from archiver.measure.reports import PhaseReport, StageReport
 from archiver.measure.steadiness import steadiness, unsteady_because
-from archiver.values.record import OPERATION_OF, Operation
+from archiver.values.record import OPERATION_OF, Operation, Status
 from backends.base import Batch
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import AllObjects, InWindow, Sessions, UntilPrecise
@@ -116,8 +116,8 @@ class SessionsRun(PhaseRun):
         self._clients += clients
         return [client.run() for client in clients]
 
-    def _finish(self) -> None:
-        super()._finish()
+    def finish(self) -> None:
+        super().finish()
         for client in self._clients:
             client.stop.ran_out(time.monotonic_ns())
 
@@ -163,7 +163,7 @@ class SessionsClient(Client):
 
     def __init__(
         self,
-        host: Host,
+        host: WatchedHost,
         assignment: ClientAssignment,
         workload: Workload,
         start_ns: int,
@@ -175,6 +175,7 @@ class SessionsClient(Client):
         folding = Folding(assignment.workload, Population.of_size(work.object_bytes), start_ns)
         super().__init__(host, assignment.client, folding, workload.objects_per_session, rows)
         self.stop = stop
+        self._outage = host.outage
         self._workload = workload
         self._numbers = assignment.numbers
         self._takes_rest = isinstance(work.stop, AllObjects)
@@ -183,6 +184,7 @@ class SessionsClient(Client):
         self._operations = [self._operation] * objects
         self._sizes = [work.object_bytes] * objects
         self._taken = 0
+        self._spare: deque[int] = deque()
 
     async def run(self) -> None:
         try:
@@ -192,11 +194,11 @@ class SessionsClient(Client):
 
     async def _run(self) -> None:
         stop, audits = self.stop, self._operation is Operation.AUDIT
-        failed_sessions = 0
-        any_object = False
         while True:
             now_ns = time.monotonic_ns()
             if self._host.is_finishing or not stop.wants_session(now_ns):
+                if audits:
+                    self._host.not_tried(self._rest())
                 return
             batch = self._next_batch()
             if batch is None:
@@ -204,18 +206,28 @@ class SessionsClient(Client):
                 return
             self.make_room()
             first_row = self.record.used
+            uncertain = self.record.uncertain
             objects = await self.session(batch, now_ns)
             if audits:
                 objects = self._audited(batch, first_row)
+            elif objects < len(batch) and not self._takes_rest:
+                self._spare += self._unused(batch, first_row, is_certain=self.record.uncertain == uncertain)
             stop.session_ended(now_ns, time.monotonic_ns())
-            any_object = any_object or objects > 0
-            failed_sessions = 0 if objects else failed_sessions + 1
-            # An audit assigns all its objects in advance, so it also gives up if the platform goes away midway.
-            if failed_sessions >= FAILED_SESSIONS_MAX and (audits or not any_object):
-                self.gave_up = f"{failed_sessions} sessions in a row completed no object"
-                if audits:
-                    self._host.not_tried(self._rest())
-                return
+            await self._outage.session_ended(self, objects, now_ns)
+
+    def _unused(self, batch: Batch, first_row: int, *, is_certain: bool) -> list[int]:
+        """Return the numbers of a session that surely had no effect: those not tried, and of refused archives.
+
+        ``is_certain``: no attempt of the session failed in such a way that the platform may have carried it out.
+        """
+        record = self.record
+        spends_all = not (is_certain and self._operation is Operation.ARCHIVE)
+        spent = {
+            record.number[row]
+            for row in range(first_row, record.used)
+            if record.operation[row] >= Operation.ARCHIVE and (spends_all or record.status[row] == Status.OK)
+        }
+        return [number for number in batch.number if number not in spent]
 
     def _audited(self, batch: Batch, first_row: int) -> int:
         """Return the number of objects that the platform answered for; a finding is an answer.
@@ -234,22 +246,24 @@ class SessionsClient(Client):
     def _next_batch(self) -> Batch | None:
         """Return the objects of the next session; None if the client's share is used up.
 
-        If all objects are to be handled, the last session may have fewer.
+        If all objects are to be handled, the last session may have fewer. Numbers of failed sessions that surely had no
+        effect are used again after all others.
         """
         workload, numbers = self._workload, self._numbers
-        count = workload.objects_per_session
-        first = self._taken
-        if isinstance(numbers, tuple):
-            if numbers[0] + first + count > numbers[1]:
-                return None
-            taken: range | list[int] = range(numbers[0] + first, numbers[0] + first + count)
+        count, first = workload.objects_per_session, self._taken
+        left = (numbers[1] - numbers[0] if isinstance(numbers, tuple) else len(numbers)) - first
+        if self._takes_rest:
+            count = min(count, left)
+        taken: range | list[int]
+        if not count or max(left, len(self._spare)) < count:
+            return None
+        if left < count:
+            taken = [self._spare.popleft() for _ in range(count)]
+        elif isinstance(numbers, tuple):
+            taken = range(numbers[0] + first, numbers[0] + first + count)
         else:
-            if self._takes_rest:
-                count = min(count, len(numbers) - first)
-            if not count or first + count > len(numbers):
-                return None
             taken = numbers[first : first + count].tolist()
-        self._taken = first + count
+        self._taken += count if left >= count else 0
         return Batch(
             self._operations[:count],
             taken,

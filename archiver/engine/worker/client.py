@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import Protocol
 
+from archiver.engine.worker.outage import Outage
 from archiver.engine.worker.stopping import EverythingStop, StopDecision
 from archiver.measure.folding import Folding
 from archiver.values.record import Operation, Recorder, Status
@@ -18,7 +19,6 @@ from backends.base import Batch, DataPlane
 RECORDER_ROWS = 4096
 _ROWS_MIN = 512  # rows of a client among thousands; with fewer, counting would cost more than the session
 _ROWS_TOTAL = 2_000_000  # rows of all clients of a worker (120 MB), unless a client would get fewer than _ROWS_MIN
-FAILED_SESSIONS_MAX = 3  # consecutive sessions without a single object, before the client gives up
 _FIRST_OF_OBJECTS = int(Operation.ARCHIVE)  # looked up once, as a plain int: a session compares several rows with it
 _ALL = EverythingStop(0)
 UNREACHED = frozenset(
@@ -43,6 +43,12 @@ class Host(Protocol):
         """Record objects of an audit that were not requested."""
 
 
+class WatchedHost(Host, Protocol):
+    """Host of clients that share one schedule or window, and end together if the platform does."""
+
+    outage: Outage
+
+
 def rows_each(clients: int) -> int:
     """Return the number of rows per client of a worker, which are allocated before the first session begins."""
     return max(_ROWS_MIN, min(RECORDER_ROWS, _ROWS_TOTAL // max(1, clients)))
@@ -58,6 +64,7 @@ class Client:
         self._session_rows = 2 * batch_max + 3  # each object may have a transaction, or a lock, of its own
         self.record = Recorder(max(rows, 2 * self._session_rows))
         self.gave_up: str | None = None
+        self.session_ns = self.failed_ns = 0  # of all sessions, and of those without an object; pauses included
         self.stop: StopDecision = _ALL
 
     def make_room(self) -> None:

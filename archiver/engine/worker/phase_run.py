@@ -23,6 +23,7 @@ import backends
 from archiver.engine.worker.assignment import Assignment, Channel
 from archiver.engine.worker.client import Client
 from archiver.engine.worker.core_sharing import share_core
+from archiver.engine.worker.outage import Outage
 from archiver.engine.worker.polling import BusyPolling
 from archiver.measure.folding import Folding, Rows, fold, take
 from archiver.measure.histogram import Histogram, part_of
@@ -99,6 +100,7 @@ class PhaseRun:
         self._channel = channel
         phase = assignment.phase
         self.is_finishing = False
+        self.outage = Outage(self.finish)
         sizes = tuple(sorted(self._sizes()))
         self.plane: DataPlane = backends.load(assignment.backend).in_worker(assignment.backend_setting)
         content = Content(assignment.run_id, assignment.content_seed, sizes[-1])
@@ -157,7 +159,7 @@ class PhaseRun:
         """Return the coroutines that run concurrently from now on."""
         raise NotImplementedError
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """Begin no further session."""
         self.is_finishing = True
 
@@ -183,6 +185,7 @@ class PhaseRun:
         self._cpu.append(_cpu_now(self._polling.idle_seconds))
         began_ns = time.monotonic_ns()
         work = [] if self._channel.should_stop() else self._begin()
+        self.outage.clients = max(1, len(self._clients))
         tasks = [asyncio.create_task(each) for each in work]
         helpers = [asyncio.create_task(self._tick(tasks))]
         if self._assignment.shares_core:
@@ -204,16 +207,26 @@ class PhaseRun:
         for result in results:
             if isinstance(result, Exception):
                 raise result
-        reasons = [client.gave_up for client in self._clients if client.gave_up]
+        reasons = [self.outage.ended_because, *(client.gave_up for client in self._clients)]
         report = PhaseReport(
             ended_ns,
             self._cpu,
             self._lateness,
-            reasons[0] if reasons else None,
+            next(filter(None, reasons), None),
             began_ns=began_ns,
+            failed_session_ns=self._failed_session_ns(),
         )
         self._ended(report)
         return report
+
+    def _failed_session_ns(self) -> dict[int, tuple[int, int]]:
+        return {
+            clients[0].folding.workload: (
+                sum(client.failed_ns for client in clients),
+                sum(client.session_ns for client in clients),
+            )
+            for clients in self._by_workload()
+        }
 
     def fold(self, *clients: Client) -> None:
         """Count the new rows of clients of one workload.
@@ -305,7 +318,7 @@ class PhaseRun:
                     task.cancel()
                 return
             if self._channel.should_finish() and not self.is_finishing:
-                self._finish()
+                self.finish()
             if loop.time() >= report_at:
                 report_at += REPORT_SECONDS
                 # Shielded, because the end of the phase cancels this task, and not one row may be lost.

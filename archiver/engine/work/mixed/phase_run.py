@@ -92,8 +92,8 @@ class MixedRun(PhaseRun):
             self._stages[workload.name] = stage
         return [stage.run(self._stages) for stage in self._stages.values()]
 
-    def _finish(self) -> None:
-        super()._finish()
+    def finish(self) -> None:
+        super().finish()
         for stage in self._stages.values():
             stage.finish()
 

@@ -19,7 +19,7 @@ from archiver.engine.work.mixed.batches import BatchSource
 from archiver.engine.work.mixed.pacer import Pacer
 from archiver.engine.work.mixed.shares import mix_of
 from archiver.engine.worker.assignment import MixAssignment
-from archiver.engine.worker.client import FAILED_SESSIONS_MAX, RECORDER_ROWS, Client, Host
+from archiver.engine.worker.client import RECORDER_ROWS, Client, Host, WatchedHost
 from archiver.engine.worker.stopping import NO_END_NS
 from archiver.measure.folding import Folding
 from archiver.measure.histogram import Histogram, part_of
@@ -230,10 +230,17 @@ class StageClient(Client):
     """Client whose sessions are timed by its stage and filled by its source of batches."""
 
     def __init__(
-        self, host: Host, stage: Stage, number: int, folding: Folding, workload: Workload, rows: int = RECORDER_ROWS
+        self,
+        host: WatchedHost,
+        stage: Stage,
+        number: int,
+        folding: Folding,
+        workload: Workload,
+        rows: int = RECORDER_ROWS,
     ) -> None:
         super().__init__(host, number, folding, stage.batch_source.batch_max, rows)
         self._stage = stage
+        self._outage = host.outage
         mix = mix_of(workload)
         self._is_open_loop = mix.arrivals is not None
         self._data = mix.data
@@ -241,8 +248,6 @@ class StageClient(Client):
 
     async def run(self) -> None:
         stage, batch_source = self._stage, self._stage.batch_source
-        failed_sessions = 0
-        any_object = False
         while (due_ns := await stage.next_due()) is not None:
             if self._host.is_finishing:
                 stage.never_begun(due_ns)
@@ -256,12 +261,7 @@ class StageClient(Client):
                 return
             stage.has_begun = True
             self.make_room()
-            first_row = self.record.used
+            first_row, began_ns = self.record.used, time.monotonic_ns()
             objects = await self.session(batch, due_ns)
             batch_source.settle(batch, self.record, first_row)
-            any_object = any_object or objects > 0
-            failed_sessions = 0 if objects else failed_sessions + 1
-            if failed_sessions >= FAILED_SESSIONS_MAX and not any_object:
-                self.gave_up = f"{failed_sessions} sessions in a row completed no object"
-                stage.finish()
-                return
+            await self._outage.session_ended(self, objects, began_ns)

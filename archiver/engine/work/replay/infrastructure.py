@@ -20,7 +20,8 @@ import backends
 from archiver.engine.work.replay.instances import Instance, infrastructure_of, instance
 from archiver.engine.work.replay.preparing import SESSION_OBJECTS, Preparation, archiving, sessions_of, untimed
 from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
-from archiver.engine.worker.client import FAILED_SESSIONS_MAX, Client, Host
+from archiver.engine.worker.client import Client, Host
+from archiver.engine.worker.outage import FAILED_SESSIONS_MAX
 from archiver.measure.folding import Folding, Population
 from archiver.measure.reports import InfrastructureReport, StageReport
 from archiver.values.content import Content

@@ -100,8 +100,8 @@ class ReplayRun(PhaseRun):
         for part in self._parts:
             part.fold_lateness()
 
-    def _finish(self) -> None:
-        super()._finish()
+    def finish(self) -> None:
+        super().finish()
         for part in self._parts:
             part.finish()
 

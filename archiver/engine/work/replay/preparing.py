@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from archiver.engine.work.replay.compile.compiled import CompiledTrace
 from archiver.engine.worker.assignment import ReplayAssignment
-from archiver.engine.worker.client import FAILED_SESSIONS_MAX, Client, Host
+from archiver.engine.worker.client import Client, Host
+from archiver.engine.worker.outage import FAILED_SESSIONS_MAX
 from archiver.measure.folding import Folding
 from archiver.measure.histogram import Histogram
 from archiver.measure.reports import StageReport
