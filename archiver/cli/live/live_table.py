@@ -28,9 +28,10 @@ class LiveTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
         when = _line(_when(self.moment))
-        if self.moment.errors:
+        failures = [words for platform in self.moment.tried if (words := _failures(self.moment, platform))]
+        if failures:
             when = Text.assemble(
-                (f"{_errors(self.moment.errors)} so far, ", "bold red"), when, no_wrap=True, overflow="ellipsis"
+                (f"{'; '.join(failures)} so far, ", "bold red"), when, no_wrap=True, overflow="ellipsis"
             )
         history = self.moment.objects_by_second
         drawn = [] if options.ascii_only or not history else [_line(_history(history, width))]
@@ -51,7 +52,7 @@ def plain_line(moment: Moment) -> str | None:
         f"{format_rate(figures.objects_per_second)} objects/s",
         f"{figures.megabytes_per_second:,.1f} MB/s",
         *([f"p99 {format_milliseconds(figures.p99_milliseconds)} ms"] if figures.p99_milliseconds is not None else []),
-        _errors(moment.errors),
+        _failures(moment, figures.platform) or _errors(0),
         *_cpu_words(figures),
     ]
     return f"{_phase_number(figures, moment)} {figures.phase.label}: {', '.join(words)}"
@@ -143,6 +144,16 @@ def _cpu_words(figures: Figures) -> list[str]:
         if percent is not None:
             return [f"{name} cpu {format_percent(percent)}"]
     return []
+
+
+def _failures(moment: Moment, platform: str) -> str:
+    """Return the errors and retries on a platform so far, named if there are several; empty if there are none."""
+    errors, retries = moment.failures_on(platform)
+    if not errors and not retries:
+        return ""
+    again = f", {retries:,} retried" if retries else ""
+    where = f" on {platform}" if moment.platforms > 1 else ""
+    return f"{_errors(errors)}{again}{where}"
 
 
 def _errors(count: int) -> str:

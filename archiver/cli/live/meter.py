@@ -74,6 +74,7 @@ class Totals:
     objects: int = 0
     bytes: int = 0
     errors: int = 0
+    retries: int = 0  # failed attempts that were sent again
     service: Histogram = field(default_factory=Histogram)  # of the objects
 
     def add(self, counts: Tally | PartTally) -> None:
@@ -108,8 +109,18 @@ class Moment:
 
     @property
     def errors(self) -> int:
-        """Errors of the whole run, so far."""
+        """Errors of the whole run on all platforms, so far."""
         return sum(totals.errors for totals in self.totals.values())
+
+    @property
+    def tried(self) -> list[str]:
+        """Names of the platforms so far."""
+        return list(dict.fromkeys(platform for platform, _ in self.totals))
+
+    def failures_on(self, platform: str) -> tuple[int, int]:
+        """Return (errors, failed attempts that were sent again) of the whole run on one platform, so far."""
+        own = [totals for (name, _), totals in self.totals.items() if name == platform]
+        return sum(each.errors for each in own), sum(each.retries for each in own)
 
 
 class Meter:
@@ -157,6 +168,10 @@ class Meter:
                     self._totals.setdefault((self._current.platform, what), Totals()).add(counts)
                 second = self._current.second(key.interval)
                 self._by_second[second] = self._by_second.get(second, 0) + tally.objects
+            for error in report.errors:
+                if error.retried:
+                    totals = self._totals.setdefault((self._current.platform, error.operation), Totals())
+                    totals.retries += error.retried
             self._forget_before(_newest_second(now_ns / 1e9) - HISTORY_SECONDS)
 
     def phase_finished(self, outcome: PhaseOutcome) -> None:

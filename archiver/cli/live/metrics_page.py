@@ -54,6 +54,7 @@ class _RunCollector(Collector):
             ("archiver_objects", "Objects of successful operations, including warm-up.", "objects"),
             ("archiver_bytes", "Bytes of these objects.", "bytes"),
             ("archiver_errors", "Operations that failed.", "errors"),
+            ("archiver_retries", "Failed attempts that were sent again.", "retries"),
         ):
             counter = CounterMetricFamily(name, text, labels=_LABELS)
             for labels, totals in moment.totals.items():
