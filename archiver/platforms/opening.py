@@ -24,7 +24,6 @@ from archiver.values.errors import UsageError
 from archiver.values.version import VERSION
 from backends.base import Backend
 from backends.embedded import process as embedded
-from backends.embedded.core.rules import policy
 from backends.minio import MinioBackend
 from backends.s3 import S3Backend, S3Options
 from backends.s3.aws_settings import aws_settings
@@ -238,11 +237,6 @@ def _open_tsm(
             node=options.node or store.node,
             password=store.node_password if options.password_file is None else None,
             configuration=configuration,
-            class_seconds={
-                name: float(each.retver_seconds)
-                for name, each in policy.load(store.data_dir).items()
-                if each.retver_seconds is not None
-            },
             platform_name="embedded",
             durability=EMBEDDED_DURABILITY,
         )

@@ -7,7 +7,7 @@ period of the class, passes it to the guards, and reads the lock of the first ob
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -45,7 +45,7 @@ from backends.tsm.library.api import (
 from backends.tsm.library.codes import Code
 from backends.tsm.library.configuration import read_password, session_options
 from backends.tsm.library.interruptible import interruptible
-from backends.tsm.lock import DAY_SECONDS, SUMMER_TIME_SECONDS, LockRule
+from backends.tsm.lock import DAY_SECONDS, SUMMER_TIME_SECONDS, LockRule, class_seconds
 from backends.tsm.removal import remove
 from backends.tsm.setting import OBJECTS_PER_GROUP, TsmWorkerSetting, high_level, low_level, object_name
 from backends.tsm.transfer import Transfer
@@ -68,8 +68,7 @@ class TsmOptions:
     space: str | None = None  # None: a new one for the run
     objects_per_transaction: int | None = None  # None: the maximum of the server
     configuration: Path | None = None  # folder of private option files; None: the user's
-    class_seconds: Mapping[str, float] | None = None  # exact lengths, if Archiver started the platform
-    platform_name: str | None = None  # also only if Archiver started the platform
+    platform_name: str | None = None  # known if Archiver started the platform
     durability: str = "the answer to a transaction's vote"
 
 
@@ -194,7 +193,7 @@ class TsmBackend:
                 f"management class {name} would lock objects until {why}; no run may lock without an end, so choose "
                 "another with --management-class"
             )
-        exact = (self.options.class_seconds or {}).get(name)
+        exact = class_seconds(self._classes.values()).get(name)
         seconds = exact if exact is not None else float(chosen.retver_days * DAY_SECONDS)
         # A server that counts days by its local time ends a class an hour later where summer time ends before.
         late = 0.0 if exact is not None else float(SUMMER_TIME_SECONDS)
@@ -296,7 +295,7 @@ class TsmBackend:
         return list(session.archives(location.bucket, high_level(location.prefix, number), low_level(number)))
 
     def _lock_rule(self) -> LockRule:
-        return LockRule(self._zone_seconds, frozenset(self.options.class_seconds or {}))
+        return LockRule(self._zone_seconds, frozenset(class_seconds(self._classes.values())))
 
     def worker_setting(self) -> TsmWorkerSetting:
         location = self._located()

@@ -5,16 +5,33 @@ The same rule applies to the object that is checked before a run measures anythi
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil
 
 from archiver.values.record import Status
 from archiver.values.retention import Retention
-from archiver.values.sizes import format_instant
+from archiver.values.sizes import format_instant, parse_duration
 from backends.base import LockProblem
-from backends.tsm.library.api import ArchivedObject
+from backends.tsm.library.api import ArchivedObject, ReportedManagementClass
 
 DAY_SECONDS = 86_400
 SUMMER_TIME_SECONDS = 3600
+# The description of a class of the embedded store, whose classes may be shorter than the API's unit, a day.
+_LENGTH_IN_DESCRIPTION = re.compile(r"kept from archiving on: (\d+[ydhms](?: \d+[ydhms])*)")
+
+
+def class_seconds(classes: Iterable[ReportedManagementClass]) -> dict[str, float]:
+    """Return the lengths that descriptions of classes give exactly, where the API rounds up to days."""
+    found = {}
+    for each in classes:
+        length = _LENGTH_IN_DESCRIPTION.fullmatch(each.description)
+        if length is not None:
+            seconds = sum(map(parse_duration, length[1].split()))
+            if each.retver_days == ceil(seconds / DAY_SECONDS):
+                found[each.name] = seconds
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +39,7 @@ class LockRule:
     """Rule for comparing the locks that one server reports."""
 
     zone_seconds: int = 0  # its local time minus UTC
-    exact_classes: frozenset[str] = frozenset()  # length known to the second; the API reports days
+    exact_classes: frozenset[str] = frozenset()  # their server counts seconds, and no days of local time
 
     def problem(
         self, found: ArchivedObject, retention: Retention, earliest: float | None, latest: float | None
@@ -44,8 +61,8 @@ class LockRule:
             return LockProblem(Status.LONGER, "it has no date of expiry, so it would stay permanently")
         expires = found.expires - self.zone_seconds
         if found.management_class not in self.exact_classes:
-            # The API reports lengths in whole days, rounded up, and dates in local time, which summer time may shift.
-            earliest = earliest - DAY_SECONDS if earliest is not None else None
+            # Dates are in local time, which summer time may shift.
+            earliest = earliest - SUMMER_TIME_SECONDS if earliest is not None else None
             latest = latest + SUMMER_TIME_SECONDS if latest is not None else None
         if earliest is not None and expires < earliest:
             return LockProblem(

@@ -261,16 +261,15 @@ def test_lock_rule_reports_unlocked_weaker_or_longer_lock(
 @pytest.mark.parametrize(
     ("expires", "status"),
     [
-        (NOW - 1, Status.WEAKER),
-        (NOW, None),  # a period of whole days may end within its last day
-        (NOW + DAY_SECONDS + 3600, None),  # summer time may begin before
+        (NOW + 1, Status.WEAKER),
+        (NOW + DAY_SECONDS - 3601, Status.WEAKER),
+        (NOW + DAY_SECONDS - 3600, None),  # summer time may begin or end before
+        (NOW + DAY_SECONDS + 3600, None),
         (NOW + DAY_SECONDS + 3601, Status.LONGER),
     ],
 )
 @pytest.mark.parametrize("zone_seconds", [0, -18_000, 19_800])
-def test_lock_dates_are_local_and_compared_by_whole_days(
-    expires: int, status: Status | None, zone_seconds: int
-) -> None:
+def test_lock_dates_are_local_and_compared_to_the_hour(expires: int, status: Status | None, zone_seconds: int) -> None:
     problem = LockRule(zone_seconds).problem(
         kept(expires + zone_seconds), STANDARD, NOW + DAY_SECONDS, NOW + DAY_SECONDS
     )

@@ -15,7 +15,6 @@ from archiver.values.content import Content
 from archiver.values.record import Operation, Recorder
 from archiver.values.retention import Retention, RetentionWish
 from backends.base import Batch, ExpectedLock, Location, PhaseSetting, RunPlan
-from backends.embedded.core.rules import policy
 from backends.embedded.process import StoreProcess
 from backends.tsm.backend import TsmBackend, TsmOptions
 from backends.tsm.data_plane import TsmDataPlane
@@ -76,11 +75,6 @@ class Server:
             "node": self.store.node,
             "password": self.store.node_password,
             "configuration": self.configuration,
-            "class_seconds": {
-                name: float(each.retver_seconds)
-                for name, each in policy.load(self.store.data_dir).items()
-                if each.retver_seconds is not None
-            },
         }
         return TsmOptions(**{**values, **changes})
 

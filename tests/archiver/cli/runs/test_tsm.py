@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from ctypes.util import find_library
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from archiver.traces.format import SCHEMA
 from archiver.values.clock import now_seconds
 from archiver.values.retention import DATE_TOLERANCE_SECONDS
 from backends.embedded import process as embedded
+from backends.embedded.core.rules.policy import ManagementClass
 from backends.tsm.library import api
+from tests.support import forks
 from tests.support.commands import archiver, started
 from tests.support.runs import TINY, left_in
 
@@ -136,11 +139,8 @@ def test_cleanup_removes_expired_objects_and_file_space(home: Path) -> None:
 def test_running_server_is_reached_by_address_node_and_password_file(
     home: Path, store: embedded.StoreProcess, password_file: Path
 ) -> None:
-    # Another owner's server reports whole days only. Five minutes count as a day, which needs consent.
     to_it = reach(store, password_file)
-    refused = archiver(*TSM, *to_it)
-    assert refused.returncode == 2
-    assert "management class STANDARD locks objects for 24h, longer than --max-retain 1h" in refused.stderr
+    assert document_of(*TSM, *to_it)["settings"]["retain_for_seconds"] == 300, "its policy describes its classes"
     run = document_of(*TSM, *to_it, "--management-class", "NONE")["run"]
     left = left_in(home)
     assert {row["endpoint"] for row in left} == {f"tsm://{store.node}@{store.tsm_host}:{store.tsm_port}"}
@@ -151,17 +151,41 @@ def test_running_server_is_reached_by_address_node_and_password_file(
         assert not path.is_file() or password not in path.read_bytes(), path
 
 
-def test_agreed_retention_of_one_day_is_applied_and_recorded(
-    home: Path, store: embedded.StoreProcess, password_file: Path
+def retain_for_a_second() -> None:
+    """Let objects of every class expire after a second, and describe the classes as administrators do."""
+    ManagementClass.description = property(lambda kept_by: "records")  # type: ignore[assignment, method-assign]
+    ManagementClass.expires_ms = lambda kept_by, archived_ms, event_ms: archived_ms + 1000  # type: ignore[assignment, method-assign]
+
+
+@pytest.fixture
+def short_class(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[embedded.StoreProcess]:
+    """A server whose class DAY has a day in its policy, and retains objects for a second."""
+    monkeypatch.setattr(embedded, "_start_program", partial(forks.ForkedStore, prepare=retain_for_a_second))
+    with embedded.start(tmp_path / "short", management_classes=["DAY:retver=24h"]) as running:
+        yield running
+
+
+def test_class_of_one_day_that_retains_for_a_second_is_weaker_in_run_and_audit(
+    home: Path, short_class: embedded.StoreProcess, tmp_path: Path
 ) -> None:
-    document = document_of(*TSM, *reach(store, password_file), "--max-retain", "24h")
-    assert document["lock_verified"] == "verified"
-    assert document["settings"]["retain_for_seconds"] == 86_400
-    ended = now_seconds()
-    # A class in days may expire an hour later, if summer time ends before.
-    for row in (row for row in left_in(home) if row["objects"]):
-        assert row["latest_retain_until"] >= row["written_at"] + 86_400 + 3600
-        assert row["latest_retain_until"] <= ended + 86_400 + 3600 + DATE_TOLERANCE_SECONDS + CLOCK_SECONDS
+    password = tmp_path / "password"
+    password.touch(0o600)
+    password.write_text(f"{short_class.node_password}\n")
+    to_it = (*reach(short_class, password), "--management-class", "DAY", "--max-retain", "24h")
+    done = archiver(*TSM, *to_it, "--json")
+    assert done.returncode == 1, done.stderr
+    assert "did not keep the lock" in done.stderr
+    assert "earlier than the" in done.stderr
+    document = json.loads(done.stdout)
+    assert document["lock_verified"] != "verified"
+    # The ledger has what was agreed. A class in days may expire an hour later, if summer time ends before.
+    (row,) = [row for row in left_in(home) if row["objects"]]
+    assert row["latest_retain_until"] >= row["written_at"] + 86_400 + 3600
+
+    audit = archiver("audit", document["run"], "--tsm-password-file", str(password), "--json")
+    assert audit.returncode == 1, audit.stderr
+    (finding,) = json.loads(audit.stdout)["findings"]
+    assert finding["kind"] == "weaker locked"
 
 
 def test_stanza_of_users_option_files_is_used(
