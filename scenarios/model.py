@@ -284,6 +284,11 @@ class Scenario:
         """Return whether a workload archives objects that get their locks in this way."""
         return any(lock in workload.locks for workload in self.workloads)
 
+    @property
+    def places_legal_holds(self) -> bool:
+        """Return whether its operations, its locks or its migrations place legal holds."""
+        return self.does("hold") or self.uses_lock(Lock.HEADER_AND_HOLD)
+
     def retentions(self, retention: Retention) -> set[Retention]:
         """Return every retention of archived objects, given the run's retention."""
         return {

@@ -135,22 +135,22 @@ def make_plan(
     platforms: int = 1,
     locked_before_bytes: int = 0,
     *,
-    places_event_holds: bool = False,
+    whole: Scenario | None = None,
 ) -> Plan:
     """Query the platform, check the guards and return the plan. Raises UsageError and PlatformError.
 
-    ``locked_before_bytes`` are the bytes that a resumed run has archived already. ``places_event_holds``: operations of
-    its earlier phases have placed event holds.
+    ``locked_before_bytes`` are the bytes that a resumed run has archived already. ``whole`` is the scenario with its
+    finished phases, too; None: ``scenario`` has them all.
     """
-    capabilities = backend.capabilities
-    if options.request.retention.legal_hold and not capabilities.legal_hold:
+    capabilities, whole = backend.capabilities, whole or scenario
+    if options.request.retention.legal_hold and not (capabilities.legal_hold or whole.places_legal_holds):
         raise UsageError(f"--legal-hold: the {backend.name} backend does not offer it")
     if options.request.retention.event_hold_days is not None and not capabilities.event_hold:
         raise UsageError(f"--event-hold: the {backend.name} backend does not offer it")
     profile = backend.profile()
     earlier = options.objects_from
     retention = earlier.retention if earlier is not None else backend.retention_for(options.request.retention)
-    if places_event_holds or scenario.does("event-hold"):
+    if whole.does("event-hold"):
         retention = replace(retention, event_hold_by_operation=True)
     if retention.mode is not RetentionMode.NONE and retention.mode.value not in capabilities.retention_modes:
         raise UsageError(f"--retention-mode {retention.mode.value}: the {backend.name} backend does not offer it")
@@ -159,6 +159,9 @@ def make_plan(
             refused = refusal(workload.work, backend, locks=retention.mode is not RetentionMode.NONE)
             if refused is not None:
                 raise UsageError(f"{scenario.name}: {refused}")
+    if whole.places_legal_holds and capabilities.stores_content:
+        _check_legal_holds(whole.name, options.request.retention.legal_hold)
+        retention = replace(retention, legal_hold=False)  # only what the scenario says is placed under a hold
     check_credentials(scenario, backend, platforms)
     check_offered(scenario, backend.name, capabilities, retention)
     probes = probed_max(scenario.phases, len(profile.endpoints)) if capabilities.stores_content else (0, 0)
@@ -275,6 +278,15 @@ def polls_busily(poll: Poll, workers: int, cores: Cores, *, shares_host: bool, i
     if poll == "auto":
         return not shares_host and not is_cluster and have_cores_of_their_own(workers, cores.workers)
     return poll == "busy"
+
+
+def _check_legal_holds(scenario: str, has_consent: bool) -> None:
+    """Refuse legal holds without consent, because they have no end."""
+    if not has_consent:
+        raise SafetyRefused(
+            f"{scenario}: it places legal holds, which have no end until their release (archiver cleanup "
+            "--release-holds); consent to them: --legal-hold"
+        )
 
 
 def _check_rule(scenario: str, retention: Retention, guards: Guards) -> None:

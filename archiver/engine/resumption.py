@@ -135,7 +135,7 @@ def plan_rest(
         options,
         broken.id,
         locked_before_bytes=left,
-        places_event_holds=scenario.does("event-hold"),
+        whole=scenario,
     )
     _refuse_another(broken, plan)
     check_space([plan.hosted] if plan.hosted is not None else [], plan.archived_max[1])

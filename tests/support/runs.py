@@ -21,7 +21,7 @@ TINY = (
 )  # fmt: skip
 
 TINY_LOCK_COST = (
-    "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
+    "--legal-hold", "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
     "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=50ms", "--set", "expiring.retain_for=2s",
     *_SHORT_WARM_UP,
 )  # fmt: skip

@@ -237,7 +237,11 @@ def _instead(option: str, args: Sequence[str]) -> str:
 )
 @click.option("--retain-for", type=DURATION, help="Lock each object this long  [default: 5m]")
 @click.option("--retain-until", type=INSTANT, help="Lock all objects until this date, with a time zone.")
-@click.option("--legal-hold", is_flag=True, help="Place a legal hold on every archived object.")
+@click.option(
+    "--legal-hold",
+    is_flag=True,
+    help="Place a legal hold on every archived object, unless the scenario itself places holds; consent to them.",
+)
 @click.option(
     "--event-hold",
     type=DAYS,

@@ -103,7 +103,8 @@ def scenario(folder: Path, criteria: str = "patient") -> str:
 
 
 def run(path: str, store: embedded.StoreProcess, *more: str, status: int = 0) -> dict[str, Any]:
-    done = archiver("run", path, "--endpoint", store.endpoint, "--json", "--quiet", *more, **keys_of(store))
+    consent = ("--legal-hold", "--json", "--quiet")
+    done = archiver("run", path, "--endpoint", store.endpoint, *consent, *more, **keys_of(store))
     assert done.returncode == status, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document

@@ -79,7 +79,7 @@ def replayed(
 ) -> dict[str, Any]:
     """Run a replay and return its JSON document. ``endpoint``: used instead of the store's own."""
     on = ("--endpoint", endpoint or store.endpoint) if store is not None else ("--backend", "null")
-    patient = ("--tolerance", "30s", "--json", "--quiet")  # independent of the load of this machine
+    patient = ("--tolerance", "30s", "--legal-hold", "--json", "--quiet")  # independent of the load of this machine
     found = archiver("replay", *arguments, *on, *patient, **(keys_of(store) if store is not None else {}))
     assert found.returncode == status, found.stderr
     document: dict[str, Any] = json.loads(found.stdout)
