@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from archiver.values.content import Checksum, Content, ContentCheck, LengthCheck
 from archiver.values.platform import PlatformProfile
-from archiver.values.record import Operation, Recorder, Status
+from archiver.values.record import Operation, Recorder, SeenLock, Status
 from archiver.values.retention import DateMaker, Lock, Retention, RetentionWish
 
 if TYPE_CHECKING:
@@ -44,11 +44,12 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What a backend must know before the first phase."""
+    """What a backend must know of a run and of the default lock of its place."""
 
     run_id: str
     retention: Retention
     archives_unlocked: bool = False  # some objects have no lock, so no default rule may lock them
+    rule: Retention | None = None  # the default rule that the run itself has set; None: it has set none
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class PhaseSetting:
     operations: frozenset[Operation] = frozenset()  # operations that they will do
     locks: frozenset[Lock | None] = frozenset((None,))  # ways of locking in them
     checksums: frozenset[Checksum | None] = frozenset((None,))  # checksums in them other than the run's
-    expected: Sequence[ExpectedLock] = ()  # for AUDIT: the lock of each object
+    expected: Sequence[ExpectedLock] = ()  # the locks of existing and new objects, as far as they are known
     retentions: frozenset[float | None] = frozenset((None,))  # retention times in them, keys of ``dates``
 
 
@@ -74,6 +75,7 @@ class ExpectedLock:
     """The lock of objects ``first`` to ``last``; their dates lie between the two (epoch seconds).
 
     If ``event_hold_is_known`` is False, they may be under the event hold of ``retention`` or under none.
+    ``forbids_hold``: a legal hold is a lock that was not requested.
     """
 
     first: int
@@ -82,6 +84,7 @@ class ExpectedLock:
     earliest: float | None
     latest: float | None
     event_hold_is_known: bool = True
+    forbids_hold: bool = False
 
 
 class ExpectedLocks:
@@ -104,6 +107,7 @@ class Failure(NamedTuple):
     reason: str
     message: str
     outcome_unknown: bool = False  # it may have been done
+    lock: SeenLock | None = None  # the wrong lock that the answer shows
 
 
 class LockProblem(NamedTuple):
@@ -112,10 +116,9 @@ class LockProblem(NamedTuple):
     status: Status
     words: str
 
-    @property
-    def failure(self) -> Failure:
-        """The failure of the object's audit."""
-        return Failure(self.status, self.status.name.lower(), self.words)
+    def failure(self, seen: SeenLock | None = None) -> Failure:
+        """Return the failure of the operation that showed the lock."""
+        return Failure(self.status, self.status.name.lower(), self.words, lock=seen)
 
 
 def check_of(

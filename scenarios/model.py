@@ -165,6 +165,11 @@ class Phase:
         return sum(workload.clients for workload in self.workloads)
 
     @property
+    def does(self) -> frozenset[str]:
+        """Return the operations that its workloads carry out on objects."""
+        return frozenset[str]().union(*(workload.does for workload in self.workloads))
+
+    @property
     def workers_max(self) -> int:
         """Upper bound of useful worker processes: each client, and each stream of a trace, runs in one process."""
         streams = [(each.work.streams(each.clients), each.work.shares_workers) for each in self.workloads]

@@ -38,9 +38,10 @@ from archiver.measure.reports import (
 )
 from archiver.measure.server_usage import ServerView, read_bytes, server_usage
 from archiver.values.clock import now_seconds
-from archiver.values.record import NO_LOCAL_PORT_REASON, Operation
+from archiver.values.record import NO_LOCAL_PORT_REASON, ErrorKind, Operation
 from archiver.values.retention import DATE_TOLERANCE_SECONDS, DateMaker, Retention
 from archiver.watch.sampler import ResourceSampler
+from backends.base import ExpectedLock
 from results.database import (
     ArchivedRange,
     HistogramRow,
@@ -122,6 +123,8 @@ class PhaseOutcome:
     workers: list[WorkerRow] = field(default_factory=list)
     incomplete: str | None = None  # reason why the phase was not carried out as planned
     probes: list[ProbeRow] = field(default_factory=list)
+    last_archived: list[tuple[int, int]] = field(default_factory=list)  # see Merge.last_archived
+    wrong_lock: ErrorKind | None = None  # the first failure in which the platform showed a wrong lock
 
     def take_probes(self, probes: Sequence[Tried]) -> None:
         """Add the probe objects to what the phase archived. They appear in no result of the phase."""
@@ -192,11 +195,13 @@ class Coordinator:
         fill: Fill,
         server_now: float = 0.0,
         ceilings: Mapping[str, ClientCeiling] = MappingProxyType({}),
+        expected: Sequence[ExpectedLock] = (),
     ) -> PhaseOutcome:
         """Carry out one phase and return its outcome, with complete results.
 
         ``server_now`` is the platform's clock, which decides when locks expire. ``ceilings`` maps each workload to the
-        rate that this client reached against a platform that does nothing.
+        rate that this client reached against a platform that does nothing. ``expected`` are the locks that answers must
+        show.
 
         The phase ends early if ``on_report`` returns False. Raises RunFailed if the run loses a worker that it cannot
         continue without; ``on_report`` has then received all reports of that worker.
@@ -207,7 +212,7 @@ class Coordinator:
             merge.take(report)
             return on_report(report)
 
-        assignments = self._assign(phase, numbers, dates, server_now)
+        assignments = self._assign(phase, numbers, dates, server_now, expected)
         started_at, start_ns = now_seconds(), 0
 
         def start(delay_ns: int) -> int:
@@ -236,6 +241,8 @@ class Coordinator:
             gave_up=next((report.gave_up for report in reports if report.gave_up), nothing_to_do(assignments)),
             parts=merge.part_rows(),
             incomplete=incomplete(carried),
+            last_archived=merge.last_archived(),
+            wrong_lock=merge.wrong_lock(),
         )
         outcome.workers = worker_rows(carried, merge, start_ns, measured_ns)
         totals = merge.totals(windows)
@@ -340,7 +347,12 @@ class Coordinator:
         )
 
     def _assign(
-        self, phase: Phase, numbers: ObjectNumbers, dates: Mapping[float | None, DateMaker], server_now: float
+        self,
+        phase: Phase,
+        numbers: ObjectNumbers,
+        dates: Mapping[float | None, DateMaker],
+        server_now: float,
+        expected: Sequence[ExpectedLock],
     ) -> list[Assignment]:
         """Return each worker's assignment: its share of the clients, mixes and objects."""
         setting = self._setting
@@ -365,6 +377,7 @@ class Coordinator:
                 dates=dates,
                 verify=setting.verify,
                 op_log=self._op_log(phase, worker),
+                expected=expected,
                 mixes=share.mixes,
                 replays=share.replays,
                 infrastructures=share.infrastructures,

@@ -389,10 +389,10 @@ def _check_existing_place(plan: Plan) -> None:
     backend.check_place(run_plan(plan))
 
 
-def run_plan(plan: Plan) -> RunPlan:
-    """Return what a backend must know about a run, such as whether it archives anything without a lock."""
+def run_plan(plan: Plan, rule: Retention | None = None) -> RunPlan:
+    """Return what a backend must know about a run. ``rule`` is the default rule that the run itself has set."""
     unlocked = any(plan.scenario.uses_lock(lock) for lock in (Lock.NONE, Lock.SEPARATE))
-    return RunPlan(plan.run_id, plan.retention, archives_unlocked=unlocked)
+    return RunPlan(plan.run_id, plan.retention, archives_unlocked=unlocked, rule=rule)
 
 
 def port_warnings(plan: Plan) -> list[str]:

@@ -214,6 +214,7 @@ def _restore_objects(run: Run, scenario: Scenario) -> None:
     for phase in scenario.phases:
         for each in broken_off:
             if each.position == phase.position:
+                run.locks.done(phase.does)
                 _exclude_changed(run, phase, each.server_now)
         times = finished.get(phase.position)
         if times is not None:

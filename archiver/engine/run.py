@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import Signals
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 from archiver.engine.ceiling import measure_ceilings
 from archiver.engine.coordinator import ClientCeiling, Coordinator, Fill, PhaseOutcome
 from archiver.engine.judging.criteria import Watch, judge
+from archiver.engine.judging.locks import NUMBER_MAX, LatestDates, RunLocks, to_read_back
 from archiver.engine.numbers import Kept, ObjectNumbers
-from archiver.engine.plan import Plan
+from archiver.engine.plan import Plan, run_plan
 from archiver.engine.probing import (
     TRIES_MAX,
     Probe,
@@ -35,7 +36,7 @@ from archiver.machine.interruption import interruptible
 from archiver.measure.reports import IntervalReport
 from archiver.measure.server_usage import usage_throughout
 from archiver.values.clock import now_seconds
-from archiver.values.errors import ArchiverError, ResultsError, RunFailed
+from archiver.values.errors import ArchiverError, PlatformError, ResultsError, RunFailed, SafetyRefused
 from archiver.values.retention import (
     DATE_TOLERANCE_SECONDS,
     DAY_SECONDS,
@@ -47,7 +48,7 @@ from archiver.values.retention import (
     latest_release_date,
 )
 from archiver.watch.sampler import ResourceSampler
-from backends.base import Backend, HasCredentials
+from backends.base import Backend, ExpectedLock, HasCredentials
 from results.database import ArchivedRange, ObjectChange, PhaseRecord, RunDatabase
 from results.model import CriterionResult, Result, SearchOutcome, ServerUsage
 from results.verdict import verdict
@@ -119,7 +120,8 @@ class Run:
     prober: Prober | None  # None: the platform stores nothing that could be read back
     archived_bytes: int = 0
     second: SecondPlace | None = None
-    bucket_has_rule: bool = False
+    rule: Retention | None = None  # the bucket's default rule, as this run has set it
+    locks: RunLocks = field(default_factory=RunLocks)
     event_holds_checked: bool = False  # a probe object's event hold was placed or released as agreed
     expiries: dict[str | int, float] = field(default_factory=dict)  # end of short locks, by data set or size
 
@@ -138,6 +140,8 @@ class Run:
             if outcome.incomplete is not None:
                 self.observer.warned(f"{phase.label} is incomplete: {outcome.incomplete}")
             self.observer.phase_finished(outcome)
+            self._check_locks_shown(outcome)
+            self._check_locks_after(outcome)
             if outcome.gave_up is not None:
                 first = next(iter(outcome.errors), None)
                 quoted = f": {first.quoted}" if first is not None and first.reason not in outcome.gave_up else ""
@@ -199,7 +203,7 @@ class Run:
         def report(part: IntervalReport) -> bool:
             self.observer.reported(part)
             watch.take(part)
-            return watch.broken() is None
+            return watch.broken() is None and not any(error.lock is not None for error in part.errors)
 
         self._refresh_credentials(phase)
         self.sampler.take()
@@ -208,7 +212,10 @@ class Run:
         if probes and not probes[-1].archived:
             outcome = self.coordinator.refused(phase, probes[-1], prepared_at, prepared_ns)
         else:
-            outcome = self.coordinator.run_phase(phase, self.numbers, dates, report, self._fill(), server_now, ceilings)
+            expected = self._expected_locks(phase, dates, prepared_at)
+            outcome = self.coordinator.run_phase(
+                phase, self.numbers, dates, report, self._fill(), server_now, ceilings, expected
+            )
         outcome.times = replace(outcome.times, prepared_ns=prepared_ns)
         outcome.take_probes(probes)
         self.take_in(
@@ -405,6 +412,7 @@ class Run:
         changed: Sequence[ObjectChange],
     ) -> None:
         """Record what a phase has archived and changed."""
+        self.locks.done(phase.does)
         for each in archived:
             workload = phase.workloads[each.workload]
             retention = self.retention(workload)
@@ -413,6 +421,7 @@ class Run:
                 self.expiries[each.data or each.object_bytes] = latest
             kept = Kept(each.object_bytes, each.first, each.last, earliest, latest, each.data)
             self.numbers.keep(kept, held=retention.legal_hold, event_held=retention.event_hold_days is not None)
+            self.locks.archived(ExpectedLock(each.first, each.last, retention, earliest, latest))
             self.archived_bytes += each.object_bytes * each.objects
         for operation, object_bytes, first, last in changed:
             self.numbers.change(operation, object_bytes, first, last)
@@ -425,9 +434,9 @@ class Run:
 
     def _set_rule(self, rule: Retention | None) -> None:
         """Set or remove the bucket's default retention rule for the objects that follow."""
-        if self.bucket_has_rule != (rule is not None):
+        if self.rule != rule:
             interruptible(self.plan.backend.set_default_lock, rule)
-            self.bucket_has_rule = rule is not None
+            self.rule = rule
 
     def _wait_for_dates(self, phase: Phase) -> None:
         """Wait until the short locks of objects to delete have ended, and until an extended date is really later."""
@@ -453,6 +462,65 @@ class Run:
         if promised is not None:  # COMPLIANCE dates never pass what the user accepted
             earliest, latest = min(earliest, promised), min(latest, promised)
         return earliest, latest
+
+    def _expected_locks(
+        self, phase: Phase, dates: Mapping[float | None, DateMaker], started_at: float
+    ) -> list[ExpectedLock]:
+        """Return the locks that the answers of a phase must show, as far as they are known."""
+        if self.prober is None:
+            return []
+        self.locks.done(phase.does)
+        retentions = {self.retention(workload) for workload in phase.workloads if workload.archives}
+        latest = max((maker.latest for maker in dates.values()), default=None)
+        new = None
+        if len(retentions) == 1:  # otherwise the lock of a new object does not follow from its number
+            (retention,) = retentions
+            until = latest_date(retention, self.plan.options.request.guards, self.plan.backend.server_now)
+            earliest = self.dates_between(retention, started_at)[0]
+            new = ExpectedLock(self.numbers.next, NUMBER_MAX, retention, earliest, until)
+        agreed = self.plan.retention
+        released = latest_release_date(agreed, self.plan.backend.server_now)
+        return self.locks.expected(new, agreed, LatestDates(latest, released))
+
+    def _check_locks_shown(self, outcome: PhaseOutcome) -> None:
+        """Raise RunFailed if an answer of a phase showed a wrong lock; the ledger then has the lock."""
+        error = outcome.wrong_lock
+        if error is None or error.lock is None:
+            return
+        number, mode, until, on_hold = error.lock
+        self.ledger.observe_object(self.coordinator.setting.run_id, number, mode, until, on_hold=on_hold)
+        self._lock_was_not_kept(outcome.phase, f"{error.object_name} ({error.operation}): {error.message}")
+
+    def _check_locks_after(self, outcome: PhaseOutcome) -> None:
+        """Read back the locks of some objects that a phase archived, and the default rule of their place.
+
+        Raises RunFailed if a lock is not as agreed; the ledger then has the lock that was found. It is no error here
+        if a platform that stopped answering in the phase still does not answer.
+        """
+        phase, times = outcome.phase, outcome.times
+        chosen = to_read_back(outcome) if self.prober is not None else []
+        try:
+            for workload, number in chosen:
+                retention = self.retention(phase.workloads[workload])
+                dates = self.dates_between(retention, times.prepared_at, times.archived_seconds)
+                found = interruptible(self.plan.backend.read_lock, number, retention, *dates)
+                if found.problem is not None:
+                    run = self.plan.run_id
+                    self.ledger.observe_object(run, number, found.mode, found.until, on_hold=found.on_hold)
+                    self._lock_was_not_kept(phase, found.problem)
+            if chosen:
+                interruptible(self.plan.backend.check_place, run_plan(self.plan, self.rule))
+        except SafetyRefused as error:
+            raise RunFailed(f"{phase.label}: the rule of the place changed during the run: {error}") from error
+        except PlatformError:
+            if outcome.gave_up is None:
+                raise
+
+    def _lock_was_not_kept(self, phase: Phase, problem: str) -> NoReturn:
+        """End the run."""
+        if self.plan.retention.locks:
+            self.database.set_lock_verified(problem)
+        raise RunFailed(f"{phase.label}: the platform did not keep the lock: {problem}")
 
     def _fill(self) -> Fill:
         hosted = self.plan.hosted
@@ -565,9 +633,7 @@ class Run:
                     if tried.probe.workload in promise.workloads:
                         self.ledger.observe([promise.row], found.mode, found.until, on_hold=found.on_hold)
                     self._close_with_probes(promise, done)
-                if self.plan.retention.locks:
-                    self.database.set_lock_verified(found.problem)
-                raise RunFailed(f"{phase.label}: the platform did not keep the lock: {found.problem}")
+                self._lock_was_not_kept(phase, found.problem)
 
     def _close_with_probes(self, promise: _Promise, done: Sequence[Tried]) -> None:
         """Close the ledger's row of a phase that archived only probes."""

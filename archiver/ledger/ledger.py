@@ -273,6 +273,18 @@ class Ledger:
                     (until, mode, on_hold, row_id),
                 )
 
+    def observe_object(
+        self, run: str, number: int, mode: str | None, until: float | None, *, on_hold: bool = False
+    ) -> None:
+        """Record a lock that the platform reports for object ``number`` of a run, as ``observe`` does.
+
+        If no phase that ended has this number, the lock counts for every phase whose numbers are not known.
+        """
+        rows = [row for row in self.placements(run) if row.id is not None and row.objects != 0]
+        ranges = {row.id: self.ranges(row.id) for row in rows if row.id is not None}
+        owners = [at for at, of in ranges.items() if any(each.first <= number <= each.last for each in of)]
+        self.observe(owners or [at for at, of in ranges.items() if not of], mode, until, on_hold=on_hold)
+
     def record_release(self, row_ids: Sequence[int], until: float | None) -> None:
         """Record that all holds on the objects of these rows were released; their latest date is now ``until``."""
         released = json.dumps(list(row_ids))

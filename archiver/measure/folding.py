@@ -25,6 +25,7 @@ _CHANGES = (
     Operation.NEW_VERSION, Operation.COPY, Operation.EVENT_HOLD, Operation.EVENT_RELEASE,
 )  # fmt: skip
 _WRITTEN = (Operation.ARCHIVE, Operation.NEW_VERSION)  # the bytes of these rows are the object's
+_MADE = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)
 _QUANTITIES: dict[int, tuple[tuple[str, str, str], ...]] = {
     Operation.SESSION: (("session_service", "sent_ns", "done_ns"), ("session_response", "due_ns", "done_ns")),
     Operation.OPEN: (("session_open", "sent_ns", "done_ns"),),
@@ -143,6 +144,17 @@ def fold(rows: Rows, how: Folding, tallies: dict[TallyKey, Tally]) -> list[Chang
         for index, tally in enumerate(into):
             _add_parts(tally, columns, (tally_of == index) & (operation >= Operation.ARCHIVE), good, how)
     return _changes(operation, columns["number"], columns["bytes"], good, how)
+
+
+def last_archived(rows: Rows) -> dict[int, tuple[int, int]]:
+    """Return (end in ns, object number) of the last object that was archived or copied, by endpoint."""
+    columns = rows.columns
+    made = np.flatnonzero(np.isin(columns["operation"], _MADE) & (columns["status"] == Status.OK))
+    if not len(made):
+        return {}
+    ended_ns, endpoints = columns["done_ns"][made], columns["endpoint"][made]
+    last = [made[np.argmax(np.where(endpoints == each, ended_ns, -1))] for each in np.unique(endpoints)]
+    return {int(columns["endpoint"][row]): (int(columns["done_ns"][row]), int(columns["number"][row])) for row in last}
 
 
 def delays_of(new: Sequence[Recorder]) -> dict[str, _Column]:

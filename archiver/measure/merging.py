@@ -103,6 +103,7 @@ class Merge:
         self._moved: dict[int, Counter[str]] | None = None  # see ``_moved_by_interval``
         self._errors: dict[tuple[int, str, str], ErrorKind] = {}
         self._changed: list[Change] = []
+        self._last_archived: dict[tuple[int, int], tuple[int, int]] = {}
         self._join_at = JOIN_AT
 
     def take(self, report: IntervalReport) -> None:
@@ -125,6 +126,8 @@ class Merge:
                 known.outcomes_unknown += error.outcomes_unknown
                 known.retried += error.retried
         self._changed += report.changed
+        for place, last in report.last_archived.items():
+            self._last_archived[place] = max(last, self._last_archived.get(place, last))
         if len(self._changed) > self._join_at:
             self._changed = joined(self._changed)
             self._join_at = max(JOIN_AT, 2 * len(self._changed))
@@ -318,6 +321,14 @@ class Merge:
                 data = workload.work.aside_data_set if change.is_aside else workload.data
                 ranges.append(ArchivedRange(change.object_bytes, change.first, change.last, data, change.workload))
         return ranges
+
+    def last_archived(self) -> list[tuple[int, int]]:
+        """Return (workload, object number) of the object that each workload archived last at each endpoint."""
+        return [(workload, number) for (workload, _), (_, number) in sorted(self._last_archived.items())]
+
+    def wrong_lock(self) -> ErrorKind | None:
+        """Return the first failure in which the platform showed a lock that was not requested."""
+        return next((error for error in self._errors.values() if error.lock is not None), None)
 
     def changes(self) -> list[Change]:
         """Return all other changes of objects."""

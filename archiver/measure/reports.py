@@ -149,9 +149,12 @@ class IntervalReport:
     errors: list[ErrorKind]
     findings: list[tuple[int, int]] = field(default_factory=list)
     worker: int = 0  # number of the worker, set by the transport
+    # By workload and endpoint: when the last object so far was archived (CLOCK_MONOTONIC of the worker), its number.
+    last_archived: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        content = pickle.dumps((self.tallies, self.changed, self.errors, self.findings, self.worker), -1)
+        fields = (self.tallies, self.changed, self.errors, self.findings, self.worker, self.last_archived)
+        content = pickle.dumps(fields, -1)
         return _received, (content, checksums.crc32c(content))
 
 

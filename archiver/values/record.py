@@ -13,6 +13,7 @@ import textwrap
 from array import array
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Operation(IntEnum):
@@ -96,6 +97,15 @@ class Delays:
         self.answered += other.answered
 
 
+class SeenLock(NamedTuple):
+    """The lock that a platform reported for object ``number``, if it is not the requested one."""
+
+    number: int
+    mode: str | None  # None: none is reported
+    until: float | None  # retain-until date, epoch seconds; None: none is reported
+    on_hold: bool
+
+
 @dataclass(slots=True)
 class ErrorKind:
     """All failures of one operation for one reason, with the message of the first.
@@ -112,6 +122,7 @@ class ErrorKind:
     outcomes_unknown: int = 0  # failures after which the platform may have done the operation
     retried: int = 0
     workload: int = 0  # number of the workload in its phase, set by the reporter
+    lock: SeenLock | None = None  # of the first, if the failure is a wrong lock
 
 
 def in_short(message: str) -> str:
@@ -222,12 +233,15 @@ class Recorder:
         object_name: str = "",
         *,
         outcome_unknown: bool = False,
+        lock: SeenLock | None = None,
     ) -> None:
         """Count a failure under its reason, and keep the first of each kind.
 
         ``outcome_unknown``: no answer came, or none that can be trusted, so the platform may have done the operation.
+        ``lock``: the wrong lock that the answer shows.
         """
         kind = self.last_error = self._kind(operation, reason, message, request_id, object_name)
+        kind.lock = kind.lock or lock
         kind.count += 1
         kind.outcomes_unknown += outcome_unknown
         self.uncertain += outcome_unknown

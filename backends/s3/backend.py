@@ -35,7 +35,7 @@ from backends.s3.control import Control, Credentials, CredentialSource
 from backends.s3.credentials import FoundCredentials
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.endpoints import expand, find_addresses, is_this_host, tls_context, tls_of
-from backends.s3.reported_lock import lock_problem
+from backends.s3.reported_lock import unexpected_lock
 from backends.s3.setting import S3WorkerSetting
 
 DAY_SECONDS = 86_400
@@ -240,13 +240,13 @@ class S3Backend:
     def check_rule(self, bucket: str, plan: RunPlan) -> None:
         """Refuse a bucket whose default rule would lock objects of ``plan`` that have no mode and date of their own.
 
-        A legal hold makes no difference. Raises SafetyRefused, and PlatformError for a bucket without Object Lock if
-        the plan locks.
+        The run's own rule and a legal hold make no difference. Raises SafetyRefused, and PlatformError for a bucket
+        without Object Lock if the plan locks.
         """
         endpoint = self._endpoints[0]
         lock = self._control.lock_of_bucket(bucket)
         takes_the_rule = plan.archives_unlocked or plan.retention.mode is RetentionMode.NONE
-        if lock.default_retention is not None and takes_the_rule:
+        if lock.default_retention not in (None, _rule(plan.rule)) and takes_the_rule:
             raise SafetyRefused(
                 f"{endpoint}: bucket {bucket} locks every new object by its default retention "
                 f"({lock.default_retention}), which no guard of this run limits; name a bucket without default "
@@ -261,11 +261,10 @@ class S3Backend:
     def set_default_lock(self, retention: Retention | None) -> None:
         """Set the bucket's default rule, in days rounded up, and read it back."""
         bucket = self._located().bucket
-        days = ceil((retention.retain_for_seconds or 0.0) / DAY_SECONDS) if retention is not None else 0
         mode = retention.mode.value if retention is not None else None
-        self._control.set_default_lock(bucket, mode, days)
+        self._control.set_default_lock(bucket, mode, _days(retention))
         found = self._control.lock_of_bucket(bucket).default_retention
-        wanted = f"{mode}, {days} days" if mode is not None else None
+        wanted = _rule(retention)
         if found != wanted:
             raise PlatformError(
                 f"{self._endpoints[0]}: bucket {bucket} was given the rule {wanted or 'to lock nothing by default'}, "
@@ -277,10 +276,10 @@ class S3Backend:
         location = self._located()
         key = f"{location.prefix}{number:012d}"
         found = self._control.lock_of(location.bucket, key)
-        problem = lock_problem(found, retention, earliest, latest)
+        forbids_hold = not retention.legal_hold
+        expected = ExpectedLock(number, number, retention, earliest, latest, forbids_hold=forbids_hold)
+        problem = unexpected_lock(found, expected)
         words = problem.words if problem is not None else None
-        if found.on_hold and not retention.legal_hold:
-            words = words or "it is under a legal hold that this run did not request"
         wanted = f"with mode {retention.mode.value}" if retention.locks else "without a lock"
         whole = f"{location.bucket}/{key} was archived {wanted}, but {words}" if words is not None else None
         held = found.on_hold or found.event_hold_days is not None
@@ -357,3 +356,13 @@ class S3Backend:
 
     def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
         return self._control.remove(location, bypass_governance=bypass_governance, release_holds=release_holds)
+
+
+def _days(rule: Retention | None) -> int:
+    """Return the days of a default rule, rounded up."""
+    return ceil((rule.retain_for_seconds or 0.0) / DAY_SECONDS) if rule is not None else 0
+
+
+def _rule(rule: Retention | None) -> str | None:
+    """Return a default rule in the words of Control.lock_of_bucket."""
+    return f"{rule.mode.value}, {_days(rule)} days" if rule is not None else None

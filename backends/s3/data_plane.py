@@ -18,11 +18,11 @@ from archiver.values.errors import PlatformError
 from archiver.values.record import Operation
 from archiver.values.retention import DateMaker, Lock, RetentionMode
 from archiver.values.sizes import format_instant
-from backends.base import Batch, ExpectedLocks, LockProblem, PhaseSetting, check_of
+from backends.base import Batch, ExpectedLocks, Failure, PhaseSetting, check_of
 from backends.s3.control import Control, Credentials
 from backends.s3.endpoints import resolve, tls_of
-from backends.s3.reported_lock import ReportedLock, unexpected_lock
 from backends.s3.setting import S3WorkerSetting
+from backends.s3.shown_locks import ShownLocks, lock_failure
 from backends.s3.wire.checksums import Checksums, PlainChecksums, WindowChecksums
 from backends.s3.wire.connection import Endpoint
 from backends.s3.wire.endpoint_requests import NAMES_A_VERSION, EndpointRequests, KindTuple, RequestKind
@@ -62,6 +62,7 @@ class S3DataPlane:
         self._keeps_checksums = True
         self._kept: dict[int, S3Session] = {}
         self._expected = ExpectedLocks()
+        self._gets, self._heads = ShownLocks(), ShownLocks()
         self.unlike_ids = 0.0  # answers so far whose id differs from the previous answer's
         self.names_versions = False  # some requests of this phase name a version
         self._versions: dict[int, bytes] = {}  # the newest known version of each object
@@ -76,6 +77,8 @@ class S3DataPlane:
         self._dates = setting.dates
         self._verify = setting.verify
         self._expected = ExpectedLocks(setting.expected)
+        for shown in (self._gets, self._heads):
+            shown.expect(self._expected)
         used = {checksum.value if checksum is not None else self.setting.checksum for checksum in setting.checksums}
         algorithms = (used - {"none"}) | ({"sha256"} if self.setting.payload_signing else set())
         self._keeps_checksums = len(set(setting.object_sizes_bytes)) <= CHECKSUM_SIZES_MAX
@@ -250,10 +253,14 @@ class S3DataPlane:
         older = self._older.get(number) if operation is _REFUSED_DELETE else None
         return older[0] if older else self._versions[number]
 
-    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None:
+    def lock_failure(self, number: int, headers: Mapping[bytes, bytes]) -> Failure | None:
         """Return what is wrong with the lock in an answer's headers for an audited object."""
         expected = self._expected.of(number)
-        return unexpected_lock(ReportedLock.of_headers(headers), expected) if expected is not None else None
+        return lock_failure(number, headers, expected) if expected is not None else None
+
+    def shown_lock_failure(self, number: int, headers: Mapping[bytes, bytes], *, is_head: bool) -> Failure | None:
+        """Return what is wrong with the lock that the answer to a read shows."""
+        return (self._heads if is_head else self._gets).failure(number, headers, self._second)
 
     def _check(self, batch: Batch, index: int, part: tuple[int, int] | None) -> BodyCheck:
         """Return the check for the retrieved bytes of this object."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from archiver.values.record import Status
 from archiver.values.retention import Retention, RetentionMode
@@ -13,6 +13,12 @@ from archiver.values.sizes import format_instant
 from backends.base import ExpectedLock, LockProblem
 
 MODE_HEADER = b"x-amz-object-lock-mode"
+_DATE_HEADER = b"x-amz-object-lock-retain-until-date"
+_HOLD_HEADER = b"x-amz-object-lock-legal-hold"
+_EVENT_HOLD_HEADER = b"x-amz-object-lock-event-hold"
+# Values of the headers that show a lock, as they came; None: the answer has no such header.
+LockValues: TypeAlias = tuple[bytes | None, bytes | None, bytes | None, bytes | None]
+NO_VALUES: LockValues = (None, None, None, None)
 _PERIOD_MAX = 999_999_999  # longer periods of an event hold count as this one: int() raises for 4,300 digits and more
 
 
@@ -28,8 +34,8 @@ class ReportedLock(NamedTuple):
     def of_headers(cls, headers: Mapping[bytes, bytes]) -> ReportedLock:
         """Parse the headers, with lower-case names, of an answer to GET or HEAD."""
         mode = headers.get(MODE_HEADER)
-        date = headers.get(b"x-amz-object-lock-retain-until-date")
-        hold = headers.get(b"x-amz-object-lock-legal-hold", b"")
+        date = headers.get(_DATE_HEADER)
+        hold = headers.get(_HOLD_HEADER, b"")
         return cls(
             mode.decode("latin-1") if mode else None,
             _instant(date),
@@ -39,6 +45,12 @@ class ReportedLock(NamedTuple):
                   for end in ("", "-duration-days", "-duration-years"))
             ),
         )  # fmt: skip
+
+
+def lock_values(headers: Mapping[bytes, bytes]) -> LockValues:
+    """Return the values that show a lock, to compare them with those of another answer without parsing them."""
+    get = headers.get
+    return get(MODE_HEADER), get(_DATE_HEADER), get(_HOLD_HEADER), get(_EVENT_HOLD_HEADER)
 
 
 def event_hold_days(status: str, days: str, years: str) -> int | None:
@@ -58,7 +70,10 @@ def unexpected_lock(lock: ReportedLock, expected: ExpectedLock) -> LockProblem |
     retention = expected.retention
     if lock.event_hold_days is None and not expected.event_hold_is_known:
         retention = replace(retention, event_hold_days=None)
-    return lock_problem(lock, retention, expected.earliest, expected.latest)
+    problem = lock_problem(lock, retention, expected.earliest, expected.latest)
+    if problem is None and lock.on_hold and expected.forbids_hold:
+        return LockProblem(Status.LONGER, "it is under a legal hold that this run did not request")
+    return problem
 
 
 def lock_problem(

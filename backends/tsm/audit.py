@@ -40,4 +40,4 @@ class Audit:
         if expected is None:
             return None
         problem = self._rule.problem(found, expected.retention, expected.earliest, expected.latest)
-        return problem.failure if problem is not None else None
+        return problem.failure() if problem is not None else None

@@ -87,7 +87,7 @@ class Assignment:
     dates: Mapping[float | None, DateMaker]  # by retention period of a workload; None: the run's
     verify: str
     op_log: Path | None = None  # file for this worker's operations in this phase
-    expected: Sequence[ExpectedLock] = ()  # for an audit: the locks of the objects
+    expected: Sequence[ExpectedLock] = ()  # the locks that answers must show, as far as they are known
     mixes: tuple[MixAssignment, ...] = ()
     replays: tuple[ReplayAssignment, ...] = ()
     infrastructures: tuple[InfrastructureAssignment, ...] = ()

@@ -25,7 +25,7 @@ from archiver.engine.worker.client import Client
 from archiver.engine.worker.core_sharing import share_core
 from archiver.engine.worker.outage import Outage
 from archiver.engine.worker.polling import BusyPolling
-from archiver.measure.folding import Folding, Rows, fold, take
+from archiver.measure.folding import Folding, Rows, fold, last_archived, take
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import (
     INTERVAL_NS,
@@ -127,6 +127,7 @@ class PhaseRun:
         self._op_log = _op_log(assignment)
         self._tallies: dict[TallyKey, Tally] = {}
         self._changed: list[Change] = []
+        self._last_archived: dict[tuple[int, int], tuple[int, int]] = {}  # see IntervalReport
         self._findings: list[tuple[int, int]] = []
         self._lateness_ns: list[int] = []  # of the loop's timers, see _measure_lateness
         self._lateness = Histogram()
@@ -246,6 +247,9 @@ class PhaseRun:
 
     def _fold_rows(self, rows: Rows, how: Folding) -> None:
         self._changed += fold(rows, how, self._tallies)
+        for endpoint, last in last_archived(rows).items():
+            key = how.workload, endpoint
+            self._last_archived[key] = max(last, self._last_archived.get(key, last))
 
     def _retention(self, client: Client) -> Retention | None:
         """Return the lock of a client's objects; None if nothing gets a date."""
@@ -278,8 +282,12 @@ class PhaseRun:
             for client in self._clients
             for error in client.record.errors.values()
         ]
-        self._channel.report(IntervalReport(self._tallies, joined(self._changed), errors, self._findings))
-        self._tallies, self._changed, self._findings = {}, [], []
+        self._channel.report(
+            IntervalReport(
+                self._tallies, joined(self._changed), errors, self._findings, last_archived=self._last_archived
+            )
+        )
+        self._tallies, self._changed, self._findings, self._last_archived = {}, [], [], {}
         for client in self._clients:
             client.record.errors = {}
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from archiver.values.record import NO_LOCAL_PORT_REASON, Delays, Operation, Recorder, Status
 from archiver.values.retention import Lock
-from backends.base import MOVES_WHOLE, Batch, Failure, LockProblem
+from backends.base import MOVES_WHOLE, Batch, Failure
 from backends.s3.reported_lock import MODE_HEADER
 from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire import verdicts
@@ -32,6 +32,7 @@ MAKES_OF_OURS = frozenset((Operation.ARCHIVE, Operation.NEW_VERSION))  # their b
 _LOCKED_APART = frozenset((*MAKES_OF_OURS, Operation.COPY))  # locked by a separate request, if the run says so
 # Looked up once: reading an enumeration's member takes 0.1 us.
 _COPY, _RANGE_RETRIEVE, _AUDIT = Operation.COPY, Operation.RANGE_RETRIEVE, Operation.AUDIT
+_RETRIEVE, _HEAD_OPERATION = Operation.RETRIEVE, Operation.HEAD
 _SEPARATE = Lock.SEPARATE
 RETRIED = frozenset((429, 500, 502, 503, 504))
 RETRY_SECONDS_FIRST = 0.1
@@ -123,7 +124,9 @@ class RequestSource(Protocol):
 
     def note_version(self, batch: Batch, index: int, headers: Mapping[bytes, bytes]) -> None: ...
 
-    def lock_problem(self, number: int, headers: Mapping[bytes, bytes]) -> LockProblem | None: ...
+    def lock_failure(self, number: int, headers: Mapping[bytes, bytes]) -> Failure | None: ...
+
+    def shown_lock_failure(self, number: int, headers: Mapping[bytes, bytes], *, is_head: bool) -> Failure | None: ...
 
     def note_refusal(self, headers: Mapping[bytes, bytes]) -> None: ...
 
@@ -321,8 +324,12 @@ class S3Session:
             self._go_on_with(_HEAD)
             return
         verdict = verdicts.answer(operation, reply, self._check, batch.size_bytes[index])
-        if verdict is None and operation is _AUDIT:
-            verdict = self._lock_verdict(reply)
+        if verdict is None:
+            if operation is _RETRIEVE or operation is _HEAD_OPERATION or operation is _RANGE_RETRIEVE:
+                is_head = operation is _HEAD_OPERATION
+                verdict = self._source.shown_lock_failure(batch.number[index], reply.headers, is_head=is_head)
+            elif operation is _AUDIT:
+                verdict = self._lock_verdict(reply)
         self._object_answered(verdict, reply, sent_ns, first_byte_ns, done_ns)
 
     def _take_upload(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
@@ -438,8 +445,7 @@ class S3Session:
 
     def _lock_verdict(self, reply: ReplyReader) -> Failure | None:
         """Return what is wrong with the lock that an audit found; None if nothing is."""
-        problem = self._source.lock_problem(self._batch.number[self._index], reply.headers)
-        return problem.failure if problem is not None else None
+        return self._source.lock_failure(self._batch.number[self._index], reply.headers)
 
     def _goes_on(self, upload: MultipartUpload, reply: ReplyReader, sent_ns: int) -> bool:
         """Take the answer to one request of an upload; return whether the next one was sent."""
@@ -503,7 +509,7 @@ class S3Session:
             return False
         if self._check is not None and not self._check.finish():
             return False
-        problem = self._source.lock_problem(number, reply.headers)
+        problem = self._source.lock_failure(number, reply.headers)
         return problem is not None and problem.status == Status.UNLOCKED
 
     def _send_head(self) -> None:
@@ -691,8 +697,9 @@ class S3Session:
         assert self._record is not None
         name = self._source.object_name(number)
         self._record.error(
-            operation, verdict.reason, verdict.message, request_id, name, outcome_unknown=verdict.outcome_unknown
-        )
+            operation, verdict.reason, verdict.message, request_id, name,
+            outcome_unknown=verdict.outcome_unknown, lock=verdict.lock,
+        )  # fmt: skip
 
     def _finish(self) -> None:
         if self._finished is not None and not self._finished.done():

@@ -462,3 +462,44 @@ def _close(handler: BaseHTTPRequestHandler) -> None:
     handler.close_connection = True
     with suppress(OSError):
         handler.connection.shutdown(2)
+
+
+@mode("shows another lock on reads")
+def _shows_another_lock(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    """``shown``: headers of the lock that answers to GET of an object show from GET ``from_read`` on (empty: none)."""
+    answer = pass_on(asked)
+    if asked.method == "GET" and asked.key and not asked.query and asked.number >= server.setting["from_read"]:
+        for name, text in server.setting["shown"].items():
+            answer.headers.pop(f"{_LOCK}{name}", None)
+            if text:
+                answer.headers[f"{_LOCK}{name}"] = text
+    return answer
+
+
+@mode("gets a default rule")
+def _gets_a_rule(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    """``rule_at``: the PUT of an object before which another owner sets a default rule of ten years."""
+    if asked.is_upload and asked.number == server.setting["rule_at"]:
+        with server.guard:
+            server.buckets[asked.bucket].lock_configuration = (
+                b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention>"
+                b"<Mode>COMPLIANCE</Mode><Years>10</Years></DefaultRetention></Rule></ObjectLockConfiguration>"
+            )
+    return pass_on(asked)
+
+
+@mode("changes the locks of copies and uploads")
+def _changes_copies(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    """``lock``: headers of the lock that objects made by a copy or a multipart upload get. It also makes the copies."""
+    source = unquote(asked.headers.get("x-amz-copy-source", "")).removeprefix("/")
+    if source or (asked.method == "POST" and "uploads" in asked.query):
+        asked.headers |= {f"{_LOCK}{name}": text for name, text in server.setting["lock"].items()}
+    if not source:
+        return pass_on(asked)
+    bucket, _, key = source.partition("/")
+    with server.guard:
+        copied = server.buckets[bucket].of(key)
+    asked.body = copied.body if copied is not None else b""
+    answer = pass_on(asked)
+    answer.body = f"<CopyObjectResult><ETag>{escape(_etag(asked.body))}</ETag></CopyObjectResult>".encode()
+    return answer

@@ -25,7 +25,7 @@ from archiver.engine.worker.outage import FAILED_SESSIONS_MAX
 from archiver.measure.folding import Folding, Population
 from archiver.measure.reports import InfrastructureReport, StageReport
 from archiver.values.content import Content
-from archiver.values.record import OPERATION_OF, Operation, Recorder, Status
+from archiver.values.record import OPERATION_OF, Operation, Recorder, SeenLock, Status
 from archiver.values.retention import Lock, Retention, RetentionMode
 from backends.base import Backend, Batch, DataPlane, ExpectedLock, HasSecondPlace, PhaseSetting
 from scenarios.work.infrastructure import Infrastructure
@@ -103,8 +103,9 @@ class _FindingRecorder(Recorder):
         object_name: str = "",
         *,
         outcome_unknown: bool = False,
+        lock: SeenLock | None = None,
     ) -> None:
-        super().error(operation, reason, message, request_id, object_name, outcome_unknown=outcome_unknown)
+        super().error(operation, reason, message, request_id, object_name, outcome_unknown=outcome_unknown, lock=lock)
         self.findings.note(operation, reason, message, object_name)
 
 
