@@ -77,7 +77,7 @@ class StoredRun(RunRecord):
 
     ended_at: float | None = None  # epoch seconds; None: running, or killed
     verdict: str | None = None  # pass, fail, void, none, interrupted; None as above
-    lock_verified: str | None = None  # verified, or the problem with the first lock; None: no lock was read back
+    lock_verified: str | None = None  # verified, or the first wrong lock; None: no lock was read back
 
 
 class ArchivedRange(NamedTuple):
@@ -485,7 +485,7 @@ class RunDatabase:
         return [json.loads(row["document"]) for row in rows]
 
     def set_lock_verified(self, outcome: str) -> None:
-        """Record the result of reading back the first lock."""
+        """Record the result of reading locks back: verified, or what is wrong with the first wrong lock."""
         with self._transaction():
             self._db.execute("UPDATE run SET lock_verified = ?", (outcome,))
 

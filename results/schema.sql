@@ -32,7 +32,7 @@ CREATE TABLE run (
     content_kind    TEXT NOT NULL,           -- generator and layout of object content
     interval_ns     INTEGER NOT NULL,
     comparison      TEXT,                    -- id shared by runs whose cells were measured in turn; NULL: one run alone
-    lock_verified   TEXT,                    -- 'verified', or the fault of the first lock that was read back
+    lock_verified   TEXT,                    -- 'verified', or the fault of the first wrong lock that the platform reported
     objects_from    TEXT,                    -- JSON: run whose objects it read, and when they were archived; NULL: its own objects
     request         TEXT                     -- JSON: the user's request, without secrets; NULL: a conformance run
 );

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from archiver.ledger.holdings import until_words
 from archiver.ledger.ledger import Ledger
 from archiver.machine.home import ledger_path
 from archiver.values.sizes import format_bytes, format_duration, format_instant
@@ -110,7 +111,7 @@ def facts(recorded: RecordedRun) -> dict[str, str]:
     if settings.get("event_hold_days") and earlier is None:
         lock += f", event hold and then {settings['event_hold_days']}d"
     if run.lock_verified:
-        lock += f" (first lock read back: {run.lock_verified})"
+        lock += f" (locks read back: {run.lock_verified})"
     results = recorded.results
     warm_up = sum(result.warm_up_objects for result in results)
     verdict = run_verdict(run.verdict, results, recorded.criteria)
@@ -233,8 +234,7 @@ def print_left_behind(run_id: str, *, err: bool = False) -> None:
     objects = sum(p.objects if p.objects is not None else p.objects_max for p in placements)
     size_bytes = sum(p.bytes if p.bytes is not None else p.bytes_max for p in placements)
     open_rows = any(p.objects is None for p in placements)
-    dates = [p.locked_until for p in placements if p.locked_until is not None]
-    locked = f", none locked beyond {format_instant(max(dates))}" if dates else ", not locked by date"
+    locked = f", {until_words(placements, now=0.0) or 'not locked by date'}"
     held = ", under hold" if any(p.is_held for p in placements) else ""
     bound = "at most " if open_rows else ""
     click.echo(

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from archiver.ledger.ledger import Placement
-from archiver.values.retention import RetentionMode
+from archiver.values.retention import WITHOUT_END, RetentionMode
+from archiver.values.sizes import format_instant
 
 GB_BYTES = 10**9
 MONTH_SECONDS = 365.25 / 12 * 86_400
@@ -125,6 +126,19 @@ def gather(placements: Iterable[Placement]) -> list[Holding]:
         where = each.platform or each.endpoint
         by_place.setdefault((each.run, each.backend, where, each.bucket, each.prefix), []).append(each)
     return sorted((Holding(tuple(rows)) for rows in by_place.values()), key=lambda holding: holding.first.written_at)
+
+
+def until_words(placements: Iterable[Placement], now: float) -> str:
+    """Return until when locks were asked for, and later ones that a platform reported; empty if all have ended.
+
+    These are no bounds of what a platform did: only the locks of some objects are read back.
+    """
+    filled = [each for each in placements if each.objects != 0]
+    asked = max((each.asked_until for each in filled if each.asked_until is not None), default=0.0)
+    seen = max((each.seen_until for each in filled if each.seen_until is not None), default=0.0)
+    words = [f"locks asked for until {format_instant(asked)}"] if asked > now else []
+    words += [f"locks reported until {format_instant(min(seen, WITHOUT_END))}"] if seen > max(asked, now) else []
+    return ", ".join(words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,15 @@ class Placement:
         return max(self.retention_mode, self.seen_mode or "none", key=weaker_first.index)
 
     @property
+    def asked_until(self) -> float | None:
+        """Return the latest retain-until date that the run asked for, in epoch seconds; None: no date."""
+        dates = (self.latest_retain_until, self.released_until)
+        return max((each for each in dates if each is not None), default=None)
+
+    @property
     def locked_until(self) -> float | None:
-        """Return the latest retain-until date of its locks, agreed or reported, in epoch seconds; None: no date."""
-        dates = (self.latest_retain_until, self.released_until, self.seen_until)
+        """Return the latest retain-until date of its locks, asked for or reported, in epoch seconds; None: no date."""
+        dates = (self.asked_until, self.seen_until)
         return max((each for each in dates if each is not None), default=None)
 
     @property

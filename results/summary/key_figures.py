@@ -157,7 +157,7 @@ def findings(
         )
     if run.lock_verified is not None:
         held = run.lock_verified == "verified"
-        text = "the first lock was read back as requested" if held else f"did not hold: {run.lock_verified}"
+        text = "the locks that were read back are as requested" if held else f"did not hold: {run.lock_verified}"
         found.append(KeyFinding("good" if held else "bad", "Lock", text))
     for audit in audits:
         bad = sum(audit["counts"].values())

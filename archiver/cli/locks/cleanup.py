@@ -10,7 +10,7 @@ import click
 
 from archiver.cli.completion import run_names
 from archiver.cli.locks.recorded_platform import recorded_platform_options
-from archiver.ledger.holdings import Holding, gather, total
+from archiver.ledger.holdings import Holding, gather, until_words
 from archiver.ledger.ledger import Ledger
 from archiver.ledger.removal import Consent, RemovalResult, is_under_way, may_be_under_way, remove
 from archiver.machine.home import ledger_path
@@ -98,8 +98,8 @@ def _all_expired(ledger: Ledger, now: float, release_holds: bool) -> list[Holdin
         click.echo(f"{run}: may be in progress and is skipped; if it was killed: archiver cleanup {run}")
     found = [each for each in due if each.first.run not in under_way]
     if not found:
-        until = total(everything).locked_until
-        last = f"; nothing is locked beyond {format_instant(until)}" if until is not None and until > now else ""
+        words = until_words([row for each in everything for row in each.placements], now)
+        last = f"; {words}" if words else ""
         click.echo(f"nothing can be removed now{last}" if everything else _NOTHING_LEFT)
     return found
 

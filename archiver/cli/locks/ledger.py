@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from archiver.ledger.holdings import Holding, HoldingState, gather, total
+from archiver.ledger.holdings import Holding, HoldingState, gather, total, until_words
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.machine.home import ledger_path
 from archiver.values.errors import UsageError
@@ -50,9 +50,9 @@ _RULE = (
 def ledger(run: str | None, expired: bool, locked: bool, price_per_gb_month: float | None, as_json: bool) -> None:
     """List what runs left, and how long it is locked.
 
-    Reads only the ledger and contacts no platform. A date is an upper bound: Archiver locked nothing beyond it. If a
-    phase never ended or is in progress, its amount is an upper bound too, and it is unknown whether its objects are
-    locked.
+    Reads only the ledger and contacts no platform. A date is the latest that Archiver asked for, or a later one that a
+    platform reported. If a phase never ended or is in progress, its amount is an upper bound, and it is unknown
+    whether its objects are locked.
 
     \b
     Example:
@@ -168,8 +168,8 @@ def _amount(holdings: Sequence[Holding]) -> str:
 
 
 def _until(holdings: Sequence[Holding], now: float) -> str:
-    until = total(holdings).locked_until
-    return f", none locked beyond {format_instant(until)}" if until is not None and until > now else ""
+    words = until_words([row for each in holdings for row in each.placements], now)
+    return f", {words}" if words else ""
 
 
 def _costs(holdings: Sequence[Holding], now: float, price: float) -> list[str]:

@@ -102,7 +102,7 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
         how = f"in mode {retention.mode.value}"
         if retention.mode is RetentionMode.CLASS:
             how = f"by management class {retention.management_class}"
-        yield f"locks {which} {how}; a phase that starts now locks nothing beyond {format_instant(max(dates))}"
+        yield f"locks {which} {how}; a phase that starts now asks for no lock beyond {format_instant(max(dates))}"
     offset = plan.profile.server_clock_offset_seconds or 0.0
     if dates and abs(offset) > CLOCK_OFFSET_SECONDS_MAX:
         direction = "ahead of" if offset > 0 else "behind"
@@ -120,7 +120,7 @@ def _lock_lines(plan: Plan) -> Iterator[str]:
         )
     if scenario.does("event-release"):
         until = format_instant(latest_release_date(retention, plan.backend.server_now))
-        yield f"releases event holds; a phase that starts now and releases some locks nothing beyond {until} by that"
+        yield f"releases event holds; a phase that starts now and releases some asks for no lock beyond {until} by that"
     if not any(kind.locks for kind in kinds):
         yield "locks nothing"
 

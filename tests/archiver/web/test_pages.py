@@ -167,7 +167,7 @@ async def test_report_comparison_and_ledger_pages_match_the_commands(home: Path,
             assert response.headers["Content-Security-Policy"] == DOCUMENT_POLICY
         left = await text(served, "ledger")
         assert f'<a href="runs/{first}">{first}</a>' in left
-        assert "none locked beyond" in left
+        assert "locks asked for until" in left
     assert changed_at(home) == before
 
 

@@ -124,7 +124,7 @@ def test_all_expired_removes_only_removable_runs(home: Path, runs: Runs) -> None
 
     nothing = cleanup("--all-expired")
     assert nothing.exit_code == 0
-    assert "nothing can be removed now; nothing is locked beyond 2" in nothing.stdout
+    assert "nothing can be removed now; locks asked for until 2" in nothing.stdout
 
     assert cleanup("--all-expired", "--release-holds").exit_code == 0
     assert left(home) == {"locked"}

@@ -331,7 +331,7 @@ def test_dry_run_announces_placed_and_released_event_holds(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert "event-hold 8KiB x 2, 1 client" in done.stdout
     assert "places event holds; after cleanup --release-holds their objects stay for 1d" in done.stdout
-    assert "releases event holds; a phase that starts now and releases some locks nothing beyond" in done.stdout
+    assert "releases event holds; a phase that starts now and releases some asks for no lock beyond" in done.stdout
     placing = archiver("run", sweeps(tmp_path, "event-hold"), *AGREED, "--dry-run")
     assert "releases event holds" not in placing.stdout
 

@@ -88,11 +88,11 @@ def test_every_bucket_is_named_with_its_state_and_date(filled: Filled) -> None:
     assert "ᵃ upper bound: a phase never ended" in done.stdout
     totals = done.stdout.splitlines()[-6:]
     assert totals == [
-        f"locked: 10 objects, 2.0 GB, in 1 place, none locked beyond {date}",
-        f"under hold: 10 objects, 1.0 GB, in 1 place, none locked beyond {date}",
-        f"unknown: at most 1,000 objects, 4.0 GB, in 1 place, none locked beyond {date}",
+        f"locked: 10 objects, 2.0 GB, in 1 place, locks asked for until {date}",
+        f"under hold: 10 objects, 1.0 GB, in 1 place, locks asked for until {date}",
+        f"unknown: at most 1,000 objects, 4.0 GB, in 1 place, locks asked for until {date}",
         "can be removed: 10 objects, 1.0 GB, in 1 place",
-        f"together: at most 1,030 objects, 8.0 GB, in 4 places, none locked beyond {date}",
+        f"together: at most 1,030 objects, 8.0 GB, in 4 places, locks asked for until {date}",
         "remove what can be removed: archiver cleanup --all-expired",
     ]
 

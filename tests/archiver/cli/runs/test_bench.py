@@ -50,7 +50,7 @@ def test_saved_scenario_has_the_same_plan_as_bench(home: Path, tmp_path: Path) -
         for command in ((*SMALL, "--rate", "100/s"), ("run", str(path)))
     ]
     assert "100 sessions/s (poisson)" in planned[0]
-    dated = "a phase that starts now locks nothing beyond "
+    dated = "a phase that starts now asks for no lock beyond "
     assert planned[0].partition(dated)[0] == planned[1].partition(dated)[0]
 
 

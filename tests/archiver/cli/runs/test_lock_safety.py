@@ -177,7 +177,7 @@ def test_announcement_and_ledger_follow_an_accepted_server_clock(home: Path) -> 
     far = (datetime.now(UTC) + TEN_YEARS).year
     with pretending(clock_ahead=TEN_YEARS) as (endpoint, archived):
         done = archiver("run", "dr550", *TINY, "--endpoint", endpoint, "--accept-server-clock", **KEYS)
-    assert f"locks nothing beyond {far}-" in done.stderr
+    assert f"asks for no lock beyond {far}-" in done.stderr
     assert "dates follow the platform's clock, which is 10y ahead of this machine's" in done.stderr
     assert archived
     dates = [row["latest_retain_until"] for row in left_in(home) if row["objects"]]
@@ -229,7 +229,7 @@ def test_dry_run_refuses_with_same_message_as_run(home: Path, name: str) -> None
     run, dry = (archiver("run", "dr550", *TINY, *options, *each, **KEYS) for each in ((), ("--dry-run",)))
     assert (run.returncode, dry.returncode) == (status, status), (run.stderr, dry.stderr)
     assert run.stderr == dry.stderr
-    assert "locks nothing beyond" not in run.stderr, "it was announced before it was checked"
+    assert "asks for no lock beyond" not in run.stderr, "it was announced before it was checked"
 
 
 def test_durations_are_printed_in_years_and_days(home: Path) -> None:

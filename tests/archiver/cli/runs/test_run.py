@@ -378,7 +378,7 @@ def test_dry_run_creates_no_files(home: Path) -> None:
     done = archiver("run", "dr550", *TINY, "--dry-run")
     assert done.returncode == 0
     assert "archives at most" in done.stdout
-    assert "locks nothing beyond" in done.stdout
+    assert "asks for no lock beyond" in done.stdout
     assert not home.exists()
 
 

@@ -25,7 +25,7 @@ def test_scorecard_dry_run_announces_locks_and_duration(home: Path) -> None:
     assert "conformance checks of embedded: about 4m" in done.stdout
     assert "in mode COMPLIANCE for at most 25s" in done.stdout
     assert "archive 1MiB x 25, 16 clients" in done.stdout
-    assert "a phase that starts now locks nothing beyond" in done.stdout
+    assert "a phase that starts now asks for no lock beyond" in done.stdout
     assert "takes about" in done.stdout
     assert left_in(home) == []
 

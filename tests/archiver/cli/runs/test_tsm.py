@@ -305,7 +305,7 @@ def test_options_against_tsm_server_policy_are_refused_before_archiving(
 def test_tsm_dry_run_names_management_class_and_creates_no_files(home: Path) -> None:
     done = archiver(*TSM, "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "locks them by management class STANDARD; a phase that starts now locks nothing beyond" in done.stdout
+    assert "locks them by management class STANDARD; a phase that starts now asks for no lock beyond" in done.stdout
     assert not home.exists()
 
 
