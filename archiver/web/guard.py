@@ -74,6 +74,8 @@ def guard(token: str, host: str) -> Middleware:
     async def check(
         request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
+        if not request.raw_path.startswith("/"):  # of OPTIONS *, CONNECT, or a request to a proxy
+            raise web.HTTPBadRequest(text="The target of the request is not a path of this server.\n")
         reason = refusal(request)
         if reason is not None:
             raise web.HTTPForbidden(text=f"{reason}\n")

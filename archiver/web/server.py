@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import shlex
 import signal
 import socket
@@ -22,6 +23,7 @@ from urllib.parse import quote
 
 import uvloop
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from archiver.values.errors import ArchiverError, UsageError
 from archiver.web.commands import CommandOutcome, CommandPages, carry_out, carry_out_for_page
@@ -53,6 +55,14 @@ class PageSources:
     ledger: Callable[[], tuple[Table | None, Sequence[str]]]  # its table, and sentences about it
     plans_about: str
     plans: Sequence[CommandForm]
+
+
+class _OwnFaults(logging.Filter):
+    """Passes the server's own faults on to the terminal, and no malformed request: its client gets 400."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, (HttpProcessingError, web.RequestPayloadError))
 
 
 class _NotShown(ArchiverError):
@@ -273,7 +283,10 @@ async def _serve(sources: PageSources, host: str, port: int, ready: Callable[[st
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    runner = web.AppRunner(Pages(sources).application(token, host), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+    faults = logging.getLogger(__name__)
+    faults.addFilter(_OwnFaults())
+    pages = Pages(sources).application(token, host)
+    runner = web.AppRunner(pages, logger=faults, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port)
