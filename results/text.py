@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, zip_longest
 
+from archiver.values.visible import one_line
 from results.table import Cell, Column, Table
 
 _LETTERS = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"  # Unicode has no superscript q
@@ -160,4 +161,4 @@ def _csv_value(cell: Cell, column: Column) -> str:
 
 def escape_markdown(text: str) -> str:
     """Escape text so that it stays within one cell or list item: no bar, no line break."""
-    return " ".join(text.split()).replace("|", "\\|")
+    return one_line(text).replace("|", "\\|")

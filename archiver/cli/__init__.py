@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import errno
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import click
 
+from archiver.cli.terminal import show_hidden_characters
 from archiver.machine import interruption
 from archiver.values import version
 from archiver.values.errors import ArchiverError
@@ -33,11 +35,20 @@ _EXTRAS = {
     "rfc3161_client": "timestamps",
     "cryptography": "timestamps",
 }
+_SETTINGS = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 110,
+    "color": True,  # click removes no escape sequences: they are shown, in a pipe as on a terminal
+}
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _Commands(click.Group):
     """Loads commands by name, and turns every expected failure into one message and its exit status."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *others: Any, **more: Any) -> Any:
+        show_hidden_characters()
+        return super().main(args, prog_name, *others, **more)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -93,7 +104,7 @@ class _Commands(click.Group):
             sys.exit(1)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=_Commands, context_settings=_SETTINGS)
 @click.version_option(version.VERSION, prog_name="archiver")
 def main() -> None:
     """Measure archive/retention (WORM) object stores.

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from archiver.values.sizes import format_clock, format_instant, format_milliseconds, format_percent, format_rate
+from archiver.values.visible import visible
 from archiver.web.live_state import LiveState
 
 STATIC_FILES = {  # name in the address: package, path of the file in it, and media type
@@ -25,8 +26,8 @@ _SILENT_SECONDS = 5.0  # for a process that writes its state once a second
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a page, or a part of one."""
-    return _environment().get_template(template).render(**values)
+    """Return a page, or a part of one. It shows hidden characters."""
+    return visible(_environment().get_template(template).render(**values))
 
 
 @cache

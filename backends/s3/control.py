@@ -19,6 +19,7 @@ import botocore.exceptions
 from archiver.values.clock import now_seconds
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import RetentionMode
+from archiver.values.visible import one_line
 from backends.base import CredentialsTerm, Location, RemovalReport
 from backends.s3.reported_lock import ReportedLock, epoch_seconds, event_hold_days
 from backends.s3.wire.replies import instant_of_date_header
@@ -409,7 +410,7 @@ class Control:
             key, version = error["Key"], error.get("VersionId")
             # A refusal without a version id may concern any version of its key.
             meant = [(key, version)] if version else [each for each in versions if each[0] == key]
-            refused |= dict.fromkeys(meant, f"{error['Code']}: {error.get('Message', '')}")
+            refused |= dict.fromkeys(meant, one_line(f"{error['Code']}: {error.get('Message', '')}"))
         return refused
 
     @contextmanager
@@ -472,7 +473,7 @@ def _code(error: botocore.exceptions.ClientError) -> str:
 
 
 def _quoted(error: botocore.exceptions.ClientError) -> str:
-    return f"{_code(error)}: {error.response.get('Error', {}).get('Message', '')}"
+    return one_line(f"{_code(error)}: {error.response.get('Error', {}).get('Message', '')}")
 
 
 _REMEDY: dict[str, str] = {
@@ -496,5 +497,5 @@ def _explain(endpoint: str, doing: str, error: botocore.exceptions.ClientError) 
     if not code.strip() or code.isdigit():  # botocore found no S3 error in the body and used the HTTP status
         remedy = "this is not an S3 answer; is this the S3 endpoint, and not a console or a proxy?"
     request = metadata.get("RequestId") or "-"
-    text = f"{endpoint}: {doing} was refused: {code} {answer.get('Message', '')} (request {request})"
+    text = one_line(f"{endpoint}: {doing} was refused: {code} {answer.get('Message', '')} (request {request})")
     return f"{text}; {remedy}" if remedy else text

@@ -105,7 +105,7 @@ def report_texts(
     facts: Mapping[str, str],
     watched: Watched,
     mixed: WorkloadsShown | None,
-) -> dict[str, bytes]:
+) -> dict[str, str]:
     """Return report/report.md and report/tables/*.csv.
 
     The bundle omits the figures, because they show the numbers of the same tables.
@@ -119,8 +119,8 @@ def report_texts(
         *([audits_table(audits)] if audits else ()),
     ]
     title = f"# {document['scenario']} on {document['platform']['name']}: run {document['run']}"
-    found = {"report/report.md": report_markdown(title, facts, document["doubts"], tables, {}).encode()}
-    return found | {f"report/tables/{table.name}.csv": render_csv(table).encode() for table in tables}
+    found = {"report/report.md": report_markdown(title, facts, document["doubts"], tables, {})}
+    return found | {f"report/tables/{table.name}.csv": render_csv(table) for table in tables}
 
 
 def trace_name(sha256: str) -> str:

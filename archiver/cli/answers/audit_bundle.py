@@ -19,6 +19,7 @@ from archiver.cli.output import document, facts
 from archiver.engine.judging.rejudging import Recorded, what_does_not_follow
 from archiver.values import version
 from archiver.values.errors import ResultsError, UsageError
+from archiver.values.visible import visible
 from results.bundle.attestations import Attestations, Trusted, attest, check_attestations
 from results.bundle.audit import DATABASE, ReadBundle, read_audit_bundle, sha256_of, write_audit_bundle
 from results.bundle.contents import (
@@ -240,8 +241,8 @@ def _follows(recorded: RecordedRun, given: Mapping[str, bytes], traces: Mapping[
             path = Path(folder) / PRICES
             path.write_bytes(given[PRICES])
             made["prices.json"] = json_text(prices_document(path, mixed.replay if mixed is not None else None))
-    texts = report_texts(recorded, results, facts(recorded), watched(recorded), mixed)
-    return {name: text.encode() for name, text in made.items()} | texts
+    made |= report_texts(recorded, results, facts(recorded), watched(recorded), mixed)
+    return {name: visible(text).encode() for name, text in made.items()}
 
 
 def _difference(there: bytes, made: bytes, *, is_json: bool) -> Iterator[str]:

@@ -13,6 +13,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.live import Live
 
+from archiver.cli.live.console import console
 from archiver.cli.live.live_table import LiveTable, plain_line
 from archiver.cli.live.meter import Meter
 from archiver.engine.coordinator import PhaseOutcome
@@ -30,7 +31,7 @@ class Progress:
 
     def __init__(self, scenario: Scenario, platforms: int, *, enabled: bool) -> None:
         self.meter = Meter(scenario, platforms)
-        self._console = Console(stderr=True)
+        self._console = console()
         self._shown: _Table | _Lines | None = None
         if enabled:
             on_terminal = sys.stderr.isatty() and not self._console.is_dumb_terminal
@@ -76,6 +77,7 @@ class _Table(Live):
             refresh_per_second=TABLES_PER_SECOND,
             transient=True,
             redirect_stdout=False,
+            redirect_stderr=False,  # its replacement carries out escape sequences
         )
 
 

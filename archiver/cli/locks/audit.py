@@ -10,11 +10,11 @@ from dataclasses import replace
 from itertools import groupby
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 from archiver.cli.completion import run_names
+from archiver.cli.live.console import console
 from archiver.cli.locks.recorded_platform import recorded_platform_options
 from archiver.engine.audit import AuditOptions, AuditRecord, audit_run, subject
 from archiver.engine.workers.processes import WorkerProcesses
@@ -130,8 +130,9 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
         TextColumn("objects,"),
         TimeRemainingColumn(),
         TextColumn("left"),
-        console=Console(stderr=True),
+        console=console(),
         transient=True,
+        redirect_stderr=False,  # its replacement carries out escape sequences
         disable=not sys.stderr.isatty(),
     )
     since = time.monotonic()

@@ -20,6 +20,7 @@ from archiver.traces.merging import merge, sort
 from archiver.traces.summary import KindSummary, Summary, summarise
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_bytes, format_instant
+from archiver.values.visible import visible_line
 from results.contract import json_text
 from results.table import NOT_MEASURED, Cell, Column, Table
 from results.text import render_text
@@ -414,7 +415,7 @@ def _head_row(row: TracedOperation) -> tuple[Cell, ...]:
         Cell(str(row.client)),
         Cell(str(row.session)),
         Cell(row.operation),
-        Cell(printable(row.key or "")),
+        Cell(visible_line(row.key or "")),
         Cell(_or_dash(row.size_bytes)),
         Cell(known_range),
         Cell(NOT_MEASURED if took_ns is None else f"{took_ns / 1e6:.3f}"),
@@ -424,8 +425,3 @@ def _head_row(row: TracedOperation) -> tuple[Cell, ...]:
 
 def _or_dash(number: int | None) -> str:
     return NOT_MEASURED if number is None else f"{number:,}"
-
-
-def printable(key: str) -> str:
-    r"""Return a key without terminal control characters: \n and the like are escaped as in source code."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in key)

@@ -19,6 +19,7 @@ from typing import Protocol
 import httptools
 
 from archiver.values.record import Status
+from archiver.values.visible import one_line
 
 HEAD_BYTES_MAX = 64 * 1024
 ERROR_BODY_BYTES_MAX = 64 * 1024  # kept of an error body
@@ -182,11 +183,14 @@ class ReplyReader:
         code = _CODE.search(self.error_body)
         message = _MESSAGE.search(self.error_body)
         if code is not None:
-            return code[1].decode("utf-8", "replace"), message[1].decode("utf-8", "replace") if message else ""
+            return _text(code[1]), _text(message[1]) if message else ""
         location = self.headers.get(b"location")
         if location is not None:
-            return "Redirect", f"redirected to {location.decode('latin-1')}; name that endpoint and its region"
-        text = " ".join(self.error_body[:200].decode("utf-8", "replace").split())
+            return (
+                "Redirect",
+                f"redirected to {one_line(location.decode('latin-1'))}; name that endpoint and its region",
+            )
+        text = _text(self.error_body[:200])
         return "", f"not an S3 error reply: {text}" if text else ""
 
     def _is_whole(self) -> bool:
@@ -251,3 +255,7 @@ class ReplyReader:
             self._finish()
         else:  # a 1xx reply; its bytes still count, or a server could send such replies forever
             self.headers = {}
+
+
+def _text(content: bytes) -> str:
+    return one_line(content.decode("utf-8", "replace"))
