@@ -7,7 +7,8 @@ data_plane.py). This module translates foreign errors.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,6 +29,20 @@ _HOLD_OFF = {"Status": "OFF"}
 _Version: TypeAlias = tuple[str, str]  # key, version id
 _LEFT_ASKED_PER_PAGE = 10
 _CHUNK_BYTES = 1 << 20
+# What the document of a success has, by operation; None: a success has no body. botocore reads any other document as an
+# empty answer, so a proxy's page would be a listing without objects, or the deletion of all of them. What the other
+# operations did is read back.
+_DOCUMENT_OF: Mapping[str, re.Pattern[bytes] | None] = {
+    "ListBuckets": re.compile(rb"<ListAllMyBucketsResult\b"),
+    "ListObjectVersions": re.compile(rb"<ListVersionsResult\b"),
+    "ListMultipartUploads": re.compile(rb"<ListMultipartUploadsResult\b"),
+    "DeleteObjects": re.compile(rb"<DeleteResult\b"),
+    "GetObjectLockConfiguration": re.compile(rb"<ObjectLockConfiguration\b"),
+    "GetObjectRetention": re.compile(rb"<Mode>"),
+    "GetObjectLegalHold": re.compile(rb"<Status>"),
+    "PutObjectRetention": None,
+    "PutObjectLegalHold": None,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +127,8 @@ class Control:
         except ValueError as error:  # boto3 rejects some host names, such as one with an underscore
             raise UsageError(f"--endpoint {endpoint}: {error}") from error
         self._client.meta.events.register("before-call.s3", _stay_at_the_endpoint)
+        for operation in _DOCUMENT_OF:
+            self._client.meta.events.register(f"after-call.s3.{operation}", _refuse_other_documents)
         self._region = region
 
     def is_virtual_hosted(self, bucket: str) -> bool:
@@ -128,10 +145,7 @@ class Control:
         with self._translated("list buckets"):
             before = now_seconds()
             try:
-                reply = self._client.list_buckets(MaxBuckets=1)
-                if "Buckets" not in reply and "Owner" not in reply:
-                    raise ValueError("the answer is not a list of buckets")
-                headers = reply["ResponseMetadata"]["HTTPHeaders"]
+                headers = self._client.list_buckets(MaxBuckets=1)["ResponseMetadata"]["HTTPHeaders"]
             except botocore.exceptions.ClientError as error:
                 # A credential may lack s3:ListAllMyBuckets; the refusal has the headers too.
                 if _code(error) not in ("AccessDenied", "NotImplemented", "InvalidArgument"):
@@ -185,7 +199,8 @@ class Control:
             if lock.mode is None:
                 with suppress(botocore.exceptions.ClientError):  # it has none, or the credential may not see it
                     found = self._client.get_object_retention(**which)["Retention"]
-                    lock = lock._replace(mode=found["Mode"], until=found["RetainUntilDate"].timestamp())
+                    until = found.get("RetainUntilDate")
+                    lock = lock._replace(mode=found["Mode"], until=epoch_seconds(until) if until else None)
             if not lock.on_hold:
                 with suppress(botocore.exceptions.ClientError):
                     hold = self._client.get_object_legal_hold(**which)["LegalHold"]
@@ -447,6 +462,16 @@ def _stay_at_the_endpoint(context: dict[str, Any], **_: object) -> None:
     # boto3 answers a redirect by requesting the bucket's region, and handles a redirect of that request in the same
     # way. If a web console redirects, this never ends. The data plane does not follow redirects either.
     context.get("s3_redirect", {})["redirected"] = True
+
+
+def _refuse_other_documents(http_response: Any, model: Any, **_: object) -> None:
+    """Raise ValueError for a success that does not have the document of its operation."""
+    if http_response.status_code >= 300:
+        return
+    document, body = _DOCUMENT_OF[model.name], http_response.content
+    if body.strip() if document is None else document.search(body) is None:
+        text = " ".join(body[:200].decode("utf-8", "replace").split()) or "without a body"
+        raise ValueError(f"the answer to {model.name} has status {http_response.status_code}, but is: {text}")
 
 
 def _length(period: dict[str, int]) -> str:

@@ -33,10 +33,11 @@ CONTENT_SEED = 1
 _RECEIVE_BYTES = 1 << 20
 _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _NUMBER = re.compile(rb"(\d{12})(?:[ ?])")
-_PUT_REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\nx-amz-version-id: null\r\n\r\n"
 _PART_REPLY = b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\nETag: "0"\r\n\r\n'
+_PUT_REPLY = _PART_REPLY.removesuffix(b"\r\n") + b"x-amz-version-id: null\r\n\r\n"
 _HEAD_REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\n\r\n"
-_DELETE_REPLY = b"HTTP/1.1 204 No Content\r\nx-amz-request-id: 0\r\nx-amz-delete-marker: true\r\n\r\n"
+_DELETE_REPLY = b"HTTP/1.1 204 No Content\r\nx-amz-request-id: 0\r\n\r\n"
+_MARKER_REPLY = _DELETE_REPLY.removesuffix(b"\r\n") + b"x-amz-delete-marker: true\r\n\r\n"
 # minio-go reads an object only if the answer has this header.
 _LAST_MODIFIED = b"Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
 _RANGE = re.compile(rb"\r\nrange: *bytes=(\d+)-(\d+)", re.IGNORECASE)
@@ -50,6 +51,8 @@ def _document(name: bytes, elements: bytes) -> bytes:
 
 _COPY_REPLY = _document(b"CopyObjectResult", b'<ETag>"0"</ETag>')
 _CREATE_REPLY = _document(b"InitiateMultipartUploadResult", b"<UploadId>0</UploadId>")
+_CONFIGURATION_REPLY = _document(b"ObjectLockConfiguration", b"<ObjectLockEnabled>Enabled</ObjectLockEnabled>")
+_RETENTION_REPLY = _document(b"Retention", b"<Mode>GOVERNANCE</Mode>")
 _COMPLETE_REPLY = _document(b"CompleteMultipartUploadResult", b'<ETag>"0"</ETag>')
 
 
@@ -117,11 +120,13 @@ class _Responder(asyncio.BufferedProtocol):
             return (_COPY_REPLY if not body_bytes and b"x-amz-copy-source" in head else _PUT_REPLY,)
         if head.startswith((b"GET", b"HEAD")):
             number = _NUMBER.search(head)
-            if number is None or head[number.end() - 1] == ord("?"):  # a request for the bucket or a lock
-                return (_HEAD_REPLY,)
+            if number is None:  # a request for the bucket
+                return (_CONFIGURATION_REPLY if head.startswith(b"GET") else _HEAD_REPLY,)
+            if head[number.end() - 1] == ord("?"):
+                return (_RETENTION_REPLY,)
             return self._retrieve(head, int(number[1]))
         if head.startswith(b"DELETE"):
-            return (_DELETE_REPLY,)
+            return (_DELETE_REPLY if head.find(b"?", 0, _FIRST_LINE_BYTES_MAX) > 0 else _MARKER_REPLY,)
         return (_CREATE_REPLY if head.find(b"?uploads", 0, _FIRST_LINE_BYTES_MAX) > 0 else _COMPLETE_REPLY,)
 
     def _retrieve(self, head: bytes, number: int) -> tuple[bytes | memoryview, ...]:

@@ -29,10 +29,18 @@ _EMPTY = {"x-amz-content-sha256": EMPTY_SHA256}
 _UPLOAD_ALGORITHM = {"crc32c": ("CRC32C", "COMPOSITE"), "crc64nvme": ("CRC64NVME", "FULL_OBJECT")}
 
 What = Literal[
-    "opening", "retrieve", "range", "head", "archive", "copy", "create upload", "part", "complete upload",
-    "abort upload", "query", "extend", "hold", "release", "event hold", "event release", "delete version", "delete",
+    "head bucket", "lock configuration", "retrieve", "range", "head", "archive", "copy", "create upload", "part",
+    "complete upload", "abort upload", "query", "extend", "hold", "release", "event hold", "event release",
+    "delete version", "delete",
 ]  # fmt: skip
-_ASKED: Mapping[Operation, What] = {
+REQUEST_OF: Mapping[Operation, What] = {
+    Operation.ARCHIVE: "archive",
+    Operation.NEW_VERSION: "archive",
+    Operation.COPY: "copy",
+    Operation.RETRIEVE: "retrieve",
+    Operation.AUDIT: "retrieve",
+    Operation.RANGE_RETRIEVE: "range",
+    Operation.HEAD: "head",
     Operation.QUERY: "query",
     Operation.EXTEND: "extend",
     Operation.HOLD: "hold",
@@ -43,6 +51,7 @@ _ASKED: Mapping[Operation, What] = {
     Operation.DELETE: "delete version",
     Operation.DELETE_MARKER: "delete",
 }
+OPENING: Mapping[str, What] = {"head-bucket": "head bucket", "lock-config": "lock configuration"}  # by --session-open
 
 
 class RequestKind(NamedTuple):
@@ -63,12 +72,7 @@ class RequestKind(NamedTuple):
 
 # The key for lookups per object: it has the same hash, and making the named tuple takes longer than the lookup.
 KindTuple: TypeAlias = tuple[What, Lock | None, str, float | None]
-_OPENING, _RETRIEVE, _RANGE, _HEAD = (
-    RequestKind("opening"),
-    RequestKind("retrieve"),
-    RequestKind("range"),
-    RequestKind("head"),
-)
+_RETRIEVE, _RANGE, _HEAD = RequestKind("retrieve"), RequestKind("range"), RequestKind("head")
 _COMPLETE, _ABORT = RequestKind("complete upload"), RequestKind("abort upload")
 
 
@@ -99,7 +103,7 @@ class EndpointRequests:
         self._ready.clear()
 
     def opening(self) -> bytes:
-        return self._template(_OPENING).head(self._bucket_path)
+        return self._template(RequestKind(OPENING[self._setting.session_open])).head(self._bucket_path)
 
     def retrieve(self, number: int) -> bytes:
         return self._template(_RETRIEVE).head(self._object_path + b"%012d" % number)
@@ -125,7 +129,7 @@ class EndpointRequests:
     ) -> tuple[bytes, ...]:
         """Return head and body of a request for an object; ``version`` for operations that name one."""
         kind = RequestKind(
-            _ASKED[operation], retain_for_seconds=retain_for_seconds if operation is Operation.EXTEND else None
+            REQUEST_OF[operation], retain_for_seconds=retain_for_seconds if operation is Operation.EXTEND else None
         )
         values = (version,) if operation in NAMES_A_VERSION else ()
         head = self._template(kind).head(self._object_path + b"%012d" % number, values)
@@ -170,9 +174,9 @@ class EndpointRequests:
         signs_payload = ("x-amz-content-sha256",) if self._setting.payload_signing else ()
         checksum = (HEADER[kind.checksum],) if kind.checksum != "none" else ()
         match kind.what:
-            case "opening" if self._setting.session_open == "lock-config":
+            case "lock configuration":
                 return RequestTemplate("GET", host, _EMPTY, query="object-lock=")
-            case "opening" | "head":
+            case "head bucket" | "head":
                 return RequestTemplate("HEAD", host, _EMPTY)
             case "retrieve":
                 return RequestTemplate("GET", host, _EMPTY)

@@ -13,11 +13,10 @@ from enum import Enum
 from html import unescape
 from urllib.parse import quote
 
-from archiver.values.record import Status
 from backends.base import Failure
 from backends.s3.wire.endpoint_requests import XMLNS, RequestKind
 from backends.s3.wire.replies import ReplyReader
-from backends.s3.wire.verdicts import refusal, status_of
+from backends.s3.wire.verdicts import SUCCESS, failure_in, status_of
 
 _UPLOAD_ID = re.compile(rb"<UploadId>\s*([^<]+?)\s*</UploadId>")
 _CHECKSUM_ELEMENT = {"crc32c": "ChecksumCRC32C", "crc64nvme": "ChecksumCRC64NVME"}
@@ -96,8 +95,8 @@ class MultipartUpload:
         self._sent_checksum = value
 
     def status_of(self, reply: ReplyReader) -> int:
-        """Return the status of an answer. A completion has its status in the body."""
-        return status_of(reply, decided_by_body=self.step is UploadStep.COMPLETE)
+        """Return the status of an answer. A completion may have an error in its body."""
+        return status_of(reply, SUCCESS[self.step.value])
 
     def take(self, reply: ReplyReader) -> None:
         """Take an answer and choose the next request."""
@@ -109,37 +108,32 @@ class MultipartUpload:
             case UploadStep.COMPLETE:
                 self._completed(reply)
             case UploadStep.ABORT:
-                # The upload no longer exists: another request may have ended it.
-                if reply.status not in (200, 204, 404):
-                    self.abort_refused = self._of_this_step(refusal(reply), "its parts stay until clean-up")
+                # 404: the upload no longer exists, because another request has ended it.
+                refused = self._failure(reply) if reply.status != 404 else None
+                if refused is not None:
+                    message = f"{refused.message}; its parts stay until clean-up"
+                    self.abort_refused = refused._replace(message=message)
                 self.step = UploadStep.OVER
 
     def lost(self, verdict: Failure) -> Failure:
         """Return why the object was not archived, after the connection failed during a request."""
-        if self.verdict is not None:
-            return self.verdict
-        unknown = verdict.outcome_unknown and self.step is UploadStep.COMPLETE
-        return Failure(verdict.status, f"{self.step.value}: {verdict.reason}", verdict.message, unknown)
+        return self._of_this_step(verdict) if self.verdict is None else self.verdict
 
     def _created(self, reply: ReplyReader) -> None:
+        self.verdict = self._failure(reply)
         found = _UPLOAD_ID.search(reply.error_body)
-        if reply.status == 200 and found is not None:
+        if self.verdict is None and found is not None:
             self._id = quote(unescape(found[1].decode("utf-8", "replace")), safe="-_.~").encode()
             self.step = UploadStep.PART
-            return
-        if reply.status == 200:
-            self.verdict = Failure(Status.PROTOCOL_ERROR, "create upload: no id", "the answer names no upload")
         else:
-            self.verdict = self._of_this_step(refusal(reply))
-        self.step = UploadStep.OVER  # no upload to abort
+            self.step = UploadStep.OVER  # no upload to abort
 
     def _part_done(self, reply: ReplyReader) -> None:
-        tag = reply.headers.get(b"etag", b"").strip().decode("latin-1")
-        if reply.status != 200 or not tag:
-            no_etag = Failure(Status.PROTOCOL_ERROR, "part: no ETag", "the answer to a part has no ETag")
-            self.verdict = no_etag if reply.status == 200 else self._of_this_step(refusal(reply))
+        self.verdict = self._failure(reply)
+        if self.verdict is not None:
             self.step = UploadStep.ABORT
             return
+        tag = reply.headers[b"etag"].strip().decode("latin-1")
         element = _CHECKSUM_ELEMENT.get(self.kind.checksum)
         checksum = f"<{element}>{self._sent_checksum.decode()}</{element}>" if element else ""
         tag = tag.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
@@ -148,21 +142,18 @@ class MultipartUpload:
             self.step = UploadStep.COMPLETE
 
     def _completed(self, reply: ReplyReader) -> None:
-        if self.status_of(reply) == 200 and b"<ETag>" in reply.error_body:
-            self.step = UploadStep.OVER
-            return
-        if self.status_of(reply) == 200:
-            words = "the answer names no new object"
-            self.verdict = Failure(Status.PROTOCOL_ERROR, "complete upload: no ETag", words, outcome_unknown=True)
-        else:
-            self.verdict = self._of_this_step(refusal(reply, decided_by_body=True))
-        self.step = UploadStep.ABORT
+        self.verdict = self._failure(reply)
+        self.step = UploadStep.OVER if self.verdict is None else UploadStep.ABORT
 
-    def _of_this_step(self, verdict: Failure, more: str = "") -> Failure:
+    def _failure(self, reply: ReplyReader) -> Failure | None:
+        """Return the failure in the answer to this step."""
+        failure = failure_in(reply, SUCCESS[self.step.value])
+        return self._of_this_step(failure) if failure is not None else None
+
+    def _of_this_step(self, verdict: Failure) -> Failure:
         """Return a verdict with the step in its reason. Only after a completion the object may exist all the same."""
-        message = "; ".join(filter(None, (verdict.message, more)))
         unknown = verdict.outcome_unknown and self.step is UploadStep.COMPLETE
-        return Failure(verdict.status, f"{self.step.value}: {verdict.reason}", message, unknown)
+        return Failure(verdict.status, f"{self.step.value}: {verdict.reason}", verdict.message, unknown)
 
 
 def part_bodies(views: Sequence[memoryview | bytes], part: tuple[int, int]) -> Parts:

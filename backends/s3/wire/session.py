@@ -25,6 +25,7 @@ from backends.s3.reported_lock import MODE_HEADER
 from backends.s3.setting import S3WorkerSetting
 from backends.s3.wire import verdicts
 from backends.s3.wire.connection import Endpoint, HttpConnection, connect
+from backends.s3.wire.endpoint_requests import OPENING
 from backends.s3.wire.multipart import MultipartUpload, Parts, UploadStep
 from backends.s3.wire.replies import BodyCheck, ReplyReader
 
@@ -304,15 +305,16 @@ class S3Session:
 
     def _take_opening(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
         self._exchange = _OBJECT
-        self._opened = reply.status < 300
-        status = Status.OK if self._opened else reply.status
-        if not self._opened:
+        setting = self._source.setting
+        failure = verdicts.failure_in(reply, verdicts.SUCCESS[OPENING[setting.session_open]])
+        self._opened = failure is None
+        if failure is not None:
             assert self._record is not None
-            refused, bucket = verdicts.refusal(reply), self._source.setting.bucket
             self._record.error(
-                Operation.OPEN, refused.reason, refused.message, reply.request_id, bucket,
-                outcome_unknown=refused.outcome_unknown,
+                Operation.OPEN, failure.reason, failure.message, reply.request_id, setting.bucket,
+                outcome_unknown=failure.outcome_unknown,
             )  # fmt: skip
+        status = failure.status if failure is not None else Status.OK
         self._row(Operation.OPEN, 0, self._open_sent_ns, self._connected_ns, done_ns, 0, status)
         self._finish()
 
@@ -323,13 +325,10 @@ class S3Session:
             self._own = Timing(sent_ns, first_byte_ns, self._attempts, None)
             self._go_on_with(_HEAD)
             return
-        verdict = verdicts.answer(operation, reply, self._check, batch.size_bytes[index])
-        if verdict is None:
-            if operation is _RETRIEVE or operation is _HEAD_OPERATION or operation is _RANGE_RETRIEVE:
-                is_head = operation is _HEAD_OPERATION
-                verdict = self._source.shown_lock_failure(batch.number[index], reply.headers, is_head=is_head)
-            elif operation is _AUDIT:
-                verdict = self._lock_verdict(reply)
+        part = batch.range[index] if batch.range is not None and operation is _RANGE_RETRIEVE else None
+        verdict = verdicts.answer(operation, reply, self._check, batch.size_bytes[index], part)
+        if verdict is None and operation is _AUDIT:
+            verdict = self._lock_verdict(reply)
         self._object_answered(verdict, reply, sent_ns, first_byte_ns, done_ns)
 
     def _take_upload(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
@@ -417,14 +416,18 @@ class S3Session:
                 self._source.unlike_ids = -math.inf  # the platform's ids are not unique
             else:
                 return f"the answer repeats the previous one: it has the same id, {reply.request_id}"
-        if self._exchange is not _OBJECT or self._checksum_header is None:
+        if self._checksum_header is None:
             return None
         checksum = headers.get(self._checksum_header)
-        if checksum is None or checksum in self._head or reply.status != 200:
-            return None
-        if self._batch.operation[self._index] not in MAKES_OF_OURS:
+        if checksum is None or checksum in self._head or reply.status != 200 or not self._sent_content():
             return None
         return f"the answer names the checksum {checksum.decode('latin-1')}, which is not the one that was sent"
+
+    def _sent_content(self) -> bool:
+        """Return whether the outstanding request has content of ours: a whole object, or a part."""
+        if self._exchange is _UPLOAD:
+            return self._upload is not None and self._upload.step is UploadStep.PART
+        return self._exchange is _OBJECT and self._batch.operation[self._index] in MAKES_OF_OURS
 
     def _is_to_be_sent_again(self, reply: ReplyReader) -> bool:
         if self._attempts > self._source.setting.retries or not (reply.keep_alive or self._reconnects):
@@ -432,14 +435,13 @@ class S3Session:
         if self._exchange is _UPLOAD:
             assert self._upload is not None
             return self._upload.status_of(reply) in RETRIED
-        copies = self._batch.operation[self._index] is _COPY
-        return verdicts.status_of(reply, decided_by_body=copies) in RETRIED
+        return verdicts.status_for(self._batch.operation[self._index], reply) in RETRIED
 
     def _count_retry(self, reply: ReplyReader) -> None:
         batch, index, record = self._batch, self._index, self._record
         assert record is not None
         operation = batch.operation[index]
-        refused = verdicts.refusal(reply, decided_by_body=operation is _COPY)
+        refused = verdicts.refusal_for(operation, reply)
         name = self._source.object_name(batch.number[index])
         record.retry(operation, refused.reason, refused.message, reply.request_id, name)
 
@@ -471,7 +473,9 @@ class S3Session:
         connection, upload = self._connection, self._upload
         assert connection is not None
         assert upload is not None
-        connection.send(upload.request(), keeps_waiting=upload.step is UploadStep.COMPLETE)
+        parts = upload.request()
+        self._head = parts[0]
+        connection.send(parts, keeps_waiting=upload.step is UploadStep.COMPLETE)
         if upload.step is UploadStep.COMPLETE:
             self._make_next()
 

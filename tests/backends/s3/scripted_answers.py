@@ -17,7 +17,10 @@ from tests.support.servers.scripted import (
     Request,
 )
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: R-1\r\n\r\n"
+BARE = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: R-1\r\n\r\n"
+
+
+OK = BARE.removesuffix(b"\r\n") + b'ETag: "e"\r\n\r\n'
 
 
 DENIED_BODY = b"<Error><Code>AccessDenied</Code><Message>Access Denied by policy</Message></Error>"
@@ -52,11 +55,26 @@ def content_reply(number: int, *headers: bytes, body: bytes | None = None, lengt
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
+def document_reply(body: bytes) -> bytes:
+    """The reply of a success with a document."""
+    return BARE.replace(b"Content-Length: 0", b"Content-Length: %d" % len(body)) + body
+
+
+LOCK_CONFIGURATION = document_reply(
+    b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>"
+)
+
+
+RETENTION_READ = document_reply(b"<Retention><Mode>GOVERNANCE</Mode></Retention>")
+
+
 def honest(request: Request) -> bytes:
     """Answer as a working store does."""
-    if request.method == "GET" and "?" not in request.target:
-        return content_reply(int(request.target[-12:]))
-    return OK
+    if request.method != "GET":
+        return OK
+    if request.target.endswith("?object-lock="):
+        return LOCK_CONFIGURATION
+    return RETENTION_READ if request.target.endswith("?retention=") else content_reply(int(request.target[-12:]))
 
 
 def operations(rows: Sequence[Row]) -> list[Operation]:

@@ -24,6 +24,7 @@ from backends.s3.control import Control, Credentials
 from results.database import FILE_NAME, RunDatabase, RunRecord
 from results.recorded import read_run
 from tests.backends.s3.s3_sessions import archives, data_plane, record_of_sessions, retrieves
+from tests.backends.s3.scripted_answers import LOCK_CONFIGURATION
 from tests.support.servers.scripted import Request, ScriptedServer, serve
 
 Scripted = Callable[..., ScriptedServer]
@@ -50,7 +51,9 @@ def server(scripted: Scripted) -> ScriptedServer:
     def answer(request: Request) -> bytes:
         body = b"<ListAllMyBucketsResult><Owner><ID>me</ID></Owner></ListAllMyBucketsResult>"
         body = body if request.target.startswith("/?") and request.headers["host"].startswith(NAME) else b""
-        return b"HTTP/1.1 200 OK\r\nServer: Odd\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        if "?object-lock" in request.target:
+            return LOCK_CONFIGURATION
+        return b"HTTP/1.1 200 OK\r\nServer: Odd\r\nETag: e\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
     return scripted(then=[serve(answer)])
 

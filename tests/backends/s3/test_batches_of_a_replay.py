@@ -142,7 +142,8 @@ def test_copy_is_compared_with_the_content_of_its_source(scripted: Scripted, ope
     answer = content_reply(7, body=body)
     if operation is RANGE_RETRIEVE:
         body = body[part[0] : sum(part)]
-        answer = b"HTTP/1.1 206 Partial\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        span = b"bytes %d-%d/%d" % (part[0], SIZE - 1, SIZE)
+        answer = b"HTTP/1.1 206 Partial\r\nContent-Range: %b\r\nContent-Length: %d\r\n\r\n%b" % (span, len(body), body)
     server = scripted(replies(answer, answer, answer))
     own: dict[str, Any] = {"range": [part]} if operation is RANGE_RETRIEVE else {}
     batches = [
@@ -165,7 +166,7 @@ def test_audit_compares_every_byte_even_with_verify_none(scripted: Scripted) -> 
 # ---- versions created in the same phase
 
 
-VERSIONED = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-version-id: v/%d\r\n\r\n"
+VERSIONED = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: e\r\nx-amz-version-id: v/%d\r\n\r\n"
 DELETED = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 

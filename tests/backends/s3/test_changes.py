@@ -33,6 +33,7 @@ from tests.backends.s3.scripted_answers import (
     SLOW_DOWN,
     content_reply,
     errors_of,
+    honest,
     operations,
 )
 from tests.support.servers import real
@@ -149,7 +150,7 @@ def check_md5(request: Request) -> None:
 def test_each_operation_is_one_signed_request(
     scripted: Scripted, operation: Operation, method: str, query: str, body: bytes | None
 ) -> None:
-    server = scripted(then=[serve(lambda _: OK)])
+    server = scripted(then=[serve(honest)])
     agreed = Retention(retain_for_seconds=300.0, event_hold_days=30, event_hold_by_operation=True)
     plane = plane_for(server.url, operation=operation, retention=agreed)
     record = performed(plane, batch_of(operation, *NUMBERS))
@@ -276,7 +277,7 @@ def test_workload_checksum_overrides_the_checksum_of_the_run(scripted: Scripted,
 def test_other_status_than_200_is_a_failure_and_the_session_continues(
     scripted: Scripted, operation: Operation, answer: bytes, status: int, reason: str, unknown: int
 ) -> None:
-    server = scripted([*replies(answer), serve(lambda _: OK)])
+    server = scripted([*replies(answer), serve(honest)])
     record = performed(plane_for(server.url, operation=operation), batch_of(operation, *NUMBERS))
     assert [(row.status, row.number) for row in objects_of(record)] == [(status, 4), (0, 7)]
     assert errors_of(record) == [(operation.label, reason, 1)]

@@ -43,7 +43,7 @@ class Platform:
         if status == "200 OK":
             until = request.headers["x-amz-object-lock-retain-until-date"]
             self.locked_until.append(datetime.fromisoformat(until).timestamp())
-        return f"HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n".encode()
+        return f"HTTP/1.1 {status}\r\nDate: {date}\r\nETag: e\r\nContent-Length: 0\r\n\r\n".encode()
 
 
 @pytest.fixture

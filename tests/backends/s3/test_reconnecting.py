@@ -190,7 +190,7 @@ def test_every_connection_makes_a_full_tls_handshake(
         assert isinstance(conversation.sock, ssl.SSLSocket)
         resumed.append(conversation.sock.session_reused)
 
-    server = scripted(then=[note, *serve_and_close(lambda _: OK, 2, announces=True)], tls=tls)
+    server = scripted(then=[note, *serve_and_close(honest, 2, announces=True)], tls=tls)
     plane = data_plane(server.url, session_open=session_open, insecure=True)
     record = record_of_sessions(plane, archives(1, 2, 3), archives(4, 5, 6))
     assert record.errors == {}

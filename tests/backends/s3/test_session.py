@@ -176,9 +176,8 @@ def test_f13_connection_sets_tcp_nodelay(scripted: Scripted) -> None:
     ],
 )
 def test_session_open_sends_chosen_request(scripted: Scripted, kind: str, request_line: str | None) -> None:
-    length = b"Content-Length: 300" if kind == "head-bucket" else b"Content-Length: 0"
-    opening = replies(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n") if request_line else []
-    server = scripted([*opening, serve(honest)])
+    of_head = b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n"
+    server = scripted([serve(lambda request: of_head if request.method == "HEAD" else honest(request))])
     rows = rows_of(record_of_sessions(data_plane(server.url, session_open=kind), archives(1, 2)))
     assert operations(rows) == [Operation.OPEN, Operation.ARCHIVE, Operation.ARCHIVE, Operation.CLOSE]
     assert {row.status for row in rows} == {Status.OK}
@@ -743,7 +742,7 @@ def test_failed_kept_connection_is_replaced_in_next_session(scripted: Scripted, 
 
 
 def test_kept_connection_is_not_reused_after_connection_close(scripted: Scripted) -> None:
-    closing = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    closing = OK.removesuffix(b"\r\n") + b"Connection: close\r\n\r\n"
     server = scripted(replies(closing), then=[serve(honest)])  # announces the close, but does not close
     plane = data_plane(server.url, keep_sessions_open=True)
     rows = rows_of(record := record_of_sessions(plane, archives(1), archives(2)))

@@ -503,3 +503,11 @@ def _changes_copies(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
     answer = pass_on(asked)
     answer.body = f"<CopyObjectResult><ETag>{escape(_etag(asked.body))}</ETag></CopyObjectResult>".encode()
     return answer
+
+
+@mode("answers chosen requests otherwise")
+def _answers_otherwise(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    """``chosen(asked)``: whether a request is; ``otherwise(asked, pass_on)``: its answer. A test may change both."""
+    chosen: Callable[[Asked], bool] = server.setting["chosen"]
+    otherwise: Callable[[Asked, PassOn], Answer] = server.setting["otherwise"]
+    return otherwise(asked, pass_on) if chosen(asked) else pass_on(asked)

@@ -52,7 +52,7 @@ class Pretender(BaseHTTPRequestHandler):
         names = ("mode", "retain-until-date", "legal-hold")
         asked = {name: self.headers[f"x-amz-object-lock-{name}"] for name in names}
         self.server.archived[self.path] = {name: text for name, text in asked.items() if text}
-        self._answer(200, {})
+        self._answer(200, {"ETag": '"e"'})
 
     def do_HEAD(self) -> None:
         asked = self.server.archived.get(self.path, {})

@@ -19,7 +19,7 @@ from typing import cast
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 CATCH_UP_SECONDS = 0.1  # unused time of the link that may be made up for, since this process may have had no core
-_REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\n\r\n"
+_REPLY = b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\nETag: "0"\r\n\r\n'
 
 
 @dataclass(slots=True)

@@ -242,6 +242,7 @@ class _Liar(_Html):
 
     def _reply(self, body: bytes) -> None:
         self.send_response(200)
+        self.send_header("ETag", '"e"')
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
