@@ -190,9 +190,12 @@ class RemovalReport:
     bytes_removed: int = 0
     bucket_removed: bool = False
     bucket_missing: bool = False  # the platform has no such bucket
+    bucket_kept: str | None = None  # why the run's own bucket stays although nothing of the run is left in it
+    names_of_others: int = 0  # keys or names under the run's prefix that the run did not make; they stay
     objects_left: int = 0
     locked_until: float | None = None  # epoch seconds; the latest date of objects left
-    on_hold: bool = False  # an object left has a legal hold
+    on_hold: bool = False  # an object left has a legal hold or an event hold
+    holds_unconfirmed: int = 0  # objects left whose holds may remain: a release was refused, or their lock is not seen
     governance: bool = False  # an object left has a GOVERNANCE lock, which a bypass removes
     refusals: list[str] = field(default_factory=list)
 
@@ -290,8 +293,15 @@ class Backend(Protocol):
     def in_worker(cls, setting: Any) -> DataPlane:
         """Return the data plane of this backend, in a worker process."""
 
-    def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
-        """Remove those of a run's objects that may be removed, and the bucket if the run created it."""
+    def remove(
+        self, location: Location, numbers: range | None, *, bypass_governance: bool, release_holds: bool
+    ) -> RemovalReport:
+        """Remove those of a run's objects that may be removed, and the bucket if the run created it.
+
+        ``numbers`` are the object numbers that the run may have used. Objects with other names or numbers stay. None:
+        the run made the place and everything in it. Raises PlatformError, before anything is removed if the platform
+        lists objects that are not under the run's prefix.
+        """
 
 
 @runtime_checkable

@@ -117,5 +117,7 @@ class NullBackend:
     async def end_phase(self) -> None:
         pass
 
-    def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
+    def remove(
+        self, location: Location, numbers: range | None, *, bypass_governance: bool, release_holds: bool
+    ) -> RemovalReport:
         return RemovalReport()

@@ -148,7 +148,7 @@ class Held:
         before = psutil.Process().memory_info().rss
         began = time.perf_counter()
         location = Location(self.store.endpoint, "us-east-1", self._bucket, True, _PREFIX)
-        report = s3_backend(target_of(self.store)).remove(location, bypass_governance=True, release_holds=False)
+        report = s3_backend(target_of(self.store)).remove(location, None, bypass_governance=True, release_holds=False)
         seconds = time.perf_counter() - began
         assert report.bucket_removed, report
         self.values["remove_per_second"] = report.objects_removed / seconds

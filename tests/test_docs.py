@@ -202,9 +202,9 @@ def as_list(one_or_more: str | list[str]) -> list[str]:
 
 
 def test_documented_policies_allow_exactly_the_calls_of_the_code() -> None:
-    control = (ROOT / "backends/s3/control.py").read_text()
-    calls = set(re.findall(r'self\._client\.(?:get_paginator\("(\w+)"\)|(\w+)\()', control))
-    without_right = {"get_paginator", "generate_presigned_url"}  # nothing is sent
+    control = "".join((ROOT / "backends/s3" / name).read_text() for name in ("control.py", "removal.py"))
+    calls = set(re.findall(r'self\._client(?:, "(\w+)"|\.(\w+)\()', control))
+    without_right = {"generate_presigned_url"}  # nothing is sent
     assert {paginated or called for paginated, called in calls} - without_right == set(CONTROL_RIGHTS)
     data = (ROOT / "backends/s3/wire/endpoint_requests.py").read_text()
     assert set(re.findall(r'RequestTemplate\(\s*"(\w+)"', data)) == set(DATA_RIGHTS)

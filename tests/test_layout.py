@@ -37,7 +37,7 @@ STORE_ROOMS = {
     "tsm": {"core"},
     "": {"s3", "tsm", "core"},  # the modules server and process, which run both servers
 }
-FILES_MAX = 15  # in one folder
+FILES_MAX = 25  # in one folder: more show no architecture
 ROOMS_MAX = 14  # in one folder
 C_SOURCES = Path("backends/tsm/shim")  # built as one library; its header says which file holds which call
 # The engine imports no command line, and of results only what it needs to fill the database.

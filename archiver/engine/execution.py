@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -176,6 +176,7 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
     )
     place = placement(plan, location, content_seed)
     try:
+        ledger.begin_run(plan.run_id, database.path)
         if backend.capabilities.stores_content:
             # The ledger records the place before it is made, so that no bucket is ever left without a record.
             ledger.close_placement(ledger.open_placement(place), 0, 0)
@@ -186,6 +187,8 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
     except BaseException:
         database.finish(time.time(), "fail")
         database.close()
+        with suppress(ArchiverError):  # the ledger may be what failed
+            ledger.end_run(plan.run_id)
         raise
 
 
@@ -220,6 +223,7 @@ def _begin_on_objects_of(earlier: EarlierObjects, plan: Plan, ledger: Ledger, ob
     database = RunDatabase.create(
         plan.options.out_dir / plan.run_id / FILE_NAME, _record(plan, location, earlier.content_seed, None)
     )
+    ledger.begin_run(plan.run_id, database.path, reads=earlier.run)
     place = placement(plan, location, earlier.content_seed)
     return open_run(plan, place, database, earlier.numbers(), ledger, observer)
 

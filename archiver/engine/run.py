@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import Signals
@@ -161,6 +162,8 @@ class Run:
         except ResultsError as error:  # full disk: committed data stay
             outcome.failure = outcome.failure or str(error)
         self.database.close()
+        with suppress(ArchiverError):  # on a full disk; then the lock on the results, which is free now, tells it
+            self.ledger.end_run(outcome.run_id)
 
     def _verdict(self) -> str:
         """Return the verdict on all data in the database, phases before an interruption included."""
@@ -194,7 +197,7 @@ class Run:
             self._set_rule(self.retention(first) if first.lock is Lock.BUCKET_DEFAULT else None)
         dates = self._dates(phase)
         promises = self._promise(phase) if backend.capabilities.stores_content else []
-        in_second_place = self._promise_second_place(phase)
+        in_second_place = self._promise_second_place(phase, promises)
         event_holds = self._promise_event_holds(phase, promises)
         server_now = backend.server_now
         self.database.begin_phase(phase.position, server_now)
@@ -293,7 +296,7 @@ class Run:
         objects = TRIES_MAX * self.prober.endpoints if self.prober is not None else 0
         return objects, objects * probe.object_bytes
 
-    def _promise_second_place(self, phase: Phase) -> int | None:
+    def _promise_second_place(self, phase: Phase, promises: Sequence[_Promise]) -> int | None:
         """Record the same for the copies of a migration in the second place; return None if there are none."""
         bounds = [each.work.archived_second_max for each in phase.workloads]
         objects, size_bytes = sum(objects for objects, _ in bounds), sum(size_bytes for _, size_bytes in bounds)
@@ -304,6 +307,7 @@ class Run:
             replace(
                 self.second.placement,
                 phase=phase.label,
+                first_number=self.numbers.next + sum(each.objects_max for each in promises),
                 legal_hold=True,
                 earliest_retain_until=self.dates_between(retention, now_seconds())[0],
                 latest_retain_until=latest_date(

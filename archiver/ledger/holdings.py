@@ -49,6 +49,13 @@ class Holding:
         return "file space" if self.first.backend == "tsm" else "bucket"
 
     @property
+    def numbers(self) -> range | None:
+        """Return the object numbers that the run may have used here; None: the run made the place and all in it."""
+        if not self.first.prefix:
+            return None
+        return range(max(each.first_number + each.objects_max for each in self.placements))
+
+    @property
     def objects(self) -> int:
         """Return the number of objects; an upper bound unless ``exact``."""
         return sum(map(_objects, self.placements))

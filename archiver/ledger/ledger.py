@@ -10,16 +10,17 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from importlib.resources import files
 from pathlib import Path
+from platform import node
 from typing import Any
 
 from archiver.ledger.event_holds import EventHoldRange, EventHolds
 from archiver.values.errors import ResultsError, RunFailed
 
-_VERSION = 5
+_VERSION = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Placement:
     bytes: int | None = None
     id: int | None = field(default=None, compare=False)  # row number, assigned by the ledger
     content_seed: int | None = None  # seed of the content; None: content does not follow from object numbers
-    first_number: int = 0  # lowest object number
+    first_number: int = 0  # lowest object number; all are below first_number + objects_max
     earliest_retain_until: float | None = None  # no lock ends earlier; None: no date
     written_at: float = field(default=0.0, compare=False)  # epoch seconds
     # The strongest lock that the platform reported for an object, if it differs from the agreed one.
@@ -92,6 +93,22 @@ class NumberRange:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """Where a run writes its results, and whether it has ended."""
+
+    run: str
+    database: Path  # absolute
+    machine: str  # name of the machine that it runs on
+    reads: str | None  # another run, whose objects it reads
+    begun_at: float  # epoch seconds
+    ended_at: float | None  # epoch seconds; None: in progress, or killed
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        return self.machine == node()
+
+
 class Ledger:
     """The open ledger. Every write is durable when the call returns (SQLite, full sync)."""
 
@@ -114,31 +131,44 @@ class Ledger:
             raise
 
     def _make_current(self) -> None:
-        """Create the tables, or upgrade the tables of an earlier version in one transaction."""
+        """Create the tables in one transaction, unless they exist. Raises ResultsError for those of another version."""
         try:
             self._db.execute("PRAGMA synchronous = FULL")
-            version = self._version()
-            if version < _VERSION:
-                changes = "".join(_CHANGES[each] for each in range(version, _VERSION)) if version else ""
+            version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
+            if not version:
+                # Another command may make them at the same time; the script leaves those that exist.
                 tables = files("archiver.ledger").joinpath("ledger.sql").read_text()
-                self._db.executescript(
-                    f"BEGIN IMMEDIATE; {changes}\n{tables}\nPRAGMA user_version = {_VERSION}; COMMIT"
-                )
+                self._db.executescript(f"BEGIN IMMEDIATE; {tables}\nPRAGMA user_version = {_VERSION}; COMMIT")
         except sqlite3.Error as error:
             self._db.rollback()
-            if self._is_current():  # another command has upgraded it meanwhile
-                return
             raise self._unreadable(error) from error
         if version > _VERSION:
             raise ResultsError(f"{self._path} was written by a newer Archiver (ledger version {version}); upgrade")
+        if 0 < version < _VERSION:
+            raise ResultsError(
+                f"{self._path}, the record of locked objects, was written by an older Archiver (ledger version "
+                f"{version}); clean up with that one, then move the file away"
+            )
 
-    def _version(self) -> int:
-        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+    def begin_run(self, run: str, database: Path, reads: str | None = None) -> None:
+        """Record that a run is in progress on this machine, writes its results to ``database``, and reads objects of
+        another run, ``reads``.
+        """
+        entry = (run, str(database.resolve()), node(), reads, time.time())
+        self._write("INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?, ?, NULL)", entry)
 
-    def _is_current(self) -> bool:
-        with suppress(sqlite3.Error):
-            return self._version() == _VERSION
-        return False
+    def end_run(self, run: str) -> None:
+        """Record that a run has ended. It may be resumed, and then it begins again."""
+        self._write("UPDATE run SET ended_at = ? WHERE run = ?", (time.time(), run))
+
+    def runs_using(self, run: str) -> list[RunEntry]:
+        """Return the run, and the runs that read its objects."""
+        rows = self._read(
+            "SELECT run, database, machine, reads, begun_at, ended_at FROM run WHERE ?1 IN (run, reads) "
+            "ORDER BY run != ?1",
+            (run,),
+        )
+        return [RunEntry(row[0], Path(row[1]), *row[2:]) for row in rows]
 
     def open_placement(self, placement: Placement) -> int:
         """Commit the upper bound of what a phase may leave; return the row's id."""
@@ -368,11 +398,6 @@ class Ledger:
                 f"{self._path}, the record of locked objects, cannot be made: {error}; make room on its disk, or name "
                 "another home with ARCHIVER_HOME"
             )
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
-            return ResultsError(
-                f"{self._path}, the record of locked objects, was written by an older Archiver and cannot be upgraded: "
-                f"{error}; make it writable"
-            )
         return ResultsError(
             f"{self._path}, the record of locked objects, cannot be read: {error}; restore it from a copy, or move it "
             "away and list the buckets by hand before you remove anything"
@@ -389,26 +414,6 @@ class Ledger:
 
 
 _INSERT_EVENT_HOLD = "INSERT INTO event_hold (run, first, last, is_on, earliest, latest) VALUES (?, ?, ?, ?, ?, ?)"
-
-# Statements that upgrade a ledger from each version to the next.
-_CHANGES = {
-    1: """
-ALTER TABLE placement ADD COLUMN content_seed INTEGER;
-ALTER TABLE placement ADD COLUMN first_number INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE placement ADD COLUMN earliest_retain_until REAL;
-""",
-    2: """
-ALTER TABLE placement ADD COLUMN seen_mode TEXT;
-ALTER TABLE placement ADD COLUMN seen_until REAL;
-ALTER TABLE placement ADD COLUMN seen_hold INTEGER NOT NULL DEFAULT 0;
-""",
-    3: """
-ALTER TABLE placement ADD COLUMN event_hold_days INTEGER;
-""",
-    4: """
-ALTER TABLE placement ADD COLUMN released_until REAL;
-""",
-}
 
 
 def _placement(values: dict[str, Any]) -> Placement:

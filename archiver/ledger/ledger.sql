@@ -1,7 +1,17 @@
 -- The ledger: what runs archived, where, and until when it cannot be deleted. One file over all runs, so that
 -- losing a run's folder never loses the record of what is locked.
 -- Versions (PRAGMA user_version): 1 first form; 2 the numbers of objects, the seed of their content, the earliest date;
---   3 locks that the platform reported; 4 event holds; 5 changes of event holds by operations.
+--   3 locks that the platform reported; 4 event holds; 5 changes of event holds by operations; 6 runs.
+
+-- Runs, so that nothing is removed while one is in progress.
+CREATE TABLE IF NOT EXISTS run (
+    run      TEXT PRIMARY KEY,
+    database TEXT NOT NULL,              -- absolute path of its results; its folder has the lock of the writer
+    machine  TEXT NOT NULL,              -- name of the machine that it runs on
+    reads    TEXT,                       -- another run, whose objects it reads; NULL: none
+    begun_at REAL NOT NULL,              -- epoch seconds
+    ended_at REAL                        -- epoch seconds; NULL: in progress, or killed
+);
 
 CREATE TABLE IF NOT EXISTS placement (
     id                INTEGER PRIMARY KEY,
@@ -24,7 +34,7 @@ CREATE TABLE IF NOT EXISTS placement (
     written_at        REAL NOT NULL,     -- epoch seconds
     removed_at        REAL,              -- epoch seconds; NULL: not removed as far as is known
     content_seed      INTEGER,           -- generates the content; NULL: objects have no numbers
-    first_number      INTEGER NOT NULL DEFAULT 0, -- lowest object number; at most objects_max numbers follow
+    first_number      INTEGER NOT NULL DEFAULT 0, -- lowest object number; all are below first_number + objects_max
     earliest_retain_until REAL,          -- epoch seconds: no object's lock ends before; NULL: no date
     seen_mode         TEXT,              -- strongest mode that the platform reported, if not the agreed one; NULL: none
     seen_until        REAL,              -- epoch seconds: latest date that it reported; NULL: none

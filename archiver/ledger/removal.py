@@ -10,13 +10,14 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from pathlib import Path
 
 from archiver.ledger.holdings import Holding
-from archiver.ledger.ledger import Ledger
-from archiver.machine.home import find_run
+from archiver.ledger.ledger import Ledger, RunEntry
+from archiver.machine.home import runs_dir
 from archiver.platforms.opening import PlatformOptions, open_backend
 from archiver.values.errors import ArchiverError, PlatformError
+from archiver.values.sizes import format_instant
 from backends.base import Backend, Location, RemovalReport
 from backends.tsm.library.configuration import parse_server
 from results.database import LOCK_NAME
@@ -41,26 +42,52 @@ class Consent:
     release_holds: bool = False  # only holds that the run placed
 
 
-def is_under_way(run: str) -> bool | None:
-    """Return whether a process is writing the run's results; None if they are not in Archiver's home."""
+def in_progress(run: str, ledger: Ledger, now: float) -> str | None:
+    """Return why the objects of a run may be in use; None: nothing uses them.
+
+    They are used while the run, or a run that reads them, is in progress.
+    """
+    return next((reason for entry in ledger.runs_using(run) if (reason := _in_progress(entry, ledger, now))), None)
+
+
+def is_under_way(run: str, ledger: Ledger) -> bool:
+    """Return whether a process is known to write the results of a run."""
+    return any(_writer_is_alive(entry) for entry in ledger.runs_using(run) if entry.run == run)
+
+
+def results_of(run: str, ledger: Ledger) -> Path:
+    """Return the path of a run's results: where the run began to write them, or in Archiver's home."""
+    recorded = (entry.database for entry in ledger.runs_using(run) if entry.run == run)
+    return next((path for path in recorded if path.exists()), runs_dir() / run)
+
+
+def _in_progress(entry: RunEntry, ledger: Ledger, now: float) -> str | None:
+    alive = _writer_is_alive(entry)
+    if alive:
+        return f"run {entry.run} is under way; let it end, or stop it"
+    # Whoever reads the lock on another machine may read a copy of it.
+    if entry.ended_at is not None or (alive is False and entry.is_of_this_machine):
+        return None
+    heard = max([entry.begun_at, *(each.written_at for each in ledger.placements(entry.run))])
+    if heard < now - _SILENT_SECONDS_MAX:
+        return None
+    return (
+        f"run {entry.run} may be in progress: it began on {entry.machine}, and whether it still writes to "
+        f"{entry.database} cannot be seen here; if it was killed, try again after "
+        f"{format_instant(heard + _SILENT_SECONDS_MAX)}"
+    )
+
+
+def _writer_is_alive(entry: RunEntry) -> bool | None:
+    """Return whether a process has the lock on a run's results; None if there is no lock at their place."""
     try:
-        with (find_run(run) / LOCK_NAME).open("rb") as lock:
+        with (entry.database.parent / LOCK_NAME).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:
         return None
     return False
-
-
-def may_be_under_way(run: str, holdings: Sequence[Holding], now: float) -> bool:
-    """Decide by the lock on the run's results; if they are elsewhere, by the age of its last ledger entry."""
-    under_way = is_under_way(run)
-    if under_way is not None:
-        return under_way
-    of_run = [each for each in holdings if each.first.run == run]
-    written = max(row.written_at for row in chain.from_iterable(each.placements for each in of_run))
-    return written > now - _SILENT_SECONDS_MAX and not all(each.exact for each in of_run)
 
 
 def remove(
@@ -97,7 +124,7 @@ def _remove_on(
                     continue
                 if not report.objects_left:
                     ledger.mark_rows_removed(waiting[0].rows)
-                elif consent.release_holds and waiting[0].is_held and not report.on_hold:
+                elif consent.release_holds and waiting[0].is_held and not (report.on_hold or report.holds_unconfirmed):
                     ledger.record_release(waiting[0].rows, report.locked_until)
                 elif report.locked_until is not None and report.locked_until > (waiting[0].locked_until or 0.0):
                     ledger.observe(waiting[0].rows, None, report.locked_until)
@@ -113,6 +140,7 @@ def _remove_one(holding: Holding, backend: Backend, consent: Consent, now: float
     location = Location(first.endpoint, first.region, first.bucket, first.bucket_created, first.prefix)
     report = backend.remove(
         location,
+        holding.numbers,
         # The bypass header is sent only for GOVERNANCE: a bucket without Object Lock refuses it (400).
         bypass_governance=consent.bypass_governance and holding.can_be_bypassed(),
         release_holds=consent.release_holds and holding.is_held,

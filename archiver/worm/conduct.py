@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from archiver.machine import description as machine
 from archiver.machine import interruption
 from archiver.platforms.hosted import HostedStore
 from archiver.values.clock import now_seconds
-from archiver.values.errors import PlatformError
+from archiver.values.errors import ArchiverError, PlatformError
 from archiver.values.platform import PlatformProfile
 from archiver.values.retention import Retention, RetentionMode, check_clock
 from archiver.worm import checks
@@ -142,7 +142,7 @@ class _Buckets:
         report = RemovalReport()
         for force in (True,) if location.bucket in self.locked else (False, True):
             try:
-                report = self.backend.remove(location, bypass_governance=force, release_holds=force)
+                report = self.backend.remove(location, None, bypass_governance=force, release_holds=force)
             except PlatformError as failed:
                 report.refusals.append(str(failed))
                 continue
@@ -189,6 +189,7 @@ def conduct(
         options.out_dir / run_id / FILE_NAME,
         _record(run_id, backend, profile, options, is_started_here=hosted is not None),
     )
+    ledger.begin_run(run_id, database.path)
     client = S3Client(
         access.endpoint, access.region, access.credentials, [], tls=access.tls, virtual_hosted=access.virtual_hosted
     )
@@ -246,6 +247,8 @@ def conduct(
                 left = buckets.remove()
                 database.finish(time.time(), verdict)
                 database.close()
+                with suppress(ArchiverError):
+                    ledger.end_run(run_id)
     return WormOutcome(run_id, database.path, profile, left, spaces_left)
 
 

@@ -35,6 +35,7 @@ from backends.s3.control import Control, Credentials, CredentialSource
 from backends.s3.credentials import FoundCredentials
 from backends.s3.data_plane import S3DataPlane
 from backends.s3.endpoints import expand, find_addresses, is_this_host, tls_context, tls_of
+from backends.s3.keys import key_of, number_of
 from backends.s3.reported_lock import unexpected_lock
 from backends.s3.setting import S3WorkerSetting
 
@@ -274,7 +275,7 @@ class S3Backend:
     def read_lock(self, number: int, retention: Retention, earliest: float | None, latest: float | None) -> LockReading:
         """Read the lock of archived object ``number`` with a HEAD request. Raises PlatformError."""
         location = self._located()
-        key = f"{location.prefix}{number:012d}"
+        key = self._key(number)
         found = self._control.lock_of(location.bucket, key)
         forbids_hold = not retention.legal_hold
         expected = ExpectedLock(number, number, retention, earliest, latest, forbids_hold=forbids_hold)
@@ -309,12 +310,12 @@ class S3Backend:
         location = self._located()
         before = self._key(first - 1) if first else ""
         for key, _ in self._control.versions(location.bucket, location.prefix, before, self._key(last)):
-            name = key.removeprefix(location.prefix)
-            if name.isascii() and name.isdigit():
-                yield int(name)
+            number = number_of(location.prefix, key)
+            if number is not None and first <= number <= last:
+                yield number
 
     def _key(self, number: int) -> str:
-        return f"{self._located().prefix}{number:012d}"
+        return key_of(self._located().prefix, number)
 
     def worker_setting(self) -> S3WorkerSetting:
         location, source = self._located(), self._source
@@ -354,8 +355,10 @@ class S3Backend:
     def in_worker(cls, setting: S3WorkerSetting) -> S3DataPlane:
         return S3DataPlane(setting)
 
-    def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
-        return self._control.remove(location, bypass_governance=bypass_governance, release_holds=release_holds)
+    def remove(
+        self, location: Location, numbers: range | None, *, bypass_governance: bool, release_holds: bool
+    ) -> RemovalReport:
+        return self._control.remove(location, numbers, bypass_governance=bypass_governance, release_holds=release_holds)
 
 
 def _days(rule: Retention | None) -> int:

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import botocore.exceptions
 
 from archiver.values.clock import now_seconds
 from archiver.values.errors import PlatformError, UsageError
-from archiver.values.retention import RetentionMode
 from archiver.values.visible import one_line
 from backends.base import CredentialsTerm, Location, RemovalReport
+from backends.s3.answers import code_of, pages
+from backends.s3.removal import Removal
 from backends.s3.reported_lock import ReportedLock, epoch_seconds, event_hold_days
 from backends.s3.wire.replies import instant_of_date_header
 
-_HOLD_OFF = {"Status": "OFF"}
-_Version: TypeAlias = tuple[str, str]  # key, version id
-_LEFT_ASKED_PER_PAGE = 10
 _CHUNK_BYTES = 1 << 20
 # What the document of a success has, by operation; None: a success has no body. botocore reads any other document as an
 # empty answer, so a proxy's page would be a listing without objects, or the deletion of all of them. What the other
@@ -148,7 +145,7 @@ class Control:
                 headers = self._client.list_buckets(MaxBuckets=1)["ResponseMetadata"]["HTTPHeaders"]
             except botocore.exceptions.ClientError as error:
                 # A credential may lack s3:ListAllMyBuckets; the refusal has the headers too.
-                if _code(error) not in ("AccessDenied", "NotImplemented", "InvalidArgument"):
+                if code_of(error) not in ("AccessDenied", "NotImplemented", "InvalidArgument"):
                     raise
                 headers = error.response["ResponseMetadata"]["HTTPHeaders"]
             middle = (before + now_seconds()) / 2
@@ -172,7 +169,7 @@ class Control:
             try:
                 reply = self._client.get_object_lock_configuration(Bucket=bucket)
             except botocore.exceptions.ClientError as error:
-                if _code(error) in (
+                if code_of(error) in (
                     "ObjectLockConfigurationNotFoundError",
                     "InvalidRequest",
                     "NotImplemented",
@@ -217,9 +214,8 @@ class Control:
 
     def versions(self, bucket: str, prefix: str, after: str, last: str) -> Iterator[tuple[str, str]]:
         """Yield (key, version id) of the newest version of every key from after ``after`` to ``last``."""
-        pages = self._client.get_paginator("list_object_versions")
         with self._translated(f"list the versions of {bucket}/{prefix}"):
-            for page in pages.paginate(Bucket=bucket, Prefix=prefix, KeyMarker=after):
+            for page in pages(self._client, "list_object_versions", bucket=bucket, prefix=prefix, after=after):
                 for row in page.get("Versions", []):
                     if row["Key"] > last:
                         return
@@ -228,10 +224,9 @@ class Control:
 
     def versions_of(self, bucket: str, key: str) -> list[KeyVersion]:
         """Return every version and delete marker of one key, the newest version first."""
-        pages = self._client.get_paginator("list_object_versions")
         found: dict[str, KeyVersion] = {}
         with self._translated(f"list the versions of {bucket}/{key}"):
-            for page in pages.paginate(Bucket=bucket, Prefix=key):
+            for page in pages(self._client, "list_object_versions", bucket=bucket, prefix=key):
                 for kind in ("Versions", "DeleteMarkers"):
                     for row in page.get(kind, []):
                         if row["Key"] == key:
@@ -257,176 +252,22 @@ class Control:
                 try:
                     ask(Bucket=bucket, Key=key)
                 except botocore.exceptions.ClientError as error:
-                    if _code(error) == "AccessDenied":
+                    if code_of(error) == "AccessDenied":
                         return right
         return None
 
-    def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
-        """Remove everything under the run's prefix that is not locked, then the run's own bucket.
+    def remove(
+        self, location: Location, numbers: range | None, *, bypass_governance: bool, release_holds: bool
+    ) -> RemovalReport:
+        """Remove everything that the run made and no lock protects, then the run's own bucket. Raises PlatformError.
 
-        This includes every version, every delete marker and every unfinished upload. Raises PlatformError.
+        This includes every version, every delete marker and every unfinished upload of these object numbers.
         """
-        report = RemovalReport()
         with self._translated(f"remove {location.bucket}/{location.prefix}"):
-            try:
-                removed_before, claimed = -1, set[_Version]()
-                # A listing may skip entries that move up after a deletion, so list until nothing more was deleted.
-                while report.objects_removed > removed_before:
-                    removed_before, report.objects_left = report.objects_removed, 0
-                    first_page = True
-                    for page in self._versions(location):
-                        if first_page:  # each listing begins at the same place
-                            self._refuse_false_deletions(claimed, page)
-                        gone = self._remove_page(location.bucket, page, report, bypass_governance, release_holds)
-                        if first_page:
-                            first_page, claimed = False, gone
-                self._abort_uploads(location, report)
-                if location.bucket_created and not report.objects_left:
-                    self._delete_bucket(location.bucket, report)
-            except botocore.exceptions.ClientError as error:
-                if _code(error) != "NoSuchBucket":
-                    raise
-                report.bucket_missing = True
-        return report
-
-    def _refuse_false_deletions(self, claimed: set[_Version], page: list[dict[str, Any]]) -> None:
-        """Raise PlatformError if the platform lists a version again that it reported as deleted."""
-        for row in page:
-            if (row["Key"], row["VersionId"]) in claimed:
-                raise PlatformError(
-                    f"{self.endpoint}: reported {row['Key']} (version {row['VersionId']}) as deleted, but still "
-                    "lists it; nothing counts as removed. Clean up again later; if it recurs, do not trust the platform"
-                )
-
-    def _delete_bucket(self, bucket: str, report: RemovalReport) -> None:
-        """Delete the run's own bucket, unless it contains objects of other writers.
-
-        SeaweedFS deletes a bucket with everything in it, so the bucket is listed first.
-        """
-        listed = self._client.list_object_versions(Bucket=bucket, MaxKeys=1)
-        if listed.get("Versions") or listed.get("DeleteMarkers"):
-            return
-        try:
-            self._client.delete_bucket(Bucket=bucket)
-            report.bucket_removed = True
-        except botocore.exceptions.ClientError as error:
-            if _code(error) != "BucketNotEmpty":
-                raise
-
-    def _abort_uploads(self, location: Location, report: RemovalReport) -> None:
-        """Abort the run's unfinished uploads: they cost storage, and no listing of objects shows them."""
-        pages = self._client.get_paginator("list_multipart_uploads")
-        try:
-            # MinIO takes the prefix for a whole key, and lists nothing under it.
-            for page in pages.paginate(Bucket=location.bucket):
-                for upload in page.get("Uploads", []):
-                    if upload["Key"].startswith(location.prefix):
-                        self._client.abort_multipart_upload(
-                            Bucket=location.bucket, Key=upload["Key"], UploadId=upload["UploadId"]
-                        )
-        except botocore.exceptions.ClientError as error:
-            # Without the operation there are no uploads. Without the right, the other objects are still removed.
-            if _code(error) == "NoSuchBucket":
-                raise
-            if _code(error) != "NotImplemented":
-                report.refusals.append(f"unfinished uploads may remain: {_quoted(error)}")
-
-    def _versions(self, location: Location) -> Iterator[list[dict[str, Any]]]:
-        pages = self._client.get_paginator("list_object_versions").paginate(
-            Bucket=location.bucket, Prefix=location.prefix
-        )
-        before: set[_Version] = set()
-        for page in pages:
-            rows = {
-                (row["Key"], row["VersionId"]): row
-                for kind in ("Versions", "DeleteMarkers")
-                for row in page.get(kind, [])
-            }
-            # versitygw begins a page with the last version of the previous page.
-            new = [row for pair, row in rows.items() if pair not in before]
-            before = set(rows)
-            if new:
-                yield new
-
-    def _remove_page(
-        self,
-        bucket: str,
-        rows: list[dict[str, Any]],
-        report: RemovalReport,
-        bypass_governance: bool,
-        release_holds: bool,
-    ) -> set[_Version]:
-        """Delete the versions of a page; return those that the platform reports as deleted."""
-        sizes = {(row["Key"], row["VersionId"]): row.get("Size", 0) for row in rows}
-        left = self._delete(bucket, list(sizes), bypass_governance)
-        if release_holds:
-            # An event hold goes last: under GOVERNANCE a bypass removes its object at once.
-            for name, release in (("legal hold", self._release_hold), ("event hold", self._release_event_hold)):
-                if left and self._release(name, release, bucket, left, report):
-                    left = self._delete(bucket, list(left), bypass_governance)
-        gone = set(sizes) - set(left)
-        report.objects_left += len(left)
-        report.objects_removed += len(gone)
-        report.bytes_removed += sum(sizes[version] for version in gone)
-        report.refusals.extend(sorted(set(left.values()) - set(report.refusals)))
-        self._ask_why(bucket, list(left), report)
-        return gone
-
-    def _release(
-        self,
-        name: str,
-        release: Callable[[dict[str, str]], None],
-        bucket: str,
-        versions: Iterable[_Version],
-        report: RemovalReport,
-    ) -> bool:
-        """Release holds; return False if the platform refuses, because a credential may lack the right."""
-        try:
-            for key, version in versions:
-                release({"Bucket": bucket, "Key": key, "VersionId": version})
-        except botocore.exceptions.ClientError as error:
-            words = f"release the {name}: {_quoted(error)}"
-            if words not in report.refusals:
-                report.refusals.append(words)
-            return False
-        return True
-
-    def _release_hold(self, which: dict[str, str]) -> None:
-        self._client.put_object_legal_hold(**which, LegalHold=_HOLD_OFF)
-
-    def _release_event_hold(self, which: dict[str, str]) -> None:
-        head = self._client.head_object(**which)
-        if head.get("ObjectLockEventHold") == "ON":
-            released = {"Mode": head["ObjectLockMode"], "EventHold": "OFF"}
-            self._client.put_object_retention(**which, Retention=released)
-
-    def _ask_why(self, bucket: str, left: list[_Version], report: RemovalReport) -> None:
-        """Read the locks of the few versions archived last: a run may leave a hundred thousand."""
-        for key, version in left[-_LEFT_ASKED_PER_PAGE:]:
-            try:
-                head = self._client.head_object(Bucket=bucket, Key=key, VersionId=version)
-            except botocore.exceptions.ClientError:  # the report says that they stay, and the ledger until when
-                return
-            report.on_hold |= "ON" in (head.get("ObjectLockLegalHoldStatus"), head.get("ObjectLockEventHold"))
-            report.governance = report.governance or head.get("ObjectLockMode") == RetentionMode.GOVERNANCE.value
-            until: datetime | None = head.get("ObjectLockRetainUntilDate")
-            if until is not None:
-                report.locked_until = max(report.locked_until or 0.0, until.timestamp())
-
-    def _delete(self, bucket: str, versions: list[_Version], bypass: bool) -> dict[_Version, str]:
-        """Delete versions in one batch; return those that were refused, with the reason."""
-        reply = self._client.delete_objects(
-            Bucket=bucket,
-            Delete={"Objects": [{"Key": key, "VersionId": version} for key, version in versions], "Quiet": True},
-            **({"BypassGovernanceRetention": True} if bypass else {}),
-        )
-        refused: dict[_Version, str] = {}
-        for error in reply.get("Errors", []):
-            key, version = error["Key"], error.get("VersionId")
-            # A refusal without a version id may concern any version of its key.
-            meant = [(key, version)] if version else [each for each in versions if each[0] == key]
-            refused |= dict.fromkeys(meant, one_line(f"{error['Code']}: {error.get('Message', '')}"))
-        return refused
+            removal = Removal(
+                self._client, location, numbers, bypass_governance=bypass_governance, release_holds=release_holds
+            )
+            return removal.carry_out()
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
@@ -493,14 +334,6 @@ def _lock_in(reply: dict[str, Any]) -> ReportedLock:
     )
 
 
-def _code(error: botocore.exceptions.ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def _quoted(error: botocore.exceptions.ClientError) -> str:
-    return one_line(f"{_code(error)}: {error.response.get('Error', {}).get('Message', '')}")
-
-
 _REMEDY: dict[str, str] = {
     "InvalidAccessKeyId": "the platform does not know the access key; check AWS_ACCESS_KEY_ID or --profile",
     "SignatureDoesNotMatch": "the secret key is wrong; check AWS_SECRET_ACCESS_KEY or --profile",
@@ -517,7 +350,7 @@ _REMEDY: dict[str, str] = {
 def _explain(endpoint: str, doing: str, error: botocore.exceptions.ClientError) -> str:
     answer = error.response.get("Error", {})
     metadata = error.response.get("ResponseMetadata", {})
-    code = _code(error)
+    code = code_of(error)
     remedy = _REMEDY.get(code, "")
     if not code.strip() or code.isdigit():  # botocore found no S3 error in the body and used the HTTP status
         remedy = "this is not an S3 answer; is this the S3 endpoint, and not a console or a proxy?"

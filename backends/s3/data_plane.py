@@ -21,6 +21,7 @@ from archiver.values.sizes import format_instant
 from backends.base import Batch, ExpectedLocks, Failure, PhaseSetting, check_of
 from backends.s3.control import Control, Credentials
 from backends.s3.endpoints import resolve, tls_of
+from backends.s3.keys import key_of
 from backends.s3.setting import S3WorkerSetting
 from backends.s3.shown_locks import ShownLocks, lock_failure
 from backends.s3.wire.checksums import Checksums, PlainChecksums, WindowChecksums
@@ -117,7 +118,7 @@ class S3DataPlane:
 
     def object_name(self, number: int) -> str:
         """Return bucket and key, for messages."""
-        return f"{self.setting.bucket}/{self.setting.prefix}{number:012d}"
+        return f"{self.setting.bucket}/{key_of(self.setting.prefix, number)}"
 
     def opening_request(self, endpoint_index: int) -> bytes:
         """Return the request that opens a session; empty if there is none."""
@@ -290,15 +291,15 @@ class S3DataPlane:
             read_timeout_seconds=setting.read_timeout_seconds,
             addressing="virtual" if setting.virtual_hosted else "path",
         )
-        first, last = (f"{setting.prefix}{number:012d}" for number in (max(0, numbers.min() - 1), numbers.max()))
-        keys = {f"{setting.prefix}{number:012d}": number for number in numbers.tolist()}
+        first, last = (key_of(setting.prefix, number) for number in (max(0, numbers.min() - 1), numbers.max()))
+        keys = {key_of(setting.prefix, number): number for number in numbers.tolist()}
         found = {
             keys[key]: quote(version, safe="-_.~").encode()
             for key, version in control.versions(setting.bucket, setting.prefix, first if numbers.min() else "", last)
             if key in keys
         }
         # Without a version id a delete would only hide the object, which no lock refuses.
-        missing = keys.keys() - {f"{setting.prefix}{number:012d}" for number in found}
+        missing = keys.keys() - {key_of(setting.prefix, number) for number in found}
         if missing:
             raise PlatformError(
                 f"{setting.endpoints[0]}: bucket {setting.bucket} does not list {len(missing):,} of {len(keys):,} "

@@ -31,7 +31,7 @@ from backends.base import (
 )
 from backends.tsm.closer_look import look_closer
 from backends.tsm.data_plane import TsmDataPlane
-from backends.tsm.index import archived_at, firsts
+from backends.tsm.index import archived_at, firsts, number_in
 from backends.tsm.library.api import (
     ApiSession,
     ArchivedObject,
@@ -286,13 +286,15 @@ class TsmBackend:
         with self._session(f"list {location.bucket}/{location.prefix}") as session:
             for number in range(first - first % OBJECTS_PER_GROUP, last + 1, OBJECTS_PER_GROUP):
                 group = session.archives(location.bucket, high_level(location.prefix, number))
-                numbers |= {at for at, version in firsts(group) if version == 1}
+                found = firsts(group, location.bucket, location.prefix)
+                numbers |= {at for at, version in found if version == 1}
         return iter(sorted(number for number in numbers if first <= number <= last))
 
     def _objects(self, session: ApiSession, number: int) -> list[ArchivedObject]:
         """Return all objects with the name of object ``number``."""
-        location = self._located()
-        return list(session.archives(location.bucket, high_level(location.prefix, number), low_level(number)))
+        space, prefix = self._located().bucket, self._located().prefix
+        found = session.archives(space, high_level(prefix, number), low_level(number))
+        return [one for one in found if number_in(one, space, prefix) == number]
 
     def _lock_rule(self) -> LockRule:
         return LockRule(self._zone_seconds, frozenset(class_seconds(self._classes.values())))
@@ -317,13 +319,15 @@ class TsmBackend:
         return TsmDataPlane(setting)
 
     @interruptible
-    def remove(self, location: Location, *, bypass_governance: bool, release_holds: bool) -> RemovalReport:
+    def remove(
+        self, location: Location, numbers: range | None, *, bypass_governance: bool, release_holds: bool
+    ) -> RemovalReport:
         """Delete what the server allows, then the run's own file space. The API cannot bypass a class."""
         with self._session(f"remove {location.bucket}/{location.prefix}") as session:
             found = session.information()
             self._refuse_another_node(found.id.decode(), location)
             self._set_clock(found)
-            return remove(session, found, location, self._zone_seconds, release_holds=release_holds)
+            return remove(session, found, location, numbers, self._zone_seconds, release_holds=release_holds)
 
     def _refuse_another_node(self, node: str, location: Location) -> None:
         """Raise PlatformError for another node: it has its own file spaces, perhaps with the same names."""

@@ -75,8 +75,9 @@ class TsmDataPlane:
             return
         try:
             with self._sign_on.open() as session:
+                space, prefix = self._setting.space, self._setting.prefix
                 for number in groups.values():
-                    learn(self._index, session.archives(self._setting.space, high_level(self._setting.prefix, number)))
+                    learn(self._index, session.archives(space, high_level(prefix, number)), space, prefix)
         except TsmError as error:
             raise PlatformError(f"the ids of the archived objects cannot be queried: {error}") from error
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from backends.tsm.library.api import ArchivedObject
+from backends.tsm.setting import number_of
 
 _VERSION = b"content version "  # description of a later archive of a name; the first has none
 
@@ -54,17 +55,23 @@ def archived_at(one: ArchivedObject) -> tuple[int, int]:
     return one.archived, one.id
 
 
-def firsts(found: Iterable[ArchivedObject]) -> dict[tuple[int, int], ArchivedObject]:
-    """Return the objects by number and content version, without those whose names are not numbers.
+def number_in(found: ArchivedObject, space: str, prefix: str) -> int | None:
+    """Return the number of an object; None if its name is not one of the run with this file space and prefix."""
+    return number_of(space, prefix, (found.space, found.high_level, found.low_level))
+
+
+def firsts(found: Iterable[ArchivedObject], space: str, prefix: str) -> dict[tuple[int, int], ArchivedObject]:
+    """Return a run's objects by number and content version, without those that have names of others.
 
     An application may have archived another object under the same name; the oldest is ours.
     """
     # The oldest comes last and replaces the others.
     ordered = sorted(found, key=archived_at, reverse=True)
-    return {(int(one.low_level[1:]), version_of(one)): one for one in ordered if one.low_level[1:].isdigit()}
+    numbered = ((number_in(one, space, prefix), one) for one in ordered)
+    return {(number, version_of(one)): one for number, one in numbered if number is not None}
 
 
-def learn(index: Index, found: Iterable[ArchivedObject]) -> None:
-    """Add the objects that a query found to the index."""
-    for key, one in firsts(found).items():
+def learn(index: Index, found: Iterable[ArchivedObject], space: str, prefix: str) -> None:
+    """Add a run's objects that a query found to the index."""
+    for key, one in firsts(found, space, prefix).items():
         index[key] = IndexEntry(one.restore_order, one.id)

@@ -42,7 +42,7 @@ class ObjectQuery:
 
     def __init__(self, library: Library, setting: TsmWorkerSetting) -> None:
         self._library = library
-        self._prefix = setting.prefix
+        self._space, self._prefix = setting.space, setting.prefix
         self._name = abi.dsmObjName(fs=setting.space.encode(), objType=abi.DSM_OBJ_FILE)
         self._query = abi.qryArchiveData(abi.qryArchiveDataVersion, ctypes.pointer(self._name), descr=b"*")
         self._query.insDateUpperBound.year = self._query.expDateUpperBound.year = abi.DATE_PLUS_INFINITE
@@ -75,6 +75,6 @@ class ObjectQuery:
         if code not in (Code.FINISHED, Code.ABORT_NO_MATCH):
             failure = failure_of(self._library, function, code)
         else:
-            wanted = firsts(found).get((number, version))
+            wanted = firsts(found, self._space, self._prefix).get((number, version))
             failure = NO_SUCH_OBJECT if wanted is None else None
         return QueryResult(sent_ns, first_byte_ns or done_ns, done_ns, wanted, failure)

@@ -103,7 +103,7 @@ def test_the_null_backend_needs_no_platform_and_leaves_nothing() -> None:
     backend.prepare()
     assert not location.bucket_created
     assert backend.read_lock(1, Retention(), None, None).problem is None
-    report = backend.remove(location, bypass_governance=True, release_holds=True)
+    report = backend.remove(location, None, bypass_governance=True, release_holds=True)
     assert (report.objects_removed, report.objects_left, report.bucket_removed) == (0, 0, False)
     assert not backend.capabilities.stores_content  # The engine neither retrieves from it nor verifies.
 

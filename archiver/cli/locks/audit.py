@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -20,9 +21,9 @@ from archiver.engine.audit import AuditOptions, AuditRecord, audit_run, subject
 from archiver.engine.workers.processes import WorkerProcesses
 from archiver.ledger.holdings import Holding
 from archiver.ledger.ledger import Ledger
-from archiver.ledger.removal import is_under_way, reaching
+from archiver.ledger.removal import is_under_way, reaching, results_of
 from archiver.machine.cores import cores_here
-from archiver.machine.home import find_run, ledger_path
+from archiver.machine.home import ledger_path
 from archiver.platforms.opening import PlatformOptions, open_backend
 from archiver.values.errors import ResultsError, UsageError
 from archiver.values.sizes import format_bytes
@@ -65,10 +66,11 @@ def audit(run: str, sample: int | None, clients: int, as_json: bool, platform: P
         if run == "latest":
             run = ledger.latest_run() or run
         holding = subject(ledger, run)
-        if is_under_way(run):
+        if is_under_way(run, ledger):
             raise UsageError(f"{run}: is under way; let it end, or stop it, before what it archived is audited")
-        record = _read(holding, ledger, options, AuditOptions(clients, sample, _changes(run)))
-    recorded = _record(record)
+        results = results_of(run, ledger)
+        record = _read(holding, ledger, options, AuditOptions(clients, sample, _changes(results)))
+    recorded = _record(record, results)
     if as_json:
         click.echo(json_text(record.document()), nl=False)
     else:
@@ -89,10 +91,10 @@ def _read(holding: Holding, ledger: Ledger, options: PlatformOptions, chosen: Au
             workers.close()
 
 
-def _changes(run: str) -> list[ObjectChange]:
-    """Return the objects that the run itself held, released and deleted; empty if its folder is missing."""
+def _changes(results: Path) -> list[ObjectChange]:
+    """Return the objects that the run itself held, released and deleted; empty if its results are missing."""
     try:
-        database = RunDatabase.open(find_run(run))
+        database = RunDatabase.open(results)
     except ResultsError:
         return []
     try:
@@ -101,15 +103,14 @@ def _changes(run: str) -> list[ObjectChange]:
         database.close()
 
 
-def _record(record: AuditRecord) -> str:
+def _record(record: AuditRecord, results: Path) -> str:
     """Store the record in the run's database, and return a message about that."""
-    path = find_run(record.run)
-    if not path.exists():
+    if not results.exists():
         return (
             f"the folder of run {record.run} no longer exists, so this audit is not recorded; --json prints all of it"
         )
     try:
-        database = RunDatabase.reopen(path)
+        database = RunDatabase.reopen(results)
         try:
             database.add_audit(record.document())
         finally:

@@ -12,7 +12,7 @@ from archiver.cli.completion import run_names
 from archiver.cli.locks.recorded_platform import recorded_platform_options
 from archiver.ledger.holdings import Holding, gather, until_words
 from archiver.ledger.ledger import Ledger
-from archiver.ledger.removal import Consent, RemovalResult, is_under_way, may_be_under_way, remove
+from archiver.ledger.removal import Consent, RemovalResult, in_progress, remove
 from archiver.machine.home import ledger_path
 from archiver.platforms.opening import PlatformOptions
 from archiver.values.errors import ArchiverError, UsageError
@@ -41,8 +41,10 @@ def cleanup(
     that left something. The ledger says what to remove, and nothing else is touched. The command prints what remains
     and until when. `archiver ledger` lists what runs left.
 
-    --all-expired cleans up after all runs whose locks have ended, according to the ledger. It skips runs that may still
-    be in progress, and runs under hold unless --release-holds is given. If one platform cannot be reached, the others
+    A run that may still be in progress, or whose objects such a run reads, is left alone.
+
+    --all-expired cleans up after all runs whose locks have ended, according to the ledger. It skips runs in progress,
+    and runs under hold unless --release-holds is given. If one platform cannot be reached, the others
     are still cleaned up.
 
     The release of an event hold starts its period, at least a day. Its objects stay until then, unless
@@ -61,7 +63,7 @@ def cleanup(
     ledger, now = Ledger(ledger_path()), time.time()
     outcomes = []
     try:
-        holdings = _all_expired(ledger, now, release_holds) if run is None else _of_run(ledger, run)
+        holdings = _all_expired(ledger, now, release_holds) if run is None else _of_run(ledger, run, now)
         for outcome in remove(holdings, platform, ledger, Consent(bypass_governance, release_holds), now):
             _tell(outcome)
             outcomes.append(outcome)
@@ -70,7 +72,7 @@ def cleanup(
     sys.exit(_exit_status(outcomes))
 
 
-def _of_run(ledger: Ledger, run: str) -> list[Holding]:
+def _of_run(ledger: Ledger, run: str, now: float) -> list[Holding]:
     """Return what a run has left; empty if all of it was already removed. Raises UsageError for an unknown run."""
     if run == "latest":
         latest = ledger.latest_run()
@@ -80,8 +82,9 @@ def _of_run(ledger: Ledger, run: str) -> list[Holding]:
         run = latest
     holdings = gather(ledger.placements(run))
     if holdings:
-        if is_under_way(run):
-            raise UsageError(f"{run}: is under way; let it end, or stop it, before what it left is removed")
+        reason = in_progress(run, ledger, now)
+        if reason is not None:
+            raise UsageError(f"{run}: nothing is removed: {reason}")
         return holdings
     if not ledger.knows(run):
         raise UsageError(f"{run}: the ledger has no such run; its id is the name of its folder")
@@ -93,10 +96,11 @@ def _all_expired(ledger: Ledger, now: float, release_holds: bool) -> list[Holdin
     """Return everything that can be removed, over all runs. If there is nothing, print that."""
     everything = gather(ledger.placements())
     due = [each for each in everything if each.has_expired(now) and (release_holds or not each.is_held)]
-    under_way = [run for run in sorted({each.first.run for each in due}) if may_be_under_way(run, everything, now)]
-    for run in under_way:
-        click.echo(f"{run}: may be in progress and is skipped; if it was killed: archiver cleanup {run}")
-    found = [each for each in due if each.first.run not in under_way]
+    reasons = {run: in_progress(run, ledger, now) for run in sorted({each.first.run for each in due})}
+    for run, reason in reasons.items():
+        if reason is not None:
+            click.echo(f"{run}: is skipped: {reason}")
+    found = [each for each in due if reasons[each.first.run] is None]
     if not found:
         words = until_words([row for each in everything for row in each.placements], now)
         last = f"; {words}" if words else ""
@@ -123,8 +127,12 @@ def _tell(outcome: RemovalResult) -> None:
     click.echo(f"{run}: removed {report.objects_removed:,} objects ({format_bytes(report.bytes_removed)}){too}")
     if report.objects_left:
         click.echo(f"{run}: {report.objects_left:,} objects remain{_why(report, holding)}")
-    elif holding.first.bucket_created and not report.bucket_removed and not report.bucket_missing:
-        click.echo(f"{run}: its {place} {holding.first.bucket} stays: it has content that the run did not put there")
+    elif report.bucket_kept is not None:
+        click.echo(f"{run}: its {place} {holding.first.bucket} stays: {report.bucket_kept}")
+    if report.names_of_others:
+        names = "names" if holding.first.backend == "tsm" else "keys"
+        where = f"{holding.first.bucket}/{holding.first.prefix}"
+        click.echo(f"{run}: {report.names_of_others:,} {names} under {where} are not the run's: left")
     for refusal in report.refusals[:3]:
         click.echo(f"  the platform answered: {refusal}")
 
@@ -144,4 +152,6 @@ def _why(report: RemovalReport, holding: Holding) -> str:
     if report.on_hold:
         ours = "--release-holds" if holding.is_held else "which the run did not place"
         reasons.append(f"under hold ({ours})")
+    if report.holds_unconfirmed:
+        reasons.append(f"the release of {report.holds_unconfirmed:,} holds is not confirmed, so the ledger keeps them")
     return ": " + ", ".join(reasons) if reasons else ""

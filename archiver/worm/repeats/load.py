@@ -39,6 +39,7 @@ from archiver.worm.case import (
 from backends.base import Batch, PhaseSetting
 from backends.s3 import S3Backend
 from backends.s3.data_plane import S3DataPlane
+from backends.s3.keys import key_of
 from backends.s3.setting import S3WorkerSetting
 
 CLIENTS = 4
@@ -245,7 +246,7 @@ def read_back(case: Case, order: Order, numbers: Sequence[int]) -> dict[int, str
 
     def look(number: int) -> str:
         own = replace(case, client=case.client.recording([]))
-        key = f"{order.setting.prefix}{number:012d}"
+        key = key_of(order.setting.prefix, number)
         problem = _problem(own, order.setting.bucket, key, content.whole(number, OBJECT_BYTES), lock)
         if problem or number == numbers[0]:
             case.client.record.extend(own.client.record)

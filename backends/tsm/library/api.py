@@ -88,6 +88,7 @@ class ArchivedObject:
     expires: int | None
     held: bool
     description: bytes = b""
+    space: bytes = b""
 
 
 class Library:
@@ -358,6 +359,7 @@ def archived_object(response: Any) -> ArchivedObject:
         expires=seconds_of(response.expDate),
         held=response.objHeld == abi.DSM_ARCH_HELD_TRUE,
         description=response.descr,
+        space=response.objName.fs,
     )
 
 

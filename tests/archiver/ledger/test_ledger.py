@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -103,10 +104,10 @@ def test_removed_run_is_not_listed_but_still_known(path: Path) -> None:
 def test_newer_ledger_is_refused_and_not_changed(path: Path) -> None:
     ledger = Ledger(path)
     ledger.open_placement(PLACEMENT)
-    ledger._db.execute("PRAGMA user_version = 6")
+    ledger._db.execute("PRAGMA user_version = 7")
     ledger.close()
     before = path.read_bytes()
-    with pytest.raises(ResultsError, match=r"newer Archiver \(ledger version 6\); upgrade") as refused:
+    with pytest.raises(ResultsError, match=r"newer Archiver \(ledger version 7\); upgrade") as refused:
         Ledger(path)
     assert str(path) in str(refused.value)
     assert path.read_bytes() == before
@@ -272,29 +273,20 @@ def write_version_1(path: Path) -> None:
     old.close()
 
 
-def test_version_1_ledger_is_upgraded_without_data_loss(path: Path) -> None:
+def test_ledger_of_an_older_archiver_is_refused_and_not_changed(path: Path) -> None:
     write_version_1(path)
-    (row,) = placements(path)
-    assert (row.run, row.objects, row.bytes, row.written_at) == ("run-1", 5, 40960, 1_700_000_000.0)
-    assert (row.content_seed, row.first_number, row.earliest_retain_until) == (None, 0, None)
-    assert (row.seen_mode, row.seen_until, row.seen_hold) == (None, None, False)
-    assert (row.event_hold_days, row.released_until) == (None, None)
+    before = path.read_bytes()
+    with pytest.raises(ResultsError, match=r"older Archiver \(ledger version 1\); clean up with that one"):
+        Ledger(path)
+    assert path.read_bytes() == before
 
 
-def test_ledger_that_two_commands_upgrade_at_once_is_readable(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_version_1(path)
-    looks, look = [], Ledger._version
-
-    def upgraded_after_the_first_look(ledger: Ledger) -> int:
-        version = look(ledger)
-        looks.append(version)
-        if len(looks) == 1:
-            Ledger(path).close()
-        return version
-
-    monkeypatch.setattr(Ledger, "_version", upgraded_after_the_first_look)
-    assert [row.run for row in placements(path)] == ["run-1"]
-    assert looks[0] == 1
+def test_ledgers_made_at_once_are_one(path: Path) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        for opened in threads.map(lambda _: Ledger(path), range(4)):
+            opened.open_placement(PLACEMENT)
+            opened.close()
+    assert placements(path) == [PLACEMENT] * 4
 
 
 def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,13 +313,6 @@ def test_a_ledger_that_cannot_be_written_is_read_and_refuses_removal(
     with pytest.raises(ResultsError, match=r"ledger\.db, .* cannot be written: .*; nothing was removed"):
         ledger.check_writable()
     ledger.close()
-
-
-def test_read_only_old_ledger_is_refused_with_remedy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_version_1(path)
-    read_only(monkeypatch)
-    with pytest.raises(ResultsError, match=r"written by an older Archiver .*; make it writable"):
-        Ledger(path)
 
 
 @pytest.mark.parametrize("where", ["file/in/the/way/ledger.db", "folder.db"])

@@ -16,9 +16,11 @@ from archiver.values.errors import PlatformError
 from backends.base import Location, RemovalReport
 from backends.embedded import process as embedded
 from backends.s3.control import Control, Credentials
+from backends.s3.keys import key_of
 from tests.support.servers import real
 from tests.support.servers.scripted import Request, ScriptedServer, serve
 
+NUMBERS = range(100)  # of the run
 Scripted = Callable[..., ScriptedServer]
 
 
@@ -59,7 +61,7 @@ class Platform:
     ) -> RemovalReport:  # fmt: skip
         location = Location(self.endpoint, "us-east-1", bucket, created, "run-1/")
         control = control_of(self.endpoint, *(keys or self.keys))
-        return control.remove(location, bypass_governance=bypass, release_holds=holds)
+        return control.remove(location, NUMBERS, bypass_governance=bypass, release_holds=holds)
 
 
 def control_of(endpoint: str, access_key: str, secret_key: str) -> Control:
@@ -110,9 +112,9 @@ def governed(minutes: float = 10) -> dict[str, Any]:
 def test_removal_deletes_objects_markers_unfinished_uploads_and_the_bucket(platform: Platform) -> None:
     bucket = platform.make_bucket("all-of-it")
     for number in range(3):
-        platform.put(bucket, f"run-1/{number}")
-    platform.s3.delete_object(Bucket=bucket, Key="run-1/0")  # a marker
-    platform.start_upload(bucket, "run-1/large")
+        platform.put(bucket, key_of("run-1/", number))
+    platform.s3.delete_object(Bucket=bucket, Key="run-1/000000000000")  # a marker
+    platform.start_upload(bucket, key_of("run-1/", 3))
     report = platform.remove(bucket)
     assert (report.objects_left, report.bucket_removed, report.refusals) == (0, True, [])
     assert report.bytes_removed == 18
@@ -121,14 +123,14 @@ def test_removal_deletes_objects_markers_unfinished_uploads_and_the_bucket(platf
 
 def test_removal_keeps_objects_of_others_and_does_not_count_them(platform: Platform) -> None:
     bucket = platform.make_bucket("shared-bucket")
-    for key in ("run-1/0", "run-10/0", "records/1"):
+    for key in ("run-1/000000000000", "run-10/0", "records/1"):
         platform.put(bucket, key)
         platform.start_upload(bucket, f"{key}-large")
     report = platform.remove(bucket)
     assert (report.objects_removed, report.bytes_removed, report.objects_left) == (1, 6, 0)
     assert report.bucket_removed is False
     assert platform.keys_in(bucket) == ["records/1", "run-10/0"]
-    assert platform.uploads_in(bucket) == ["records/1-large", "run-10/0-large"]
+    assert platform.uploads_in(bucket) == ["records/1-large", f"{key_of('run-1/', 0)}-large", "run-10/0-large"]
     again = platform.remove(bucket)
     assert (again.objects_removed, again.objects_left, again.bucket_removed) == (0, 0, False)
 
@@ -136,20 +138,20 @@ def test_removal_keeps_objects_of_others_and_does_not_count_them(platform: Platf
 def test_locked_objects_remain_with_their_date_until_bypassed(platform: Platform) -> None:
     bucket = platform.make_bucket("locked-bucket")
     lock = governed()
-    platform.put(bucket, "run-1/0")
-    platform.put(bucket, "run-1/1", **lock)
+    platform.put(bucket, "run-1/000000000000")
+    platform.put(bucket, "run-1/000000000001", **lock)
     kept = platform.remove(bucket)
     assert (kept.objects_removed, kept.objects_left, kept.bucket_removed, kept.on_hold) == (1, 1, False, False)
     assert kept.locked_until == lock["ObjectLockRetainUntilDate"].timestamp()
     assert kept.refusals
-    assert platform.keys_in(bucket) == ["run-1/1"]
+    assert platform.keys_in(bucket) == ["run-1/000000000001"]
     gone = platform.remove(bucket, bypass=True)
     assert (gone.objects_removed, gone.objects_left, gone.bucket_removed) == (1, 0, True)
 
 
 def test_held_object_remains_until_its_hold_is_released(platform: Platform) -> None:
     bucket = platform.make_bucket("held-bucket")
-    platform.put(bucket, "run-1/0", ObjectLockLegalHoldStatus="ON")
+    platform.put(bucket, "run-1/000000000000", ObjectLockLegalHoldStatus="ON")
     kept = platform.remove(bucket, bypass=True)
     assert (kept.objects_left, kept.on_hold) == (1, True)
     assert platform.remove(bucket, holds=True).bucket_removed is True
@@ -158,8 +160,8 @@ def test_held_object_remains_until_its_hold_is_released(platform: Platform) -> N
 def test_event_hold_is_released_and_its_lock_date_is_reported(embedded_platform: Platform) -> None:
     bucket = embedded_platform.make_bucket("event-held")
     event_hold = {"ObjectLockMode": "GOVERNANCE", "ObjectLockEventHold": "ON", "ObjectLockEventHoldDurationDays": 2}
-    embedded_platform.put(bucket, "run-1/0", ChecksumAlgorithm="CRC32C", **event_hold)
-    embedded_platform.put(bucket, "run-1/1", ObjectLockLegalHoldStatus="ON")
+    embedded_platform.put(bucket, "run-1/000000000000", ChecksumAlgorithm="CRC32C", **event_hold)
+    embedded_platform.put(bucket, "run-1/000000000001", ObjectLockLegalHoldStatus="ON")
     report = embedded_platform.remove(bucket)
     assert (report.objects_removed, report.objects_left, report.on_hold) == (0, 2, True)
     report = embedded_platform.remove(bucket, holds=True)
@@ -175,8 +177,8 @@ def test_latest_retain_until_date_of_many_is_reported(embedded_platform: Platfor
     bucket = embedded_platform.make_bucket("many-dates")
     last = governed(30)
     for number in range(14):
-        embedded_platform.put(bucket, f"run-1/{number:02}", **governed(10))
-    embedded_platform.put(bucket, "run-1/14", **last)
+        embedded_platform.put(bucket, key_of("run-1/", number), **governed(10))
+    embedded_platform.put(bucket, "run-1/000000000014", **last)
     report = embedded_platform.remove(bucket)
     assert (report.objects_left, report.locked_until) == (15, last["ObjectLockRetainUntilDate"].timestamp())
 
@@ -186,7 +188,7 @@ def test_credential_without_permission_removes_nothing_with_access_denied(
     embedded_platform: Platform, store: embedded.StoreProcess, name: str
 ) -> None:
     bucket = embedded_platform.make_bucket(f"no-right-{name}")
-    embedded_platform.put(bucket, "run-1/0", **governed())
+    embedded_platform.put(bucket, "run-1/000000000000", **governed())
     limited = store.credentials[name]
     try:
         report = embedded_platform.remove(bucket, bypass=True, keys=(limited.access_key, limited.secret_key))
@@ -195,15 +197,15 @@ def test_credential_without_permission_removes_nothing_with_access_denied(
     except PlatformError as refused:
         words = str(refused)
     assert "AccessDenied" in words
-    assert embedded_platform.keys_in(bucket) == ["run-1/0"]
+    assert embedded_platform.keys_in(bucket) == ["run-1/000000000000"]
 
 
 def test_credential_without_hold_permission_still_removes_the_rest(
     embedded_platform: Platform, store: embedded.StoreProcess
 ) -> None:
     bucket = embedded_platform.make_bucket("no-hold-right")
-    embedded_platform.put(bucket, "run-1/0", ObjectLockLegalHoldStatus="ON")
-    embedded_platform.put(bucket, "run-1/1")
+    embedded_platform.put(bucket, "run-1/000000000000", ObjectLockLegalHoldStatus="ON")
+    embedded_platform.put(bucket, "run-1/000000000001")
     mate = store.credentials["mate"]
     report = embedded_platform.remove(bucket, holds=True, keys=(mate.access_key, mate.secret_key))
     assert (report.objects_removed, report.objects_left, report.on_hold) == (1, 1, True)
@@ -215,7 +217,7 @@ def xml(status: bytes, root: bytes, inner: bytes = b"") -> bytes:
     return b"HTTP/1.1 %b\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
 
 
-VERSION = b"<Version><Key>run-1/0</Key><VersionId>v1</VersionId><Size>6</Size></Version>"
+VERSION = b"<Version><Key>run-1/000000000000</Key><VersionId>v1</VersionId><Size>6</Size></Version>"
 
 
 def test_falsely_confirmed_deletion_is_detected(scripted: Scripted) -> None:
@@ -226,8 +228,10 @@ def test_falsely_confirmed_deletion_is_detected(scripted: Scripted) -> None:
 
     server = scripted(then=[serve(answer)])
     location = Location(server.url, "us-east-1", "b", True, "run-1/")
-    with pytest.raises(PlatformError, match=r"reported run-1/0 \(version v1\) as deleted, but still lists it"):
-        control_of(server.url, "a", "b").remove(location, bypass_governance=False, release_holds=False)
+    with pytest.raises(
+        PlatformError, match=r"reported run-1/000000000000 \(version v1\) as deleted, but still lists it"
+    ):
+        control_of(server.url, "a", "b").remove(location, NUMBERS, bypass_governance=False, release_holds=False)
 
 
 @pytest.mark.parametrize(
@@ -245,8 +249,9 @@ def test_refused_upload_listing_does_not_stop_the_removal(
 
     server = scripted(then=[serve(answer)])
     location = Location(server.url, "us-east-1", "b", True, "run-1/")
-    report = control_of(server.url, "a", "b").remove(location, bypass_governance=False, release_holds=False)
-    assert report.bucket_removed
+    report = control_of(server.url, "a", "b").remove(location, NUMBERS, bypass_governance=False, release_holds=False)
+    assert report.bucket_removed is not said
+    assert (report.bucket_kept is not None) is said
     assert report.refusals == (["unfinished uploads may remain: AccessDenied: no"] if said else [])
 
 
@@ -255,5 +260,5 @@ def test_a_lost_connection_is_a_platform_error_and_no_report(embedded_platform: 
         gone = running.endpoint
     with pytest.raises(PlatformError, match="check --endpoint"):
         control_of(gone, "a", "b").remove(
-            Location(gone, "us-east-1", "b", True, "run-1/"), bypass_governance=False, release_holds=False
+            Location(gone, "us-east-1", "b", True, "run-1/"), NUMBERS, bypass_governance=False, release_holds=False
         )

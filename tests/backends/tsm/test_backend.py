@@ -26,6 +26,7 @@ from backends.tsm.removal import remove as remove_from
 from tests.backends.tsm.tsm_sessions import SIZE, Server, archived, reached
 
 DAY_SECONDS = 86_400
+NUMBERS = range(2000)  # of every run
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def server(shim: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 def remove(server: Server, location: Location, *, release_holds: bool = False) -> tuple[int, int, bool]:
     """Remove with a new backend. Returns objects removed, objects left, and whether the file space was deleted."""
-    report = server.backend().remove(location, bypass_governance=True, release_holds=release_holds)
+    report = server.backend().remove(location, NUMBERS, bypass_governance=True, release_holds=release_holds)
     return report.objects_removed, report.objects_left, report.bucket_removed
 
 
@@ -329,7 +330,7 @@ def test_nothing_is_removed_before_its_expiry(server: Server) -> None:
     backend, location = server.prepared("run-unexpired")
     now = backend.server_now
     archived(backend, *range(10))
-    report = server.backend().remove(location, bypass_governance=True, release_holds=True)
+    report = server.backend().remove(location, NUMBERS, bypass_governance=True, release_holds=True)
     assert (report.objects_removed, report.objects_left, report.bucket_removed) == (0, 10, False)
     assert report.locked_until == pytest.approx(now + 300, abs=10)
     assert not report.on_hold
@@ -339,10 +340,10 @@ def test_nothing_is_removed_before_its_expiry(server: Server) -> None:
 def test_expired_objects_are_removed_with_file_space_of_run(server: Server) -> None:
     backend, location = server.prepared("run-expired", management_class="NONE")
     archived(backend, *range(1500))
-    report = server.backend().remove(location, bypass_governance=False, release_holds=False)
+    report = server.backend().remove(location, NUMBERS, bypass_governance=False, release_holds=False)
     assert (report.objects_removed, report.objects_left, report.bucket_removed) == (1500, 0, True)
     assert report.bytes_removed == 1500 * SIZE
-    again = server.backend().remove(location, bypass_governance=False, release_holds=False)
+    again = server.backend().remove(location, NUMBERS, bypass_governance=False, release_holds=False)
     assert again.bucket_missing
 
 
@@ -368,7 +369,7 @@ def test_held_objects_stay_until_their_holds_are_released(server: Server) -> Non
     backend, location = server.prepared("run-hold", management_class="NONE")
     archived(backend, 1, 2, 3)
     hold_all(server, location)
-    report = server.backend().remove(location, bypass_governance=True, release_holds=False)
+    report = server.backend().remove(location, NUMBERS, bypass_governance=True, release_holds=False)
     assert (report.objects_removed, report.objects_left, report.on_hold) == (0, 3, True)
     assert remove(server, location, release_holds=True) == (3, 0, True)
 
@@ -380,11 +381,11 @@ def test_removal_deletes_expired_objects_and_then_released_ones(server: Server) 
     hold_all(server, location)
     archived(expired, 6, 7)
     archived(locked, 8)
-    report = server.backend().remove(location, bypass_governance=False, release_holds=False)
+    report = server.backend().remove(location, NUMBERS, bypass_governance=False, release_holds=False)
     assert (report.objects_removed, report.objects_left, report.bucket_removed) == (2, 7, False)
     assert report.bytes_removed == 2 * SIZE
     assert (report.on_hold, report.refusals) == (True, [])
-    report = server.backend().remove(location, bypass_governance=False, release_holds=True)
+    report = server.backend().remove(location, NUMBERS, bypass_governance=False, release_holds=True)
     assert (report.objects_removed, report.objects_left, report.bucket_removed) == (6, 1, False)
     assert (report.on_hold, report.refusals) == (False, [])  # The last one has not expired, and no deletion was tried.
     assert report.locked_until is not None
@@ -403,14 +404,14 @@ def test_expired_objects_are_removed_even_if_hold_release_fails(server: Server) 
 
         session.release = lost  # type: ignore[method-assign]
         with pytest.raises(TsmError, match="-50"):
-            remove_from(session, session.information(), location, 0, release_holds=True)
+            remove_from(session, session.information(), location, NUMBERS, 0, release_holds=True)
     assert remove(server, location) == (0, 2, False)
 
 
 def test_unknown_file_space_is_reported_missing(server: Server) -> None:
     _, location = server.prepared("run-elsewhere")
     report = server.backend().remove(
-        replace(location, bucket="/archiver-nowhere"), bypass_governance=False, release_holds=False
+        replace(location, bucket="/archiver-nowhere"), NUMBERS, bypass_governance=False, release_holds=False
     )
     assert report.bucket_missing
     assert (report.objects_removed, report.objects_left) == (0, 0)
@@ -423,9 +424,9 @@ def test_absent_file_space_without_matches_is_reported_missing(server: Server) -
     backend = server.backend()
     with backend._session("remove") as session:
         session.archives = lambda *_: iter(())  # type: ignore[method-assign]
-        report = remove_from(session, session.information(), elsewhere, 0, release_holds=False)
+        report = remove_from(session, session.information(), elsewhere, NUMBERS, 0, release_holds=False)
         assert (report.bucket_missing, report.bucket_removed) == (True, False)
-        report = remove_from(session, session.information(), location, 0, release_holds=False)
+        report = remove_from(session, session.information(), location, NUMBERS, 0, release_holds=False)
         assert (report.bucket_missing, report.bucket_removed) == (False, True)
 
 
@@ -433,5 +434,5 @@ def test_removal_of_another_nodes_objects_is_refused(server: Server) -> None:
     _, location = server.prepared("run-of-another")
     others = replace(location, endpoint="tsm://SOMEBODY@127.0.0.1:1500")
     with pytest.raises(PlatformError, match=r"signed on as node ARCHIVER, but .* belong to node SOMEBODY.*--tsm-node"):
-        server.backend().remove(others, bypass_governance=False, release_holds=False)
+        server.backend().remove(others, NUMBERS, bypass_governance=False, release_holds=False)
     assert remove(server, location) == (0, 0, True)  # it was still there

@@ -102,7 +102,8 @@ def on_server(backend: TsmBackend) -> list[tuple[int, int]]:
     """Return number and content version of each object on the server."""
     location = backend._located()
     with backend._session("look") as session:
-        return sorted(firsts(session.archives(location.bucket, f"/{location.prefix}/*")))
+        found = session.archives(location.bucket, f"/{location.prefix}/*")
+        return sorted(firsts(found, location.bucket, location.prefix))
 
 
 # New archives of a name.
@@ -188,9 +189,9 @@ def test_operation_on_one_version_leaves_others_unchanged(server: Server) -> Non
     ],
 )
 def test_archive_description_gives_content_version(said: bytes, version: int) -> None:
-    one = ArchivedObject(b"/run/000000", b"/000000000007", 1, 1, SIZE, "STANDARD", 0, None, False, said)
+    one = ArchivedObject(b"/run/000000", b"/000000000007", 1, 1, SIZE, "STANDARD", 0, None, False, said, b"/fs")
     assert version_of(one) == version
-    assert firsts([one]) == {(7, version): one}
+    assert firsts([one], "/fs", "run") == {(7, version): one}
     assert description(version) == (said if version > 1 else None)
 
 
@@ -360,6 +361,6 @@ def test_cleanup_removes_all_archives_of_a_name(server: Server) -> None:
     backend, location = server.prepared(f"run-mixed-{next(_runs)}", management_class=EXPIRED)
     archived(backend, *range(5))
     perform(backend, versions(NEW_VERSION, (0, 2), (1, 2)), versions(NEW_VERSION, (0, 3)), batch(DELETE, 0, 4))
-    report = server.backend().remove(location, bypass_governance=False, release_holds=False)
+    report = server.backend().remove(location, range(10), bypass_governance=False, release_holds=False)
     assert (report.objects_removed, report.objects_left, report.bucket_removed) == (6, 0, True)
     assert report.bytes_removed == 6 * SIZE

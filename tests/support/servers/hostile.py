@@ -511,3 +511,64 @@ def _answers_otherwise(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer
     chosen: Callable[[Asked], bool] = server.setting["chosen"]
     otherwise: Callable[[Asked, PassOn], Answer] = server.setting["otherwise"]
     return otherwise(asked, pass_on) if chosen(asked) else pass_on(asked)
+
+
+@mode("repeats the markers of listings")
+def _repeats_markers(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    """Two pages refer to each other for ever. ``marker``: False: the pages go on after no key at all."""
+    if asked.method != "GET" or not {"versions", "uploads"} & asked.query.keys():
+        return pass_on(asked)
+    after = {"a": "b"}.get(asked.query.get("key-marker", ""), "a")
+    marker = f"<NextKeyMarker>{after}</NextKeyMarker>" if server.setting.get("marker", True) else ""
+    return Answer(200, f"<ListVersionsResult><IsTruncated>true</IsTruncated>{marker}</ListVersionsResult>".encode())
+
+
+@mode("names a key of another owner in the answer to a deletion")
+def _names_another(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    """``named``: (key, version id)."""
+    answer = pass_on(asked)
+    if "delete" in asked.query:
+        key, version = server.setting["named"]
+        wrong = f"<Error><Key>{key}</Key><VersionId>{version}</VersionId><Code>AccessDenied</Code></Error>"
+        answer.body = answer.body.replace(b"</DeleteResult>", f"{wrong}</DeleteResult>".encode())
+    return answer
+
+
+@mode("refuses to release holds")
+def _refuses_releases(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    """``held``: the keys for which it refuses; all unless given."""
+    held = server.setting.get("held")
+    if (
+        asked.method == "PUT"
+        and {"legal-hold", "retention"} & asked.query.keys()
+        and (held is None or asked.key in held)
+    ):
+        return error(403, "AccessDenied")
+    return pass_on(asked)
+
+
+@mode("hides locks")
+def _hides_locks(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    """As for a credential without the rights to see locks."""
+    if asked.method == "GET" and {"legal-hold", "retention"} & asked.query.keys():
+        return error(403, "AccessDenied")
+    answer = pass_on(asked)
+    answer.headers = {name: text for name, text in answer.headers.items() if not name.startswith(_LOCK)}
+    return answer
+
+
+@mode("acknowledges the release of holds and keeps them")
+def _keeps_holds(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    if asked.method == "PUT" and "legal-hold" in asked.query:
+        return Answer(200)
+    return pass_on(asked)
+
+
+@mode("deletes a bucket with everything in it")
+def _deletes_full_buckets(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    """As SeaweedFS does. ``deleted`` has the names of the buckets."""
+    if asked.method == "DELETE" and not asked.key:
+        server.setting.setdefault("deleted", []).append(asked.bucket)
+        del server.buckets[asked.bucket]
+        return Answer(204)
+    return pass_on(asked)

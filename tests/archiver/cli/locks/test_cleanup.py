@@ -6,6 +6,7 @@ import fcntl
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,8 @@ from click.testing import CliRunner, Result
 from archiver.cli import main
 from archiver.ledger.ledger import Ledger, Placement
 from backends.embedded import process as embedded
-from results.database import LOCK_NAME
+from backends.s3.keys import key_of
+from results.database import FILE_NAME, LOCK_NAME
 from tests.support.runs import keys_of, left_in
 
 HOUR = 3600.0
@@ -65,7 +67,7 @@ class Runs:
         if created:
             self.s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
         for number in range(3):
-            self.s3.put_object(Bucket=bucket, Key=f"{run}/{number}", Body=b"record", **lock)
+            self.s3.put_object(Bucket=bucket, Key=key_of(f"{run}/", number), Body=b"record", **lock)
         said = ledger_seconds if ledger_seconds is not None else locked_seconds
         self.note(
             Placement(
@@ -85,6 +87,14 @@ class Runs:
             ledger.close_placement(row, 3, 18)
         ledger.close()
 
+    def begin(self, run: str, folder: Path, *, reads: str | None = None, ended: bool = False) -> None:
+        """Record where a run writes its results, and whether it has ended."""
+        ledger = Ledger(self.path)
+        ledger.begin_run(run, folder / FILE_NAME, reads)
+        if ended:
+            ledger.end_run(run)
+        ledger.close()
+
     def keys_in(self, bucket: str) -> int:
         return len(self.s3.list_object_versions(Bucket=bucket).get("Versions", []))
 
@@ -101,6 +111,11 @@ def cleanup(*arguments: str) -> Result:
     done = CliRunner().invoke(main, ["cleanup", *arguments])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done
+
+
+def change(home: Path, statement: str) -> None:
+    with closing(sqlite3.connect(home / "ledger.db")) as db, db:
+        db.execute(statement)
 
 
 def left(home: Path) -> set[str]:
@@ -157,34 +172,57 @@ def test_cleanup_without_exactly_one_valid_selection_is_refused(
 def test_cleanup_skips_a_run_in_progress(home: Path, runs: Runs) -> None:
     bucket = runs.leave("alive")  # every phase so far has ended, but the run has not
     lock = home / "runs" / "alive" / LOCK_NAME
+    runs.begin("alive", lock.parent)
     lock.parent.mkdir(parents=True)
     with lock.open("wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         done = cleanup("--all-expired")
         assert done.exit_code == 0
-        assert "alive: may be in progress and is skipped" in done.stdout
+        assert "alive: is skipped: run alive is under way" in done.stdout
         named = cleanup("alive")
         assert named.exit_code == 2
-        assert "alive: is under way; let it end, or stop it" in named.stderr
+        assert "alive: nothing is removed: run alive is under way; let it end, or stop it" in named.stderr
         assert runs.keys_in(bucket) == 3
     assert "alive: removed 3 objects" in cleanup("--all-expired").stdout  # the lock is free, as after a kill
 
 
-def test_run_without_results_folder_is_removed_only_by_name(home: Path, runs: Runs) -> None:
-    bucket = runs.leave("unknown", ended=False)
-    told = "unknown: may be in progress and is skipped; if it was killed: archiver cleanup unknown"
-    assert told in cleanup("--all-expired").stdout
-    assert runs.keys_in(bucket) == 3
-    assert "unknown: removed 3 objects" in cleanup("unknown").stdout
-    assert not left(home)
+@pytest.mark.parametrize("of_another_machine", [False, True])
+def test_run_whose_writer_cannot_be_seen_is_kept_for_a_day(home: Path, runs: Runs, of_another_machine: bool) -> None:
+    folder = home / "elsewhere"
+    bucket = runs.leave("unknown")
+    runs.begin("unknown", folder)
+    if of_another_machine:  # its folder was copied here, so the lock is another one
+        folder.mkdir()
+        (folder / LOCK_NAME).touch()
+        change(home, "UPDATE run SET machine = 'another'")
+    for arguments in (["unknown"], ["--all-expired"]):
+        done = cleanup(*arguments)
+        assert "run unknown may be in progress: it began on " in done.output
+        assert f"{folder / FILE_NAME} cannot be seen here; if it was killed, try again after 2" in done.output
+        assert runs.keys_in(bucket) == 3
+    change(home, "UPDATE placement SET written_at = written_at - 90000")
+    assert runs.keys_in(bucket) == 3  # it began today
+    change(home, "UPDATE run SET begun_at = begun_at - 90000")
+    assert "unknown: removed 3 objects (18 B), and its bucket" in cleanup("unknown").stdout
 
 
-def test_run_killed_a_day_ago_is_not_treated_as_in_progress(home: Path, runs: Runs) -> None:
-    runs.leave("killed", ended=False)
-    with sqlite3.connect(home / "ledger.db") as db:
-        db.execute("UPDATE placement SET written_at = written_at - 90000")
-    db.close()
-    assert "killed: removed 3 objects (18 B), and its bucket" in cleanup("--all-expired").stdout
+def test_ended_run_is_removed_although_its_results_are_gone(home: Path, runs: Runs) -> None:
+    runs.leave("ended")
+    runs.begin("ended", home / "elsewhere", ended=True)
+    assert "ended: removed 3 objects (18 B), and its bucket" in cleanup("--all-expired").stdout
+
+
+def test_objects_that_another_run_reads_are_kept(home: Path, runs: Runs) -> None:
+    bucket = runs.leave("read")
+    lock = home / "reader" / LOCK_NAME
+    runs.begin("read", home / "read", ended=True)
+    runs.begin("reader", lock.parent, reads="read")
+    lock.parent.mkdir()
+    with lock.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert "read: nothing is removed: run reader is under way" in cleanup("read").stderr
+        assert runs.keys_in(bucket) == 3
+    assert cleanup("read").exit_code == 0
 
 
 # Several platforms and buckets
@@ -258,7 +296,7 @@ def test_foreign_object_keeps_its_bucket_from_being_removed(home: Path, runs: Ru
 
 def test_a_hold_that_the_run_did_not_place_is_not_released(home: Path, runs: Runs) -> None:
     bucket = runs.leave("run-1")
-    runs.s3.put_object_legal_hold(Bucket=bucket, Key="run-1/1", LegalHold={"Status": "ON"})
+    runs.s3.put_object_legal_hold(Bucket=bucket, Key=key_of("run-1/", 1), LegalHold={"Status": "ON"})
     done = cleanup("run-1", "--release-holds")
     assert done.exit_code == 1
     assert "run-1: 1 objects remain: under hold (which the run did not place)" in done.stdout

@@ -171,7 +171,7 @@ class Run:
 
     def clean_up(self) -> None:
         for location in (self.location, self.elsewhere):
-            report = self.backend.remove(location, bypass_governance=True, release_holds=True)
+            report = self.backend.remove(location, None, bypass_governance=True, release_holds=True)
             assert (report.objects_left, report.bucket_removed) == (0, True)
 
 
