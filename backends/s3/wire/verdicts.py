@@ -93,21 +93,21 @@ def answer(
 
 def failure_in(reply: ReplyReader, success: Success) -> Failure | None:
     """Return the failure in an answer; None: it contains what a success contains."""
-    if status_of(reply, success) not in success.statuses:
-        return refusal(reply, success)
+    statuses, name, header, element, may_be_error = success
     body = reply.error_body
-    if success.element is None:
+    if reply.status not in statuses or (may_be_error and b"<Error" in body):
+        return refusal(reply, success)
+    if element is None:
         if body and not body.isspace():
             return _unexpected_body(reply)
-        is_missing = bool(success.header) and not reply.headers.get(success.header)
-    else:
-        is_missing = success.element.search(body) is None
-        if is_missing and b"<Error" in body:
-            return _unexpected_body(reply)
-    if not is_missing:
+        if not header or reply.headers.get(header):
+            return None
+    elif element.search(body) is not None:
         return None
-    words = f"the answer has status {reply.status} but no {success.name}, so it does not show that this was done"
-    return Failure(Status.PROTOCOL_ERROR, f"no {success.name}", words, outcome_unknown=True)
+    elif b"<Error" in body:
+        return _unexpected_body(reply)
+    words = f"the answer has status {reply.status} but no {name}, so it does not show that this was done"
+    return Failure(Status.PROTOCOL_ERROR, f"no {name}", words, outcome_unknown=True)
 
 
 def status_of(reply: ReplyReader, success: Success) -> int:
