@@ -50,7 +50,8 @@ def measured_surface(recorded: RecordedRun) -> RateSurface:
     run, results = recorded.run, recorded.results
     if not results:
         raise ResultsError(NO_RESULTS)
-    alone = [each for each in (all_cells(results) | rate_cells(results)).values() if not each.is_limited_by_failures]
+    swept = {key: cell for key, cell in all_cells(results).items() if not cell.is_limited_by_failures}
+    alone = list((swept | rate_cells(results)).values())
     times = stored_times(recorded)
     cells = [_measured_cell(cell, times) for cell in alone]
     operations = {cell.operation for cell in cells}
@@ -85,7 +86,7 @@ def rate_cells(results: Sequence[Result]) -> dict[UnitKey, Unit]:
     return joined(
         cell_of(UnitKey(result.operation, result.object_bytes, result.objects_per_session, result.clients), result)
         for result in results
-        if result.phase == RATES_PHASE and result.application and result.objects
+        if result.phase == RATES_PHASE and result.application and result.objects and result.limited_by != FAILURES
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from results.database import FILE_NAME, PhaseRecord, PhaseTimes, RunDatabase, RunRecord
 from results.doubts import doubts
-from results.model import ClientUsage, Latency, Result, ServerUsage, Utilisation
+from results.model import ClientUsage, FirstError, Latency, Result, ServerUsage, Utilisation
 from results.recorded import RecordedRun, read_run
 from results.resources import SourceProblem
 from tests.results.watched_run import PLATFORM, phase_record, sample
@@ -98,10 +98,31 @@ def test_run_facts_cause_expected_warning(
     assert all(sentence.startswith(str(doubt)) for sentence in found)
 
 
+FULL = FirstError("archive", "507 StorageFull", 3, "<h1>no</h1>\nroom", "", "")
+FAILING = {"limited_by": "failures", "utilisations": (Utilisation("failures", "507 StorageFull", 0.5, True),)}
+
+
 @pytest.mark.parametrize(
     ("operation", "of_the_result", "doubt"),
     [
-        ("archive", {"errors": 3}, "3 operations failed in 1 of 2 cells; no rate includes them"),
+        ("archive", {"errors": 3}, "3 operations failed on minio in 1 of 2 cells; no rate includes them"),
+        (
+            "archive",
+            {"errors": 3, "first_errors": (FULL,)},
+            "3 operations failed on minio in 1 of 2 cells (the first: archive: 507 StorageFull: no room); no rate",
+        ),
+        (
+            "archive",
+            {"retries": 8, "first_errors": (replace(FULL, count=0, retried=8),)},
+            "8 attempts failed on minio and were sent again, in 1 of 2 cells (the first: archive: 507 StorageFull: no "
+            "room): their waiting time is in these rates; ",
+        ),
+        (
+            "archive",
+            {**FAILING, "settled": False, "ended_early": True},
+            "1 of 2 cells were limited by failures (archive 8KiB x 25 first: 50% of its attempts or time, mostly 507 "
+            "StorageFull): they do not show what minio can do; ",
+        ),
         (
             "archive",
             {"limited_by": "client"},
@@ -185,7 +206,7 @@ def test_warnings_count_cells_and_name_the_first(doubts_of: Doubts, make_result:
         make_result("retrieve", errors=5, limited_by="client", temperature="warm"),
         make_result("retrieve", 65536, temperature="unknown"),
     )
-    assert found[0].startswith("7 operations failed in 2 of ")
+    assert found[0].startswith("7 operations failed on minio in 2 of ")
     assert found[1].startswith("2 of 3 cells were limited by the client (archive 1MiB x 100 first: busiest worker)")
     assert found[2].startswith("not known to be cold (unknown and warm): 2 of ")
     assert len(found) == 3
@@ -223,7 +244,7 @@ def test_drift_check_is_compared_with_same_cell_sweep_and_repetition(
 
 def test_first_cell_without_success_has_no_drift_warning(doubts_of: Doubts, make_result: MakeResult) -> None:
     found = doubts_of(make_result(objects_per_second=0.0, errors=9), drift_checks=(make_result(),))
-    assert [sentence.partition(" in ")[0] for sentence in found] == ["9 operations failed"]
+    assert [sentence.partition(" in ")[0] for sentence in found] == ["9 operations failed on minio"]
 
 
 def test_client_limit_of_drift_check_causes_no_warning(doubts_of: Doubts, make_result: MakeResult) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from results.model import (
     CriterionResult,
+    FirstError,
     InfrastructureResult,
     Offered,
     PartResult,
@@ -49,6 +50,25 @@ def test_a_criterion_missed_while_the_client_was_the_limit_is_void(
     results = [make_result(position=2), make_result(position=2, limited_by=limited_by)]
     assert verdict(results, [MET, MISSED], None, is_judged=True) == expected
     assert phases_verdict(results, [MISSED]) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"), [(0, "fail"), (2, "fail"), (3, "void")], ids=["the platform's", "some", "all the client's"]
+)
+def test_errors_of_the_platform_fail_a_run_that_the_client_limited(
+    make_result: MakeResult, own: int, expected: str
+) -> None:
+    kinds = [("no local port free", own), ("503 SlowDown", 3 - own)]
+    failing = make_result(
+        position=2,
+        errors=3,
+        limited_by="client",
+        first_errors=tuple(FirstError("archive", reason, count, "", "", "") for reason, count in kinds if count),
+    )
+    failing = replace(failing, client=replace(failing.client, sessions_without_port=own))
+    criteria = [MISSED, replace(MISSED, name="object_ms.p99 <= 5")]
+    assert verdict([failing], criteria, None, is_judged=True) == expected
+    assert bool(void_because(failing, [failing], criteria)) is (expected == "void")
 
 
 def test_a_criterion_met_although_the_client_was_the_limit_stays_met(make_result: MakeResult) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from archiver.measure.bottleneck import Verdict, judge
-from results.model import ClientUsage, DiskUsage, LinkUsage, ServerUsage
+from archiver.measure.bottleneck import Verdict, failures_of, judge
+from archiver.values.record import NO_LOCAL_PORT_REASON
+from results.model import ClientUsage, DiskUsage, FirstError, LinkUsage, ServerUsage
 
 IDLE = ClientUsage(10.0, 10.0, 10.0, 1.0)
 
@@ -217,3 +218,33 @@ def test_client_with_late_timers_is_the_limit() -> None:
         "client",
         "its timers came late 30% of the time",
     )
+
+
+def errors(reason: str, count: int, retried: int = 0) -> FirstError:
+    return FirstError("archive", reason, count, "", "", "", retried)
+
+
+@pytest.mark.parametrize(
+    ("objects", "kinds", "time_share", "expected"),
+    [
+        (0, [errors("503 SlowDown", 6)], 0.0, "503 SlowDown"),
+        (85, [errors("503 SlowDown", 4), errors("connect failed", 11)], 0.0, "connect failed"),
+        (100, [errors("503 SlowDown", 0, retried=100)], 0.0, "503 SlowDown"),
+        (1000, [errors("read timeout", 2)], 0.9, "read timeout"),
+        (95, [errors("503 SlowDown", 5)], 0.0, None),
+        (10, [errors(NO_LOCAL_PORT_REASON, 90)], 0.9, None),
+        (100, [], 0.0, None),
+    ],
+)
+def test_failures_above_their_share_limit_before_client_and_server(
+    objects: int, kinds: list[FirstError], time_share: float, expected: str | None
+) -> None:
+    failures = failures_of(objects, sum(kind.count for kind in kinds), kinds, time_share)
+    busy = replace(IDLE, busiest_worker_percent=99.0)
+    for found in (
+        judge(busy, server(199.0), failures, shares_host=False),
+        judge(IDLE, server(199.0, whole=100.0), failures, shares_host=True),
+        judge(IDLE, None, failures, shares_host=False),
+    ):
+        assert (found.limited_by == "failures") is (expected is not None)
+        assert [each.by for each in found.utilisations if each.resource == "failures"] == [expected] * bool(expected)

@@ -110,6 +110,11 @@ def test_plan_repeats_remarks_on_platform(make_result: MakeResult, make_run: Mak
 
 
 def test_run_with_only_void_or_failed_phases_is_refused(make_result: MakeResult, make_run: MakeRun) -> None:
-    lost = workload(make_result, "mail", incomplete="a worker was lost")
-    with pytest.raises(ResultsError, match="every phase is void or missed a criterion"):
-        measured_surface(make_run([phase_record(1, lost, 1, 2)]))
+    unfit = [
+        workload(make_result, "mail", incomplete="a worker was lost"),
+        workload(make_result, "mail", limited_by="failures"),
+        make_result(limited_by="failures"),
+    ]
+    for each in unfit:
+        with pytest.raises(ResultsError, match="every phase is void, limited by failures or missed a criterion"):
+            measured_surface(make_run([phase_record(1, each, 1, 2)]))

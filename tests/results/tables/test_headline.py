@@ -31,6 +31,7 @@ def rate(cell: Unit) -> float:
         ({}, ()),
         ({"limited_by": None}, ()),
         ({"limited_by": "server disk"}, ()),
+        ({"limited_by": "failures"}, ("limited by failures",)),
         ({"limited_by": "client"}, ("limited by the client",)),
         ({"limited_by": "host cpu"}, ("limited by the host's processor",)),
         ({"settled": False}, ("unsettled",)),

@@ -531,14 +531,14 @@ def test_server_tables_are_built_from_watched_samples(make_run: MakeRun, make_re
 
 
 def test_error_table_shows_first_message_and_count_per_kind(make_result: MakeResult) -> None:
-    denied = FirstError("archive", "403 AccessDenied", 3, "first", "id1", "o/1")
+    denied = FirstError("archive", "403 AccessDenied", 3, "<html><style>b{}</style><b>first</b>\n", "id1", "o/1", 5)
     results = [
         make_result(position=2, first_errors=(replace(denied, count=4, message="second"),)),
-        make_result(first_errors=(denied, replace(denied, reason="read timeout", count=1, request_id=""))),
+        make_result(first_errors=(denied, replace(denied, reason="timeout", count=1, request_id="", retried=0))),
     ]
     table = error_table(results)
-    assert [[cell.text for cell in cells[:5]] for cells in table.rows] == [
-        ["archive", "403 AccessDenied", "7", "first", "id1"],
-        ["archive", "read timeout", "1", "first", "–"],
+    assert [[cell.text for cell in cells[:6]] for cells in table.rows] == [
+        ["archive", "403 AccessDenied", "7", "10", "first", "id1"],
+        ["archive", "timeout", "1", "0", "first", "–"],
     ]
     assert not error_table([make_result()]).rows

@@ -572,3 +572,13 @@ def _deletes_full_buckets(server: Hostile, asked: Asked, pass_on: PassOn) -> Ans
         del server.buckets[asked.bucket]
         return Answer(204)
     return pass_on(asked)
+
+
+@mode("answers uploads with a load balancer's page")
+def _answers_page(server: Hostile, asked: Asked, pass_on: PassOn) -> Answer:
+    """504 with a page in HTML, from the PUT ``from_object`` on."""
+    if asked.is_upload and asked.number >= server.setting["from_object"]:
+        title = "<head><title>504 Gateway Time-out</title><style>body{color:red}</style></head>"
+        page = f"<html>{title}<body><center><h1>504 Gateway Time-out</h1></center><hr>nginx</body></html>"
+        return Answer(504, page.encode(), {"Content-Type": "text/html"})
+    return pass_on(asked)

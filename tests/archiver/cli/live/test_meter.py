@@ -12,6 +12,8 @@ from rich.console import Console
 from archiver.cli.live.live_table import LiveTable, plain_line, sparkline
 from archiver.cli.live.meter import Meter
 from archiver.cli.live.progress import line_pause_seconds
+from archiver.measure.reports import IntervalReport
+from archiver.values.record import ErrorKind
 from results.model import ServerUsage
 from scenarios.model import Scenario
 from tests.archiver.cli.live.metered_run import Run
@@ -134,6 +136,20 @@ def test_log_line_shows_phase_rates_and_errors_of_the_run() -> None:
     for _ in range(8):
         run.second((1250, 3))
     assert "4 errors" in (plain_line(run.meter.now()) or "")  # errors of the whole run, not of the phase
+
+
+def test_each_platform_shows_its_own_errors_and_retries() -> None:
+    run = Run(platforms=2)
+    run.begin(1, "minio")
+    for _ in range(8):
+        run.second((1250, 3), errors=1)
+    run.meter.reported(IntervalReport({}, [], [ErrorKind("archive", "503 SlowDown", 0, "", "", "", retried=7)]))
+    assert "32 errors, 7 retried on minio" in (plain_line(run.meter.now()) or "")
+    run.begin(1, "versitygw")
+    for _ in range(8):
+        run.second((1250, 3))
+    assert ", 0 errors, " in (plain_line(run.meter.now()) or "")
+    assert run.meter.now().errors == 32
 
 
 def test_log_line_names_platform_if_several_and_host_cpu_without_process() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import backends
 from archiver.engine.work.worker import run_phase
-from archiver.engine.worker import client, phase_run
+from archiver.engine.worker import client, outage, phase_run
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
 from archiver.engine.worker.outage import FAILED_SESSIONS_MAX
 from archiver.measure.reports import IntervalReport, Tally
@@ -327,6 +327,59 @@ def test_client_with_one_successful_session_continues_and_counts_failures(
     report = run_phase(assignment(), channel)
     assert report.gave_up is None
     assert (channel.total().sessions, channel.total().objects, channel.total().errors) == (1, 5, 10)
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_clients_pause_while_platform_is_down_and_end_if_it_stays_down(
+    use: Callable[[type[NullSession]], None], monkeypatch: pytest.MonkeyPatch, returns: bool
+) -> None:
+    monkeypatch.setattr(outage, "PAUSE_SECONDS_FIRST", 0.01)
+    monkeypatch.setattr(outage, "OUTAGE_SECONDS_MAX", 1e6 if returns else 0.1)
+    opened: list[int] = []
+
+    class Down(RefusedAtTheDoor):
+        async def open(self, record: Recorder, due_ns: int) -> bool:
+            opened.append(1)
+            is_up = len(opened) == 1 or (returns and len(opened) > 8)
+            return await (NullSession if is_up else RefusedAtTheDoor).open(self, record, due_ns)
+
+    use(Down)
+    channel = Channel()
+    report = run_phase(assignment(objects=1, rule=endless(1), numbers=(0, 20)), channel)
+    failed, total = report.failed_session_ns[0]
+    if returns:
+        assert report.gave_up is None
+        assert channel.total().errors == 7
+        assert len(channel.archived()) == 20
+    else:
+        assert report.gave_up is not None
+        assert channel.total().errors < 12
+        assert failed > 0.9 * total
+
+
+def test_numbers_of_refused_archives_are_used_again_and_uncertain_ones_are_not(
+    use: Callable[[type[NullSession]], None],
+) -> None:
+    tried: list[int] = []
+
+    class Picky(NullSession):
+        async def perform(self, batch: Batch, record: Recorder) -> None:
+            (number,) = batch.number
+            tried.append(number)
+            if len(tried) in (2, 3):
+                now_ns = time.monotonic_ns()
+                is_lost = len(tried) == 3
+                status = Status.READ_TIMEOUT if is_lost else 403
+                record.row(Operation.ARCHIVE, number, now_ns, now_ns, now_ns, now_ns, 0, status)
+                record.error(Operation.ARCHIVE, "refused or lost", "", outcome_unknown=is_lost)
+            else:
+                await super().perform(batch, record)
+
+    use(Picky)
+    channel = Channel()
+    run_phase(assignment(objects=1, rule=endless(1), numbers=(0, 6)), channel)
+    assert tried == [0, 1, 2, 3, 4, 5, 1]
+    assert sorted(channel.archived()) == [0, 1, 3, 4, 5]
 
 
 def test_denied_archives_count_as_errors_not_as_throughput(use: Callable[[type[NullSession]], None]) -> None:
