@@ -27,7 +27,7 @@ from archiver.engine.worker.stopping import EverythingStop, SessionStop, SharedW
 from archiver.measure.folding import Folding, Population
 from archiver.measure.reports import PhaseReport, StageReport
 from archiver.measure.steadiness import steadiness, unsteady_because
-from archiver.values.record import OPERATION_OF, Operation, Status
+from archiver.values.record import OPERATION_OF, Operation
 from backends.base import Batch
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import AllObjects, InWindow, Sessions, UntilPrecise
@@ -211,23 +211,9 @@ class SessionsClient(Client):
             if audits:
                 objects = self._audited(batch, first_row)
             elif objects < len(batch) and not self._takes_rest:
-                self._spare += self._unused(batch, first_row, is_certain=self.record.uncertain == uncertain)
+                self._spare += [batch.number[index] for index in self.without_effect(batch, first_row, uncertain)]
             stop.session_ended(now_ns, time.monotonic_ns())
-            await self._outage.session_ended(self, objects, now_ns)
-
-    def _unused(self, batch: Batch, first_row: int, *, is_certain: bool) -> list[int]:
-        """Return the numbers of a session that surely had no effect: those not tried, and of refused archives.
-
-        ``is_certain``: no attempt of the session failed in such a way that the platform may have carried it out.
-        """
-        record = self.record
-        spends_all = not (is_certain and self._operation is Operation.ARCHIVE)
-        spent = {
-            record.number[row]
-            for row in range(first_row, record.used)
-            if record.operation[row] >= Operation.ARCHIVE and (spends_all or record.status[row] == Status.OK)
-        }
-        return [number for number in batch.number if number not in spent]
+            await self._outage.session_ended(self.record, self.times, objects, now_ns)
 
     def _audited(self, batch: Batch, first_row: int) -> int:
         """Return the number of objects that the platform answered for; a finding is an answer.

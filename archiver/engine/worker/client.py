@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import Protocol
 
-from archiver.engine.worker.outage import Outage
+from archiver.engine.worker.outage import Outage, SessionTimes
 from archiver.engine.worker.stopping import EverythingStop, StopDecision
 from archiver.measure.folding import Folding
 from archiver.values.record import Operation, Recorder, Status
@@ -64,7 +64,7 @@ class Client:
         self._session_rows = 2 * batch_max + 3  # each object may have a transaction, or a lock, of its own
         self.record = Recorder(max(rows, 2 * self._session_rows))
         self.gave_up: str | None = None
-        self.session_ns = self.failed_ns = 0  # of all sessions, and of those without an object; pauses included
+        self.times = SessionTimes()
         self.stop: StopDecision = _ALL
 
     def make_room(self) -> None:
@@ -96,3 +96,19 @@ class Client:
         await session.close(record)
         record.row(Operation.SESSION, 0, due_ns, sent_ns, opened_ns, time.monotonic_ns(), size_bytes, status)
         return good
+
+    def without_effect(self, batch: Batch, first_row: int, uncertain: int) -> list[int]:
+        """Return the operations of a session, by index, that surely had no effect: not tried, or a refused archive.
+
+        ``first_row`` and ``uncertain`` are the record's ``used`` and ``uncertain`` before the session. If any attempt
+        of the session may have been carried out, each operation that was tried may have had an effect.
+        """
+        record = self.record
+        is_certain = record.uncertain == uncertain
+        spent = {
+            (record.operation[row], record.number[row])
+            for row in range(first_row, record.used)
+            if not (is_certain and record.operation[row] == Operation.ARCHIVE and record.status[row] != Status.OK)
+        }
+        done = zip(batch.operation, batch.number, strict=True)
+        return [index for index, each in enumerate(done) if each not in spent]

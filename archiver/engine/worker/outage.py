@@ -10,14 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from archiver.values.clock import now_seconds
-from archiver.values.record import Status, quoted
+from archiver.values.record import Recorder, Status, quoted
 from archiver.values.sizes import format_instant
-
-if TYPE_CHECKING:
-    from archiver.engine.worker.client import Client
 
 FAILED_SESSIONS_MAX = 3  # sessions of each client without an object, in a row over all clients, before clients pause
 PAUSE_SECONDS_FIRST = 0.1
@@ -35,6 +32,14 @@ _SILENT = frozenset(
 )
 
 
+@dataclass(slots=True)
+class SessionTimes:
+    """Time that one client spent in sessions, with the pauses after them."""
+
+    all_ns: int = 0
+    failed_ns: int = 0  # of sessions without an object
+
+
 class Outage:
     """The sessions of a worker since any of its clients last completed an object."""
 
@@ -47,21 +52,21 @@ class Outage:
         self._failed = 0
         self._began_ns = 0  # of the first failed session
 
-    async def session_ended(self, client: Client, objects: int, began_ns: int) -> None:
+    async def session_ended(self, record: Recorder, times: SessionTimes, objects: int, began_ns: int) -> None:
         """Take the latest session of a client; pause, or finish, if the platform completes nothing for any client.
 
-        A client that found no local port says nothing about the platform.
+        A client that found no local port, or had nothing to do, says nothing about the platform.
         """
-        record, took_ns = client.record, time.monotonic_ns() - began_ns
-        client.session_ns += took_ns
+        took_ns = time.monotonic_ns() - began_ns
+        times.all_ns += took_ns
         if objects:
             self._any_object = True
             self._failed = 0
             return
         status = record.status[record.used - 1]
-        if status == Status.NO_LOCAL_PORT:
+        if status in (Status.OK, Status.NO_LOCAL_PORT):
             return
-        client.failed_ns += took_ns
+        times.failed_ns += took_ns
         if self.ended_because is not None:
             return
         if not self._failed:
@@ -80,6 +85,6 @@ class Outage:
             self._finish()
         else:
             pause_seconds = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_FIRST * 2.0 ** (rounds - FAILED_SESSIONS_MAX))
-            client.session_ns += int(pause_seconds * 1e9)
-            client.failed_ns += int(pause_seconds * 1e9)
+            times.all_ns += int(pause_seconds * 1e9)
+            times.failed_ns += int(pause_seconds * 1e9)
             await asyncio.sleep(pause_seconds)

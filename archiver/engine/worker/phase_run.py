@@ -223,8 +223,8 @@ class PhaseRun:
     def _failed_session_ns(self) -> dict[int, tuple[int, int]]:
         return {
             clients[0].folding.workload: (
-                sum(client.failed_ns for client in clients),
-                sum(client.session_ns for client in clients),
+                sum(client.times.failed_ns for client in clients),
+                sum(client.times.all_ns for client in clients),
             )
             for clients in self._by_workload()
         }

@@ -7,7 +7,7 @@ are complete. The data set therefore always matches the objects on the platform.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice, repeat
 
 from numpy.random import PCG64, Generator
@@ -90,6 +90,17 @@ class BatchSource:
             lock=workload.lock, checksum=workload.checksum, retain_for_seconds=workload.retain_for_seconds,
             part_bytes=self._mix.part_bytes, version=making.versions, range=making.ranges, source=making.sources,
         )  # fmt: skip
+
+    def give_back(self, batch: Batch, indices: Iterable[int]) -> None:
+        """Take back the new objects of these archives, which surely do not exist; they are archived after all others.
+
+        A workload without an end in time tries each object once.
+        """
+        for index in indices if self._mix.is_timed else ():
+            if batch.operation[index] is Operation.ARCHIVE:
+                number = batch.number[index]
+                stock = self._new if number < self._aside.first else self._aside
+                stock.put_back(number, batch.size_bytes[index])
 
     def settle(self, batch: Batch, record: Recorder, first_row: int) -> None:
         """Update the data set from the rows written since ``first_row``."""
@@ -284,6 +295,11 @@ class _Stock:
         at = self._taken
         self._taken = at + 1
         return self._numbers[at], self._sizes[at]
+
+    def put_back(self, number: int, size_bytes: int) -> None:
+        """Add an object that was taken and does not exist."""
+        self._numbers.append(number)
+        self._sizes.append(size_bytes)
 
     def spend(self, size_bytes: int) -> bool:
         """Give up at least one new object for a new version of this size; return False if too few are left.

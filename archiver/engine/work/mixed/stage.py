@@ -261,7 +261,9 @@ class StageClient(Client):
                 return
             stage.has_begun = True
             self.make_room()
-            first_row, began_ns = self.record.used, time.monotonic_ns()
+            first_row, uncertain, began_ns = self.record.used, self.record.uncertain, time.monotonic_ns()
             objects = await self.session(batch, due_ns)
             batch_source.settle(batch, self.record, first_row)
-            await self._outage.session_ended(self, objects, began_ns)
+            if objects < len(batch):
+                batch_source.give_back(batch, self.without_effect(batch, first_row, uncertain))
+            await self._outage.session_ended(self.record, self.times, objects, began_ns)

@@ -415,3 +415,24 @@ def test_batch_carries_retention_part_size_and_due_time_of_its_workload() -> Non
     assert batch is not None
     assert (batch.retain_for_seconds, batch.part_bytes, batch.due_ns) == (2.0, 5 << 20, 77)
     assert (batch.version, batch.range, batch.source) == (None, None, None)
+
+
+def test_objects_given_back_are_archived_again_after_all_others() -> None:
+    table = Table(workload(only("archive")), new=4)
+    tried = []
+    while (batch := table.batch()) is not None:
+        tried += batch.number
+        if len(tried) == 2:
+            table.batch_source.give_back(batch, [0])
+    assert len(tried) == 5
+    assert tried[-1] == tried[1]
+
+
+def test_workload_without_an_end_in_time_tries_each_object_once() -> None:
+    endless = Workload("w", Mix((only("archive"),), "d", PAGES, objects=3), 1, 1)
+    table = Table(endless, new=3)
+    tried = []
+    while (batch := table.batch()) is not None:
+        tried += batch.number
+        table.batch_source.give_back(batch, [0])
+    assert len(tried) == 3
