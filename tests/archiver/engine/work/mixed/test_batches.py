@@ -419,7 +419,7 @@ def test_batch_carries_retention_part_size_and_due_time_of_its_workload() -> Non
 
 def test_objects_given_back_are_archived_again_after_all_others() -> None:
     table = Table(workload(only("archive")), new=4)
-    tried = []
+    tried = list[int]()
     while (batch := table.batch()) is not None:
         tried += batch.number
         if len(tried) == 2:
@@ -431,7 +431,7 @@ def test_objects_given_back_are_archived_again_after_all_others() -> None:
 def test_workload_without_an_end_in_time_tries_each_object_once() -> None:
     endless = Workload("w", Mix((only("archive"),), "d", PAGES, objects=3), 1, 1)
     table = Table(endless, new=3)
-    tried = []
+    tried = list[int]()
     while (batch := table.batch()) is not None:
         tried += batch.number
         table.batch_source.give_back(batch, [0])
