@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
-from archiver.values.errors import ResultsError
+from archiver.values.errors import ResultsError, other_version
 from archiver.values.platform import PlatformProfile
 from results.contract import read, result_document
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome
@@ -318,7 +318,10 @@ class RunDatabase:
 
     @classmethod
     def open(cls, path: Path) -> RunDatabase:
-        """Open an existing database for reading. Raises ResultsError for a missing, foreign, damaged or newer file."""
+        """Open an existing database for reading.
+
+        Raises ResultsError for a missing, foreign or damaged file, or one of another version.
+        """
         return cls._open(_existing(path), "ro", None)
 
     @classmethod
@@ -343,15 +346,10 @@ class RunDatabase:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)
         try:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > VERSION:
-                raise ResultsError(f"{path} was written by a newer Archiver (version {version}); upgrade to read it")
             if version == 0:
                 raise ResultsError(f"{path} is no results database of Archiver")
-            if version < VERSION:
-                raise ResultsError(
-                    f"{path} was written before the first release (version {version}); read it with the Archiver that "
-                    "wrote it"
-                )
+            if version != VERSION:
+                raise ResultsError(other_version(path, version, VERSION))
             if connection.execute("SELECT id, comparison FROM run").fetchone() is None:
                 raise ResultsError(f"{path}: its run was never begun; nothing can be read from it")
         except sqlite3.Error as error:

@@ -1,9 +1,5 @@
 -- One run: all measurements, and everything needed to judge them and to generate the run's objects again.
--- Versions (PRAGMA user_version): 1 first form; 2 samples by source, measured times of phases, comparisons;
---   3 conformance checks by round; 4 continued runs, and runs that read objects of another;
---   5 workloads that run together: response times by interval, data sets, criteria, searches;
---   6 work of each worker, on any host; 7 probe objects; 8 the user's request;
---   9 percentiles of response times by interval.
+-- PRAGMA user_version is the version of this form. No other version is read.
 -- Times are epoch seconds (REAL) where a column says so; intervals count interval_ns from a phase's start.
 -- Secrets never enter this file.
 

@@ -138,7 +138,7 @@ def facts(recorded: RecordedRun) -> dict[str, str]:
         f"kernel {host['kernel']}, Python {host['python']}, {run.workers} worker(s)"
         + _on_cluster(settings)
         + (f" on core {', '.join(map(str, run.worker_cores))}" if run.worker_cores else "")
-        + (", polling busily" if settings.get("poll") == "busy" else ""),
+        + (", polling busily" if settings["poll"] == "busy" else ""),
         "warm-up": f"{warm_up:,} objects before the measured times, in no rate",
         "command": " ".join(run.command_line),
     }

@@ -68,8 +68,8 @@ class S3Request:
     keep_sessions_open: bool
     retries: int
     on_close: str
-    platform_name: str | None = None  # of a running platform, as the user names it
-    platform_version: str | None = None
+    platform_name: str | None  # of a running platform, as the user names it
+    platform_version: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +128,8 @@ class RunRequest:
     out_dir: Path | None  # None: in the home folder
     op_log_dir: Path | None
     metrics_port: int | None
-    poll: Poll = "sleep"  # the default applies to requests recorded before this option existed
-    disclosure: Mapping[str, Any] | None = None  # tested configuration, in the user's own words; None: not disclosed
+    poll: Poll
+    disclosure: Mapping[str, Any] | None  # tested configuration, in the user's own words; None: not disclosed
     dry_run: bool
     as_json: bool
     tables: tuple[str, ...]  # names of the tables to print; empty: the most important

@@ -42,7 +42,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from archiver.values.errors import UsageError
+from archiver.values.errors import UsageError, other_version
 from archiver.values.record import Operation
 from archiver.values.retention import RetentionMode
 
@@ -364,19 +364,12 @@ def _info_of(path: Path, file: pq.ParquetFile) -> TraceInfo:
         key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
         for key, value in (file.metadata.metadata or {}).items()
     }
-    if "archiver_op_log_version" in keys:
-        raise UsageError(
-            f"{path}: is an operation log of version {keys['archiver_op_log_version']}, which is not a trace; this "
-            f"Archiver reads and writes version {VERSION}; repeat the run with --op-log"
-        )
     if _PREFIX + "version" not in keys:
         raise UsageError(
             f"{path}: is a Parquet file, but not a trace; `archiver trace import` makes a trace from a log"
         )
     if keys[_PREFIX + "version"] != str(VERSION):
-        raise UsageError(
-            f"{path}: is a trace of version {keys[_PREFIX + 'version']}; this Archiver reads version {VERSION}"
-        )
+        raise UsageError(other_version(path, keys[_PREFIX + "version"], VERSION))
     _check_schema(path, file.schema_arrow)
     try:
         document = json.loads(keys[_PREFIX + "info"])

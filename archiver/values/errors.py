@@ -54,3 +54,8 @@ class StoreError(ArchiverError):
 
 class Damaged(StoreError):
     """Stored bytes do not match their checksum; they are never served."""
+
+
+def other_version(file: object, found: object, known: int) -> str:
+    """Return the message about a file whose format has another version than this Archiver reads."""
+    return f"{file}: has format version {found}, and this Archiver reads only {known}; use the Archiver that wrote it"

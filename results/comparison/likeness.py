@@ -132,7 +132,7 @@ RULES = (
     Rule("Python", _host("python"), "mark", "the client's share of the time differs"),
     Rule("Archiver version", _host("archiver"), "mark", "the client's share of the time differs"),
     Rule("number of worker processes", lambda row: row.workers, "mark", "the limit of the client differs"),
-    Rule("waiting of the workers for answers", lambda row: row.settings.get("poll", "sleep"), "mark",
+    Rule("waiting of the workers for answers", _setting("poll"), "mark",
          "a worker that polls busily sees an answer earlier than one that sleeps"),
     Rule("sharing of one machine by client and server", lambda row: row.shared_host, "mark",
          "they compete for processor time, and there is no network between them"),

@@ -284,10 +284,13 @@ def damaged(path: Path) -> None:
         (empty, "is no results database of Archiver"),
         (foreign, "is no results database of Archiver"),
         (foreign_with_a_version, "not a readable results database: no such table: run"),
-        (newer, rf"was written by a newer Archiver \(version {VERSION + 1}\); upgrade to read it"),
+        (
+            newer,
+            f"has format version {VERSION + 1}, and this Archiver reads only {VERSION}; use the Archiver that wrote",
+        ),
         (
             older,
-            rf"was written before the first release \(version {VERSION - 1}\); read it with the Archiver that wrote it",
+            f"has format version {VERSION - 1}, and this Archiver reads only {VERSION}; use the Archiver that wrote",
         ),
         (damaged, "not a readable results database: file is not a database"),
     ],

@@ -59,7 +59,7 @@ def resume(name: str, out: Path | None, dask: str | None, as_json: bool, tables:
             request,
             dask=_dask(row.id, request.dask, dask),
             workers=row.workers,
-            poll=row.settings.get("poll", "sleep"),
+            poll=row.settings["poll"],
             as_json=as_json,
             quiet=quiet,
         )

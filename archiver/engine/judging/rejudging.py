@@ -190,8 +190,7 @@ def _search_that_does_not_follow(search: SearchOutcome, recorded: Recorded) -> I
         criteria = [criterion for criterion in recorded.criteria if criterion.position in step.positions]
         found = phases_verdict(results, criteria)
         verdict = "void" if step.void else "pass" if step.passed else "fail"
-        # Earlier versions recorded a step whose client was the limit as failed.
-        if verdict != found and (verdict, found) != ("fail", "void"):
+        if verdict != found:
             yield f"the search's trial of {search.name} {step.scale} does not match its criteria"
     failed_at = min((step.scale for step in search.steps if not step.passed and not step.void), default=None)
     passed = [step.scale for step in search.steps if step.passed and (failed_at is None or step.scale < failed_at)]

@@ -24,7 +24,7 @@ from typing import IO
 import msgspec
 
 from archiver.traces.format import Origin, Trace, TracedOperation, TraceInfo, TraceWriter
-from archiver.values.errors import ArchiverError, UsageError
+from archiver.values.errors import ArchiverError, UsageError, other_version
 
 VERSION = 1
 _RUN_ROWS = 100_000  # about 100 MB
@@ -111,7 +111,7 @@ class LeftJournal:
             raise UsageError(f"{path}: not a capture's journal: {error}") from None
         if self.beginning.archiver_capture_journal != VERSION:
             self._file.close()
-            raise UsageError(f"{path}: its version is {self.beginning.archiver_capture_journal}, not {VERSION}")
+            raise UsageError(other_version(path, self.beginning.archiver_capture_journal, VERSION))
 
     def rows(self) -> Iterator[TracedOperation]:
         """Yield every complete row in the order in which operations ended. Raises ArchiverError for a damaged line."""

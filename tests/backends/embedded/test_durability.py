@@ -6,6 +6,7 @@ import random
 import resource
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -177,12 +178,15 @@ def test_bytes_of_a_crashed_commit_are_cut_off(filled: Path, connect: Callable[.
         assert [path.name for path in store.data_files()][-1] == "00000010.seg"
 
 
-def test_a_catalogue_of_a_later_program_is_refused(filled: Path) -> None:
+@pytest.mark.parametrize("version", [1, 4, 99])
+def test_a_catalogue_of_another_version_is_refused_unchanged(filled: Path, version: int) -> None:
     connection = sqlite3.connect(filled / "catalogue.db")
-    connection.execute("PRAGMA user_version = 99")
+    connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
-    with pytest.raises(PlatformError, match="has layout 99, this program knows 5"):
+    with pytest.raises(PlatformError, match=rf"has format version {version}, and this Archiver reads only 5; use"):
         process.start(filled)
+    with closing(sqlite3.connect(filled / "catalogue.db")) as unchanged:
+        assert unchanged.execute("PRAGMA user_version").fetchone() == (version,)
 
 
 def test_two_processes_cannot_have_one_store(data_dir: Path) -> None:

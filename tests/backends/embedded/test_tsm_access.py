@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -244,24 +243,3 @@ def test_rules_survive_a_restart_and_end_with_their_file_space(data_dir: Path) -
         assert client.archive(again, b"/o", b"content") == 0
         assert reader.find_space(b"/fs") == (NO_AUTHORIZATION, 0)  # A new space of that name is not open.
         assert client.set_access(again, b"OTHER")[1] > number  # Numbers of rules are not reused.
-
-
-def test_a_store_of_the_previous_layout_opens(data_dir: Path) -> None:
-    with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
-        assert client.archive(client.space(), b"/o", b"archived") == 0
-    older = sqlite3.connect(data_dir / "catalogue.db")
-    older.executescript(
-        "DROP TABLE access_rules; ALTER TABLE versions DROP COLUMN event_hold;"
-        "ALTER TABLE uploads DROP COLUMN event_hold; ALTER TABLE buckets DROP COLUMN default_event_hold;"
-        "PRAGMA user_version = 3;"
-    )
-    older.close()
-    with (
-        RunningTsmServer(data_dir) as tsm_server,
-        tsm_server.sign_on() as client,
-        tsm_server.sign_on("OTHER") as reader,
-    ):
-        space = client.space()
-        assert client.set_access(space, b"OTHER")[0] == 0
-        assert reader.read_from(b"ARCHIVER") == 0
-        assert len(reader.query(space)) == 1

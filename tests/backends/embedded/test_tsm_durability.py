@@ -1,4 +1,4 @@
-"""Durability of archived objects: kills, damage, silent sessions, and a store of a layout without archives."""
+"""Durability of archived objects: kills, damage and silent sessions."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ import random
 import sqlite3
 import threading
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backends.embedded import process
-from backends.embedded.core.changes.objects import CreateBucket
-from backends.embedded.core.rules.policy import BUILT_IN
 from backends.embedded.core.rules.refusals import WriteFailed
 from backends.embedded.core.store import Store
 from backends.embedded.core.tables import catalogue as catalogue_module
 from backends.embedded.core.tables.catalogue import Catalogue
 from backends.embedded.process import StoreProcess
-from tests.backends.embedded.core_calls import content_of, put
+from tests.backends.embedded.core_calls import put
 from tests.backends.embedded.running_server import RunningTsmServer
 from tests.backends.embedded.tsm_client import (
     DATA,
@@ -279,62 +276,6 @@ def test_a_session_that_sends_again_is_not_silent(tsm_server: RunningTsmServer, 
     for _ in range(3):
         leave_silent(tsm_server, IDLE - 30)
         assert tsm.ping()
-
-
-# Stores of an older layout.
-
-
-def layout_1(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path)
-    connection.executescript(files("backends.embedded.core.tables").joinpath("catalogue.sql").read_text("utf-8"))
-    connection.execute("INSERT INTO state VALUES (1, '0123456789abcdef', 0, 1, 0)")
-    connection.execute("PRAGMA user_version = 1")
-    connection.commit()
-    return connection
-
-
-def schema(connection: sqlite3.Connection) -> list[Any]:
-    return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
-
-
-async def test_a_store_of_the_first_layout_opens_and_gains_later_tables(data_dir: Path, tmp_path: Path) -> None:
-    store = Store.open(data_dir)
-    await store.change(CreateBucket("b", object_lock=True))
-    await store.put(put("before", b"content of before"))
-    store.close()
-    older = sqlite3.connect(data_dir / "catalogue.db")
-    older.execute("PRAGMA journal_mode = DELETE")
-    for table in ("access_rules", "archives", "spaces", "management_classes", "sqlite_sequence", "parts", "uploads"):
-        older.execute(f"DROP TABLE {table}" if table != "sqlite_sequence" else "DELETE FROM sqlite_sequence")
-    older.execute("DROP INDEX versions_by_upload")
-    for column in ("upload", "tags", "event_hold"):
-        older.execute(f"ALTER TABLE versions DROP COLUMN {column}")
-    older.execute("ALTER TABLE buckets DROP COLUMN default_event_hold")
-    older.execute("PRAGMA user_version = 1")
-    older.commit()
-    true = layout_1(tmp_path / "true.db")
-    assert [row for row in schema(older) if row[1] != "sqlite_sequence"] == schema(true)  # the first layout
-    older.close()
-    true.close()
-
-    store = Store.open(data_dir)
-    assert await content_of(store, "before") == b"content of before"
-    assert list(store.management_classes.values()) == list(BUILT_IN)
-    assert store.spaces == {}
-    store.close()
-    with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
-        assert client.archive(client.space(), b"/o", b"archived") == 0
-        (row,) = client.query(client.space())
-        assert client.get(row.id)[0].content == b"archived"
-        assert tsm_server.call(content_of(tsm_server.store, "before")) == b"content of before"
-
-
-def test_an_empty_catalogue_of_the_first_layout_opens(data_dir: Path) -> None:
-    data_dir.mkdir()
-    layout_1(data_dir / "catalogue.db").close()
-    with RunningTsmServer(data_dir) as tsm_server, tsm_server.sign_on() as client:
-        assert tsm_server.store.queries._store_id == "0123456789abcdef"
-        assert client.archive(client.space(), b"/o", b"archived") == 0
 
 
 # The commit that a large transaction names on the disk, while other commits succeed and fail.

@@ -40,7 +40,8 @@ def row(**given: Any) -> StoredRun:
         },
         "settings": {
             "retention_mode": "GOVERNANCE", "checksum": "crc32c", "payload_signing": False, "session_kind": "opened",
-            "session_open": "head-bucket", "legal_hold": False, "verify": "all", "objects_per_transaction_max": None,
+            "session_open": "head-bucket", "legal_hold": False, "verify": "all", "poll": "sleep",
+            "objects_per_transaction_max": None,
         },
         "host": {
             "host": "one", "processor": "fast", "cores_usable": 8, "kernel": "6.1", "python": "3.12", "archiver": "0.1",

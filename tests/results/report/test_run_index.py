@@ -84,7 +84,7 @@ def test_unreadable_runs_are_listed_with_their_problem(tmp_path: Path, make_resu
     runs = listed_runs(tmp_path)
     problems = {run.folder.name: run.problem for run in runs}
     assert problems.pop("whole") == ""
-    assert "newer Archiver (version 99); upgrade" in problems.pop("newer")
+    assert "has format version 99" in problems.pop("newer")
     assert "damaged" in problems.pop("damaged")
     assert all(problems.values()), problems
     assert runs[0].folder.name == "whole"

@@ -1,1 +1,1 @@
-"""The catalogue: the SQLite tables of the store, their layouts (`*.sql`), and the queries on them."""
+"""The catalogue: the SQLite tables of the store, their definitions (`*.sql`), and the queries on them."""

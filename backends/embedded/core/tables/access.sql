@@ -1,4 +1,4 @@
--- Layout 4: access rules. A rule lets other nodes and owners read archives of a node, existing and future ones. It
+-- Access rules. A rule lets other nodes and owners read archives of a node, existing and future ones. It
 -- never lets them change one.
 
 CREATE TABLE access_rules (

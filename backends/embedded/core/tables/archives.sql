@@ -1,4 +1,4 @@
--- Layout 2: what TSM sessions archive.
+-- What TSM sessions archive.
 --
 -- Names and other texts are bytes, as clients send them. An unsigned 64-bit number of a client is stored as the signed
 -- number with the same bits. Expiry is not a column: it follows from the current class, which only becomes stricter.

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from archiver.values.errors import Damaged, StoreError, UsageError
+from archiver.values.errors import Damaged, StoreError, UsageError, other_version
 
 from ..files.segments import RecordHeader, SegmentLocation
 from ..files.written import LogWatch, Written
@@ -29,8 +29,8 @@ from .archives import Archive, ArchiveQueries, Archives
 from .lock_columns import RetentionColumns, columns_of, default_columns, default_of
 from .uploads import Upload, UploadPart, UploadQueries, Uploads
 
-# The SQL that brings the catalogue from each layout to the next.
-_LAYOUTS = ("catalogue.sql", "archives.sql", "uploads.sql", "access.sql", "event_holds.sql")
+_VERSION = 5  # PRAGMA user_version
+_TABLES = ("catalogue.sql", "archives.sql", "uploads.sql", "access.sql")
 FILE_NAME = "catalogue.db"
 NULL_ID = "null"
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
@@ -297,20 +297,16 @@ class Catalogue(Queries):
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute("PRAGMA journal_size_limit = 67108864")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(_LAYOUTS):
-            raise StoreError(
-                f"the catalogue {self._path} has layout {version}, this program knows {len(_LAYOUTS)};"
-                " open it with the version of Archiver that made it"
-            )
+        if version not in (0, _VERSION):
+            raise StoreError(other_version(f"the catalogue {self._path}", version, _VERSION))
         if store_id is not None and version:
             (found,) = connection.execute("SELECT store_id FROM state").fetchone()
             if found != store_id:
                 raise StoreError(f"{self._path} is the catalogue of another store; put back the one of this store")
-        for layout, name in enumerate(_LAYOUTS[version:], version + 1):
-            new_id = store_id or secrets.token_hex(8)
-            first = f"INSERT INTO state VALUES (1, '{new_id}', 0, 1, 0);" if layout == 1 else ""
-            text = files(__package__).joinpath(name).read_text("utf-8")
-            connection.executescript(f"BEGIN IMMEDIATE; {text} {first} PRAGMA user_version = {layout}; COMMIT;")
+        if not version:
+            tables = "".join(files(__package__).joinpath(name).read_text("utf-8") for name in _TABLES)
+            state = f"INSERT INTO state VALUES (1, '{store_id or secrets.token_hex(8)}', 0, 1, 0);"
+            connection.executescript(f"BEGIN IMMEDIATE; {tables} {state} PRAGMA user_version = {_VERSION}; COMMIT;")
         faults = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
         if faults != ["ok"]:
             raise Damaged(f"the catalogue {self._path} is damaged: {'; '.join(faults)}; restore it from a copy")

@@ -1,11 +1,6 @@
 -- The catalogue: the objects of the store, their places and their locks. It decides; segments are only bytes.
 --
--- PRAGMA user_version is the layout:
---   1  this file
---   2  and archives.sql
---   3  and uploads.sql
---   4  and access.sql
---   5  and event_holds.sql
+-- It has this file's tables and those of archives.sql, uploads.sql and access.sql.
 --
 -- Instants are milliseconds since the epoch by the compliance clock.
 
@@ -27,6 +22,7 @@ CREATE TABLE buckets (
     default_mode   TEXT,               -- the default retention of new versions
     default_days   INTEGER,
     default_years  INTEGER,
+    default_event_hold TEXT,           -- the period of the hold of new versions
     CHECK (object_lock = 0 OR versioning = 'Enabled')
 ) STRICT;
 
@@ -51,8 +47,16 @@ CREATE TABLE versions (
     mode           TEXT CHECK (mode IN ('GOVERNANCE', 'COMPLIANCE')),
     until_ms       INTEGER,            -- retained while now < until_ms; set exactly when mode is
     legal_hold     INTEGER,            -- 0 off, 1 on, NULL never set
+    upload         INTEGER,            -- the content is its parts; segment, offset, block_crcs are unused
+    tags           TEXT,               -- JSON object
+    event_hold     TEXT,               -- an event hold that is on: the ISO 8601 period that its release starts, in days
+                                       -- or in years (P30D, P7Y); until_ms is then the earliest date, 0: the period
+                                       -- alone decides. OFF: it was released, and until_ms is the date that the
+                                       -- release set. NULL: there never was one
     PRIMARY KEY (bucket, key, sequence DESC)
 ) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX versions_by_upload ON versions (upload) WHERE upload IS NOT NULL;
 
 -- One row for each segment with live objects.
 CREATE TABLE segments (

@@ -10,7 +10,7 @@ _OFF = "OFF"
 
 
 class RetentionColumns(NamedTuple):
-    """The three columns of a retention (see `event_holds.sql`); all None for no retention."""
+    """The three columns of a retention (see `catalogue.sql`); all None for no retention."""
 
     mode: str | None = None
     until_ms: int | None = None

@@ -1,13 +1,8 @@
--- Layout 3: multipart uploads, and tags.
+-- Multipart uploads.
 --
 -- A part is a record in a segment, like a whole object. It stays there when the upload is completed: the version names
 -- the upload, and its content is the upload's parts in the order of their numbers. So completing an upload writes rows
 -- only, for an object of any size.
-
-ALTER TABLE versions ADD COLUMN upload INTEGER;  -- the content is its parts; segment, offset, block_crcs are unused
-ALTER TABLE versions ADD COLUMN tags TEXT;       -- JSON object
-
-CREATE UNIQUE INDEX versions_by_upload ON versions (upload) WHERE upload IS NOT NULL;
 
 -- One row for each upload that was neither completed nor aborted, with the attributes of its later version.
 CREATE TABLE uploads (
@@ -22,7 +17,8 @@ CREATE TABLE uploads (
     tags           TEXT,
     mode           TEXT CHECK (mode IN ('GOVERNANCE', 'COMPLIANCE')),
     until_ms       INTEGER,
-    legal_hold     INTEGER
+    legal_hold     INTEGER,
+    event_hold     TEXT                  -- as in versions
 ) STRICT;
 
 -- The order of every listing.

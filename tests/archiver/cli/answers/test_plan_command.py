@@ -166,7 +166,7 @@ def test_a_run_that_cannot_be_read_is_named(home: Path) -> None:
 
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(f"PRAGMA user_version = {VERSION + 1}")
-    refused("written by a newer Archiver")
+    refused(f"has format version {VERSION + 1}, and this Archiver reads only {VERSION}")
     path.write_bytes(whole[: len(whole) // 2])
     refused("run.db")
     path.write_bytes(b"")

@@ -105,7 +105,11 @@ def test_a_conformance_run_has_a_report_in_every_format(home: Path, tmp_path: Pa
         (["empty"], 1, "is no results database of Archiver"),
         (["torn", "--format", "html"], 1, "torn"),
         (["damaged", "--format", "html"], 1, "damaged, and cannot be read to its end"),
-        (["newer", "--format", "csv"], 1, "newer Archiver (version 99); upgrade to read it"),
+        (
+            ["newer", "--format", "csv"],
+            1,
+            "has format version 99, and this Archiver reads only 9; use the Archiver that wrote it",
+        ),
     ],
 )
 def test_bad_report_command_gets_one_clear_message(

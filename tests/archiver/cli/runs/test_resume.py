@@ -186,7 +186,7 @@ REFUSED = {
     "UPDATE run SET platform = json_set(platform, '$.version', '9')": "measures one platform",
     "UPDATE run SET settings = json_set(settings, '$.checksum', 'md5')": "checksum was md5",
     "UPDATE run SET backend = 's3'": "the ledger has no record of it",
-    "PRAGMA user_version = 99": "written by a newer Archiver",
+    "PRAGMA user_version = 99": "has format version 99",
     "DELETE FROM run": "its run was never begun",
 }
 
