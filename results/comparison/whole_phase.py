@@ -13,6 +13,7 @@ from typing import Any
 from results.database import StoredRun
 from results.measures import MEGABYTE_RATE, RATE, SCORE
 from results.mixed.programme import MEGABYTES, OBJECTS, Course, summary
+from results.mixed.reference_tile import stored_reference
 from results.mixed.score import scale_score, score_weights
 from results.mixed.tiles import APPLICATIONS, tile_scales
 from results.report.mixed_contents import WorkloadsShown
@@ -52,7 +53,7 @@ def _rates(phase: PhaseRepetition, course: Course, successions: Mapping[str, str
 
 def _score(phase: PhaseRepetition, mixed: WorkloadsShown, weights: Mapping[str, float] | None) -> Unit:
     (scale,) = tile_scales(phase.results)
-    score = scale_score(scale, mixed.criteria, mixed.reference, score_weights(weights))
+    score = scale_score(scale, mixed.criteria, stored_reference(), score_weights(weights))
     values = {} if score.value is None else {SCORE.name: score.value}
     reason = "" if values else f"no score: {score.reason or 'a tile did nothing'}"
     key = phase.key(ALL_WORKLOADS, SCORED)

@@ -14,7 +14,7 @@ from results.mixed.drives import drives_table
 from results.mixed.programme import Course, course
 from results.mixed.programme_tables import programme_tables
 from results.mixed.published import ds5020, storwize_v7000
-from results.mixed.reference_tile import ReferenceTile, stored_reference
+from results.mixed.reference_tile import stored_reference
 from results.mixed.scale_up import criteria_table, search_table
 from results.mixed.score import score_table
 from results.mixed.tile_tables import tile_tables
@@ -58,19 +58,15 @@ class WorkloadsShown:
     courses: Sequence[Course]
     scale_name: str
     weights: Mapping[str, float] | None
-    reference: ReferenceTile
     drives: int | None  # with the data
     is_quick: bool = False  # a subset, which compares with no published or stored value
     replay: ReplayedRun | None = None  # of workloads that replayed traces
 
 
-def mixed_run(
-    recorded: RecordedRun, *, reference: ReferenceTile | None = None, drives: int | None = None
-) -> WorkloadsShown | None:
+def mixed_run(recorded: RecordedRun, *, drives: int | None = None) -> WorkloadsShown | None:
     """Return the simultaneous workloads of a run. Returns None if there were none and no criterion was judged.
 
-    ``reference`` is the tile that a score is over, by default the stored one. ``drives`` is the number of drives with
-    the data.
+    ``drives`` is the number of drives with the data.
     """
     results = [result for result in recorded.results if result.application and not result.is_load]
     criteria = recorded.criteria
@@ -94,7 +90,6 @@ def mixed_run(
         ],
         scale_name=scenario.get("scale", {}).get("name", ""),
         weights=scenario.get("weights") or None,
-        reference=reference or stored_reference(),
         drives=drives,
         is_quick=_is_quick(run.request),
         replay=replay_run(recorded, results),
@@ -114,7 +109,7 @@ def mixed_tables(run: WorkloadsShown) -> list[Table]:
     if scales:
         tables += tile_tables(scales, run.criteria, [] if run.is_quick else [ds5020(), storwize_v7000()])
         withheld = QUICK_HAS_NO_SCORE if run.is_quick else ""
-        tables.append(score_table(scales, run.criteria, run.reference, run.weights, withheld))
+        tables.append(score_table(scales, run.criteria, stored_reference(), run.weights, withheld))
         if run.drives is not None:
             tables.append(drives_table(scales, run.drives))
     tables += characterization_tables(run.results, run.criteria, published_peaks())

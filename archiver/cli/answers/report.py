@@ -18,8 +18,6 @@ from archiver.values.sizes import format_instant
 from results.contract import json_text
 from results.doubts import doubts
 from results.files import write_files
-from results.mixed.reference_tile import read_reference, reference_document
-from results.mixed.tiles import tile_scales
 from results.planning.disclosure import disclosure_tables
 from results.planning.prices import PriceList, read_prices
 from results.recorded import RecordedRun, opened
@@ -63,18 +61,6 @@ SUFFIXES = (".html", ".md", ".csv", ".json")  # of files: a path with one of the
     "--years", type=click.IntRange(1, 100), default=3, show_default=True, help="Years of support in the price."
 )
 @click.option(
-    "--reference",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Tiles: reference tile of the score  [default: the one that comes with Archiver]",
-)
-@click.option(
-    "--save-reference",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Tiles: write no report, but this run's single tile as a reference for other runs.",
-)
-@click.option(
     "--drives", type=click.IntRange(1, 100_000), help="Tiles: show rates per drive, for this number of drives."
 )
 @click.option(
@@ -90,8 +76,6 @@ def report(
     prices: Path | None,
     tables: tuple[str, ...],
     years: int,
-    reference: Path | None,
-    save_reference: Path | None,
     drives: int | None,
     index: Path | None,
 ) -> None:
@@ -116,27 +100,20 @@ def report(
     assert run is not None
     if tables and form != "text":
         raise UsageError("--tables: only --format text prints tables; every other format has all of them")
-    written = {
-        "--out": out, "--prices": prices, "--reference": reference, "--save-reference": save_reference,
-        "--drives": drives,
-    }  # fmt: skip
+    written = {"--out": out, "--prices": prices, "--drives": drives}
     if form == "text" and (given := [name for name, value in written.items() if value is not None]):
         raise UsageError(f"{', '.join(given)}: --format text prints what run printed; choose another --format")
     price_list = read_prices(prices) if prices is not None else None
-    over = read_reference(reference) if reference is not None else None
     with opened(find_run(run)) as recorded:
         if form == "text":
             print_run(recorded, tables)
             return
-        mixed = mixed_run(recorded, reference=over, drives=drives)
-        if mixed is None and (reference or save_reference or drives):
-            raise UsageError(f"{run}: measured no tiles, so it has no score and no rates per drive")
+        mixed = mixed_run(recorded, drives=drives)
+        if mixed is None and drives is not None:
+            raise UsageError(f"--drives: {run} measured no tiles, so it has no rates per drive")
         if price_list is not None:
             mixed = _priced(mixed, form, price_list, years)
-        if save_reference is not None:
-            _save_reference(recorded, mixed, save_reference)
-        else:
-            _write(recorded, form, out, price_list, years, mixed)
+        _write(recorded, form, out, price_list, years, mixed)
 
 
 def _priced(mixed: WorkloadsShown | None, form: str, prices: PriceList, years: int) -> WorkloadsShown | None:
@@ -148,25 +125,6 @@ def _priced(mixed: WorkloadsShown | None, form: str, prices: PriceList, years: i
     if form != "html":
         raise UsageError("--prices: only the page has a section on price; add --format html")
     return mixed
-
-
-def _save_reference(recorded: RecordedRun, mixed: WorkloadsShown | None, path: Path) -> None:
-    """Save a run's single tile as a reference for scores of other runs."""
-    assert mixed is not None
-    run = recorded.run
-    found = reference_document(
-        tile_scales(mixed.results),
-        mixed.criteria,
-        name=path.stem,
-        platform=run.platform.title,
-        machine=f"{run.host['processor']}, {run.host['cores']} cores",
-        date=format_instant(run.started_at)[:10],
-        archiver_version=run.host["archiver"],
-    )
-    if path.exists():
-        raise UsageError(f"{path} exists already; name another file, nothing is overwritten")
-    path.write_text(json_text(found))
-    click.echo(f"{path}: score over it with --reference {path}")
 
 
 def _write(

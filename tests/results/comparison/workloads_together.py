@@ -10,17 +10,10 @@ from typing import Any
 from results.comparison.compare import MeasuredRun
 from results.database import WorkloadInterval
 from results.mixed.programme import course
-from results.mixed.reference_tile import ReferenceTile
 from results.model import CriterionResult, Result
 from results.report.mixed_contents import WorkloadsShown
 from tests.results.comparison.compared_runs import measured_run
 from tests.results.tile_run import INTERVAL_NS, TileRun, steps
-
-REFERENCE = ReferenceTile(
-    "a", "b", "c", "2026-11-22", "0.1",
-    {"e-mail": 1000.0, "database small": 800.0, "database large": 100.0, "web": 800.0, "scan": 100.0},
-)  # fmt: skip
-
 
 TILES: dict[str, Any] = {
     "name": "tiles",
@@ -53,7 +46,7 @@ def mixed_run(
     repetitions = max(result.repetition for result in results)
     text = json.dumps({"phase": phases})
     row = replace(run.row, repetitions=repetitions, scenario="tiles", scenario_json=text)
-    mixed = WorkloadsShown(results, criteria, None, courses, "tiles", weights, REFERENCE, None)
+    mixed = WorkloadsShown(results, criteria, None, courses, "tiles", weights, None)
     return replace(run, row=row, results=results, mixed=mixed)
 
 

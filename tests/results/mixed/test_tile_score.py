@@ -6,36 +6,25 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archiver.values.errors import ResultsError, ScenarioError, UsageError
-from results.mixed import reference_tile
-from results.mixed.reference_tile import ReferenceTile, read_reference, reference_document, stored_reference
+from archiver.values.errors import ScenarioError
+from results.mixed.reference_tile import ReferenceTile, stored_reference
 from results.mixed.score import Score, best_score, scale_score, score_table, score_weights
 from results.mixed.tiles import APPLICATIONS, tile_scales
 from results.model import CriterionResult, Result
-from results.recorded import read_run
 from results.report.mixed_contents import mixed_run, mixed_tables
 from results.table import Table
 from tests.results.conftest import MakeRun
 from tests.results.tile_run import TileRun, criterion, held
 from tests.results.watched_run import phase_record
 
-STORED = Path(reference_tile.__file__).parent.parent / "reference" / "tile.json"
-WORDS = {
-    "name": "one tile on a small machine",
-    "platform": "MinIO",
-    "machine": "2 cores",
-    "date": "2026-11-22",
-    "archiver_version": "0.1.0",
-}
 REFERENCE = ReferenceTile(
-    **WORDS,
+    "one tile on a small machine", "MinIO", "2 cores", "2026-11-22", "0.1.0",
     throughputs={"e-mail": 1233.0, "database small": 882.0, "database large": 108.0, "web": 846.0,
                  "scan": 96 * 2**20 / 1e6},
 )  # fmt: skip
@@ -87,12 +76,14 @@ def test_quick_run_has_no_score_and_no_published_rows(run: TileRun, make_run: Ma
     def tables(*, quick: bool) -> dict[str, Table]:
         results = run.tile()
         phase = phase_record(1, results[0], 1, 2, results=results, criteria=held(results))
-        database = make_run([phase], scenario_json="{}", request=json.dumps({"scenario": {"quick": quick}}))
-        shown = mixed_run(read_run(database.path), reference=REFERENCE)
+        recorded = make_run([phase], scenario_json="{}", request=json.dumps({"scenario": {"quick": quick}}))
+        shown = mixed_run(recorded)
         assert shown is not None
         return {table.name: table for table in mixed_tables(shown)}
 
-    assert tables(quick=False)["tiles-score"].rows[-1][-1].text == "1.00"
+    (scale,) = tile_scales(run.tile())
+    score = scale_score(scale, held(run.tile()), stored_reference(), ALIKE)
+    assert tables(quick=False)["tiles-score"].rows[-1][-1].number == score.value
     assert [row[-1].text for row in tables(quick=True)["tiles-score"].rows] == ["withheld", "no score"]
     assert "No score at 1 tile: withheld: --quick" in tables(quick=True)["tiles-score"].caption
     sources = {quick: {row[2].text for row in tables(quick=quick)["tiles-email"].rows} for quick in (False, True)}
@@ -191,73 +182,8 @@ def test_table_without_score_gives_reason(run: TileRun) -> None:
     assert table.caption.startswith("No score at 1 tile: failed: seconds <= 9.")
 
 
-# ---- the reference
-
-
-def test_reference_made_from_run_reads_back_with_its_throughputs(run: TileRun, tmp_path: Path) -> None:
-    results = [*run.tile(), *(replace(result, scale=2.0, position=2) for n in (1, 2) for result in run.tile(n, 500.0))]
-    document = reference_document(tile_scales(results), held(results), **WORDS)
-    path = tmp_path / "tile.json"
-    path.write_text(json.dumps(document))
-    read = read_reference(path)
-    assert read == replace(REFERENCE, throughputs=read.throughputs)
-    assert read.throughputs == pytest.approx(REFERENCE.throughputs)
-    assert read.described == "one tile on a small machine: MinIO on 2 cores, 2026-11-22, Archiver 0.1.0"
-
-
-def test_failed_or_incomplete_run_is_refused_as_reference(run: TileRun) -> None:
-    two = [replace(result, scale=2.0) for tile in (1, 2) for result in run.tile(tile)]
-    with pytest.raises(ResultsError, match="no tile alone"):
-        reference_document(tile_scales(two), held(two), **WORDS)
-    one = run.tile()
-    with pytest.raises(ResultsError, match="criteria failed: errors == 0"):
-        reference_document(tile_scales(one), [replace(each, passed=False) for each in held(one)], **WORDS)
-    with pytest.raises(ResultsError, match="no pass criterion was judged"):
-        reference_document(tile_scales(one), [], **WORDS)
-    with pytest.raises(ResultsError, match="no throughput of scan"):
-        reference_document(tile_scales(one[:-1]), held(one), **WORDS)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda document: document.pop("platform"), "platform"),
-        (lambda document: document.update(more=1), "more"),
-        (lambda document: document["throughputs"].update(scan_megabytes_per_second=0), "write a number above 0"),
-        (lambda document: document["throughputs"].pop("web_operations_per_second"), "web_operations_per_second"),
-        (
-            lambda document: document["throughputs"].update(web_operations_per_second="fast"),
-            "web_operations_per_second",
-        ),
-    ],
-)
-def test_invalid_reference_is_refused_with_file_and_key(
-    run: TileRun, tmp_path: Path, change: Callable[[dict[str, Any]], None], said: str
-) -> None:
-    document = reference_document(tile_scales(run.tile()), held(run.tile()), **WORDS)
-    change(document)
-    path = tmp_path / "tile.json"
-    path.write_text(json.dumps(document))
-    with pytest.raises(UsageError, match=said) as error:
-        read_reference(path)
-    assert str(path) in str(error.value)
-
-
-def test_missing_or_invalid_reference_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_reference(tmp_path / "none.json")
-    (tmp_path / "text.json").write_text("a tile")
-    with pytest.raises(UsageError, match="no reference tile"):
-        read_reference(tmp_path / "text.json")
-
-
-@pytest.mark.skipif(not STORED.exists(), reason="no reference tile is stored as yet")
 def test_stored_reference_has_every_application() -> None:
-    assert set(stored_reference().throughputs) == set(APPLICATIONS)
-    assert stored_reference() == read_reference(STORED)
-
-
-def test_missing_stored_reference_error_names_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference_tile, "_STORED", ("reference", "none.json"))
-    with pytest.raises(UsageError, match="name one with --reference"):
-        stored_reference()
+    reference = stored_reference()
+    assert set(reference.throughputs) == set(APPLICATIONS)
+    assert min(reference.throughputs.values()) > 0
+    assert reference.described.startswith("embedded-2026: embedded archiver on ")
