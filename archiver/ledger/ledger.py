@@ -18,7 +18,7 @@ from platform import node
 from typing import Any
 
 from archiver.ledger.event_holds import EventHoldRange, EventHolds
-from archiver.values.errors import ResultsError, RunFailed
+from archiver.values.errors import ResultsError, RunFailed, other_version
 
 _VERSION = 6
 
@@ -125,16 +125,16 @@ class Ledger:
             ) from error
         self._db.row_factory = sqlite3.Row
         try:
-            self._make_current()
+            self._make_tables()
         except ResultsError:
             self._db.close()
             raise
 
-    def _make_current(self) -> None:
-        """Create the tables in one transaction, unless they exist. Raises ResultsError for those of another version."""
+    def _make_tables(self) -> None:
+        """Create the tables of a new ledger. Raises ResultsError for a ledger of another version."""
         try:
             self._db.execute("PRAGMA synchronous = FULL")
-            version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if not version:
                 # Another command may make them at the same time; the script leaves those that exist.
                 tables = files("archiver.ledger").joinpath("ledger.sql").read_text()
@@ -142,13 +142,8 @@ class Ledger:
         except sqlite3.Error as error:
             self._db.rollback()
             raise self._unreadable(error) from error
-        if version > _VERSION:
-            raise ResultsError(f"{self._path} was written by a newer Archiver (ledger version {version}); upgrade")
-        if 0 < version < _VERSION:
-            raise ResultsError(
-                f"{self._path}, the record of locked objects, was written by an older Archiver (ledger version "
-                f"{version}); clean up with that one, then move the file away"
-            )
+        if version not in (0, _VERSION):
+            raise ResultsError(other_version(f"{self._path}, the record of locked objects", version, _VERSION))
 
     def begin_run(self, run: str, database: Path, reads: str | None = None) -> None:
         """Record that a run is in progress on this machine, writes its results to ``database``, and reads objects of

@@ -1,7 +1,6 @@
 -- The ledger: what runs archived, where, and until when it cannot be deleted. One file over all runs, so that
 -- losing a run's folder never loses the record of what is locked.
--- Versions (PRAGMA user_version): 1 first form; 2 the numbers of objects, the seed of their content, the earliest date;
---   3 locks that the platform reported; 4 event holds; 5 changes of event holds by operations; 6 runs.
+-- PRAGMA user_version is the version of this form. No other version is read.
 
 -- Runs, so that nothing is removed while one is in progress.
 CREATE TABLE IF NOT EXISTS run (

@@ -370,7 +370,7 @@ def test_bypass_is_suggested_only_for_governance_locks(home: Path, runs: Runs, m
     ("damage", "words"),
     [
         (b"no database " * 1000, "cannot be read: file is not a database; restore it from a copy"),
-        (None, "was written by a newer Archiver (ledger version 99); upgrade"),
+        (None, "has format version 99, and this Archiver reads only 5; use the Archiver that wrote it"),
     ],
 )
 def test_unreadable_ledger_gives_one_message_and_stays_unchanged(
