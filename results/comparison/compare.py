@@ -163,9 +163,6 @@ class Overall:
     forced: tuple[str, ...]  # reasons against comparing the two; if any, they have no verdicts
     of: Kind  # kind of its cells
 
-    def ratio_of(self, measure: Measure) -> Ratio:
-        return self.ratio if measure is RATE else self.latencies[measure.name]
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

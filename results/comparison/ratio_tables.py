@@ -58,10 +58,6 @@ _OBJECT_TIME = {  # definition by protocol
     " after it; retrieve: from the request to the last byte",
 }
 _OBJECT_TIME_ELSE = "as its client measures it"
-_RESPONSE_OF = {
-    RESPONSE: "the mean time of an object, from when it was due to its end",
-    SESSION: "the mean time of a session, because the protocols define an object's time differently",
-}
 _NOTED = "A ratio without a note is a shown difference, better or worse."
 
 
