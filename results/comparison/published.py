@@ -13,7 +13,7 @@ from results.reference import published_data
 from results.table import Column, Table, TableSpec
 
 
-class _Published(NamedTuple):
+class _PublishedRatio(NamedTuple):
     candidate: str
     baseline: str
     what: str
@@ -38,7 +38,7 @@ def published_table() -> Table:
     ).table(_ratios())
 
 
-def _ratios() -> Iterator[_Published]:
+def _ratios() -> Iterator[_PublishedRatio]:
     data = published_data("mixed_workload")
     paths, tier = data["ds5020"], data["storwize_v7000"]
     study = paths["path_comparison_table_5"]
@@ -49,10 +49,10 @@ def _ratios() -> Iterator[_Published]:
         ("mixed_workload_16_vms", "mixed workload, 16 virtual machines"),
     ):
         ratio = study["candidate_percent_of_baseline"][name] / 100
-        yield _Published(study["candidate"], study["baseline"], what, ratio, f"{paths['source']}, Table 5")
+        yield _PublishedRatio(study["candidate"], study["baseline"], what, ratio, f"{paths['source']}, Table 5")
     study = tier["tiering_comparison"]
     sides = (study["candidate"], study["baseline"])
-    yield _Published(*sides, "mixed I/O", study["mixed_io_ratio"], tier["source"])
+    yield _PublishedRatio(*sides, "mixed I/O", study["mixed_io_ratio"], tier["source"])
     for name, what in (("email", "e-mail response time"), ("oltp", "database response time")):
         ratio = 1 - study[f"{name}_response_time_percent_faster"] / 100
-        yield _Published(*sides, what, ratio, tier["source"])
+        yield _PublishedRatio(*sides, what, ratio, tier["source"])
