@@ -13,12 +13,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
+from archiver.values.databases import Database, open_database, words_of
 from archiver.values.errors import ResultsError, other_version
 from archiver.values.platform import PlatformProfile
+from archiver.values.visible import one_line
 from results.contract import read, result_document
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome
 from results.resources import CLIENT, SampleRow, SourceProblem, Timeline
@@ -281,7 +284,7 @@ _INSTANTS = ("start_ns", "end_ns", "measured_from_ns", "measured_to_ns", "prepar
 class RunDatabase:
     """The open database of one run."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, lock: IO[bytes] | None = None) -> None:
+    def __init__(self, connection: Database, path: Path, lock: IO[bytes] | None = None) -> None:
         self._db = connection
         self._db.row_factory = sqlite3.Row
         self._lock = lock  # the writer's lock
@@ -294,10 +297,10 @@ class RunDatabase:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             lock = _lock(path)
-            connection = sqlite3.connect(path)
+            connection = open_database(path, "rwc")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            connection.executescript(files("results").joinpath("schema.sql").read_text())
+            connection.executescript(schema())
             connection.execute(f"PRAGMA user_version = {VERSION}")
             row = {
                 name: json.dumps(value) if name in _JSON_COLUMNS and value is not None else value
@@ -312,7 +315,7 @@ class RunDatabase:
                 if opened is not None:
                     opened.close()
             raise ResultsError(
-                f"{path}: the results cannot be written: {error}; name another folder with --out"
+                f"{path}: the results cannot be written: {words_of(error)}; or name another folder with --out"
             ) from error
         return cls(connection, path, lock)
 
@@ -334,7 +337,7 @@ class RunDatabase:
         try:
             lock = _lock(path)
         except OSError as error:
-            raise ResultsError(f"{path.parent}: cannot be written: {error}") from error
+            raise ResultsError(f"{path.parent}: {words_of(error)}") from error
         try:
             return cls._open(path, "rw", lock)
         except BaseException:
@@ -342,22 +345,34 @@ class RunDatabase:
             raise
 
     @classmethod
-    def _open(cls, path: Path, mode: str, lock: IO[bytes] | None) -> RunDatabase:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)
+    def _open(cls, path: Path, mode: Literal["ro", "rw"], lock: IO[bytes] | None) -> RunDatabase:
+        """Open a database that another owner may have made, after a check of its tables and pages."""
+        try:
+            connection = open_database(path, mode)
+        except sqlite3.Error as error:
+            raise ResultsError(f"{path}: not a readable results database: {words_of(error)}") from error
         try:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:
                 raise ResultsError(f"{path} is no results database of Archiver")
             if version != VERSION:
                 raise ResultsError(other_version(path, version, VERSION))
+            if not connection.has_tables_of(schema()):
+                raise ResultsError(f"{path}: its tables are not those of a results database of Archiver")
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise ResultsError(f"{path}: damaged: {one_line(found)}; read a copy of it")
             if connection.execute("SELECT id, comparison FROM run").fetchone() is None:
                 raise ResultsError(f"{path}: its run was never begun; nothing can be read from it")
         except sqlite3.Error as error:
             connection.close()
-            raise ResultsError(f"{path}: not a readable results database: {error}") from error
-        except ResultsError:
+            connection.check_interrupted(error)
+            raise ResultsError(f"{path}: not a readable results database: {words_of(error)}") from error
+        except BaseException:
             connection.close()
             raise
+        if mode == "rw":
+            connection.unlimit()
         return cls(connection, path, lock)
 
     def begin_phase(self, position: int, server_now: float) -> None:
@@ -696,6 +711,10 @@ class RunDatabase:
         )
         return [(row["first"], row["last"]) for row in rows]
 
+    def check_interrupted(self, error: BaseException) -> None:
+        """Raise KeyboardInterrupt if a signal ended the query that failed."""
+        self._db.check_interrupted(error)
+
     def close(self) -> None:
         self._db.close()
         if self._lock is not None:
@@ -707,10 +726,16 @@ class RunDatabase:
             with self._db:
                 yield
         except sqlite3.Error as error:
-            raise ResultsError(f"{self.path}: the results cannot be written: {error}") from error
+            raise ResultsError(f"{self.path}: the results cannot be written: {words_of(error)}") from error
 
     def _insert(self, table: str, columns: int, rows: list[tuple[Any, ...]]) -> None:
         self._db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * columns)})", rows)
+
+
+@cache
+def schema() -> str:
+    """Return the SQL that creates the tables."""
+    return files("results").joinpath("schema.sql").read_text()
 
 
 def _existing(path: Path) -> Path:

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from archiver.values.databases import words_of
 from archiver.values.errors import ResultsError
 from results.database import (
     Attempts,
@@ -101,8 +102,19 @@ class RecordedRun:
         return self._read(lambda database: database.exchanges(check))
 
     def _read(self, read: Callable[[RunDatabase], _Value]) -> _Value:
-        with closing(RunDatabase.open(self.path)) as database:
+        with reading(self.path) as database:
             return read(database)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[RunDatabase]:
+    """Yield an open database. A signal that ended a query is raised again. Raises ResultsError and sqlite3.Error."""
+    with closing(RunDatabase.open(path)) as database:
+        try:
+            yield database
+        except sqlite3.Error as error:
+            database.check_interrupted(error)
+            raise
 
 
 def read_run(path: Path) -> RecordedRun:
@@ -110,7 +122,7 @@ def read_run(path: Path) -> RecordedRun:
 
     Raises ResultsError for a missing, foreign or newer file; what a damaged file raises, ``opened`` translates.
     """
-    with closing(RunDatabase.open(path)) as database:
+    with reading(path) as database:
         return RecordedRun(
             path=database.path,
             run=database.run(),
@@ -139,4 +151,5 @@ def opened(path: Path) -> Iterator[RecordedRun]:
     try:
         yield read_run(path)
     except _DAMAGES as error:
-        raise ResultsError(f"{path}: damaged, and cannot be read to its end ({error!r}); read a copy of it") from error
+        words = words_of(error) if isinstance(error, sqlite3.Error) else repr(error)
+        raise ResultsError(f"{path}: damaged, and cannot be read to its end ({words}); read a copy of it") from error

@@ -6,7 +6,6 @@ group imports a module when its command is used, so workers and short commands d
 
 from __future__ import annotations
 
-import errno
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -40,7 +39,6 @@ _SETTINGS = {
     "max_content_width": 110,
     "color": True,  # click removes no escape sequences: they are shown, in a pipe as on a terminal
 }
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _Commands(click.Group):
@@ -96,10 +94,12 @@ class _Commands(click.Group):
             sys.stderr.close()
             sys.exit(0)
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            from archiver.values.databases import is_of_the_system, words_of  # not loaded by every command
+
+            if not is_of_the_system(error):
                 raise
-            where = f"{error.filename}: " if error.filename else ""
-            click.echo(f"archiver: {where}{error.strerror}; make room there, or have it written elsewhere", err=True)
+            where = f"{error.filename}: " if error.filename else "the output: "
+            click.echo(f"archiver: {where}{words_of(error)}", err=True)
             sys.stdout = None  # its buffered output cannot be written either
             sys.exit(1)
 

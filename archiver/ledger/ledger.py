@@ -18,6 +18,7 @@ from platform import node
 from typing import Any
 
 from archiver.ledger.event_holds import EventHoldRange, EventHolds
+from archiver.values.databases import is_damage, open_database, words_of
 from archiver.values.errors import ResultsError, RunFailed, other_version
 
 _VERSION = 6
@@ -117,11 +118,11 @@ class Ledger:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Threads may write in turn, because SQLite serialises the calls.
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
+            self._db = open_database(path, "rwc", isolation_level=None, timeout=30.0, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise ResultsError(
-                f"{path}, the record of locked objects, cannot be opened: {error}; make its folder writable, or name "
-                "another home with ARCHIVER_HOME"
+                f"{path}, the record of locked objects, cannot be opened: {words_of(error)}; or name another home with "
+                "ARCHIVER_HOME"
             ) from error
         self._db.row_factory = sqlite3.Row
         try:
@@ -131,14 +132,20 @@ class Ledger:
             raise
 
     def _make_tables(self) -> None:
-        """Create the tables of a new ledger. Raises ResultsError for a ledger of another version."""
+        """Create the tables of a new ledger.
+
+        Raises ResultsError for a ledger of another version, or with others: a view or a trigger of another owner would
+        be carried out.
+        """
+        tables = files("archiver.ledger").joinpath("ledger.sql").read_text()
         try:
             self._db.execute("PRAGMA synchronous = FULL")
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if not version:
                 # Another command may make them at the same time; the script leaves those that exist.
-                tables = files("archiver.ledger").joinpath("ledger.sql").read_text()
                 self._db.executescript(f"BEGIN IMMEDIATE; {tables}\nPRAGMA user_version = {_VERSION}; COMMIT")
+            if version in (0, _VERSION) and not self._db.has_tables_of(tables):
+                raise ResultsError(f"{self._path}: its tables are not those of a ledger; restore it from a copy")
         except sqlite3.Error as error:
             self._db.rollback()
             raise self._unreadable(error) from error
@@ -362,7 +369,7 @@ class Ledger:
             self._db.execute(f"PRAGMA user_version = {_VERSION}")  # writes a page, and therefore a journal
         except sqlite3.Error as error:
             raise ResultsError(
-                f"{self._path}, the record of locked objects, cannot be written: {error}; nothing was removed"
+                f"{self._path}, the record of locked objects, cannot be written: {words_of(error)}; nothing was removed"
             ) from error
         finally:
             self._db.rollback()
@@ -388,23 +395,18 @@ class Ledger:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: sqlite3.Error) -> ResultsError:
-        if getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
-            return ResultsError(
-                f"{self._path}, the record of locked objects, cannot be made: {error}; make room on its disk, or name "
-                "another home with ARCHIVER_HOME"
-            )
-        return ResultsError(
-            f"{self._path}, the record of locked objects, cannot be read: {error}; restore it from a copy, or move it "
-            "away and list the buckets by hand before you remove anything"
-        )
+        hint = ""
+        if is_damage(error):
+            hint = ", or move it away and list the buckets by hand before you remove anything"
+        return ResultsError(f"{self._path}, the record of locked objects, cannot be used: {words_of(error)}{hint}")
 
     def _write(self, statement: str, values: dict[str, Any] | tuple[Any, ...] = ()) -> sqlite3.Cursor:
         try:
             return self._db.execute(statement, values)
         except sqlite3.Error as error:
             raise RunFailed(
-                f"{self._path}, the record of locked objects, cannot be written: {error}; a run archives nothing "
-                "without an entry in it; make room on its disk, or make it writable"
+                f"{self._path}, the record of locked objects, cannot be written: {words_of(error)}; a run archives "
+                "nothing without an entry in it"
             ) from error
 
 

@@ -48,7 +48,9 @@ class Terminated(KeyboardInterrupt):
 
 def signal_of(interrupted: KeyboardInterrupt) -> signal.Signals:
     """Return the signal that interrupted the command."""
-    return signal.Signals(interrupted.number) if isinstance(interrupted, Terminated) else signal.SIGINT
+    if isinstance(interrupted, Terminated):
+        return signal.Signals(interrupted.number)
+    return signal.Signals(_received or signal.SIGINT)  # SQLite discards the exception of a signal during a query
 
 
 def exit_status(number: signal.Signals) -> int:

@@ -1,19 +1,14 @@
-"""Copies of a run's database, consistent during concurrent reads and writes, and a check of databases of others.
-
-The check runs before the first query. A foreign database must have exactly the expected tables, and no view, no
-trigger, and no table with computed contents.
-"""
+"""Copies of a run's database, consistent during concurrent reads and writes, and a check of databases of others."""
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from contextlib import closing
-from importlib.resources import files
 from pathlib import Path
 
+from archiver.values.databases import Database, open_database, words_of
 from archiver.values.errors import ResultsError
-from results.database import HistogramRow
+from results.database import HistogramRow, schema
 
 Counts = dict[str, dict[str, int]]  # part of the phase -> quantity -> count
 _COUNTED = ("sessions", "objects", "bytes", "attempts", "errors")
@@ -26,7 +21,7 @@ def copy_database(source: Path, target: Path) -> None:
             original.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # makes it readable without another file
     except sqlite3.Error as error:
-        raise ResultsError(f"{source}: cannot be copied: {error}") from error
+        raise ResultsError(f"{source}: cannot be copied: {words_of(error)}") from error
 
 
 def database_version(path: Path) -> int:
@@ -43,13 +38,12 @@ def unsound(path: Path) -> str | None:
     """Return why this is no valid database of this version. Returns None if it is one."""
     try:
         with closing(_reading(path)) as database:
-            database.execute("PRAGMA trusted_schema = OFF")
-            if _tables(database) != _our_tables():
+            if not database.has_tables_of(schema()):
                 return "its tables are not those of a results database of Archiver"
             found = [row[0] for row in database.execute("PRAGMA integrity_check(10)")]
             return None if found == ["ok"] else f"PRAGMA integrity_check: {'; '.join(map(str, found))}"
     except sqlite3.Error as error:
-        return f"it cannot be read: {error}"
+        return f"it cannot be read: {words_of(error)}"
 
 
 def stored_histograms(path: Path) -> dict[tuple[int, str], list[HistogramRow]]:
@@ -76,17 +70,5 @@ def stored_counts(path: Path) -> dict[tuple[int, str], Counts]:
     return found
 
 
-def _reading(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-
-
-def _our_tables() -> list[tuple[str, ...]]:
-    with closing(sqlite3.connect(":memory:")) as database:
-        database.executescript(files("results").joinpath("schema.sql").read_text())
-        return _tables(database)
-
-
-def _tables(database: sqlite3.Connection) -> list[tuple[str, ...]]:
-    """Return the definitions of everything in a database, without comments."""
-    rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name")
-    return [(*names, " ".join(re.sub(r"--[^\n]*", "", sql or "").split())) for *names, sql in rows]
+def _reading(path: Path) -> Database:
+    return open_database(path, "ro")

@@ -283,7 +283,7 @@ def damaged(path: Path) -> None:
         (missing, "no such run"),
         (empty, "is no results database of Archiver"),
         (foreign, "is no results database of Archiver"),
-        (foreign_with_a_version, "not a readable results database: no such table: run"),
+        (foreign_with_a_version, "its tables are not those of a results database of Archiver"),
         (
             newer,
             f"has format version {VERSION + 1}, and this Archiver reads only {VERSION}; use the Archiver that wrote",
@@ -292,7 +292,7 @@ def damaged(path: Path) -> None:
             older,
             f"has format version {VERSION - 1}, and this Archiver reads only {VERSION}; use the Archiver that wrote",
         ),
-        (damaged, "not a readable results database: file is not a database"),
+        (damaged, "not a readable results database: file is not a database: it is damaged"),
     ],
 )
 def test_invalid_run_database_is_refused_with_path(tmp_path: Path, make: Callable[[Path], None], message: str) -> None:
@@ -305,7 +305,7 @@ def test_invalid_run_database_is_refused_with_path(tmp_path: Path, make: Callabl
 
 def test_unwritable_results_folder_error_suggests_out_option(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ResultsError, match=r"cannot be written: .*; name another folder with --out"):
+    with pytest.raises(ResultsError, match=r"cannot be written: .*; or name another folder with --out"):
         RunDatabase.create(tmp_path / "file" / "run-1" / FILE_NAME, RECORD)
 
 

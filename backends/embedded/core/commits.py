@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from awscrt import checksums
 
+from archiver.values.databases import words_of
 from archiver.values.errors import StoreError
 
 from .changes.archives import ArchiveTransaction
@@ -243,7 +244,7 @@ class Writer:
             self.commits.groups_failed += 1
             catalogue.rollback()
             folder = catalogue.folder if isinstance(failed, sqlite3.Error) else self._segments.folder.parent
-            return group, WriteFailed(f"{folder} cannot be written: {failed}")
+            return group, WriteFailed(f"{folder} cannot be written: {words_of(failed)}")
         catalogue.count_commit()
         self.commits.commits += 1
         # The group is durable even if the two steps below fail, for example on a full disk: an older mark is allowed,

@@ -118,7 +118,7 @@ def test_ledger_of_another_version_is_refused_and_not_changed(path: Path, versio
 def test_damaged_ledger_is_refused_with_remedy_and_not_changed(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"this is no database " * 100)
-    with pytest.raises(ResultsError, match=r"the record of locked objects, cannot be read: .*; restore it") as refused:
+    with pytest.raises(ResultsError, match=r"the record of locked objects, cannot be used: .*; restore it") as refused:
         Ledger(path)
     assert str(path) in str(refused.value)
     assert path.read_bytes() == b"this is no database " * 100
@@ -265,8 +265,8 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Open databases read-only, as on a read-only file system. Root could write otherwise."""
     connect = sqlite3.connect
 
-    def opened(path: Path, **options: Any) -> sqlite3.Connection:
-        connection: sqlite3.Connection = connect(f"{path.as_uri()}?mode=ro", uri=True, **options)
+    def opened(name: str, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(name.replace("?mode=rwc", "?mode=ro"), **options)
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", opened)
@@ -291,7 +291,7 @@ def test_a_ledger_that_cannot_be_written_is_read_and_refuses_removal(
 def test_a_ledger_that_cannot_be_opened_names_the_remedy(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder.db").mkdir()
-    with pytest.raises(ResultsError, match=r"cannot be opened: .*; make its folder writable, or .* ARCHIVER_HOME"):
+    with pytest.raises(ResultsError, match=r"cannot be opened: .*; make .*; or .* ARCHIVER_HOME"):
         Ledger(tmp_path / where)
 
 
@@ -304,7 +304,7 @@ def test_damaged_page_is_reported_when_it_is_read(path: Path) -> None:
     path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))  # the first pages are intact
     ledger = Ledger(path)
     for read in (ledger.placements, ledger.latest_run, lambda: ledger.placements("run-1")):
-        with pytest.raises(ResultsError, match=r"the record of locked objects, cannot be read: .*; restore it"):
+        with pytest.raises(ResultsError, match=r"the record of locked objects, cannot be used: .*; restore it"):
             read()
     ledger.close()
 
@@ -313,7 +313,6 @@ def test_incomplete_ledger_file_is_completed(path: Path) -> None:
     path.parent.mkdir()
     half = sqlite3.connect(path)
     half.execute("PRAGMA user_version = 0")
-    half.execute("CREATE TABLE other (id INTEGER)")
     half.commit()
     half.close()
     ledger = Ledger(path)

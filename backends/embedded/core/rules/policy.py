@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from archiver.values.databases import open_database
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_duration, parse_duration
 
@@ -133,7 +134,7 @@ def check_delete(kept_by: ManagementClass, archived_ms: int, event_ms: int | Non
 def load(folder: Path) -> Mapping[str, ManagementClass]:
     """Return the classes of an existing store by name. The store may be running."""
     path = (folder / "catalogue.db").resolve()
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+    with closing(open_database(path, "ro")) as connection:
         return {each.name: each for each in rows(connection)}
 
 

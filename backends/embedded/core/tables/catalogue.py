@@ -17,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
+from archiver.values.databases import Database, is_damage, open_database, words_of
 from archiver.values.errors import Damaged, StoreError, UsageError, other_version
 
 from ..files.segments import RecordHeader, SegmentLocation
@@ -33,7 +34,6 @@ _VERSION = 5  # PRAGMA user_version
 _TABLES = ("catalogue.sql", "archives.sql", "uploads.sql", "access.sql")
 FILE_NAME = "catalogue.db"
 NULL_ID = "null"
-_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 CHECKPOINT_PAGES = 4000  # a log of more pages is checkpointed
 
 # This store's ids are 32 hexadecimal digits. Another text of that shape is well-formed and names no version.
@@ -131,7 +131,7 @@ _TOTALS = (
 class Queries:
     """The queries on the catalogue, on one connection."""
 
-    def __init__(self, connection: sqlite3.Connection, store_id: str) -> None:
+    def __init__(self, connection: Database, store_id: str) -> None:
         self._connection = connection
         self._store_id = store_id
         self.archives = ArchiveQueries(connection)
@@ -276,9 +276,8 @@ class Catalogue(Queries):
             self._sequence = itertools.count(self.state.next_sequence)
             self._log = LogWatch(self._path, self.written)
         except sqlite3.DatabaseError as failed:
-            if getattr(failed, "sqlite_errorcode", 0) in _NO_ROOM:
-                raise StoreError(f"{self._path} cannot be written: {failed}; make room on its disk") from failed
-            raise Damaged(f"the catalogue {self._path} cannot be read: {failed}; restore it from a copy") from failed
+            kind = Damaged if is_damage(failed) else StoreError
+            raise kind(f"the catalogue {self._path} cannot be used: {words_of(failed)}") from failed
 
     def close(self) -> None:
         """Close the catalogue. Every reader must be closed before."""
@@ -303,10 +302,12 @@ class Catalogue(Queries):
             (found,) = connection.execute("SELECT store_id FROM state").fetchone()
             if found != store_id:
                 raise StoreError(f"{self._path} is the catalogue of another store; put back the one of this store")
+        tables = "".join(files(__package__).joinpath(name).read_text("utf-8") for name in _TABLES)
         if not version:
-            tables = "".join(files(__package__).joinpath(name).read_text("utf-8") for name in _TABLES)
             state = f"INSERT INTO state VALUES (1, '{store_id or secrets.token_hex(8)}', 0, 1, 0);"
             connection.executescript(f"BEGIN IMMEDIATE; {tables} {state} PRAGMA user_version = {_VERSION}; COMMIT;")
+        if not connection.has_tables_of(tables):
+            raise Damaged(f"the catalogue {self._path} has other tables than a store's; restore it from a copy")
         faults = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
         if faults != ["ok"]:
             raise Damaged(f"the catalogue {self._path} is damaged: {'; '.join(faults)}; restore it from a copy")
@@ -569,13 +570,14 @@ def _bucket(row: tuple[int, str, int, str, int, str | None, int | None, int | No
     return Bucket(identity, name, created_ms, versioning, bool(object_lock), default_of(mode, days, years, held))
 
 
-def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}",
-        uri=True,
+def _connect(path: Path, *, read_only: bool = False) -> Database:
+    connection = open_database(
+        path,
+        "ro" if read_only else "rwc",
         isolation_level=None,  # this module begins and ends transactions
         check_same_thread=False,  # opened in one thread, then used by exactly one other
         cached_statements=64,
     )
+    connection.unlimit()  # a store is checked when it opens, and read for as long as it runs
     connection.execute("PRAGMA busy_timeout = 10000")
     return connection

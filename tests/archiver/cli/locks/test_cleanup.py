@@ -369,8 +369,8 @@ def test_bypass_is_suggested_only_for_governance_locks(home: Path, runs: Runs, m
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (b"no database " * 1000, "cannot be read: file is not a database; restore it from a copy"),
-        (None, "has format version 99, and this Archiver reads only 5; use the Archiver that wrote it"),
+        (b"no database " * 1000, "cannot be used: file is not a database: it is damaged; restore it from a copy"),
+        (None, "has format version 99, and this Archiver reads only 6; use the Archiver that wrote it"),
     ],
 )
 def test_unreadable_ledger_gives_one_message_and_stays_unchanged(
@@ -398,14 +398,14 @@ def test_cleanup_removes_nothing_if_ledger_is_read_only(
     bucket = runs.leave("run-1")
     connect = sqlite3.connect
 
-    def read_only(path: Path, **options: Any) -> sqlite3.Connection:
-        connection: sqlite3.Connection = connect(f"{path.as_uri()}?mode=ro", uri=True, **options)
+    def read_only(name: str, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(name.replace("?mode=rwc", "?mode=ro"), **options)
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", read_only)
     done = cleanup("run-1")
     assert done.exit_code == 1
-    assert "cannot be written: attempt to write a readonly database; nothing was removed" in done.stderr
+    assert "cannot be written: attempt to write a readonly database: it cannot be written; make the file" in done.stderr
     assert runs.keys_in(bucket) == 3
 
 

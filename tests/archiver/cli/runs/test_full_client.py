@@ -120,8 +120,8 @@ def test_full_disk_is_not_reported_as_damaged_ledger(home: Path) -> None:
     done = archiver(1024, "run", "dr550", "--backend", "null", "--quick", "--quiet")
     assert done.returncode == 1
     assert done.stderr == (
-        f"archiver: {home / 'ledger.db'}, the record of locked objects, cannot be made: disk I/O error; make room on "
-        "its disk, or name another home with ARCHIVER_HOME\n"
+        f"archiver: {home / 'ledger.db'}, the record of locked objects, cannot be used: disk I/O error: there is no "
+        "room; make room on its disk, or raise the limit of its size\n"
     )
 
 
@@ -132,4 +132,7 @@ def test_output_to_full_device_gives_one_message() -> None:
             stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
         )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr == "archiver: No space left on device; make room there, or have it written elsewhere\n"
+    assert done.stderr == (
+        "archiver: the output: No space left on device: there is no room; make room on its disk, or raise the limit of "
+        "its size\n"
+    )
