@@ -19,6 +19,7 @@ from archiver.values.retention import Retention, RetentionMode, RetentionWish
 from backends.base import Location, RunPlan
 from backends.embedded import process
 from backends.tsm import TsmBackend
+from backends.tsm.index import firsts
 from backends.tsm.library import structures as abi
 from backends.tsm.library.api import ApiSession, TsmError, halves
 from backends.tsm.library.codes import Code
@@ -428,6 +429,32 @@ def test_absent_file_space_without_matches_is_reported_missing(server: Server) -
         assert (report.bucket_missing, report.bucket_removed) == (True, False)
         report = remove_from(session, session.information(), location, NUMBERS, 0, release_holds=False)
         assert (report.bucket_missing, report.bucket_removed) == (False, True)
+
+
+def test_only_objects_of_the_runs_names_and_numbers_are_removed(server: Server) -> None:
+    backend, location = server.prepared("run-some", management_class="NONE")
+    archived(backend, 0, 1, 2)
+    report = server.backend().remove(location, range(2), bypass_governance=True, release_holds=True)
+    assert (report.objects_removed, report.objects_left, report.names_of_others) == (2, 0, 1)
+    assert (report.bucket_removed, report.bucket_kept) == (False, "it has content that the run did not put there")
+    assert list(backend.present(0, 9)) == [2]
+    whole = replace(location, prefix="")
+    report = server.backend().remove(whole, None, bypass_governance=True, release_holds=True)
+    assert (report.objects_removed, report.bucket_removed) == (1, True)
+
+
+@pytest.mark.parametrize("has_space", [True, False])
+def test_query_that_returns_objects_of_others_ends_removal_before_it_begins(server: Server, has_space: bool) -> None:
+    backend, location = server.prepared(f"run-query-{int(has_space)}", management_class="NONE")
+    archived(backend, 0, 1)
+    with server.backend()._session("remove") as session:
+        first, second = session.archives(location.bucket, "*")
+        false = replace(second, high_level=b"/others") if has_space else replace(second, space=b"/others")
+        session.archives = lambda *_: iter((first, false))  # type: ignore[method-assign]
+        with pytest.raises(PlatformError, match=r"/others.*cannot be trusted, so nothing is removed"):
+            remove_from(session, session.information(), location, NUMBERS, 0, release_holds=True)
+        assert firsts([first, false], location.bucket, location.prefix) == {(0, 1): first}
+    assert remove(server, location) == (2, 0, True)
 
 
 def test_removal_of_another_nodes_objects_is_refused(server: Server) -> None:

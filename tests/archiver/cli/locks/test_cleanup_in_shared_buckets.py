@@ -79,7 +79,7 @@ def test_listing_with_keys_of_others_ends_cleanup_before_anything_is_deleted(
     home: Path, leave: Callable[..., None]
 ) -> None:
     with hostile("ignores the prefix of listings") as server:
-        leave(server, *range(1200), locked=True)  # the keys of others are on the second page
+        leave(server, *range(2200), locked=True)  # the keys of others are on the third page
         server.put(BUCKET, "zebra", b"theirs")
         before = keys_in(server)
         done = cleanup("--bypass-governance")
