@@ -74,6 +74,7 @@ class _Buckets:
     ledger: Ledger
     made: list[Location] = field(default_factory=list)
     locked: set[str] = field(default_factory=set)  # the buckets with Object Lock
+    rows: dict[str, int] = field(default_factory=dict)  # their rows in the ledger
     open_to_limited: Callable[[str], None] = lambda bucket: None  # called for each new bucket
     _making: threading.Lock = field(default_factory=threading.Lock)
 
@@ -100,7 +101,7 @@ class _Buckets:
         with self._making:
             self.made.append(location)
             self.locked |= {bucket} if lock else set()
-            self.ledger.open_placement(placement)
+            self.rows[bucket] = self.ledger.open_placement(placement)
         headers = [("x-amz-bucket-object-lock-enabled", "true")] if lock else []
         region = "" if client.region == "us-east-1" else f"<LocationConstraint>{client.region}</LocationConstraint>"
         body = f"<CreateBucketConfiguration>{region}</CreateBucketConfiguration>".encode() if region else b""
@@ -131,6 +132,8 @@ class _Buckets:
             if report.bucket_removed or report.bucket_missing:
                 self.ledger.mark_removed(self.run_id, location.bucket)
             else:
+                row = self.rows[location.bucket]
+                self.ledger.observe([row], None, report.locked_until, on_hold=report.on_hold)
                 left.append((location, report))
         return left
 
