@@ -316,12 +316,11 @@ class Ledger:
     ) -> None:
         """Record a lock that the platform reports for object ``number`` of a run, as ``observe`` does.
 
-        If no phase that ended has this number, the lock counts for every phase whose numbers are not known.
+        If the number is in no range of acknowledged objects, such as that of a copy, the lock counts for all phases.
         """
-        rows = [row for row in self.placements(run) if row.id is not None and row.objects != 0]
-        ranges = {row.id: self.ranges(row.id) for row in rows if row.id is not None}
-        owners = [at for at, of in ranges.items() if any(each.first <= number <= each.last for each in of)]
-        self.observe(owners or [at for at, of in ranges.items() if not of], mode, until, on_hold=on_hold)
+        rows = [row.id for row in self.placements(run) if row.id is not None and row.objects != 0]
+        owners = [at for at in rows if any(each.first <= number <= each.last for each in self.ranges(at))]
+        self.observe(owners or rows, mode, until, on_hold=on_hold)
 
     def record_release(self, row_ids: Sequence[int], until: float | None) -> None:
         """Record that all holds on the objects of these rows were released; their latest date is now ``until``."""

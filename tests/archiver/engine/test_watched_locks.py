@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 from archiver.ledger.holdings import Holding, gather
 from archiver.ledger.ledger import Ledger
+from archiver.traces.format import TracedOperation
+from tests.archiver.traces.made import write
 from tests.support.commands import archiver
 from tests.support.servers.hostile import Hostile, hostile
 
@@ -32,16 +35,33 @@ objects_per_session = [2]
 clients = [1]
 """
 RETRIEVE = ARCHIVE.replace("archive", "retrieve")
-MIX = """
+UPLOADS = """
 [[phase]]
 name = "mix"
 [[phase.workload]]
 name = "all"
-{work}
+operation = "archive"
 data = "all"
-sizes = "{size}"
+sizes = "6MiB"
+part = "5MiB"
 clients = 1
+objects = 2
 """
+COPIES = (
+    UPLOADS.replace("6MiB", "8KiB")
+    + """
+[[phase]]
+name = "copies"
+[[phase.workload]]
+name = "copy"
+operation = "copy"
+data = "all"
+sizes = "8KiB"
+clients = 1
+seconds = "300ms"
+bytes_max = "100KiB"
+"""
+)
 WRONG: dict[str, tuple[dict[str, str], str]] = {
     "longer": ({"retain-until-date": FAR}, f"it is locked until {FAR}, later than the requested"),
     "stronger": ({"mode": "COMPLIANCE"}, "its mode is COMPLIANCE, not GOVERNANCE"),
@@ -118,18 +138,29 @@ def test_default_rule_set_during_the_last_phase_ends_the_run(home: Path, tmp_pat
     assert "locks every new object by its default retention (COMPLIANCE, 10 years)" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("work", "size"),
-    [
-        ('operation = "archive"\npart = "5MiB"\nobjects = 2', "6MiB"),
-        ('transactions = [{ steps = ["archive", "copy"], share = 1 }]\nseconds = "300ms"', "8KiB"),
-    ],
-    ids=["uploads", "copies"],
-)
-def test_wrong_locks_of_uploads_and_copies_end_the_run(home: Path, tmp_path: Path, work: str, size: str) -> None:
+@pytest.mark.parametrize("work", [UPLOADS, COPIES], ids=["uploads", "copies"])
+def test_wrong_locks_of_uploads_and_copies_end_the_run(home: Path, tmp_path: Path, work: str) -> None:
     with hostile("changes the locks of copies and uploads", lock={"retain-until-date": FAR}) as server:
-        done = run(server, tmp_path, MIX.format(work=work, size=size))
+        done = run(server, tmp_path, work)
     assert_recorded(home, assert_ended_by(done, WRONG["longer"][1]), "longer")
+
+
+def test_replay_of_a_captured_retention_of_years_locks_by_the_run(home: Path, tmp_path: Path) -> None:
+    years: dict[str, Any] = {"retention_mode": "COMPLIANCE", "retain_for_seconds": 10 * 365 * 86_400.0}
+    rows = [
+        TracedOperation(0, operation="archive", key="a", size_bytes=8192, legal_hold=True, **years),
+        TracedOperation(10**8, operation="retrieve", key="a", size_bytes=8192),
+        TracedOperation(2 * 10**8, operation="extend", key="a", **years),
+    ]
+    path = write(tmp_path / "years.parquet", rows)
+    with hostile() as server:
+        done = archiver("replay", str(path), "--tolerance", "30s", "--endpoint", server.endpoint, **server.keys)
+        assert done.returncode == 0, done.stderr
+        kept = [each for bucket in server.buckets.values() for each in bucket.versions]
+    assert {each.headers["x-amz-object-lock-mode"] for each in kept} == {"GOVERNANCE"}
+    assert not any("x-amz-object-lock-legal-hold" in each.headers for each in kept)
+    dates = [each.locked_until for each in kept]
+    assert all(date is not None and date < datetime.now(UTC) + timedelta(hours=1) for date in dates)
 
 
 def test_legal_holds_of_a_scenario_require_consent(home: Path, tmp_path: Path) -> None:
