@@ -58,23 +58,9 @@ def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
     """Return the run in a reopened database. Raises UsageError if the run cannot be resumed or is complete."""
     row = database.run()
     run = row.id
-    if not row.phases_planned:
-        raise UsageError(f"{run}: a conformance run has no phases to resume; start it again: archiver worm")
-    if row.comparison is not None:
-        raise UsageError(
-            f"{run}: was measured in turn with other platforms, so phases measured later could not be compared; start "
-            f"the comparison again; to see the finished phases: archiver report {run}"
-        )
-    whole = carried_out_whole(row.scenario_json)
-    if whole is not None:
-        raise UsageError(f"{run}: {whole}, so it cannot be resumed; start it again")
-    if row.verdict in ("none", "pass"):
-        raise UsageError(f"{run}: all its phases finished, so nothing is left to do")
-    if row.lock_verified not in (None, "verified"):
-        raise UsageError(
-            f"{run}: the platform did not keep its lock ({row.lock_verified}); results without these locks have no "
-            "value; start another run"
-        )
+    refusal = not_resumable(row)
+    if refusal is not None:
+        raise UsageError(f"{run}: {refusal}")
     placements = ledger.placements(run)
     if not placements and ledger.knows(run):
         raise UsageError(f"{run}: its objects were removed (archiver cleanup); start it again")
@@ -86,7 +72,29 @@ def look_at(database: RunDatabase, ledger: Ledger) -> BrokenRun:
     return BrokenRun(database, row, database.finished(), placements)
 
 
-def carried_out_whole(scenario_text: str) -> str | None:
+def not_resumable(row: StoredRun) -> str | None:
+    """Return why a run cannot be resumed, as far as its record says; None if it can."""
+    if not row.phases_planned:
+        return "a conformance run has no phases to resume; start it again: archiver worm"
+    if row.comparison is not None:
+        return (
+            "was measured in turn with other platforms, so phases measured later could not be compared; start the "
+            f"comparison again; to see the finished phases: archiver report {row.id}"
+        )
+    whole = _carried_out_whole(row.scenario_json)
+    if whole is not None:
+        return f"{whole}, so it cannot be resumed; start it again"
+    if row.verdict in ("none", "pass"):
+        return "all its phases finished, so nothing is left to do"
+    if row.lock_verified not in (None, "verified"):
+        return (
+            f"the platform did not keep its lock ({row.lock_verified}); results without these locks have no value; "
+            "start another run"
+        )
+    return None
+
+
+def _carried_out_whole(scenario_text: str) -> str | None:
     """Return why runs of a recorded scenario cannot be resumed; None if they can."""
     scenario = json.loads(scenario_text)
     if any(phase.get("replay") for phase in scenario.get("phase", ())):

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from time import time_ns
 
-from archiver.engine.resumption import carried_out_whole
+from archiver.engine.resumption import not_resumable
 from results.database import FILE_NAME, StoredRun, is_under_way
 from results.doubts import doubts
 from results.recorded import opened
@@ -62,9 +62,8 @@ class RunDetails:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether `archiver resume` can continue runs of this kind."""
-        row = self.row
-        return bool(row.phases_planned) and row.comparison is None and carried_out_whole(row.scenario_json) is None
+        """Whether `archiver resume` can continue the run."""
+        return not_resumable(self.row) is None
 
 
 class RunList:

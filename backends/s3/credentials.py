@@ -81,6 +81,11 @@ class FoundCredentials:
         with self._translated():
             found = botocore.session.Session(profile=self._profile).get_credentials()
         if found is None:
+            if self._profile is not None:
+                raise UsageError(
+                    f"no S3 credentials: profile {self._profile} has none; add keys, a role or a sign-in to it, or "
+                    "name another with --profile"
+                )
             raise UsageError(
                 "no S3 credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile with --profile"
             )

@@ -39,7 +39,12 @@ BEGINS_WITH = b"PK"
 FILES_MAX = 10_000
 BYTES_MAX = 16 << 30  # of all files, unpacked
 DATABASE_BYTES_MAX = 4 << 30
-DOCUMENT_BYTES_MAX = 256 << 20  # of any other file except traces, which are read in pieces
+DOCUMENT_BYTES_MAX = 64 << 20  # of any other file except traces, which are read in pieces
+DOCUMENTS_BYTES_MAX = 256 << 20  # of all these files: they are kept in memory
+MANIFEST_BYTES_MAX = 4 << 20
+# A small file cannot unpack into gigabytes: results compress to about a tenth.
+_UNPACKED_MAX = 100
+_UNPACKED_BYTES_MIN = 16 << 20
 _PIECE_BYTES = 1 << 20
 _NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*/)*[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _NAME_LENGTH_MAX = 200
@@ -135,7 +140,7 @@ def read_audit_bundle(path: Path, folder: Path) -> ReadBundle:
     """
     try:
         with ZipFile(path) as bundle:
-            wrong = list(_misshapen(bundle.infolist()))
+            wrong = list(_misshapen(bundle.infolist(), path.stat().st_size))
             return ReadBundle(tuple(wrong)) if wrong else _read(bundle, folder)
     except _UNREADABLE as error:
         return ReadBundle((f"the ZIP file is damaged: {error}",))
@@ -158,8 +163,11 @@ def _opened(content: bytes | Path) -> IO[bytes]:
     return content.open("rb") if isinstance(content, Path) else BytesIO(content)
 
 
-def _misshapen(found: list[ZipInfo]) -> Iterator[str]:
-    """Yield every reason to reject the ZIP before reading its files."""
+def _misshapen(found: list[ZipInfo], size_bytes: int) -> Iterator[str]:
+    """Yield every reason to reject a ZIP of ``size_bytes`` before reading its files.
+
+    The lengths are those that the ZIP states. No more than these is read.
+    """
     if len(found) > FILES_MAX:
         yield f"{len(found):,} files are more than a bundle may have ({FILES_MAX:,})"
         return
@@ -173,13 +181,19 @@ def _misshapen(found: list[ZipInfo]) -> Iterator[str]:
             yield f"{info.filename!r}: {info.file_size:,} bytes are more than its limit"
         if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED) or info.flag_bits & 1:
             yield f"{info.filename!r} is encrypted, or compressed by another method than a bundle's files"
-    if sum(info.file_size for info in found) > BYTES_MAX:
-        yield f"all files together have more bytes than a bundle may have ({BYTES_MAX:,})"
+    bytes_max = min(BYTES_MAX, _UNPACKED_BYTES_MIN + _UNPACKED_MAX * size_bytes)
+    if sum(info.file_size for info in found) > bytes_max:
+        yield f"all files together have more bytes than a bundle of this size may have ({bytes_max:,})"
+    documents = (info for info in found if info.filename != DATABASE and not info.filename.startswith(TRACES))
+    if sum(info.file_size for info in documents) > DOCUMENTS_BYTES_MAX:
+        yield f"its documents together have more bytes than a bundle's may have ({DOCUMENTS_BYTES_MAX:,})"
 
 
 def _bytes_max(name: str) -> int:
     if name.startswith(TRACES):
         return BYTES_MAX
+    if name == MANIFEST:
+        return MANIFEST_BYTES_MAX
     if name in (SIGNATURE, TIMESTAMP):
         return attestations.BYTES_MAX
     return DATABASE_BYTES_MAX if name == DATABASE else DOCUMENT_BYTES_MAX
@@ -189,7 +203,7 @@ def _read(bundle: ZipFile, folder: Path) -> ReadBundle:
     names = {info.filename for info in bundle.infolist()}
     if MANIFEST not in names:
         return ReadBundle((f"{MANIFEST} is missing",))
-    text = bundle.read(MANIFEST)
+    text = _content(bundle, MANIFEST)
     try:
         manifest = msgspec.json.decode(text, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -220,9 +234,20 @@ def _read(bundle: ZipFile, folder: Path) -> ReadBundle:
                 traces[entry.name] = entry.sha256
     if DATABASE not in listed:
         wrong.append(f"{DATABASE} is missing")
-    attested = Attestations(*(bundle.read(name) if name in names else None for name in (SIGNATURE, TIMESTAMP)))
+    attested = Attestations(*(_content(bundle, name) if name in names else None for name in (SIGNATURE, TIMESTAMP)))
     sha256 = hashlib.sha256(text).hexdigest()
     return ReadBundle(tuple(wrong), sha256, manifest.run, documents, traces, text, attested)
+
+
+def _content(bundle: ZipFile, name: str) -> bytes:
+    """Return a short file. ``ZipFile.read`` would unpack all there is before it compares the length."""
+    with bundle.open(name) as source:
+        return b"".join(_pieces(source))
+
+
+def _pieces(source: IO[bytes]) -> Iterator[bytes]:
+    while piece := source.read(_PIECE_BYTES):
+        yield piece
 
 
 def _is_as_listed(bundle: ZipFile, entry: FileEntry, copy: IO[bytes] | None) -> bool:
@@ -230,7 +255,7 @@ def _is_as_listed(bundle: ZipFile, entry: FileEntry, copy: IO[bytes] | None) -> 
     digest, length = hashlib.sha256(), 0
     try:
         with bundle.open(entry.name) as source:
-            while piece := source.read(_PIECE_BYTES):
+            for piece in _pieces(source):
                 digest.update(piece)
                 length += len(piece)
                 if copy is not None:

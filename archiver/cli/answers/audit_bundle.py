@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from archiver.cli.output import document, facts
 from archiver.engine.judging.rejudging import Recorded, what_does_not_follow
 from archiver.values import version
@@ -50,6 +52,21 @@ NEVER_CONFIRMED = (
 )
 _NAMED_MAX = 10  # of the differing fields of two documents
 _TOLERANCE = 1e-9  # another processor or library may round the last digit differently
+
+
+class _Maker(msgspec.Struct):
+    archiver: str
+
+
+class _RunHost(msgspec.Struct):
+    host: _Maker
+
+
+class _Environment(msgspec.Struct):
+    """What names the versions in environment.json. Nothing else of it is read into memory."""
+
+    bundle_made_by: _Maker
+    run: _RunHost
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +166,9 @@ def _other_version(read: ReadBundle, path: Path) -> str:
     if found != VERSION:
         return f"its database is of version {found}, and this Archiver's is {VERSION}"
     try:
-        environment = json.loads(read.documents[ENVIRONMENT])
-        makers = {str(environment["bundle_made_by"]["archiver"]), str(environment["run"]["host"]["archiver"])}
-    except (KeyError, TypeError, ValueError, RecursionError):
+        environment = msgspec.json.decode(read.documents[ENVIRONMENT], type=_Environment)
+        makers = {environment.bundle_made_by.archiver, environment.run.host.archiver}
+    except (KeyError, ValueError, RecursionError):
         return ""  # later found not to follow
     others = sorted(makers - {version.VERSION})
     return f"it was made by Archiver {' and '.join(others)}, and this is {version.VERSION}" if others else ""
@@ -249,7 +266,9 @@ def _difference(there: bytes, made: bytes, *, is_json: bool) -> Iterator[str]:
     """Yield the differences between a file and the one made again, in words."""
     if there == made:
         return
-    if is_json:
+    if is_json and len(there) > 2 * len(made):
+        yield f"has {len(there):,} bytes, and the database gives {len(made):,}"
+    elif is_json:
         different = list(_different_fields(json.loads(there), json.loads(made), ""))
         words = [f"{where.lstrip('.')} is {_short(found)}, and the database gives {_short(expected)}"
                  for where, found, expected in different[:_NAMED_MAX]]  # fmt: skip

@@ -45,7 +45,7 @@ from archiver.engine.earlier import EarlierObjects, find_earlier
 from archiver.engine.execution import execute
 from archiver.engine.plan import RunOptions, make_plans
 from archiver.engine.request import RunRequest, ScenarioRequest
-from archiver.engine.resumption import carried_out_whole
+from archiver.engine.resumption import not_resumable
 from archiver.engine.run import RunOutcome
 from archiver.engine.work.replay.library import TraceLibrary
 from archiver.engine.workers.contract import Cluster
@@ -534,7 +534,7 @@ def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool, tables
             words = interruption.words(outcome.interrupted)
             click.echo(f"archiver: {words}; what finished is in {outcome.database}", err=True)
         broke_off = len(outcomes) == 1 and (outcome.failure or outcome.interrupted)
-        if broke_off and carried_out_whole(recorded.run.scenario_json) is None:
+        if broke_off and not_resumable(recorded.run) is None:
             click.echo(f"go on after the last finished phase: archiver resume {_name(outcome)}", err=True)
     for outcome in outcomes:
         if outcome.interrupted:

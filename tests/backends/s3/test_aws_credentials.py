@@ -381,3 +381,9 @@ def test_profile_that_is_wrong_is_a_usage_error(config: Path) -> None:
     (config / "config").write_text("[profile role]\nrole_arn = arn:aws:iam::1:role/r\nsource_profile = absent\n")
     with pytest.raises(UsageError, match=r"no S3 credentials: .*absent.*; check --profile or AWS_PROFILE"):
         FoundCredentials("role")
+
+
+def test_profile_without_credentials_is_named_with_its_remedy(config: Path) -> None:
+    (config / "config").write_text("[profile empty]\nregion = eu-central-1\n")
+    with pytest.raises(UsageError, match=r"no S3 credentials: profile empty has none; add keys, a role or a sign-in"):
+        FoundCredentials("empty")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tracemalloc
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -160,6 +161,35 @@ def test_bundle_beyond_size_or_file_limits_is_not_unpacked(
     monkeypatch.setattr(audit, "FILES_MAX", 3)
     assert "5 files are more than a bundle may have (3)" in wrong(bomb, tmp_path / "into")
     assert list((tmp_path / "into").iterdir()) == []
+
+
+def test_small_bundle_is_not_unpacked_into_gigabytes(bundle: Path, tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.zip"
+    with ZipFile(bomb, "w", ZIP_DEFLATED) as file:
+        for name, content in (unpacked(bundle) | {"run.db": bytes(64 << 20)}).items():
+            file.writestr(name, content)
+    assert "all files together have more bytes than a bundle of this size" in wrong(bomb, tmp_path / "into")
+    assert list((tmp_path / "into").iterdir()) == []
+
+
+def test_documents_together_are_limited(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "DOCUMENTS_BYTES_MAX", 10)
+    assert "its documents together have more bytes" in wrong(bundle, tmp_path / "into")
+
+
+def test_manifest_longer_than_its_zip_header_takes_no_memory(bundle: Path, tmp_path: Path) -> None:
+    lying = tmp_path / "lying.zip"
+    with ZipFile(lying, "w", ZIP_DEFLATED) as file:
+        for name, content in (unpacked(bundle) | {"manifest.json": bytes(64 << 20)}).items():
+            file.writestr(name, content)
+    length, said = (64 << 20).to_bytes(4, "little"), (8).to_bytes(4, "little")
+    lying.write_bytes(lying.read_bytes().replace(length, said))
+    tracemalloc.start()
+    try:
+        assert "the ZIP file is damaged" in wrong(lying, tmp_path / "into")
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_file_longer_than_its_zip_header_is_reported_as_changed(bundle: Path, tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def test_a_wrong_lock_ends_the_run_after_one_object(home: Path, name: str) -> No
     assert done.returncode == 1, done.stderr
     assert "did not keep the lock" in done.stderr
     assert words in done.stderr
+    assert "archiver resume" not in done.stderr, "it would be refused for the same reason"
     assert len(archived) == 1, "clients started although the first lock was wrong"
     document = json.loads(done.stdout)
     assert document["doubts"][0].startswith("the lock did not hold")
