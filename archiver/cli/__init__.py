@@ -7,7 +7,6 @@ group imports a module when its command is used, so workers and short commands d
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -44,13 +43,11 @@ _SETTINGS = {
 class _Commands(click.Group):
     """Loads commands by name, and turns every expected failure into one message and its exit status."""
 
-    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *others: Any, **more: Any) -> Any:
-        show_hidden_characters()
-        return super().main(args, prog_name, *others, **more)
-
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        if not extra.get("resilient_parsing"):  # for a shell that completes a line, click writes bytes
+            show_hidden_characters()
         if sys.platform != "linux":  # before loading any command, because their modules need Linux
             click.echo(f"archiver: needs Linux, and this system is {sys.platform}; run it on a Linux machine", err=True)
             sys.exit(2)
