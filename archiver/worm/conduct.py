@@ -99,9 +99,9 @@ class _Buckets:
             bytes_max=1 << 30,
         )
         with self._making:
+            self.rows[bucket] = self.ledger.open_placement(placement)
             self.made.append(location)
             self.locked |= {bucket} if lock else set()
-            self.rows[bucket] = self.ledger.open_placement(placement)
         headers = [("x-amz-bucket-object-lock-enabled", "true")] if lock else []
         region = "" if client.region == "us-east-1" else f"<LocationConstraint>{client.region}</LocationConstraint>"
         body = f"<CreateBucketConfiguration>{region}</CreateBucketConfiguration>".encode() if region else b""
