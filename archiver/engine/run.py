@@ -135,14 +135,15 @@ class Run:
         try:
             self.observer.phase_started(phase, self.plan.profile.name, self._server_lately)
             outcome = self._phase(phase)
+            wrong_lock = self._wrong_lock(outcome)
             self._store(outcome)
             self.outcome.criteria += outcome.criteria
             self.outcome.results += outcome.results
             if outcome.incomplete is not None:
                 self.observer.warned(f"{phase.label} is incomplete: {outcome.incomplete}")
             self.observer.phase_finished(outcome)
-            self._check_locks_shown(outcome)
-            self._check_locks_after(outcome)
+            if wrong_lock is not None:
+                raise wrong_lock
             if outcome.gave_up is not None:
                 first = next(iter(outcome.errors), None)
                 quoted = f": {first.quoted}" if first is not None and first.reason not in outcome.gave_up else ""
@@ -486,6 +487,20 @@ class Run:
         released = latest_release_date(agreed, self.plan.backend.server_now)
         return self.locks.expected(new, agreed, LatestDates(latest, released))
 
+    def _wrong_lock(self, outcome: PhaseOutcome) -> RunFailed | None:
+        """Return why the run ends if the locks of a phase are not as agreed; None if nothing was found.
+
+        A platform that does not answer has stopped in the phase, so the phase gave up and is repeated by a resumed run.
+        """
+        try:
+            self._check_locks_shown(outcome)
+            self._check_locks_after(outcome)
+        except RunFailed as error:
+            return error
+        except PlatformError as error:
+            outcome.gave_up = outcome.gave_up or f"a lock could not be read back: {error}"
+        return None
+
     def _check_locks_shown(self, outcome: PhaseOutcome) -> None:
         """Raise RunFailed if an answer of a phase showed a wrong lock; the ledger then has the lock."""
         error = outcome.wrong_lock
@@ -498,8 +513,8 @@ class Run:
     def _check_locks_after(self, outcome: PhaseOutcome) -> None:
         """Read back the locks of some objects that a phase archived, and the default rule of their place.
 
-        Raises RunFailed if a lock is not as agreed; the ledger then has the lock that was found. It is no error here
-        if a platform that stopped answering in the phase still does not answer.
+        Raises RunFailed if a lock is not as agreed; the ledger then has the lock that was found. Raises PlatformError
+        if the platform does not answer.
         """
         phase, times = outcome.phase, outcome.times
         chosen = to_read_back(outcome) if self.prober is not None else []
@@ -516,9 +531,6 @@ class Run:
                 interruptible(self.plan.backend.check_place, run_plan(self.plan, self.rule))
         except SafetyRefused as error:
             raise RunFailed(f"{phase.label}: the rule of the place changed during the run: {error}") from error
-        except PlatformError:
-            if outcome.gave_up is None:
-                raise
 
     def _lock_was_not_kept(self, phase: Phase, problem: str) -> NoReturn:
         """End the run."""

@@ -131,7 +131,7 @@ def test_run_with_killed_store_is_resumed_at_the_interrupted_phase(home: Path) -
     assert f"archiver resume {path.parent.name}" in errors
     assert ask(path, "SELECT position FROM error WHERE position <= 3") == []
     assert ask(path, "SELECT position FROM error WHERE position = 4")  # the client failed until its phase ended
-    assert ask(path, "SELECT position FROM phase WHERE gave_up NOT NULL") == [(5,)]
+    assert ask(path, "SELECT position FROM phase WHERE gave_up NOT NULL") == [(4,)]
     finished = of_phases(path, "<= 3")
 
     shorten(home, "1h", "200ms")
