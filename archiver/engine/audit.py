@@ -28,6 +28,7 @@ from archiver.ledger.event_holds import EventHolds
 from archiver.ledger.holdings import Holding, gather
 from archiver.ledger.ledger import Ledger, NumberRange, Placement
 from archiver.measure.reports import IntervalReport
+from archiver.values.clock import now_seconds
 from archiver.values.content import Content
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.record import TSM_ERROR, ErrorKind, Status
@@ -251,7 +252,7 @@ def audit_run(
     seed = secrets.randbits(62)
     numbers = population.draw(count, seed)
     locks = _Locks(holding, options.changes, population.ranges, ledger.event_holds(first.run))
-    started_at = time.time()
+    started_at = now_seconds()
     reading = _Reading(population, locks, backend, workers, options.clients, lambda done: on_progress(done, count))
     reading.read(numbers)
     unseen = _unseen_locks(reading.bad, backend)

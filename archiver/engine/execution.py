@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, replace
@@ -34,6 +33,7 @@ from archiver.machine import description as machine
 from archiver.machine import interruption
 from archiver.measure.reports import INTERVAL_NS
 from archiver.platforms.hosted import HostedStore
+from archiver.values.clock import now_seconds
 from archiver.values.content import GENERATOR
 from archiver.values.errors import ArchiverError
 from archiver.values.record import Operation
@@ -185,7 +185,7 @@ def _begin(plan: Plan, comparison: str | None, ledger: Ledger, observer: Observe
         second = _second_place(plan, place, ledger)
         return open_run(plan, place, database, ObjectNumbers(content_seed), ledger, observer, second)
     except BaseException:
-        database.finish(time.time(), "fail")
+        database.finish(now_seconds(), "fail")
         database.close()
         with suppress(ArchiverError):  # the ledger may be what failed
             ledger.end_run(plan.run_id)
@@ -314,7 +314,7 @@ def _record(plan: Plan, location: Location, content_seed: int, comparison: str |
     scenario, options, earlier = plan.scenario, plan.options, plan.options.objects_from
     return RunRecord(
         id=plan.run_id,
-        started_at=time.time(),
+        started_at=now_seconds(),
         command_line=options.command_line,
         request=options.request.to_json(),
         scenario=scenario.name,

@@ -19,6 +19,7 @@ from archiver.engine.plan import Plan, RunOptions, check_space, make_plan, port_
 from archiver.engine.run import Observer, Run, RunOutcome
 from archiver.ledger.ledger import Ledger, Placement
 from archiver.platforms.hosted import HostedStore
+from archiver.values.clock import now_seconds
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import DateMaker, Lock, latest_date
 from backends.base import Backend, Location
@@ -200,8 +201,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
         raise PlatformError(f"{broken.id} cannot be resumed {place}: {error}") from error
     seed = broken.row.content_seed
     numbers = earlier.numbers() if earlier is not None else ObjectNumbers(seed, _first_free(broken))
-    database.resume(time.time(), time.monotonic_ns())
-    ledger.begin_run(broken.id, database.path, reads=earlier.run if earlier is not None else None)
+    database.resume(now_seconds(), time.monotonic_ns())
     run = open_run(plan, placement(plan, location, seed), database, numbers, ledger, observer)
     _restore_objects(run, scenario)
     return run

@@ -159,7 +159,7 @@ class Run:
         self.sampler.stop()
         try:
             self._store_samples()
-            self.database.finish(time.time(), self._verdict())
+            self.database.finish(now_seconds(), self._verdict())
         except ResultsError as error:  # full disk: committed data stay
             outcome.failure = outcome.failure or str(error)
         self.database.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -18,6 +17,7 @@ from platform import node
 from typing import Any
 
 from archiver.ledger.event_holds import EventHoldRange, EventHolds
+from archiver.values.clock import now_seconds
 from archiver.values.databases import is_damage, open_database, words_of
 from archiver.values.errors import ResultsError, RunFailed, other_version
 
@@ -156,12 +156,12 @@ class Ledger:
         """Record that a run is in progress on this machine, writes its results to ``database``, and reads objects of
         another run, ``reads``.
         """
-        entry = (run, str(database.resolve()), node(), reads, time.time())
+        entry = (run, str(database.resolve()), node(), reads, now_seconds())
         self._write("INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?, ?, NULL)", entry)
 
     def end_run(self, run: str) -> None:
         """Record that a run has ended. It may be resumed, and then it begins again."""
-        self._write("UPDATE run SET ended_at = ? WHERE run = ?", (time.time(), run))
+        self._write("UPDATE run SET ended_at = ? WHERE run = ?", (now_seconds(), run))
 
     def runs_using(self, run: str) -> list[RunEntry]:
         """Return the run, and the runs that read its objects."""
@@ -174,7 +174,7 @@ class Ledger:
 
     def open_placement(self, placement: Placement) -> int:
         """Commit the upper bound of what a phase may leave; return the row's id."""
-        row = {**asdict(placement), "written_at": time.time()}
+        row = {**asdict(placement), "written_at": now_seconds()}
         del row["id"]
         columns, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
         cursor = self._write(f"INSERT INTO placement ({columns}) VALUES ({marks})", row)
@@ -353,13 +353,13 @@ class Ledger:
 
     def mark_removed(self, run: str, bucket: str) -> None:
         """Record that all data of this run in a bucket is gone."""
-        self._write("UPDATE placement SET removed_at = ? WHERE run = ? AND bucket = ?", (time.time(), run, bucket))
+        self._write("UPDATE placement SET removed_at = ? WHERE run = ? AND bucket = ?", (now_seconds(), run, bucket))
 
     def mark_rows_removed(self, row_ids: Sequence[int]) -> None:
         """Record that the data of these rows is gone. Rows written since these rows were read stay."""
         with self._transaction():
             for row_id in row_ids:
-                self._write("UPDATE placement SET removed_at = ? WHERE id = ?", (time.time(), row_id))
+                self._write("UPDATE placement SET removed_at = ? WHERE id = ?", (now_seconds(), row_id))
 
     def check_writable(self) -> None:
         """Raise ResultsError if the ledger cannot record a removal. Call this before removing anything."""

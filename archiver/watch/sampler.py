@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from archiver.machine import interruption
+from archiver.values.clock import now_seconds
 from archiver.watch.source import Source, WatchError
 from results.resources import CLIENT, LOCAL, SampleRow, SourceProblem, Timeline
 
@@ -159,11 +160,11 @@ class _WatchedSource:
         try:
             reading = self.source.read()
         except WatchError as failed:
-            return SourceProblem(self.source.name, time.time(), str(failed))
+            return SourceProblem(self.source.name, now_seconds(), str(failed))
         except Exception as unforeseen:  # noqa: BLE001 - no answer of a server may end a run
             problem = f"{self.source.name}: the answer cannot be understood ({type(unforeseen).__name__}: {unforeseen})"
-            return SourceProblem(self.source.name, time.time(), problem)
+            return SourceProblem(self.source.name, now_seconds(), problem)
         # The values are from between the two instants; the middle has the smallest error.
         at_ns = (before_ns + time.monotonic_ns()) // 2
-        at = time.time() - (time.monotonic_ns() - at_ns) / 1e9
+        at = now_seconds() - (time.monotonic_ns() - at_ns) / 1e9
         return SampleRow(self.source.name, at, at_ns, reading)

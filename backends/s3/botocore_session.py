@@ -1,16 +1,27 @@
-"""Botocore's sessions here: they sign in Python, and the control plane's session reads no profile and no file."""
+"""Botocore's sessions here: they sign in Python by this process's clock, and read no profile and no file."""
 
 from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Callable
 from typing import Protocol
 
 import botocore.credentials
 import botocore.loaders
 import botocore.session
-from botocore.auth import AUTH_TYPE_MAPS, S3SigV4Auth, S3SigV4QueryAuth, SigV4Auth, SigV4QueryAuth
+from botocore.auth import (
+    AUTH_TYPE_MAPS,
+    SIGV4_TIMESTAMP,
+    S3SigV4Auth,
+    S3SigV4QueryAuth,
+    SigV4Auth,
+    SigV4QueryAuth,
+)
+from botocore.awsrequest import AWSRequest
+
+from archiver.values.clock import now_seconds
 
 
 class _Keys(Protocol):
@@ -49,6 +60,16 @@ class _Provider(botocore.credentials.CredentialProvider):  # type: ignore[misc]
         return _CurrentCredentials(self._current)
 
 
+class _OwnClockAuth(S3SigV4Auth):  # type: ignore[misc]
+    """Signs requests for the time of this process, as the data plane does: it is the same after the machine's clock is
+    set, so the control plane of a run goes on too.
+    """
+
+    def _modify_request_before_signing(self, request: AWSRequest) -> None:
+        request.context["timestamp"] = time.strftime(SIGV4_TIMESTAMP, time.gmtime(now_seconds()))
+        super()._modify_request_before_signing(request)
+
+
 @functools.cache
 def _loader() -> botocore.loaders.Loader:
     """Return botocore's descriptions of services, which it keeps once read: reading them takes 0.1 s a session."""
@@ -62,7 +83,7 @@ def sign_in_python() -> None:
     signature for ever.
     """
     AUTH_TYPE_MAPS.update(
-        {"v4": SigV4Auth, "v4-query": SigV4QueryAuth, "s3v4": S3SigV4Auth, "s3v4-query": S3SigV4QueryAuth}
+        {"v4": SigV4Auth, "v4-query": SigV4QueryAuth, "s3v4": _OwnClockAuth, "s3v4-query": S3SigV4QueryAuth}
     )
 
 

@@ -347,13 +347,22 @@ _REMEDY: dict[str, str] = {
 }
 
 
+# An answer to HEAD has no body, so the status is all that it says.
+_MEANING_OF_HEAD: dict[str, str] = {
+    "403": "the credential may not read this, or this machine's clock is wrong",
+    "404": "it is not there",
+}
+
+
 def _explain(endpoint: str, doing: str, error: botocore.exceptions.ClientError) -> str:
     answer = error.response.get("Error", {})
     metadata = error.response.get("ResponseMetadata", {})
     code = code_of(error)
     remedy = _REMEDY.get(code, "")
     if not code.strip() or code.isdigit():  # botocore found no S3 error in the body and used the HTTP status
-        remedy = "this is not an S3 answer; is this the S3 endpoint, and not a console or a proxy?"
+        meaning = _MEANING_OF_HEAD.get(code) if error.operation_name.startswith("Head") else None
+        remedy = f"{meaning}, or this" if meaning is not None else "this"
+        remedy += " is not an S3 answer; is this the S3 endpoint, and not a console or a proxy?"
     request = metadata.get("RequestId") or "-"
     text = one_line(f"{endpoint}: {doing} was refused: {code} {answer.get('Message', '')} (request {request})")
     return f"{text}; {remedy}" if remedy else text

@@ -233,3 +233,16 @@ def test_run_and_cleanup_believe_no_success_without_its_contents(tmp_path: Path)
         assert cleaned.returncode == 3
         assert "It works!" in cleaned.stderr
         assert [tuple(row) for row in left_in(tmp_path)] == left != []
+
+
+@pytest.mark.parametrize(("status", "words"), [(403, "clock is wrong"), (404, "it is not there")])
+def test_refused_head_says_what_its_status_can_mean(status: int, words: str) -> None:
+    with hostile(
+        "answers chosen requests otherwise",
+        chosen=lambda asked: asked.method == "HEAD" and bool(asked.key),
+        otherwise=lambda *_: Answer(status),
+    ) as server:
+        control = control_of(server)
+        control.create_bucket("b")
+        with pytest.raises(PlatformError, match=words):
+            control.lock_of("b", "k")
