@@ -17,10 +17,10 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape
 
-from archiver.worm.catalogue import catalogue, expectation, severity_rank
-from archiver.worm.requests.exchange import Answer, Headers, S3Client
-from archiver.worm.verdict import CheckEnded, CheckVerdict, Failed, Inconclusive, NotOffered, NotTried
-from results.model import CheckFinding
+from archiver.worm.catalogue import expectation, severity_rank
+from archiver.worm.check_run import CheckRun
+from archiver.worm.requests.exchange import Answer, Headers, RecordedExchange, S3Client
+from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
 
 GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
 LOCK_SECONDS = 90.0  # of locks that only have to outlast their check; the clean-up bypasses them
@@ -33,6 +33,8 @@ ANY_REFUSAL = "any refusal"  # the expected answer if no code is documented
 _BYPASS_NAME = "x-amz-bypass-governance-retention"
 BYPASS: Headers = ((_BYPASS_NAME, "true"),)
 ROOT = "http://s3.amazonaws.com/doc/2006-03-01/"
+# Creates a bucket with Object Lock or without, by requests of this client, and enters it into the ledger first.
+MakeBucket = Callable[[S3Client, bool], str]
 
 
 class ObjectLock(NamedTuple):
@@ -59,14 +61,6 @@ class Version(NamedTuple):
     body: bytes
 
 
-class Noticed(NamedTuple):
-    """A finding of a check, and how serious it is."""
-
-    verdict: CheckVerdict
-    severity: str
-    finding: CheckFinding
-
-
 @dataclass(frozen=True, slots=True)
 class VersionState:
     """A version as the platform shows it. A lock field is None if the platform shows none."""
@@ -83,28 +77,28 @@ class VersionState:
 
 
 @dataclass(slots=True)
-class Case:
-    """One run of one check.
+class Case(CheckRun):
+    """One run of one check over S3.
 
     ``bucket`` has Object Lock and is shared with other checks: a check may use only keys of ``key()`` in it. A check
     that changes a bucket's configuration creates its own bucket with ``new_bucket``. ``limited`` has one client of the
     same platform for each right that the client lacks: bypass, retention, hold, delete.
     """
 
-    check_id: str
     client: S3Client
     bucket: str
     may_use_compliance: bool
     limited: Mapping[str, S3Client]
-    make_bucket: Callable[[bool], str]  # with Object Lock or without; enters it into the ledger first
+    make_bucket: MakeBucket
     clock_offset_seconds: float  # server minus client
-    deviations: list[str] = field(default_factory=list)
-    noticed: list[Noticed] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     _known: dict[tuple[str, str], VersionState] = field(default_factory=dict)  # as stored
     _prepared: dict[tuple[str, str], Version] = field(default_factory=dict)
     _keys: int = 0
     _controlled: set[int] = field(default_factory=set)
+
+    @property
+    def record(self) -> list[RecordedExchange]:
+        return self.client.record
 
     # ---- names, clock, clients
 
@@ -154,7 +148,7 @@ class Case:
 
     def new_bucket(self, *, lock: bool = True) -> str:
         """Create an empty bucket that only this check uses."""
-        return self.make_bucket(lock)
+        return self.make_bucket(self.client, lock)
 
     # ---- calls
 
@@ -346,30 +340,6 @@ class Case:
 
     # ---- judging
 
-    def try_all(self, *parts: tuple[str, Callable[[], None]]) -> None:
-        """Run every part of a check, also after one has failed, and raise the worst result.
-
-        The exception names all parts with that result. If any part could be judged, parts that the platform does not
-        offer, or that were not tried, are only noted.
-        """
-        ends: list[tuple[str, CheckEnded]] = []
-        for name, part in parts:
-            try:
-                part()
-            except CheckEnded as ended:
-                ends.append((name, ended))
-                self.mark(ended.verdict, f"{name}: {ended}", ended.severity if isinstance(ended, Failed) else None)
-        bad = [kind for kind in (Failed, Inconclusive) if any(isinstance(end, kind) for _, end in ends)]
-        worst = bad[0] if bad else type(ends[0][1]) if ends and len(ends) == len(parts) else None
-        self.notes += [f"{name}: {end.verdict}: {end}" for name, end in ends if type(end) is not worst]
-        if worst is None:
-            return
-        reason = "; ".join(f"{name}: {end}" for name, end in ends if type(end) is worst)
-        if worst is not Failed:
-            raise worst(reason)
-        severities = [end.severity or self._severity for _, end in ends if isinstance(end, Failed)]
-        raise Failed(reason, min(severities, key=severity_rank))
-
     def must_survive(self, *versions: Version, unlocked: bool = False) -> None:
         """Fail unless each version has its bytes and, unless ``unlocked``, a lock or a hold.
 
@@ -398,7 +368,7 @@ class Case:
 
     def _may_be_weaker(self, place: tuple[str, str], known: VersionState) -> bool:
         """Return whether a request with all rights may have removed or reduced the lock."""
-        for exchange in list(self.client.record):
+        for exchange in list(self.record):
             target = unquote(exchange.target)
             if exchange.sender or not (place[0] in target or "?delete" in target):
                 continue
@@ -451,32 +421,13 @@ class Case:
         if self.state(version).body is not None:
             raise Failed(f"{what} was accepted, but version {version.id} is still there", self._at_most_s3)
 
-    def expected(self, answer: str) -> str:
-        """Return ``Amazon answers ...`` if this check has a source for that answer, else ``expected ...``."""
-        return expectation(self.check_id, answer)
-
-    def deviate(self, words: str) -> None:
-        """Note a deviation: the state is right, but the answer is not the expected one."""
-        self.deviations.append(words)
-        self.mark(CheckVerdict.DEVIATION, words)
-
-    def mark(self, verdict: CheckVerdict, words: str, severity: str | None = None) -> None:
-        """Record a finding that the exchanges so far show; its severity is by default the catalogue's."""
-        found = CheckFinding(words, len(self.client.record))
-        self.noticed.append(Noticed(verdict, severity or self._severity, found))
-
-    @property
-    def _severity(self) -> str:
-        """The catalogue's: of the check's usual finding."""
-        return catalogue()[self.check_id].severity
-
     @property
     def _at_least_s2(self) -> str:
-        return min(self._severity, "S2", key=severity_rank)
+        return min(self.severity, "S2", key=severity_rank)
 
     @property
     def _at_most_s3(self) -> str:
-        return max(self._severity, "S3", key=severity_rank)
+        return max(self.severity, "S3", key=severity_rank)
 
     def control(self, client: S3Client | None = None) -> None:
         """Check that this credential can delete an unlocked version. Raises Inconclusive.
@@ -509,6 +460,20 @@ class Case:
             answer.status != int(aws[:3]) or (answer.code and " " in aws and answer.code not in aws.split()[1:])
         ):
             self.deviate(f"{what} was answered {answer}; {expectation(check_id, aws)}")
+
+
+def starter(
+    client: S3Client,
+    bucket: str,
+    may_use_compliance: bool,
+    limited: Mapping[str, S3Client],
+    make_bucket: MakeBucket,
+    clock_offset_seconds: float,
+) -> Callable[[str], Case]:
+    """Return the function that starts a check, with a record of its own. The arguments are those of a case."""
+    return lambda identifier: Case(
+        identifier, client.recording([]), bucket, may_use_compliance, limited, make_bucket, clock_offset_seconds
+    )
 
 
 def lock_headers(lock: ObjectLock | None, hold: str | None) -> Headers:

@@ -62,3 +62,8 @@ def severity_rank(severity: str) -> str:
 def expectation(identifier: str, answer: str) -> str:
     """Return ``Amazon answers 409 BucketNotEmpty`` if the check has a source for that; else ``expected 409 ...``."""
     return f"{'Amazon answers' if answer in catalogue()[identifier].sources else 'expected'} {answer}"
+
+
+def is_tsm(identifier: str) -> bool:
+    """Return whether this is a check of the TSM protocol; the others are of S3."""
+    return catalogue()[identifier].family == "TSM"

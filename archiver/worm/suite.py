@@ -1,7 +1,7 @@
 """Runs the conformance checks on one platform in parallel and collects their results.
 
-One idea: checks cannot disturb each other. Each has its own keys or buckets, the ledger knows every bucket before it
-exists, and each check ends in exactly one verdict with a reason.
+One idea: checks cannot disturb each other. Each has its own keys, names, buckets or file spaces, and each ends in
+exactly one verdict with a reason. What differs between protocols is the case that a check gets.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol, TypeVar
 
-from archiver.worm.case import Case
-from archiver.worm.catalogue import CatalogueEntry, catalogue, severity_rank
+from archiver.worm.catalogue import CatalogueEntry, catalogue
+from archiver.worm.check_run import CheckRun, Exchange
 from archiver.worm.checks import CHECKS, CheckFunction
-from archiver.worm.requests.exchange import RecordedExchange, S3Client
-from archiver.worm.tsm.calls import ApiCall
-from archiver.worm.verdict import CheckEnded, CheckVerdict, Failed
+from archiver.worm.repeats.load import BackgroundLoad
+from archiver.worm.repeats.restart import Restart
+from archiver.worm.verdict import CheckEnded, CheckVerdict
 from results.model import FIRST_ROUND, RESTARTED_ROUND, VIOLATIONS, CheckFinding
 
 CHECKS_AT_ONCE = 12  # they spend most of their time waiting
@@ -49,7 +48,7 @@ class CheckResult:
     reason: str
     started_at: float  # epoch seconds
     seconds: float
-    exchanges: tuple[RecordedExchange | ApiCall, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
     round: Round = Round.ALONE
     found_severity: str | None = None  # of the finding; None: the catalogue's
     findings: tuple[CheckFinding, ...] = ()  # of a FAIL or DEVIATION
@@ -68,47 +67,57 @@ class CheckResult:
         return self.verdict is CheckVerdict.FAIL and self.severity in VIOLATIONS
 
 
+OnResult = Callable[[CheckResult], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The checks of one platform."""
+    """The checks of a platform under test in one protocol, and what the rounds can do with the platform."""
 
-    client: S3Client
-    bucket: str
-    may_use_compliance: bool
-    limited: Mapping[str, S3Client]
-    make_bucket: Callable[[S3Client, bool], str]
-    clock_offset_seconds: float
+    start: Callable[[str], CheckRun]  # makes the case of a check, with a record of its own
+    checks_at_once: int = CHECKS_AT_ONCE
+    load: Callable[[], BackgroundLoad] | None = None  # creates a bucket for a load; None: there is no load
+    restart: Restart | None = None  # None: the server may not be killed
 
-    def run(
-        self, ids: Sequence[str], on_result: Callable[[CheckResult], None], round_: Round = Round.ALONE
-    ) -> list[CheckResult]:
+    def run(self, ids: Sequence[str], on_result: OnResult, round_: Round = Round.ALONE) -> list[CheckResult]:
         """Run the checks ``ids`` and return results in that order; ``on_result`` is called as each ends, serially."""
+        reporting = threading.Lock()
+
+        def one(identifier: str) -> CheckResult:
+            result = self._run_one(identifier, round_)
+            with reporting:
+                on_result(result)
+            return result
+
         # Checks that wait for an expiry start first, so that the run does not wait for them at the end.
         first = sorted(ids, key=lambda identifier: "W" not in catalogue()[identifier].needs)
-        found = side_by_side(first, lambda each: self._run_one(each, round_), on_result, CHECKS_AT_ONCE)
-        done = {result.id: result for result in found}
+        with ThreadPoolExecutor(self.checks_at_once) as pool:
+            done = {result.id: result for result in pool.map(one, first)}
         return [done[identifier] for identifier in ids]
 
     def judge(self, identifier: str, function: CheckFunction, round_: Round) -> CheckResult:
         """Run ``function`` as the check ``identifier``."""
         began, clock = time.time(), time.monotonic()
-        record: list[RecordedExchange] = []
-        client = self.client.recording(record)
-        case = Case(
-            identifier, client, self.bucket, self.may_use_compliance, self.limited,
-            lambda lock: self.make_bucket(client, lock), self.clock_offset_seconds,
-        )  # fmt: skip
-        end = conclude(function, case)
+        case = self.start(identifier)
+        severity = None
+        try:
+            function(case)
+            verdict, reason = CheckVerdict.PASS, ""
+        except CheckEnded as ended:
+            verdict, reason, severity = ended.verdict, str(ended), ended.severity
+        except Exception:  # noqa: BLE001 - an unforeseen answer must not end the suite
+            verdict = CheckVerdict.INCONCLUSIVE
+            last = traceback.format_exc(limit=-2).strip().replace("\n", " | ")
+            reason = f"the check itself ended with an error: {last}"
         seconds = time.monotonic() - clock
-        if end.verdict is CheckVerdict.FAIL and not any(each.verdict is end.verdict for each in case.noticed):
-            case.mark(end.verdict, end.reason)
-        noticed = sorted(
-            (each for each in case.noticed if each.verdict is end.verdict),
-            key=lambda each: severity_rank(each.severity),
-        )
-        findings = tuple(each.finding for each in noticed)
+        if verdict is CheckVerdict.PASS and case.deviations:
+            verdict = CheckVerdict.DEVIATION
+        if verdict is CheckVerdict.FAIL and not case.findings(verdict):
+            case.mark(verdict, reason)
+        case.tidy()
+        words = "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
         return CheckResult(
-            identifier, end.verdict, end.reason, began, seconds, tuple(record), round_, end.severity, findings
+            identifier, verdict, words, began, seconds, tuple(case.record), round_, severity, case.findings(verdict)
         )
 
     def _run_one(self, identifier: str, round_: Round) -> CheckResult:
@@ -117,61 +126,6 @@ class Suite:
             why = _why_not(catalogue()[identifier])
             return CheckResult(identifier, CheckVerdict.NOT_TRIED, why, time.time(), 0.0, round=round_)
         return self.judge(identifier, function, round_)
-
-
-class Noticing(Protocol):
-    """The part of an S3 case and a TSM case that ``conclude`` needs."""
-
-    deviations: list[str]
-    notes: list[str]
-
-
-_AnyCase = TypeVar("_AnyCase", bound=Noticing)
-
-
-class Conclusion(NamedTuple):
-    """The end of a check: its verdict, reason and severity."""
-
-    verdict: CheckVerdict
-    reason: str  # with all deviations and notes
-    severity: str | None  # of the finding; None: the catalogue's
-
-
-def conclude(function: Callable[[_AnyCase], None], case: _AnyCase) -> Conclusion:
-    """Run a check and return how it ended."""
-    severity = None
-    try:
-        function(case)
-        verdict, reason = CheckVerdict.PASS, ""
-    except CheckEnded as ended:
-        verdict, reason = ended.verdict, str(ended)
-        severity = ended.severity if isinstance(ended, Failed) else None
-    except Exception:  # noqa: BLE001 - an unforeseen answer must not end the suite
-        verdict = CheckVerdict.INCONCLUSIVE
-        reason = "the check itself ended with an error: " + traceback.format_exc(limit=-2).strip().replace("\n", " | ")
-    if verdict is CheckVerdict.PASS and case.deviations:
-        verdict = CheckVerdict.DEVIATION
-    reason = "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
-    return Conclusion(verdict, reason, severity)
-
-
-def side_by_side(
-    ids: Sequence[str],
-    run_one: Callable[[str], CheckResult],
-    on_result: Callable[[CheckResult], None],
-    at_once: int,
-) -> list[CheckResult]:
-    """Run in parallel; return results in the order of ``ids``. ``on_result`` is called as each ends, serially."""
-    reporting = threading.Lock()
-
-    def one(identifier: str) -> CheckResult:
-        result = run_one(identifier)
-        with reporting:
-            on_result(result)
-        return result
-
-    with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(one, ids))
 
 
 def _why_not(entry: CatalogueEntry) -> str:

@@ -21,22 +21,22 @@ class CheckVerdict(StrEnum):
 
 
 class CheckEnded(Exception):
-    """Ends a check; the message is its reason."""
-
-    verdict: CheckVerdict
-
-
-class Failed(CheckEnded):
-    """The platform lost, changed or left unprotected a record, or refused what it must allow.
+    """Ends a check; the message is its reason.
 
     ``severity`` is that of the finding. None: the catalogue's, which is that of the check's worst finding.
     """
 
-    verdict = CheckVerdict.FAIL
+    verdict: CheckVerdict
 
     def __init__(self, reason: str, severity: str | None = None) -> None:
         super().__init__(reason)
         self.severity = severity
+
+
+class Failed(CheckEnded):
+    """The platform lost, changed or left unprotected a record, or refused what it must allow."""
+
+    verdict = CheckVerdict.FAIL
 
 
 class NotOffered(CheckEnded):

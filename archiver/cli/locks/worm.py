@@ -21,16 +21,19 @@ from archiver.cli.parameters import (
     say_first,
     server_clock_option,
 )
+from archiver.engine.plan import new_run_id
 from archiver.ledger.ledger import Ledger
 from archiver.machine.home import find_run, ledger_path, runs_dir
 from archiver.platforms.hosted import HostedStore
 from archiver.platforms.opening import PLATFORMS, EmbeddedStore, PlatformOptions, open_backend
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_duration
-from archiver.worm import tsm_conduct
 from archiver.worm.case import COMPLIANCE_SECONDS
 from archiver.worm.catalogue import catalogue
-from archiver.worm.conduct import LimitedClients, WormOptions, WormOutcome, conduct
+from archiver.worm.conduct import WormOptions, WormOutcome, conduct
+from archiver.worm.platforms.s3 import LimitedClients, S3UnderTest, reached
+from archiver.worm.platforms.tsm import CLASSES, OTHER_NODE, TsmUnderTest
+from archiver.worm.platforms.under_test import UnderTest, WormRun
 from archiver.worm.repeats.restart import restart_of
 from archiver.worm.requests.limited import BYPASS, DELETE, HOLD, RETENTION, lacking_all, limited_clients
 from archiver.worm.suite import CheckResult, Round
@@ -190,15 +193,18 @@ def check_platform(
         s3,
         TsmOptions(),
         credentials=tuple(_OF_EMBEDDED.values()),
-        management_classes=tsm_conduct.CLASSES,
-        nodes=(tsm_conduct.OTHER_NODE,),
+        management_classes=CLASSES,
+        nodes=(OTHER_NODE,),
         say=say_first,
     )
     with open_backend("s3", platform, platform_options) as (backend, hosted), closing(Ledger(ledger_path())) as ledger:
         assert isinstance(backend, S3Backend)
-        limited = _limited(hosted, limited_profile)
-        store = hosted.process if isinstance(hosted, EmbeddedStore) else None
-        return conduct(backend, hosted, options, limited, store, restart_of(hosted), ledger, _print_verdict)
+        profile = reached(backend, accepts_server_clock=options.accepts_server_clock)
+        run = WormRun(new_run_id(), ledger, profile, hosted.platform if hosted is not None else None)
+        limited, may_use_compliance = _limited(hosted, limited_profile), options.compliance or hosted is not None
+        platforms: list[UnderTest] = [S3UnderTest(run, backend, limited, restart_of(hosted), may_use_compliance)]
+        platforms += [TsmUnderTest(run, hosted.process)] if isinstance(hosted, EmbeddedStore) else []
+        return conduct(run, platforms, options, _print_verdict)
 
 
 def _limited(hosted: HostedStore | None, profile: str | None) -> LimitedClients:
@@ -263,17 +269,15 @@ def _print(
 
         paths = write_worm_report(recorded, recorded.path.parent / "report")
         click.echo(f"\nreport: {paths[0]}; evidence: archiver bundle make {outcome.run_id} evidence.json")
-        if outcome.buckets_left:
+        buckets, spaces = outcome.left["s3"], outcome.left.get("tsm", ())
+        if buckets:
+            click.echo(f"{len(buckets)} buckets remain: {cleanup_command(outcome.run_id, buckets)}")
+        if spaces:
             click.echo(
-                f"{len(outcome.buckets_left)} buckets remain: {cleanup_command(outcome.run_id, outcome.buckets_left)}"
+                f"{len(spaces)} file spaces remain until what is in them expires: archiver cleanup {outcome.run_id}"
             )
-            for reason in dict.fromkeys(each.refusals[-1] for each in outcome.buckets_left if each.refusals):
-                click.echo(f"  {reason}")
-        if outcome.spaces_left:
-            click.echo(
-                f"{outcome.spaces_left} file spaces remain until what is in them expires: archiver cleanup "
-                f"{outcome.run_id}"
-            )
+        for reason in dict.fromkeys(each.refusals[-1] for each in (*buckets, *spaces) if each.refusals):
+            click.echo(f"  {reason}")
     if len(runs) > 1:
         named = {recorded.run.platform.name: recorded.checks for recorded in runs}
         click.echo("\n" + render_text(matrix_table(named), 140), nl=False)

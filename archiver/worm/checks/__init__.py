@@ -10,11 +10,12 @@ import pkgutil
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from typing import Any
 
-from archiver.worm.case import Case
+from archiver.worm.check_run import CheckRun
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive
 
-CheckFunction = Callable[[Case], None]
+CheckFunction = Callable[[Any], None]  # of the case of its protocol
 CHECKS: dict[str, CheckFunction] = {}
 
 
@@ -29,7 +30,7 @@ def check(identifier: str) -> Callable[[CheckFunction], CheckFunction]:
     return register
 
 
-def _without_loss(function: CheckFunction, case: Case) -> None:
+def _without_loss(function: CheckFunction, case: CheckRun) -> None:
     """Run a check. If it is inconclusive, look for damage all the same: the requests may have done harm."""
     try:
         function(case)

@@ -1,8 +1,4 @@
-"""TSM: a server with archive retention protection, through the TSM client API.
-
-One idea: these are the checks of the catalogue that any node can run. They have their own registry because their case
-has another type.
-"""
+"""TSM: a server with archive retention protection, through the TSM client API. Any node can run these checks."""
 
 from __future__ import annotations
 
@@ -11,14 +7,12 @@ import re
 import secrets
 from collections.abc import Callable
 
+from archiver.worm.checks import check
 from archiver.worm.tsm.calls import CallResult, RecordingSession
 from archiver.worm.tsm.case import ArchiveClass, ArchivedState, Stored, TsmCase, is_pending
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotOffered, NotTried
 from backends.tsm.library import structures as abi
 from backends.tsm.library.codes import Code, describe
-
-TsmCheckFunction = Callable[[TsmCase], None]
-TSM_CHECKS: dict[str, TsmCheckFunction] = {}
 
 EVENT_CLASSES_TRIED = 3
 HELD_SECONDS = 2.0  # long enough to change dates of whole seconds
@@ -26,17 +20,6 @@ LARGE_BYTES = 600_000  # more than one buffer
 KEEPER, STRANGER = "keeper", "stranger"
 _ENABLES = "-ENABLEARCHIVERETENTIONPROTECTION"
 _NOT_THE_OWNERS = (Code.ABORT_NODE_NOT_AUTHORIZED, Code.ABORT_NOT_AUTHORIZED)
-
-
-def check(identifier: str) -> Callable[[TsmCheckFunction], TsmCheckFunction]:
-    """Register a function as the check with this id."""
-
-    def register(function: TsmCheckFunction) -> TsmCheckFunction:
-        assert identifier not in TSM_CHECKS, identifier
-        TSM_CHECKS[identifier] = function
-        return function
-
-    return register
 
 
 @check("TSM-01")
@@ -52,7 +35,7 @@ def sign_on_without_the_option(case: TsmCase) -> None:
     options = case.plain_options
     if options is None:
         options = re.sub(rf"\s*{_ENABLES}=\w+", "", case.client.options, flags=re.IGNORECASE) + f" {_ENABLES}=no"
-    outcome, session = case.client.sign_on(case.record, options=options)
+    outcome, session = case.client.sign_on(options=options)
     session.terminate()
     if outcome.ok and case.plain_options is None:
         raise NotTried("needs a stanza without ENABLEARCHIVERETENTIONPROTECTION: dsm.sys overrides a session")

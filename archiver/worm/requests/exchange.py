@@ -6,6 +6,7 @@ query of the check, and records it with its answer. Only secrets are removed, al
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.client
 import io
@@ -15,8 +16,8 @@ import ssl
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import asdict, dataclass
+from typing import Any, cast
 from urllib.parse import quote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -111,6 +112,18 @@ class RecordedExchange:
     response_sha256: str
     failure: str  # why no answer came
     sender: str = ""  # which rights its credential lacks; empty: none
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Return it as plain JSON values: bodies as text if they are UTF-8, else in base64."""
+        document = asdict(self)
+        for name in ("request_body", "response_body"):
+            body: bytes = document.pop(name)
+            try:
+                document[name] = body.decode()
+            except UnicodeDecodeError:
+                document[name + "_base64"] = base64.b64encode(body).decode()
+        return document
 
 
 class S3Client:

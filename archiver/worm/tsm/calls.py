@@ -12,7 +12,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, byref, c_void_p, cast, sizeof
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from archiver.worm.verdict import Inconclusive, NotOffered
@@ -50,6 +50,11 @@ class ApiCall:
     reason: int  # of a vote; 0 if there is none
     seconds: float
     answer: Mapping[str, Plain] = field(default_factory=dict)  # output: an object's state, a hash of bytes
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +104,23 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class TsmClient:
-    """One node's access to one server, through a library whose ``set_up`` is done."""
+    """One node's access to one server, through a library whose ``set_up`` is done.
+
+    Its sessions append every call to ``record``.
+    """
 
     library: Library
     node: str | None
     password: str | None = field(repr=False)
     options: str = ""
+    record: list[ApiCall] = field(default_factory=list)
 
-    def sign_on(
-        self, record: list[ApiCall], *, owner: str | None = None, options: str | None = None
-    ) -> tuple[CallResult, RecordingSession]:
-        """Open a session that records its calls in ``record``; ``options`` replace those of the client."""
+    def recording(self, record: list[ApiCall]) -> TsmClient:
+        """Return the same client with another record."""
+        return replace(self, record=record)
+
+    def sign_on(self, *, owner: str | None = None, options: str | None = None) -> tuple[CallResult, RecordingSession]:
+        """Open a session; ``options`` replace those of the client."""
         words = self.options if options is None else options
         version = abi.dsmApiVersionEx(abi.apiVersionExVer, *self.library.caller_version())
         given = abi.dsmInitExIn_t(stVersion=abi.dsmInitExInVersion, apiVersionExP=ctypes.pointer(version))
@@ -119,7 +130,7 @@ class TsmClient:
         given.applicationTypeP = APPLICATION
         given.options = words.encode() if words else None
         handle, out = abi.dsUint32_t(), abi.dsmInitExOut_t(stVersion=abi.dsmInitExOutVersion)
-        session = RecordingSession(self.library, record)
+        session = RecordingSession(self.library, self.record)
         code = session.call(
             "dsmInitEx", {"node": self.node, "owner": owner, "options": words}, byref(handle), byref(given), byref(out),
             answer=lambda: {"session": handle.value, "server": out.adsmServerName.decode(errors="replace")},

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from archiver.worm.check_run import CheckRun
 from archiver.worm.tsm.calls import ApiCall, CallResult, RecordingSession, Row, TsmClient, name_of
 from archiver.worm.verdict import CheckEnded, Failed, Inconclusive, NotTried
 from backends.tsm.library import structures as abi
@@ -69,14 +70,13 @@ class ArchivedState:
 
 
 @dataclass(slots=True)
-class TsmCase:
-    """One run of one TSM check.
+class TsmCase(CheckRun):
+    """One run of one check over TSM.
 
     ``space`` is shared with other checks: a check may use only names of ``new_name`` in it, and archive only under
     ``classes``. ``close`` ends its sessions; ``tidy`` releases and deletes its objects as far as the server lets it.
     """
 
-    check_id: str
     client: TsmClient
     space: str
     classes: Sequence[ArchiveClass]
@@ -84,13 +84,14 @@ class TsmCase:
     other: TsmClient | None = None  # another node of the same server
     plain_options: str | None = None  # options of a session without retention protection
     wait: Callable[[float], None] = time.sleep
-    record: list[ApiCall] = field(default_factory=list)
-    deviations: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     _own: RecordingSession | None = None
     _sessions: list[RecordingSession] = field(default_factory=list)
     _made: list[Stored] = field(default_factory=list)
     _controlled: bool = False
+
+    @property
+    def record(self) -> list[ApiCall]:
+        return self.client.record
 
     # ---- sessions and clock
 
@@ -103,7 +104,7 @@ class TsmCase:
 
     def sign_on(self, client: TsmClient | None = None, *, owner: str | None = None) -> RecordingSession:
         """Open another session. Raises Inconclusive if the server refuses it."""
-        outcome, session = (client or self.client).sign_on(self.record, owner=owner)
+        outcome, session = (client or self.client).recording(self.record).sign_on(owner=owner)
         self._sessions.append(session)
         if not outcome.ok:
             raise Inconclusive(f"could not sign on: {outcome}")
@@ -280,10 +281,6 @@ class TsmCase:
         if state.row is not None or state.body is not None:
             raise Failed(f"{what} was accepted, but {stored} is still there")
 
-    def deviate(self, words: str) -> None:
-        """Note a deviation: the state is right, but the answer is not IBM's."""
-        self.deviations.append(words)
-
     def control(self, refusal: CallResult) -> None:
         """Check that this node can delete an expired object. Raises Inconclusive; without it a refusal proves nothing.
 
@@ -331,12 +328,12 @@ class TsmCase:
     def tidy(self) -> None:
         """Release, activate and delete the check's objects as far as the server lets it; the rest expires by itself.
 
-        This uses its own session and is not part of the evidence. ``notes`` names objects that would stay forever.
+        ``notes`` names objects that would stay forever.
         """
         self.close()
         if not self._made:
             return
-        evidence, self.record = self.record, []
+        evidence, self.client = self.client, self.client.recording([])
         try:
             for stored in self._made:
                 self._release_and_delete(stored)
@@ -344,7 +341,7 @@ class TsmCase:
             self.notes.append(f"clean-up stopped: {ended}")
         finally:
             self.close()
-            self.record = evidence
+            self.client = evidence
 
     def _release_and_delete(self, stored: Stored) -> None:
         row = next((row for row in self.session.archives(stored.name) if row.id == stored.id), None)

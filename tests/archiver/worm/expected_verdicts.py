@@ -22,6 +22,7 @@ from pathlib import Path
 
 from archiver.platforms.programs import PROGRAMS
 from archiver.worm import checks
+from archiver.worm.case import starter
 from archiver.worm.catalogue import catalogue
 from archiver.worm.requests.exchange import S3Client
 from archiver.worm.requests.limited import limited_clients
@@ -59,7 +60,7 @@ def _found(name: str, ids: Sequence[str]) -> Verdicts:
                 limited.open_bucket(bucket)
                 return bucket
 
-            suite = Suite(client, make_bucket(client, True), True, limited.clients, make_bucket, 0.0)
+            suite = Suite(starter(client, make_bucket(client, True), True, limited.clients, make_bucket, 0.0))
             return {result.id: _graded(result) for result in suite.run(ids, lambda result: None)}
 
 

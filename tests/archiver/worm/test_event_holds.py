@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from archiver.worm import checks
-from archiver.worm.case import ObjectLock
+from archiver.worm.case import ObjectLock, starter
 from archiver.worm.checks import hold
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.requests.limited import limited_clients
@@ -44,7 +44,7 @@ class Platform:
     def results(self, lie: Lie) -> list[CheckResult]:
         client = lying(self._client, lie, self._bucket)
         with limited_clients("", client, given=self._limited) as fewer:
-            suite = Suite(client, self._bucket, False, fewer.clients, self._make_bucket, 0.0)
+            suite = Suite(starter(client, self._bucket, False, fewer.clients, self._make_bucket, 0.0))
             return suite.run(IDS, lambda _: None)
 
 

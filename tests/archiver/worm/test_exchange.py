@@ -199,7 +199,7 @@ def test_evidence_of_presigned_url_has_no_secret_or_signature(recording_client: 
 
 
 def test_evidence_of_form_has_no_secret_or_signature(recording_client: S3Client) -> None:
-    case = Case("ING-12", recording_client, "bucket", False, {}, lambda lock: "", 0.0)
+    case = Case("ING-12", recording_client, "bucket", False, {}, lambda *_: "", 0.0)
     answer, _ = post_form(case, {})
     signature = re.search(b'name="x-amz-signature"\r\n\r\n([0-9a-f]{64})', answer.body)
     assert signature
@@ -209,7 +209,7 @@ def test_evidence_of_form_has_no_secret_or_signature(recording_client: S3Client)
 
 
 def test_evidence_of_form_keeps_its_other_fields(recording_client: S3Client) -> None:
-    case = Case("ING-12", recording_client, "bucket", False, {}, lambda lock: "", 0.0)
+    case = Case("ING-12", recording_client, "bucket", False, {}, lambda *_: "", 0.0)
     post_form(case, dict(case.lock().headers))
     (seen,) = recording_client.record
     fields = dict(re.findall('name="([^"]+)"\r\n\r\n([^\r]*)', seen.request_body.decode()))
@@ -227,7 +227,7 @@ def test_secrets_are_removed_from_an_answer_before_it_is_truncated(recording_cli
 
 
 def test_exchange_names_the_rights_of_its_sender(recording_client: S3Client) -> None:
-    case = Case("X-01", recording_client, "bucket", False, {"bypass": recording_client}, lambda lock: "", 0.0)
+    case = Case("X-01", recording_client, "bucket", False, {"bypass": recording_client}, lambda *_: "", 0.0)
     for client in (case.client, case.without_right("bypass"), case.anonymous()):
         client.send("GET", "bucket", "key")
     assert [each.sender for each in recording_client.record] == [

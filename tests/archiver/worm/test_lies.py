@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from archiver.worm import checks
-from archiver.worm.case import COMPLIANCE, GOVERNANCE, ObjectLock, Version, iso, lock_configuration, md5_of
+from archiver.worm.case import COMPLIANCE, GOVERNANCE, ObjectLock, Version, iso, lock_configuration, md5_of, starter
 from archiver.worm.checks import (
     CHECKS,
     clock,
@@ -86,7 +86,8 @@ class Platform:
         ids = [each for each in CHECKS if each in words or (each not in LONG and each.partition("-")[0] in words)]
         assert ids
         with limited_clients("", client, given=self.limited) as fewer:
-            return Suite(client, self.bucket, True, fewer.clients, self.make_bucket, 0.0).run(ids, lambda _: None)
+            start = starter(client, self.bucket, True, fewer.clients, self.make_bucket, 0.0)
+            return Suite(start).run(ids, lambda _: None)
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,9 @@ import pytest
 from archiver.values.errors import ResultsError
 from archiver.values.platform import PlatformProfile
 from archiver.worm import checks
+from archiver.worm.case import starter
 from archiver.worm.checks import races, retention
-from archiver.worm.conduct import _check_record, _exchange_document
+from archiver.worm.conduct import _check_record
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.suite import Suite
 from backends.embedded import process
@@ -65,9 +66,9 @@ class Platform:
         limited = {right: client.recording([]) for right in RIGHTS}
         for right, lacking in limited.items():
             lacking.credentials = self.limited[right]
-        suite = Suite(client, self.bucket, True, limited, self.make_bucket, 0.0)
+        suite = Suite(starter(client, self.bucket, True, limited, self.make_bucket, 0.0))
         [result] = suite.run([identifier], lambda _: None)
-        return _check_record(result), [_exchange_document(each) for each in result.exchanges]
+        return _check_record(result), [each.document for each in result.exchanges]
 
     def reproduction(self, lie: Lie, identifier: str) -> Reproduction:
         record, exchanges = self.found(lie, identifier)

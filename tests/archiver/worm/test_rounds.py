@@ -19,16 +19,20 @@ from threading import Lock
 import psutil
 import pytest
 
+from archiver.engine.plan import new_run_id
 from archiver.ledger.ledger import Ledger
 from archiver.platforms.opening import EmbeddedStore
 from archiver.platforms.servers import Server
 from archiver.values.errors import PlatformError
-from archiver.worm.case import Version, md5_of
+from archiver.worm import rounds
+from archiver.worm.case import Version, md5_of, starter
 from archiver.worm.catalogue import catalogue
 from archiver.worm.checks import CHECKS
 from archiver.worm.conduct import WormOptions, conduct
 from archiver.worm.listing import versions
-from archiver.worm.repeats import load, rounds
+from archiver.worm.platforms.s3 import S3UnderTest, reached
+from archiver.worm.platforms.under_test import WormRun
+from archiver.worm.repeats import load
 from archiver.worm.repeats.restart import kill, restart_of
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.requests.limited import Limited
@@ -95,10 +99,10 @@ class Platform:
         """Carry out a whole run and return its database."""
         backend = S3Backend(S3Options((self.server.endpoint,), credentials=self.credentials, region="us-east-1"))
         options = WormOptions(ids, False, self.folder / f"run-{next(self.runs)}", ["archiver", "worm"])
-        outcome = conduct(
-            backend, None, options, lambda _: nullcontext(Limited({})), None, restart, self.ledger, on_check
-        )
-        assert outcome.buckets_left == ()
+        run = WormRun(new_run_id(), self.ledger, reached(backend, accepts_server_clock=False), None)
+        platform = S3UnderTest(run, backend, lambda _: nullcontext(Limited({})), restart, False)
+        outcome = conduct(run, [platform], options, on_check)
+        assert outcome.left == {"s3": ()}
         return self.open.enter_context(closing(RunDatabase.open(outcome.database)))
 
 
@@ -375,10 +379,10 @@ def test_compliance_lock_lost_at_restart_is_found(platform: Platform) -> None:
         yield
 
     assert platform.client.send("PUT", "compliance", headers=[("x-amz-bucket-object-lock-enabled", "true")]).ok
-    suite = Suite(lying(platform.client, lie, ""), "compliance", True, {}, lambda *_: "", 0.0)
+    start = starter(lying(platform.client, lie, ""), "compliance", True, {}, lambda *_: "", 0.0)
     results: list[CheckResult] = []
     with ExitStack() as servers:
-        rounds.after_restart(suite, ["VER-08"], None, restart, servers, results.append)
+        rounds.Rounds(Suite(start, restart=restart), ["VER-08"], results.append).after_restart(servers)
     (result,) = results
     assert result.verdict is CheckVerdict.FAIL
     assert "COMPLIANCE: after a restart, deleting with the bypass header" in result.reason

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
+from archiver.worm import checks
 from archiver.worm.catalogue import catalogue
-from archiver.worm.checks.tsm import TSM_CHECKS
-from archiver.worm.suite import CheckResult
+from archiver.worm.checks import CHECKS
+from archiver.worm.platforms.tsm import plain_stanza
+from archiver.worm.suite import CheckResult, Suite
 from archiver.worm.tsm.calls import ApiCall, TsmClient
 from archiver.worm.tsm.case import ArchiveClass, TsmCase
-from archiver.worm.tsm_suite import plain_stanza, run_tsm
 from archiver.worm.verdict import CheckVerdict
 from backends.embedded.core.changes import archives as archive_changes
 from backends.embedded.core.changes.archives import ArchiveTransaction, Event
@@ -33,6 +34,8 @@ from backends.tsm.library.configuration import private_configuration
 from tests.backends.embedded.running_server import Clock, RunningTsmServer
 
 pytestmark = pytest.mark.skipif(not api.OWN_LIBRARY.exists(), reason="our TSM library was not built: no C compiler")
+
+checks.load()
 
 IDS = [each for each in catalogue() if each.startswith("TSM-")]
 ADMINISTRATORS = {"TSM-19", "TSM-20", "TSM-24"}
@@ -72,7 +75,7 @@ class Platform:
 
     def new_space(self) -> str:
         name = f"/worm-{secrets.token_hex(4)}"
-        _, session = self.node.sign_on([])
+        _, session = self.node.sign_on()
         assert session.register_space(name).ok
         session.terminate()
         return name
@@ -82,14 +85,15 @@ class Platform:
 
     def case(self, identifier: str) -> TsmCase:
         return TsmCase(
-            identifier, self.node, self.space, self.classes, self.new_space, self.other, self.plain_options, self.wait
-        )
+            identifier, self.node.recording([]), self.space, self.classes, self.new_space, self.other,
+            self.plain_options, self.wait,
+        )  # fmt: skip
 
     def results(self, ids: Sequence[str] = IDS) -> Results:
         def hear(result: CheckResult) -> None:
             self.heard.append(result.id)
 
-        found = run_tsm(ids, self.case, hear, at_once=1)
+        found = Suite(self.case, checks_at_once=1).run(ids, hear)
         assert self.heard == list(ids)
         return {each.id: each for each in found}
 
@@ -118,19 +122,19 @@ def test_embedded_store_passes_every_tsm_check(platform: Platform) -> None:
     results = platform.results()
     assert of(CheckVerdict.NOT_TRIED, results) == ADMINISTRATORS, reasons(results)
     assert of(CheckVerdict.PASS, results) == set(IDS) - ADMINISTRATORS, reasons(results)
-    assert set(TSM_CHECKS) == set(IDS) - ADMINISTRATORS
+    assert set(CHECKS) & set(IDS) == set(IDS) - ADMINISTRATORS
 
 
 def test_concurrent_checks_do_not_affect_each_other(platform: Platform) -> None:
     ids = ["TSM-03", "TSM-04", "TSM-05", "TSM-06", "TSM-07", "TSM-08", "TSM-10", "TSM-12", "TSM-17", "TSM-21"]
-    found = run_tsm(ids, platform.case, lambda _: None)  # none of these checks waits
+    found = Suite(platform.case).run(ids, lambda _: None)  # none of these checks waits
     assert [(each.id, each.verdict) for each in found] == [(each, CheckVerdict.PASS) for each in ids]
 
 
 def test_objects_of_checks_can_all_be_removed_after_expiry(platform: Platform) -> None:
     platform.results(["TSM-09", "TSM-13", "TSM-16", "TSM-18"])
     platform.wait(301)
-    _, session = platform.node.sign_on([])
+    _, session = platform.node.sign_on()
     assert session.delete_space(platform.space).ok
     assert not session.has_space(platform.space)
     session.terminate()

@@ -223,7 +223,7 @@ class LyingClient(S3Client):
 
 def lying(honest: S3Client, lie: Lie, bucket: str) -> LyingClient:
     """Return a client of the same store, with the same keys, whose requests go through the lie."""
-    owner = Case("lie", honest, bucket, True, {}, lambda _: bucket, 0.0)
+    owner = Case("lie", honest, bucket, True, {}, lambda *_: bucket, 0.0)
     return LyingClient(honest, lie, Store(owner))
 
 

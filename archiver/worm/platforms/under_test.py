@@ -1,0 +1,99 @@
+"""A platform under test: how its checks start, and the buckets or file spaces that the run creates there.
+
+One idea: the ledger knows each of these places before it exists, and the run removes at its end all that it may remove.
+So nothing that the checks locked is left without a record.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from archiver.ledger.ledger import Ledger, Placement
+from archiver.machine import interruption
+from archiver.values.platform import PlatformProfile
+from archiver.worm.suite import Suite
+from backends.base import RemovalReport
+
+
+@dataclass(frozen=True, slots=True)
+class WormRun:
+    """One run of checks on one platform."""
+
+    id: str
+    ledger: Ledger
+    profile: PlatformProfile
+    platform: str | None  # by which Archiver started it; None: another owner's, at its endpoint
+
+
+@dataclass(slots=True)
+class UnderTest(ABC):
+    """The platform of a run, over one protocol."""
+
+    protocol: ClassVar[str]
+
+    run: WormRun
+    left: tuple[RemovalReport, ...] = field(default=(), init=False)  # for each place that remains after the run
+    _made: list[tuple[Placement, int]] = field(default_factory=list, init=False)  # with its row in the ledger
+    _making: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    @abstractmethod
+    def covers(self, identifier: str) -> bool:
+        """Return whether this protocol has the check."""
+
+    @abstractmethod
+    def opened(self, ids: Sequence[str]) -> AbstractContextManager[Suite]:
+        """Yield the suite for these checks. The end of the block removes all places, also after an interruption.
+
+        Raises PlatformError if the platform creates no place for the checks.
+        """
+
+    @abstractmethod
+    def removal_of(self, placement: Placement) -> RemovalReport:
+        """Try to remove one place."""
+
+    def seconds_until_unlocked(self) -> float:
+        """Return how long to wait for locks of what is left, to remove it after all; 0 if that takes too long."""
+        return 0.0
+
+    def enter(self, name: str, **facts: Any) -> None:
+        """Enter a place into the ledger; create it after that. ``facts`` are further fields of the Placement."""
+        placement = Placement(
+            run=self.run.id,
+            phase=f"worm {name}",
+            backend=self.protocol,
+            platform=self.run.platform,
+            bucket=name,
+            bucket_created=True,
+            prefix="",
+            **facts,
+        )
+        with self._making:
+            self._made.append((placement, self.run.ledger.open_placement(placement)))
+
+    def remove(self) -> None:
+        """Remove all places that can be removed; ``left`` has the others."""
+        with interruption.deferred():  # otherwise places would stay
+            remaining = self._remove(self._made)
+            if remaining and (seconds := self.seconds_until_unlocked()):
+                time.sleep(seconds)
+                self._remove(remaining)
+
+    def _remove(self, placements: Sequence[tuple[Placement, int]]) -> list[tuple[Placement, int]]:
+        """Remove these places; return those that remain. The ledger gets the locks that were seen in them."""
+        remaining, left = [], []
+        for placement, row in placements:
+            report = self.removal_of(placement)
+            if report.bucket_removed or report.bucket_missing:
+                self.run.ledger.mark_removed(self.run.id, placement.bucket)
+            else:
+                self.run.ledger.observe([row], None, report.locked_until, on_hold=report.on_hold)
+                remaining.append((placement, row))
+                left.append(report)
+        self.left = tuple(left)
+        return remaining
