@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -44,31 +44,34 @@ class ObjectsFrom:
     archived_to: float  # start of the last such phase
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """Facts about a run before its first phase. Field names are the columns of table run."""
+    """Facts about a run before its first phase. Field names are the columns of table run.
+
+    A run without phases, such as a conformance run, has the defaults for what only phases have.
+    """
 
     id: str
     started_at: float
     command_line: list[str]
     scenario: str
     scenario_title: str
-    scenario_json: str
-    sweep_order: Literal["shuffled", "paper"]
-    order_seed: int
-    repetitions: int
-    phases_planned: int
+    scenario_json: str = "{}"
+    sweep_order: Literal["shuffled", "paper"] = "paper"
+    order_seed: int = 0
+    repetitions: int = 1
+    phases_planned: int = 0
     backend: str
     platform: PlatformProfile
     settings: dict[str, Any]
     host: dict[str, Any]
-    workers: int
-    worker_cores: list[int]
+    workers: int = 0
+    worker_cores: list[int] = field(default_factory=list)
     shared_host: bool
     location: dict[str, Any]
-    content_seed: int
-    content_kind: str
-    interval_ns: int
+    content_seed: int = 0
+    content_kind: str = "none"
+    interval_ns: int = 0
     comparison: str | None = None
     objects_from: ObjectsFrom | None = None  # None: the run archives what it reads
     request: str | None = None  # JSON: the user's request; None: a conformance run

@@ -116,11 +116,6 @@ def _run_record(run: WormRun, options: WormOptions) -> RunRecord:
         command_line=options.command_line,
         scenario="worm",
         scenario_title="WORM conformance",
-        scenario_json="{}",
-        sweep_order="paper",
-        order_seed=0,
-        repetitions=1,
-        phases_planned=0,
         backend=profile.backend,
         platform=profile,
         settings={
@@ -130,13 +125,8 @@ def _run_record(run: WormRun, options: WormOptions) -> RunRecord:
             "platform_started": run.platform is not None,
         },
         host=machine.describe(),
-        workers=0,
-        worker_cores=[],
         shared_host=profile.shares_host,
         location={"endpoint": profile.endpoints[0]},
-        content_seed=0,
-        content_kind="none",
-        interval_ns=0,
     )
 
 
