@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, byref, c_void_p, cast, sizeof
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from archiver.worm.verdict import Inconclusive, NotOffered
 from backends.tsm.library import structures as abi
@@ -21,6 +21,7 @@ from backends.tsm.library.api import APPLICATION, Library, halves, seconds_of, w
 from backends.tsm.library.codes import Code, describe
 
 Plain = str | int | None
+_Value = TypeVar("_Value")
 
 _RESPONSE_VERSION = 6  # of an archived object: has all fields that the checks use; older libraries know no later one
 _BUFFER_BYTES = 256 * 1024
@@ -164,6 +165,10 @@ class RecordingSession:
         self.record.append(ApiCall(at, function, shown, code, reason.value if reason is not None else 0, seconds, gave))
         return code
 
+    def _result(self, function: str, arguments: Mapping[str, Plain], *given: Any) -> CallResult:
+        """Make a call that decides alone."""
+        return CallResult(function, self.call(function, arguments, *given)).checked()
+
     def terminate(self) -> None:
         """End the session in any state. May be called twice."""
         if self.handle:
@@ -190,26 +195,20 @@ class RecordingSession:
 
     def register_space(self, space: str) -> CallResult:
         data = abi.regFSData(stVersion=abi.regFSDataVersion, fsName=space.encode(), fsType=APPLICATION)
-        return CallResult(
-            "dsmRegisterFS", self.call("dsmRegisterFS", {"space": space}, self.handle, byref(data))
-        ).checked()
+        return self._result("dsmRegisterFS", {"space": space}, self.handle, byref(data))
 
     def delete_space(self, space: str) -> CallResult:
         """dsmDeleteFS with all objects in the file space."""
-        code = self.call("dsmDeleteFS", {"space": space}, self.handle, space.encode(), abi.DSM_REPOS_ALL)
-        return CallResult("dsmDeleteFS", code).checked()
+        return self._result("dsmDeleteFS", {"space": space}, self.handle, space.encode(), abi.DSM_REPOS_ALL)
 
     def has_space(self, space: str) -> bool:
         query = abi.qryFSData(abi.qryFSDataVersion, space.encode())
         response = abi.qryRespFSData(stVersion=abi.qryRespFSDataVersion)
-        found: list[str] = []
-
-        def one() -> Mapping[str, Plain]:
-            found.append(response.fsName.decode(errors="replace"))
-            return {"space": found[-1]}
-
-        self._query(abi.qtFilespace, {"space": space}, query, response, one)
-        return space in found
+        names = self._query(
+            abi.qtFilespace, {"space": space}, query, response,
+            lambda: response.fsName.decode(errors="replace"), lambda name: {"space": name},
+        )  # fmt: skip
+        return space in names
 
     # ---- transactions: each method begins one, votes and ends it
 
@@ -297,26 +296,16 @@ class RecordingSession:
         query = abi.qryArchiveData(abi.qryArchiveDataVersion, ctypes.pointer(name), descr=b"*")
         query.insDateUpperBound.year = query.expDateUpperBound.year = abi.DATE_PLUS_INFINITE
         response = abi.qryRespArchiveData(stVersion=_RESPONSE_VERSION)
-        found: list[Row] = []
-
-        def one() -> Mapping[str, Plain]:
-            found.append(_row(response))
-            return asdict(found[-1])
-
-        self._query(abi.qtArchive, {"object": _words(name)}, query, response, one)
-        return found
+        return self._query(abi.qtArchive, {"object": _words(name)}, query, response, lambda: _row(response), asdict)
 
     def backups(self, name: Any) -> int:
         """Return the number of backups of this name; 0 if the server has no such query."""
         query = abi.qryBackupData(abi.qryBackupDataVersion, ctypes.pointer(name), objState=abi.DSM_ANY_MATCH)
         response = abi.qryRespBackupData(stVersion=abi.qryRespBackupDataVersion)
-        found: list[int] = []
-
-        def one() -> Mapping[str, Plain]:
-            found.append(whole(response.objId))
-            return {"id": found[-1]}
-
-        self._query(abi.qtBackup, {"object": _words(name)}, query, response, one)
+        found = self._query(
+            abi.qtBackup, {"object": _words(name)}, query, response,
+            lambda: whole(response.objId), lambda number: {"id": number},
+        )  # fmt: skip
         return len(found)
 
     def _query(
@@ -325,25 +314,36 @@ class RecordingSession:
         about: Mapping[str, Plain],
         query: ctypes.Structure,
         response: ctypes.Structure,
-        one: Callable[[], Mapping[str, Plain]],
-    ) -> None:
-        """Call ``one`` for each answer in ``response``. Raises Inconclusive only if the server is in trouble."""
+        read: Callable[[], _Value],
+        shown: Callable[[_Value], Mapping[str, Plain]],
+    ) -> list[_Value]:
+        """Return what ``read`` finds in ``response`` after each answer; the record has it as ``shown``.
+
+        Raises Inconclusive only if the server is in trouble.
+        """
+        found: list[_Value] = []
+
+        def one() -> Mapping[str, Plain]:
+            if not block.numBytes:
+                return {}
+            found.append(read())
+            return shown(found[-1])
+
         pointer = cast(ctypes.pointer(query), c_void_p)
         code = self.call("dsmBeginQuery", {"query": kind, **about}, self.handle, kind, pointer)
         if code != Code.OK:
             CallResult("dsmBeginQuery", code).checked()
-            return
+            return found
         block = abi.DataBlk(stVersion=abi.DataBlkVersion, bufferLen=sizeof(response))
         block.bufferPtr = ctypes.addressof(response)
         code = int(Code.MORE_DATA)
         while code == Code.MORE_DATA:
             block.numBytes = 0
-            code = self.call(
-                "dsmGetNextQObj", {}, self.handle, byref(block), answer=lambda: one() if block.numBytes else {}
-            )
+            code = self.call("dsmGetNextQObj", {}, self.handle, byref(block), answer=one)
         self.call("dsmEndQuery", {}, self.handle)
         if code not in (Code.FINISHED, Code.ABORT_NO_MATCH):
             raise Inconclusive(f"a query failed: {CallResult('dsmGetNextQObj', code)}")
+        return found
 
     def retrieve(self, number: int) -> tuple[bytes | None, CallResult]:
         """Return the bytes of an archived object, or None, and the result of the calls."""

@@ -29,6 +29,7 @@ from backends.embedded.core.rules.refusals import ArchiveRetained, Locked
 from backends.embedded.core.tables.archives import find_space
 from backends.embedded.tsm import frames, server, streams
 from backends.tsm.library import api
+from backends.tsm.library import structures as abi
 from backends.tsm.library.api import Library, default_library_path
 from backends.tsm.library.configuration import private_configuration
 from tests.backends.embedded.running_server import Clock, RunningTsmServer
@@ -160,6 +161,18 @@ def test_every_api_call_is_recorded_with_its_codes_and_no_secret(platform: Platf
     password = platform.node.password
     assert password is not None
     assert password not in repr((result, platform.node))
+
+
+def test_result_names_objects_that_the_clean_up_could_not_release(platform: Platform) -> None:
+    real = platform.library.functions
+
+    def refuses_releases(given: Any, out: Any) -> int:
+        return 36 if given._obj.eventType == abi.eventReleaseObj else int(real.dsmRetentionEvent(given, out))
+
+    platform.library.functions = Functions(real, dsmRetentionEvent=refuses_releases)
+    (result,) = platform.results(["TSM-10"]).values()
+    assert result.verdict is CheckVerdict.PASS
+    assert "stays permanently: release was answered dsmRetentionEvent: 36" in result.reason
 
 
 # Features that a server lacks
