@@ -306,7 +306,7 @@ class Result:
     ceiling: Ceiling | None = None  # the same work against a platform that does nothing
     replayed: Replayed | None = None  # set if it replayed a trace
     infrastructure: InfrastructureResult | None = None  # set if it worked on whole sets of objects
-    incomplete: str | None = None  # why its phase was incomplete: lost workers
+    incomplete: str | None = None  # why its phase was incomplete: lost or suspended workers
     attempt_ms: Latency | None = None  # service time without retries, of objects sent again; None: no such objects
     reconnect_ms: Latency | None = None  # time to reconnect, of objects whose connection the server had closed
     connections_per_session: float | None = None  # 1: the server closed none; None: no session ended in the time

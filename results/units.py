@@ -49,7 +49,7 @@ FAILURES_LIMITED = (
     "limited by failures, of more than 10% of the attempts or the time: the platform may be faster than this"
 )
 RETRIED = "some attempts failed and were sent again (see the table of errors): their waiting time is in this rate"
-INCOMPLETE = "incomplete: workers were lost, so the rate means nothing; see the warnings"
+INCOMPLETE = "incomplete: workers were lost or suspended, so the rate means nothing; see the warnings"
 UNSETTLED = "unsettled: the cell ended before its mean session time was known within 5%"
 SHARE_USED_UP = "unsettled: a client had used up its share of objects before the measured time was over"
 UNSTEADY = "unsteady: the rate changed while it was measured; see the warnings"

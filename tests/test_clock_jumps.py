@@ -1,9 +1,10 @@
-"""The machine's clock is set during a run, or is wrong before resume, audit and cleanup."""
+"""The machine's clock is set during a run, or is wrong before audit and cleanup; a run's processes are suspended."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -15,10 +16,11 @@ import botocore.endpoint
 import pytest
 
 from archiver.cli import main
+from archiver.measure import client_usage
 from archiver.values import clock
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
-from tests.support.commands import StartedCommand, begin
+from tests.support.commands import StartedCommand, archiver, begin
 from tests.support.runs import ask, begun, keys_of, left_in, s3
 from tests.support.waiting import wait_until
 
@@ -106,6 +108,42 @@ def test_run_goes_on_when_the_clock_is_set_and_nothing_is_removed_by_it(
     status, out, errors = ended(started(shift, "cleanup", "latest", "--bypass-governance", **keys))
     assert status == 0, errors
     assert left_in(home) == []
+
+
+def impatient(*arguments: str) -> NoReturn:
+    """Carry out a command for which a short suspension is a long one."""
+    begin("archiver", *arguments)
+    client_usage.STANDSTILL_SECONDS = 0.3
+    main(prog_name="archiver")
+    raise AssertionError("a command ends by its exit status")
+
+
+def test_suspended_run_is_incomplete_and_locks_nothing_longer(home: Path, store: StoreProcess) -> None:
+    keys = keys_of(store)
+    run = StartedCommand([*BENCH, "--endpoint", store.endpoint, "--json"], keys, program=impatient)
+    client = s3(store)
+
+    def is_archiving() -> bool:
+        names = [row["bucket"] for row in left_in(home) if row["objects_max"]]
+        return bool(names) and len(client.list_object_versions(Bucket=names[0], MaxKeys=9).get("Versions", ())) == 9
+
+    wait_until(is_archiving, "archived objects")
+    os.killpg(run.pid, signal.SIGSTOP)
+    stopped = time.monotonic()
+    wait_until(lambda: time.monotonic() > stopped + 0.6, "end of the suspension")
+    os.killpg(run.pid, signal.SIGCONT)
+    status, out, errors = ended(run)
+    document = json.loads(out)
+    assert status == 1, errors
+    assert document["verdict"] == "fail"
+    (found,) = {each["incomplete"] for each in document["results"]} - {None}
+    assert found.endswith("the client's processes or its machine were suspended")
+    assert found in errors
+    locks = locks_in(store, document["location"]["bucket"])
+    (row,) = (row for row in left_in(home) if row["objects_max"] and row["phase"] == document["results"][0]["phase"])
+    assert row["objects"] is not None  # every worker counted what it left
+    assert max(locks) <= max(row["latest_retain_until"] or 0.0 for row in left_in(home))
+    assert archiver("cleanup", "latest", "--bypass-governance", **keys).returncode == 0
 
 
 def locks_in(store: StoreProcess, bucket: str) -> list[float]:

@@ -143,6 +143,11 @@ class PhaseOutcome:
             )
 
     @property
+    def is_counted(self) -> bool:
+        """Return whether every worker reported what it left on the platform."""
+        return not any(worker.lost for worker in self.workers)
+
+    @property
     def changed(self) -> list[ObjectChange]:
         """Return the other changes of objects, by all workloads."""
         return [ObjectChange(each.operation, each.object_bytes, each.first, each.last) for each in self.changes]

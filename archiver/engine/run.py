@@ -225,11 +225,11 @@ class Run:
         self.take_in(
             phase, outcome.times.prepared_at, outcome.times.archived_seconds, outcome.archived, outcome.changed
         )
-        if outcome.incomplete is None:  # otherwise the rows stay open, and cleanup lists the prefix
+        if outcome.is_counted:  # otherwise the rows stay open, and cleanup lists the prefix
             self._keep_promises(promises, outcome)
-        if in_second_place is not None and outcome.incomplete is None:
+        if in_second_place is not None and outcome.is_counted:
             self._keep_second_place(in_second_place, outcome)
-        if event_holds is not None and outcome.incomplete is None:
+        if event_holds is not None and outcome.is_counted:
             self._keep_event_holds(event_holds, outcome)
         outcome.criteria = judge(self.plan.scenario.criteria, phase, outcome.results, watch.broken(), outcome.whole)
         return outcome

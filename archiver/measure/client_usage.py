@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,15 +20,32 @@ from results.model import ClientUsage
 from results.resources import CLIENT, Timeline
 
 LATE_NS = 20_000_000
+STANDSTILL_SECONDS = 5.0  # a worker samples its CPU time several times a second; in a longer gap it did not run
 TIMERS_MIN = 100  # fewer do not show a share of the time
 
 
 def incomplete(carried: Carried) -> str | None:
-    """Return a message that workers were lost, with the first reason; None if none was lost."""
-    if not carried.lost:
+    """Return a message that workers were lost or stood still; None if all of them worked all the time."""
+    if carried.lost:
+        count = len(carried.lost)
+        return f"{count} of {count + len(carried.reports)} workers lost: {next(iter(carried.lost.values()))}"
+    longest = max(map(_standstill_seconds, carried.reports), default=0.0)
+    if longest < STANDSTILL_SECONDS:
         return None
-    count = len(carried.lost)
-    return f"{count} of {count + len(carried.reports)} workers lost: {next(iter(carried.lost.values()))}"
+    return f"a worker did not run for {longest:.0f} s: the client's processes or its machine were suspended"
+
+
+def _standstill_seconds(report: PhaseReport) -> float:
+    """Return the longest time in which a worker took no sample of its CPU time, without what it used or waited for."""
+    return max(
+        (
+            (after.at_ns - before.at_ns) / 1e9
+            - (after.used_seconds - before.used_seconds)
+            - (after.waited_seconds - before.waited_seconds)
+            for before, after in pairwise(report.cpu)
+        ),
+        default=0.0,
+    )
 
 
 def worker_rows(carried: Carried, merge: Merge, start_ns: int, edges: tuple[int, int]) -> list[WorkerRow]:

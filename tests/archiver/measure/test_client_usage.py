@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from archiver.measure.bottleneck import judge
-from archiver.measure.client_usage import client_usage
+from archiver.measure.client_usage import STANDSTILL_SECONDS, client_usage, incomplete
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.merging import Window
-from archiver.measure.reports import CpuSample, PhaseReport
+from archiver.measure.reports import Carried, CpuSample, PhaseReport
 from archiver.values.errors import UsageError
 from archiver.watch.choosing import WatchedPlatform, WatchOptions, watch_sources
 from archiver.watch.sampler import ResourceSampler
@@ -152,3 +152,19 @@ def test_run_without_local_platform_stores_client_host_samples(home: Path, tmp_p
     assert shown.returncode == 0, shown.stderr
     table = (tmp_path / "out" / "tables" / "server-resources.csv").read_text()
     assert ",client,memory_used_bytes," in table
+
+
+@pytest.mark.parametrize(
+    ("used", "waited", "reason"),
+    [
+        (0.1, 0.1, "a worker did not run for 25 s: the client's processes or its machine were suspended"),
+        (24.0, 0.0, None),  # busy
+        (0.0, 24.0, None),  # without a core, which counts as busy
+    ],
+)
+def test_worker_that_did_not_run_makes_its_phase_incomplete(used: float, waited: float, reason: str | None) -> None:
+    gap_ns = int((STANDSTILL_SECONDS + 20) * 1e9)
+    samples = [CpuSample(0, 1.0, 2.0), CpuSample(250_000_000, 1.1, 2.0)]
+    samples.append(CpuSample(250_000_000 + gap_ns, 1.1 + used, 2.0 + waited))
+    still = PhaseReport(TO_NS, samples, Histogram(), None)
+    assert incomplete(Carried([worker_report(1.0, 8.9, []), still], {}, {}, {})) == reason
