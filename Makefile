@@ -64,8 +64,8 @@ format: $(VENV)/installed ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: peers ## run the benchmarks; write docs/benchmarks.md and what README.md quotes of it (half an hour)
-	$(BIN)/python -m benchmarks all --out docs/benchmarks.md
+bench: peers ## run the benchmarks; write their results into docs/benchmarks.md and README.md (half an hour)
+	$(BIN)/python -m benchmarks all
 
 scorecard: platforms ## measure SCORECARD_PLATFORMS in turn; write docs/scorecard.md (half an hour)
 	$(BIN)/archiver scorecard $(addprefix --platform ,$(SCORECARD_PLATFORMS)) --out docs

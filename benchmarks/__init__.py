@@ -1,5 +1,5 @@
-"""What we claim about our own speed, reproducible: `python -m benchmarks NAME --json`.
+"""Reproducible measurements of Archiver's own speed: `python -m benchmarks NAME --json`.
 
-One idea: a claim is a ratio of two things measured side by side, in interleaved rounds of one run, because absolute
-times on a shared machine say little. The test suite runs every benchmark small, so none of them rots.
+One idea: a benchmark is a ``Benchmark`` value (``benchmarks/benchmark.py``), and docs/benchmarks.md quotes its results.
+The tests run a small version of every benchmark.
 """

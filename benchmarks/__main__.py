@@ -4,55 +4,36 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
-from types import ModuleType
+from dataclasses import replace
+from functools import partial
 
 import click
 
 from archiver.machine import description as machine
-from benchmarks import (
-    audit,
-    capture,
-    ceilings,
-    client_cost,
-    many_objects,
-    memory,
-    merging,
-    method,
-    open_loop,
-    page,
-    polling,
-    replay,
-    sampling,
-    scale_out,
-    soak,
-    store,
-    traces,
-    tsm,
-)
-from benchmarks.peers import comparison as peers
+from benchmarks import page
+from benchmarks.benchmark import Benchmark
+from benchmarks.client_cost import CEILINGS, CLIENT_COST, POLLING
+from benchmarks.growth import MEMORY, SOAK, SOAK_MINUTES, soak_experiments
+from benchmarks.many_objects import MANY_OBJECTS
+from benchmarks.method import METHOD
+from benchmarks.open_loop import OPEN_LOOP
+from benchmarks.peers.comparison import PEERS
+from benchmarks.replay import REPLAY
+from benchmarks.sampling import SAMPLING
+from benchmarks.scale_out import MERGING, SCALE_OUT
+from benchmarks.store import AUDIT, STORE
+from benchmarks.store import TSM_BENCHMARK as TSM
+from benchmarks.traces import CAPTURE, TRACES
 
-# Those of the page, in its order. Every benchmark is a module with ``TITLE``, ``measure(small=...)``, which returns a
-# document, and ``tables(document)`` and ``notes(document)``; ``headline(document)`` where other pages quote it.
-ON_PAGE: dict[str, tuple[ModuleType, str]] = {
-    "client-cost": (client_cost, "Client CPU per object: Archiver compared with aiohttp, boto3 and wrk."),
-    "polling": (polling, "Busy polling: objects/s, CPU and times of 1 and 16 connections."),
-    "peers": (peers, "Client CPU and rates next to warp, minio-go and wrk, on a null responder and MinIO."),
-    "ceilings": (ceilings, "Maximum rates of one worker on one core."),
-    "scale-out": (scale_out, "Client cores, machines and links for a rate; limit of a coordinator."),
-    "merging": (merging, "Merging the reports of 200 workers over 1,000 phases: time and memory."),
-    "tsm": (tsm, "TSM sessions on the embedded store: batching, CPU on both sides, clients in parallel."),
-    "store": (store, "The embedded store: archive rates, CPU per object, commits per sync."),
-    "method": (method, "Coverage of settled cells, bias of several clients' rates, the engine's own tail latency."),
-    "open-loop": (open_loop, "Times of sending compared with due times: the pacer and the event loop's timers."),
-    "replay": (replay, "Replays: times of sending compared with the trace, memory, CPU of compiling."),
-    "sampling": (sampling, "CPU of watching: one sample of this host, and of a server's processes."),
-    "audit": (audit, "Auditing compared with retrieving the same objects."),
-    "capture": (capture, "Additional latency and CPU per request of the capturing proxy."),
-    "memory": (memory, "Memory of a worker for 100,000 and for 1,000,000 objects."),
-    "traces": (traces, "Reading, writing, merging and importing traces: CPU per operation, memory."),
-}
-MODULES = {name: module for name, (module, _) in ON_PAGE.items()}
+# In the order of the page. The last two take longer than all others together, and are not on it.
+BENCHMARKS = {
+    each.name: each
+    for each in (
+        CLIENT_COST, POLLING, PEERS, CEILINGS, SCALE_OUT, MERGING, TSM, STORE, METHOD, OPEN_LOOP, REPLAY,
+        SAMPLING, AUDIT, CAPTURE, MEMORY, TRACES, MANY_OBJECTS, SOAK,
+    )
+}  # fmt: skip
+ON_PAGE = [name for name, benchmark in BENCHMARKS.items() if benchmark.is_on_page]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,58 +46,53 @@ def main() -> None:
     """
 
 
-def register(name: str, module: ModuleType, help_text: str) -> None:
+def register(benchmark: Benchmark) -> None:
     """Make a benchmark a command."""
+    help_text = f"{benchmark.question}\n\n\b\nExample:\n    python -m benchmarks {benchmark.name} --json"
 
-    @main.command(name, help=f"{help_text}\n\n\b\nExample:\n    python -m benchmarks {name} --json")
-    @click.option("--small", is_flag=True, help="Little: shows that it runs, not how fast.")
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-    def command(small: bool, as_json: bool) -> None:
-        document = {"command": " ".join(sys.argv[1:]), "host": machine.describe()}
-        document |= page.document_of(module, small=small)
-        click.echo(json.dumps(document, indent=2) if as_json else page.text(module, document))
+    def command(small: bool, as_json: bool, minutes: float = SOAK_MINUTES) -> None:
+        chosen = benchmark
+        if benchmark is SOAK:
+            chosen = replace(SOAK, experiments=partial(soak_experiments, minutes=minutes))
+        outcome = chosen.run(small=small)
+        document = {"command": " ".join(sys.argv[1:]), "host": machine.describe(), **outcome.document()}
+        click.echo(json.dumps(document, indent=2) if as_json else page.text(outcome))
+
+    options = [
+        click.option("--small", is_flag=True, help="Little: shows that it runs, not how fast."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+    ]
+    if benchmark is SOAK:
+        minutes = click.FloatRange(min=0.1)
+        options.append(
+            click.option("--minutes", type=minutes, default=SOAK_MINUTES, show_default=True, help="How long.")
+        )
+    for option in reversed(options):
+        command = option(command)
+    main.command(benchmark.name, help=help_text)(command)
 
 
-for _name, (_module, _help) in ON_PAGE.items():
-    register(_name, _module, _help)
-# Takes longer than all of the page together.
-register("many-objects", many_objects, "1,000 to 1,000,000 objects in one bucket of the embedded store.")
-
-
-@main.command("soak")
-@click.option("--minutes", type=click.FloatRange(min=0.1), default=soak.MINUTES, show_default=True, help="How long.")
-@click.option("--small", is_flag=True, help="Seconds: shows that it runs, not what grows.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def long_runs(minutes: float, small: bool, as_json: bool) -> None:
-    """Memory, file descriptors and files in long runs: what is flat, and what grows.
-
-    \b
-    Example:
-        python -m benchmarks soak --minutes 240
-    """
-    document = {"command": " ".join(sys.argv[1:]), "host": machine.describe()}
-    document |= soak.measure(small=small, minutes=minutes)
-    click.echo(json.dumps(document, indent=2) if as_json else page.text(soak, document))
+for _benchmark in BENCHMARKS.values():
+    register(_benchmark)
 
 
 @main.command("all")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The page, as Markdown.")
-@click.option("--small", is_flag=True, help="Little: shows that it runs, not how fast; quotes stay as they are.")
-@click.argument("names", nargs=-1, type=click.Choice(list(ON_PAGE)))
-def all_of_them(out: Path, small: bool, names: tuple[str, ...]) -> None:
-    """Carry out all benchmarks, or those named, and write the page of their results.
-
-    What README.md and other pages quote is written anew, too.
+@click.option("--small", is_flag=True, help="Little: shows that it runs, not how fast; pages stay as they are.")
+@click.argument("names", nargs=-1, type=click.Choice(ON_PAGE))
+def run_all(small: bool, names: tuple[str, ...]) -> None:
+    """Carry out all benchmarks, or those named, and write their results into docs/benchmarks.md and other pages.
 
     \b
     Example:
-        python -m benchmarks all --out docs/benchmarks.md
+        python -m benchmarks all
     """
-    documents = {}
+    outcomes = []
     for name in names or ON_PAGE:
-        documents[name] = page.document_of(MODULES[name], small=small)
-        click.echo(f"{name}: {documents[name]['made']['seconds']:.0f} s", err=True)
-    page.write(out, MODULES, documents, [] if small else page.quoting())
+        outcomes.append(BENCHMARKS[name].run(small=small))
+        click.echo(f"{name}: {outcomes[-1].seconds:.0f} s", err=True)
+    quotes = page.quotes(outcomes) | ({} if names else {"machine": page.machine_table(outcomes)})
+    for path in [] if small else page.quoting():
+        path.write_text(page.with_quotes(path.read_text(), quotes))
 
 
 if __name__ == "__main__":

@@ -1,272 +1,168 @@
-"""Client CPU per object: Archiver's own S3 path compared with other clients.
+"""Client CPU per object: compared with other clients, with busy polling, and the maximum rates of one core.
 
-Every client sends the same objects to the same null responder over 16 connections that stay open. The client has one
-core and the responder another. Archiver signs every request, sends lock headers and a CRC32C, and checks every
-retrieved byte. aiohttp sends the same requests: the same bodies and headers, with Archiver's checksums and signer. It
-reads without checking. boto3 runs with its defaults. wrk, if it is installed, sends one static unsigned request.
-Archiver does the same work once more with TLS, against a second null responder.
-
-Rounds are interleaved: each contender runs once, then again. The ratio of a pair is taken within its round; the page
-shows the median of the rounds. CPU is user and system time of the process, from getrusage.
+One idea: one worker on one core works against a null responder on another core, which answers at once.
 """
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
-import statistics
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 
-import aiohttp
-import uvloop
-from botocore.config import Config
-
-from archiver.values.content import Content
-from archiver.values.sizes import format_instant, format_size
-from backends.s3 import null_responder
-from backends.s3.wire.checksums import WindowChecksums
-from backends.s3.wire.signing import RequestTemplate, Signer
-from benchmarks.affinity import pinned, usable_cores
-from benchmarks.own_worker import archiver_cost, own_cpu_seconds, s3_setting
+from archiver.engine.doctor import CLIENTS, OBJECTS_PER_SESSION, ceilings
+from archiver.values.sizes import format_size
+from benchmarks import own_worker
+from benchmarks.benchmark import Benchmark, Contenders, Experiment, Goal, Ratio, measured_at_once
 from benchmarks.peers import wrk
-from benchmarks.peers.base import BUCKET, KEY_PREFIX, Job, Target, boto3_client
-from benchmarks.rounds import paired_ratios
-from benchmarks.tables import Table, labelled, plain, spread, verdict
-from scenarios.work.mix import OperationName
+from benchmarks.peers.base import CPU, RATE, Case, Job
+from benchmarks.peers.python_clients import run_aiohttp, run_boto3
+from benchmarks.peers.servers import null_server
+from benchmarks.processes import pinned, usable_cores
+from benchmarks.values import Figures, Labels, Results, median_ratio, medians
 
-TITLE = "What the client costs"
-TLS = "archiver, TLS"  # a contender whose ratio is to Archiver without TLS
-CONNECTIONS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One operation at one size, how many objects a round takes, and what Archiver is to reach.
-
-    ``tls_goal``: CPU with TLS in proportion to CPU without, at most.
-    """
-
-    operation: OperationName
-    object_bytes: int
-    objects: int
-    objects_small: int
-    goals: dict[str, float]  # contender -> ratio at most
-    tls_goal: float
-
-    @property
-    def is_archive(self) -> bool:
-        return self.operation == "archive"
-
-
+ARCHIVER, AIOHTTP, BOTO3, WRK, TLS = "archiver", "aiohttp", "boto3", "wrk", "archiver, TLS"
 CASES = (
-    Case("archive", 8192, 32_000, 320, {"aiohttp": 0.25, "wrk": 2.5}, 1.4),
-    Case("retrieve", 8192, 32_000, 320, {"aiohttp": 0.25}, 1.4),
-    Case("archive", 1 << 20, 1_600, 32, {"aiohttp": 0.85}, 1.8),
-    Case("retrieve", 1 << 20, 1_600, 32, {"aiohttp": 0.33}, 1.8),
+    Case("archive", 8192, 32_000, goals={AIOHTTP: 0.25, WRK: 2.5, TLS: 1.4}),
+    Case("retrieve", 8192, 32_000, goals={AIOHTTP: 0.25, TLS: 1.4}),
+    Case("archive", 1 << 20, 1_600, goals={AIOHTTP: 0.85, TLS: 1.8}),
+    Case("retrieve", 1 << 20, 1_600, goals={AIOHTTP: 0.33, TLS: 1.8}),
 )
-BOTO3_SHARE = 16  # boto3 gets one sixteenth of the objects: it is that much slower
 
 
-def measure(*, small: bool) -> dict[str, Any]:
-    """Every case: microseconds of client CPU per object, per contender and round, and the median ratios."""
-    rounds = 1 if small else 5
-    cores = usable_cores()
-    with pinned(cores[-1:]):
-        return {
-            "connections": CONNECTIONS,
-            "rounds": rounds,
-            "unit": "microseconds of client CPU per object",
-            "cases": [_case(case, rounds, small, cores[:1]) for case in CASES],
-        }
+@contextmanager
+def _clients(case: Case, *, small: bool) -> Iterator[Contenders]:
+    *_, client_core = cores = usable_cores()
+    clients = {ARCHIVER: own_worker.run, AIOHTTP: run_aiohttp, BOTO3: run_boto3}
+    if wrk.is_installed():
+        clients[WRK] = partial(wrk.run, seconds=1 if small else 2)
+    with (
+        null_server(case.object_bytes, cores[:1]) as target,
+        null_server(case.object_bytes, cores[:1], with_tls=True) as tls_target,
+        pinned([client_core]),
+    ):
+        job = case.job(target, 64 if small else case.objects)
+        jobs = {name: partial(run, job) for name, run in clients.items()}
+        jobs[TLS] = partial(own_worker.run, replace(job, target=tls_target))
+        yield {(case.name, name): run for name, run in jobs.items()}
 
 
-def tables(document: dict[str, Any]) -> list[Table]:
-    """CPU per object, and the ratio to each contender."""
-    names = [name for name in ("archiver", "aiohttp", "boto3", "wrk", TLS) if name in document["cases"][0]["rounds"]]
-    costs, ratios = [], []
-    for case in document["cases"]:
-        what = f"{case['operation']} {format_size(case['object_bytes'])}"
-        costs.append((*plain(what), *(spread(case["rounds"][name], 1) for name in names)))
-        ours = case["rounds"]["archiver"]
-        within = [_ratios(name, ours, case["rounds"][name]) for name in names[1:]]
-        ratios.append((*plain(what), *(spread(values, 2) for values in within)))
-    return [
-        Table("client-cost", "Client CPU per object, µs", labelled(("",), *names), tuple(costs)),
-        Table(
-            "client-cost-ratios",
-            "Archiver's to theirs, and with TLS to without, within a round",
-            labelled(("",), *(f"{TLS} / archiver" if name == TLS else f"archiver / {name}" for name in names[1:])),
-            tuple(ratios),
-        ),
-    ]
+def _ratio(case: Case, client: str) -> tuple[Labels, Labels]:
+    """Return the rows of which a ratio is judged: Archiver's to the client's; with TLS to without."""
+    ours, other = (case.name, ARCHIVER), (case.name, client)
+    return (other, ours) if client == TLS else (ours, other)
 
 
-def notes(document: dict[str, Any]) -> list[str]:
-    return [
-        f"{case['operation']} {format_size(case['object_bytes'])}: goal: "
-        + (f"with TLS at most {goal} x without" if name == TLS else f"at most {goal} x {name}")
-        + f": {verdict(case['ratios'][name] <= goal)}"
-        for case in document["cases"]
-        for name, goal in case["goals"].items()
-        if name in case["ratios"]
-    ]
-
-
-def _ratios(name: str, ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Return Archiver's CPU in proportion to a contender's, round by round; with TLS in proportion to without."""
-    return paired_ratios(theirs, ours) if name == TLS else paired_ratios(ours, theirs)
-
-
-def headline(document: dict[str, Any]) -> str:
-    """As README.md has it."""
+def _quote(results: Results) -> str:
+    """Return the table of README.md."""
     lines = [
         "| | Archiver | aiohttp | boto3 | wrk | Archiver / aiohttp | Archiver / wrk |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for case in document["cases"]:
-        rounds, ratios = case["rounds"], case["ratios"]
-        cells = [
-            f"{case['operation']} {format_size(case['object_bytes']).replace('KiB', ' KiB').replace('MiB', ' MiB')}"
-        ]
-        for name, decimals in (("archiver", 1), ("aiohttp", 1), ("boto3", 0), ("wrk", 1)):
-            cells.append(f"{statistics.median(rounds[name]):.{decimals}f} µs" if name in rounds else "–")
-        cells += [f"{ratios[name]:.2f}" if name in ratios else "–" for name in ("aiohttp", "wrk")]
+    for case in CASES:
+        cells = [f"{case.operation} {'8 KiB' if case.object_bytes == 8192 else '1 MiB'}"]
+        for client, digits in ((ARCHIVER, 1), (AIOHTTP, 1), (BOTO3, 0), (WRK, 1)):
+            found = medians("client-cost", CPU, (case.name, client))(results)
+            cells.append(f"{found[0]:.{digits}f} µs" if found else "–")
+        for client in (AIOHTTP, WRK):
+            found = median_ratio("client-cost", CPU, *_ratio(case, client))(results)
+            cells.append(f"{found[0]:.2f}" if found else "–")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _case(case: Case, rounds: int, small: bool, responder_cores: list[int]) -> dict[str, Any]:
-    objects = case.objects_small if small else case.objects
-    contenders: dict[str, Callable[[str, Case, int], float]] = {
-        "archiver": _archiver,
-        "aiohttp": _aiohttp,
-        "boto3": _boto3,
-    }
-    if wrk.is_installed():
-        contenders["wrk"] = _wrk
-    cpu: dict[str, list[float]] = {name: [] for name in (*contenders, TLS)}
-    with (
-        null_responder.start(case.object_bytes, responder_cores) as responder,
-        null_responder.start(case.object_bytes, responder_cores, with_tls=True) as with_tls,
-    ):
-        for _ in range(rounds):
-            for name, contender in contenders.items():
-                cpu[name].append(contender(responder.endpoint, case, objects))
-            cpu[TLS].append(_archiver(with_tls.endpoint, case, objects))
-    ratios = {
-        name: statistics.median(_ratios(name, cpu["archiver"], values))
-        for name, values in cpu.items()
-        if name != "archiver"
-    }
-    goals = {**case.goals, TLS: case.tls_goal}
-    return {
-        "operation": case.operation,
-        "object_bytes": case.object_bytes,
-        "objects": objects,
-        "rounds": cpu,
-        "ratios": ratios,
-        "goals": goals,
-        "goals_met": all(ratios[name] <= goal for name, goal in goals.items() if name in ratios),
-    }
+CLIENT_COST = Benchmark(
+    name="client-cost",
+    question="Client CPU per object: Archiver compared with aiohttp, boto3 and wrk.",
+    experiments=lambda small: [
+        Experiment(
+            "client-cost",
+            "Cost of an object, 16 connections",
+            ("", "client"),
+            [_clients(case, small=small) for case in CASES],
+            rounds=1 if small else 5,
+            ratios=(
+                Ratio("archiver's CPU / its CPU", CPU, ARCHIVER, None),
+                Ratio("CPU with TLS / without", CPU, TLS, ARCHIVER),
+            ),
+        )
+    ],
+    goals=tuple(
+        Goal(
+            f"{case.name}, CPU, {'with TLS / without' if client == TLS else f'archiver / {client}'}",
+            median_ratio("client-cost", CPU, *_ratio(case, client)),
+            "at most",
+            limit,
+        )
+        for case in CASES
+        for client, limit in case.goals.items()
+    ),
+    quote=_quote,
+)
 
 
-def _archiver(endpoint: str, case: Case, objects: int) -> float:
-    return archiver_cost(endpoint, case.operation, case.object_bytes, objects, CONNECTIONS)
+def _ceilings(seconds: float, objects_per_session: int) -> dict[Labels, Figures]:
+    found: dict[Labels, Figures] = {}
+    for limit, result in ((each.limit, each.result) for each in ceilings(seconds, objects_per_session)):
+        assert not result.errors, f"{result.errors} operations failed"
+        found[limit, str(result.operation), format_size(result.object_bytes)] = {RATE: result.objects_per_second}
+    return found
 
 
-def _aiohttp(endpoint: str, case: Case, objects: int) -> float:
-    content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, case.object_bytes)
-    checksums = WindowChecksums("crc32c", content, case.object_bytes)
-    setting = s3_setting(Target(endpoint))
-    signer = Signer(setting.access_key, setting.secret_key, setting.region)
-    host = endpoint.removeprefix("http://")
-    lock = {"x-amz-object-lock-mode": "GOVERNANCE"}
-    until = {"x-amz-object-lock-retain-until-date": format_instant(time.time() + 300)}
-    archive = RequestTemplate("PUT", host, lock, variable=("x-amz-checksum-crc32c",))
-    retrieve = RequestTemplate("GET", host, {})
-    # Bodies are made before the clock starts, a limited number of distinct ones for large objects.
-    distinct = min(objects, max(CONNECTIONS, (256 << 20) // case.object_bytes))
-    bodies = [content.whole(number, case.object_bytes) for number in range(distinct)] if case.is_archive else []
+CEILINGS = Benchmark(
+    name="ceilings",
+    question="Maximum rates of one worker on one core.",
+    experiments=lambda small: [
+        Experiment(
+            "ceilings",
+            f"{CLIENTS} clients",
+            ("limit", "operation", "object size"),
+            [measured_at_once(partial(_ceilings, 0.05 if small else 5.0, 5 if small else OBJECTS_PER_SESSION))],
+        )
+    ],
+)
 
-    def signed(
-        template: RequestTemplate, dated: dict[str, str], path: str, values: tuple[bytes, ...]
-    ) -> dict[str, str]:
-        second = int(time.time())
-        if second != compiled.get(id(template)):
-            template.compile(signer, second, dated)
-            compiled[id(template)] = second
-        head = template.head(path.encode(), values).decode()
-        return {
-            "Authorization": head[head.index("Authorization: ") + 15 : -4],
-            "x-amz-content-sha256": "UNSIGNED-PAYLOAD",
-            "x-amz-date": signer.moment(second).amz_date,
-            **dated,
+
+@contextmanager
+def _polling(connections: int, objects: int) -> Iterator[Contenders]:
+    cores = usable_cores()
+    with null_server(8192, cores[:1]) as target, pinned(cores[-1:]):
+        job = Job(target, "archive", 8192, connections, objects)
+        yield {
+            (str(connections), name): partial(_poll, job, busily) for name, busily in (("sleep", False), ("busy", True))
         }
 
-    compiled: dict[int, int] = {}
 
-    async def client(session: aiohttp.ClientSession, first: int) -> None:
-        for number in range(first, objects, CONNECTIONS):
-            path = f"/{BUCKET}/{KEY_PREFIX}{number:012d}"
-            if case.is_archive:
-                body = bodies[number % distinct]
-                checksum = checksums.base64(number, content.last_block(number, case.object_bytes))
-                headers = {
-                    **signed(archive, until, path, (checksum,)),
-                    **lock,
-                    "x-amz-checksum-crc32c": checksum.decode(),
-                }
-                async with session.put(endpoint + path, data=body, headers=headers) as reply:
-                    await reply.read()
-            else:
-                async with session.get(endpoint + path, headers=signed(retrieve, {}, path, ())) as reply:
-                    await reply.read()
-            assert reply.status == 200
-
-    async def run() -> float:
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS)
-        async with aiohttp.ClientSession(connector=connector) as session:
-            before = own_cpu_seconds()
-            await asyncio.gather(*(client(session, first) for first in range(CONNECTIONS)))
-            return own_cpu_seconds() - before
-
-    return uvloop.run(run()) / objects * 1e6
+def _poll(job: Job, busily: bool) -> Figures:
+    counter, report = own_worker.carry_out_job(job, 100, polls_busily=busily)
+    latency = counter.service.latency()
+    assert latency is not None, "nothing was archived"
+    return {
+        RATE: counter.objects / ((report.ended_ns - report.began_ns) / 1e9),
+        CPU: (report.cpu[-1].used_seconds - report.cpu[0].used_seconds) / counter.objects * 1e6,
+        "median object, µs": latency.p50 * 1e3,
+    }
 
 
-def _boto3(endpoint: str, case: Case, objects: int) -> float:
-    objects = max(CONNECTIONS, objects // BOTO3_SHARE)
-    content = Content(null_responder.RUN_ID, null_responder.CONTENT_SEED, case.object_bytes)
-    config = Config(
-        s3={"addressing_style": "path"}, max_pool_connections=CONNECTIONS, retries={"total_max_attempts": 1}
-    )
-    client = boto3_client(Target(endpoint), config)
-    bodies = [content.whole(number, case.object_bytes) for number in range(CONNECTIONS)]
-    until = time.time() + 300
-
-    def one(number: int) -> None:
-        key = f"{KEY_PREFIX}{number:012d}"
-        if case.operation == "archive":
-            client.put_object(
-                Bucket=BUCKET,
-                Key=key,
-                Body=bodies[number % CONNECTIONS],
-                ChecksumAlgorithm="CRC32C",
-                ObjectLockMode="GOVERNANCE",
-                ObjectLockRetainUntilDate=until,
-            )
-        else:
-            client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
-
-    one(0)  # what boto3 makes on its first call is not part of the cost per object
-    with concurrent.futures.ThreadPoolExecutor(CONNECTIONS) as pool:
-        before = own_cpu_seconds()
-        list(pool.map(one, range(objects)))
-        return (own_cpu_seconds() - before) / objects * 1e6
-
-
-def _wrk(endpoint: str, case: Case, objects: int) -> float:
-    job = Job(Target(endpoint), case.operation, case.object_bytes, CONNECTIONS, objects)
-    return wrk.run(job, 2 if objects > 1000 else 1).cpu_microseconds
+POLLING = Benchmark(
+    name="polling",
+    question="Busy polling: objects/s, CPU and times of 1 and 16 connections.",
+    experiments=lambda small: [
+        Experiment(
+            "polling",
+            "8 KiB archive by one worker",
+            ("connections", "waiting"),
+            [_polling(connections, 400 if small else 32_000) for connections in (1, 16)],
+            rounds=1 if small else 7,
+            ratios=(Ratio("objects/s, busy / sleep", RATE, "busy", "sleep"),),
+        )
+    ],
+    goals=(
+        Goal(
+            "1 connection, objects/s, busy / sleep",
+            median_ratio("polling", RATE, ("1", "busy"), ("1", "sleep")),
+            "at least",
+            1.6,
+        ),
+    ),
+)

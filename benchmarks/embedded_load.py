@@ -1,7 +1,7 @@
-"""What the embedded store's benchmarks share: a store, loads of archiving clients on it, and what both of them used.
+"""Loads on the embedded store: what they reach, and what both sides use for it.
 
-Archiver's own engine is the load, in this process. Store and clients are pinned to different cores. Server CPU is the
-store process's user and system time; client CPU is this process's, from the start instant to the last report.
+One idea: Archiver's own engine is the load, in this process. Store and clients are pinned to different cores. Server
+CPU is the store process's user and system time; client CPU is this process's, from the start to the last report.
 """
 
 from __future__ import annotations
@@ -14,30 +14,32 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
+from numpy.typing import NDArray
 
-from archiver.engine.worker.assignment import ClientAssignment
 from archiver.machine import description as machine
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
 from backends.tsm.library.api import Library, SignOn, default_library_path
+from backends.tsm.library.configuration import private_configuration
 from backends.tsm.setting import TsmWorkerSetting
-from benchmarks.affinity import pinned, usable_cores
-from benchmarks.own_worker import assignment, carried_out, s3_setting
-from benchmarks.peers.base import Target, make_bucket
-from scenarios.model import Workload
-from scenarios.work.sessions import InWindow, Sessions
+from benchmarks.own_worker import Load, Way, carry_out, s3_way
+from benchmarks.peers.base import CPU, RATE, Target, make_bucket
+from benchmarks.processes import pinned, usable_cores
 
 BUCKET = "benchmark"
-WRITER = "writer"
+S3, S3_CLOSING, TSM = "S3", "S3, closing", "TSM"
 _SPACE = "/benchmark"
-CLIENT_OBJECTS_MAX = 1_000_000  # object numbers set aside for each client of a load
+MEGABYTES, SERVER_CPU, SYNCS = "MB/s", "server CPU per object, µs", "syncs per session"
+OBJECTS, SESSIONS, P50, P99 = "objects", "sessions", "p50, ms", "p99, ms"
+BUSY = ("server's cores, %", "its busiest thread, %", "disk busy, %")
+OBJECTS_MAX = 1_000_000  # of a load that ends after some seconds
 
 # Writes argv[2] times 1 MiB to the file argv[1] and prints how many seconds that and one fdatasync took.
 _WRITER = """
@@ -50,62 +52,46 @@ for _ in range(count):
 os.fdatasync(file)
 print(time.perf_counter() - begin)
 """
+_firsts = itertools.count(step=100 * OBJECTS_MAX)  # no two loads archive the same object
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How a load reaches the store: a backend and its worker setting."""
-
-    backend: str
-    setting: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """So many clients, for so long or until so many objects were archived."""
-
-    object_bytes: int
-    clients: int
-    objects_per_session: int
-    seconds: float
-    objects_max: int = CLIENT_OBJECTS_MAX
-
-
-_firsts = itertools.count(step=100 * CLIENT_OBJECTS_MAX)  # no two loads archive the same object
-
-
-def archive(store: StoreProcess, way: Way, load: Load) -> dict[str, float]:
-    """Archive in one way: rates, CPU on both sides, commits and syncs."""
-    first = next(_firsts)
-    per_client = load.objects_max // load.clients
-    per_session = min(per_client, load.objects_per_session)
-    work = Sessions("archive", load.object_bytes, InWindow(load.seconds, client_bytes_max=1 << 60))
-    workload = Workload("archive", work, load.clients, per_session)
-    clients = tuple(
-        ClientAssignment(client, 0, (first + client * per_client, first + (client + 1) * per_client))
-        for client in range(load.clients)
-    )
-    given = replace(assignment(workload, way.backend, way.setting, clients), verify="none")
-    before, server = store_statistics(store), _Server(store)
-    counter, _ = carried_out(given)
-    used, after = server.used(counter.seconds), store_statistics(store)
-    objects = after["objects_written"] - before["objects_written"]  # those under way at the end included
-    syncs = after["syncs"] - before["syncs"]
+def archive(store: StoreProcess, way: Way, load: Load, objects: int = OBJECTS_MAX) -> dict[str, float]:
+    """Archive new objects, so many at most; return the figures of ``carry_out_on``, and of commits and syncs."""
+    first, before = next(_firsts), statistics_of(store)
+    found = carry_out_on(store, way, load, np.arange(first, first + objects), verify="none")
+    after = statistics_of(store)
+    # With the objects under way at the end.
+    written, commits, syncs = (after[name] - before[name] for name in ("objects_written", "commits", "syncs"))
     return {
-        "objects": counter.objects,
-        "sessions": counter.sessions,
-        "errors": counter.errors,
-        "seconds": counter.seconds,
-        "objects_per_second": counter.objects / counter.seconds,
-        "bytes_per_second": counter.objects * load.object_bytes / counter.seconds,
-        "server_cpu_microseconds_per_object": used["cpu_seconds"] / objects * 1e6,
-        "server_busiest_thread_percent": used["busiest_thread_percent"],
-        "server_cores_percent": used["cores_percent"],
-        "disk_busy_percent": used["disk_busy_percent"],
-        "client_cpu_microseconds_per_object": counter.cpu_seconds / counter.objects * 1e6,
-        "objects_per_commit": objects / (after["commits"] - before["commits"]),
-        "objects_per_sync": objects / syncs,
-        "syncs_per_session": syncs / max(1, counter.sessions),
+        **found,
+        SERVER_CPU: found[SERVER_CPU] * found[OBJECTS] / written,
+        "objects per commit": written / commits,
+        "objects per sync": written / syncs,
+        SYNCS: syncs / max(1, found[SESSIONS]),
+    }
+
+
+def carry_out_on(
+    store: StoreProcess, way: Way, load: Load, numbers: NDArray[np.int64], **more: Any
+) -> dict[str, float]:
+    """Carry out a load on these objects; return rates, times, and what client and server used.
+
+    ``more``: further fields of the worker's assignment.
+    """
+    server = _Server(store)
+    counter, _ = carry_out(way, load, numbers, **more)
+    used, latency = server.used(counter.seconds), counter.service.latency()
+    assert latency is not None, "nothing was done"
+    return {
+        OBJECTS: counter.objects,
+        SESSIONS: counter.sessions,
+        RATE: counter.objects / counter.seconds,
+        MEGABYTES: counter.objects * load.object_bytes / counter.seconds / 1e6,
+        P50: latency.p50,
+        P99: latency.p99,
+        CPU: counter.cpu_seconds / counter.objects * 1e6,
+        SERVER_CPU: used.pop("seconds") / counter.objects * 1e6,
+        **used,
     }
 
 
@@ -124,7 +110,7 @@ class _Server:
         disks = psutil.disk_io_counters(perdisk=True)
         busy_ms = max((disks[device].busy_time for device in self._devices if device in disks), default=0)
         cores = psutil.cpu_times(percpu=True)
-        # Whatever runs there counts: writing back what the store wrote, and its network traffic, are the kernel's.
+        # Everything on these cores counts: the kernel writes back what the store wrote, and does its network traffic.
         cores_busy = sum(sum(cores[core][:3]) + sum(cores[core][5:8]) for core in self._cores)
         return cpu.user + cpu.system, threads, busy_ms / 1000, cores_busy
 
@@ -132,22 +118,9 @@ class _Server:
         cpu_before, threads_before, busy_before, cores_before = self._before
         cpu, threads, busy, cores_busy = self._now()
         busiest = max(used - threads_before.get(thread, 0.0) for thread, used in threads.items())
-        return {
-            "cpu_seconds": cpu - cpu_before,
-            "busiest_thread_percent": busiest / seconds * 100,
-            "cores_percent": (cores_busy - cores_before) / seconds / len(self._cores) * 100,
-            "disk_busy_percent": (busy - busy_before) / seconds * 100,
-        }
-
-
-def write(path: Path, count: int) -> dict[str, float]:
-    """So many MiB by one writer."""
-    done = subprocess.run(
-        [sys.executable, "-c", _WRITER, str(path), str(count)], check=True, capture_output=True, text=True
-    )
-    path.unlink()
-    seconds = float(done.stdout)
-    return {"seconds": seconds, "bytes_per_second": (count << 20) / seconds}
+        shares = (cores_busy - cores_before) / len(self._cores), busiest, busy - busy_before
+        percent = dict(zip(BUSY, (share / seconds * 100 for share in shares), strict=True))
+        return {"seconds": cpu - cpu_before, **percent}
 
 
 @contextmanager
@@ -167,34 +140,65 @@ def store_cores() -> list[int]:
     return usable_cores()[:-1] or usable_cores()
 
 
-def in_turn(
-    rounds: int,
-    loads: Mapping[str, Callable[[StoreProcess], dict[str, float]]],
-    writer_mib: int,
-    folder: Path,
-    tsm_port: int,
-) -> list[dict[str, dict[str, float]]]:
-    """Carry out every load on a store of its own, and a writer of one file, in every round.
+class Stores:
+    """A folder for stores that are reached by both protocols, on one port one after another.
 
-    Another one is first in each round: what one leaves to the disk, the next would pay for.
+    The port is always the same because the TSM library reads its option files once per process.
     """
 
-    def carry_out(name: str, empty: Path) -> dict[str, float]:
-        if name == WRITER:
-            with pinned(store_cores()):
-                return write(empty / "file", writer_mib)
-        with pinned_store(empty / "store", tsm_port=tsm_port) as store:
-            return loads[name](store)
+    def __init__(self, folder: Path, port: int, configuration: Path) -> None:
+        self._folder = folder
+        self._port = port
+        self._configuration = configuration
 
-    found, names = [], (*loads, WRITER)
-    for number in range(rounds):
-        turn = number % len(names)
-        results = {}
-        for name in (*names[turn:], *names[:turn]):
-            with tempfile.TemporaryDirectory(dir=folder) as once:
-                results[name] = carry_out(name, Path(once))
-        found.append({name: results[name] for name in names})
-    return found
+    @contextmanager
+    def start(self) -> Iterator[StoreProcess]:
+        """Run an empty store."""
+        with (
+            tempfile.TemporaryDirectory(dir=self._folder) as own,
+            pinned_store(Path(own) / "store", tsm_port=self._port) as store,
+        ):
+            yield store
+
+    def way(self, store: StoreProcess, protocol: str) -> Way:
+        """Return the way to a store by S3, S3_CLOSING (with a connection for each session) or TSM."""
+        if protocol != TSM:
+            return s3_way(target_of(store), BUCKET, "b/", keep_sessions_open=protocol == S3)
+        library = Library(str(default_library_path()))
+        library.set_up(self._configuration)
+        with SignOn(library, store.node, store.node_password, "").open() as session:
+            session.register_space(_SPACE)
+        setting = TsmWorkerSetting(
+            library=library.path,
+            configuration=self._configuration,
+            options="",
+            node=store.node,
+            password=store.node_password,
+            space=_SPACE,
+            prefix="b",
+            management_class=None,
+            objects_per_transaction=4096,
+        )
+        return Way("tsm", setting)
+
+    def write_file(self, mebibytes: int) -> dict[str, float]:
+        """Let one process write a file, with one sync at the end."""
+        with pinned(store_cores()), tempfile.TemporaryDirectory(dir=self._folder) as own:
+            command = [sys.executable, "-c", _WRITER, str(Path(own) / "file"), str(mebibytes)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return {RATE: mebibytes / float(done.stdout), MEGABYTES: (mebibytes << 20) / float(done.stdout) / 1e6}
+
+
+@contextmanager
+def stores() -> Iterator[Stores]:
+    """Return a folder without stores."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+    with (
+        tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder,
+        private_configuration("127.0.0.1", port) as configuration,
+    ):
+        yield Stores(Path(folder), port, configuration)
 
 
 def target_of(store: StoreProcess) -> Target:
@@ -202,38 +206,7 @@ def target_of(store: StoreProcess) -> Target:
     return Target(store.endpoint, store.access_key, store.secret_key)
 
 
-def s3_way(store: StoreProcess, *, keep_sessions_open: bool) -> Way:
-    """Through the S3 server, into the benchmark's bucket."""
-    return Way("s3", s3_setting(target_of(store), BUCKET, "b/", keep_sessions_open=keep_sessions_open))
-
-
-def tsm_way(store: StoreProcess, configuration: Path) -> Way:
-    """Through the TSM server, into the benchmark's file space."""
-    library = Library(str(default_library_path()))
-    library.set_up(configuration)
-    with SignOn(library, store.node, store.node_password, "").open() as session:
-        session.register_space(_SPACE)
-    setting = TsmWorkerSetting(
-        library=library.path,
-        configuration=configuration,
-        options="",
-        node=store.node,
-        password=store.node_password,
-        space=_SPACE,
-        prefix="b",
-        management_class=None,
-        objects_per_transaction=4096,
-    )
-    return Way("tsm", setting)
-
-
-def free_port() -> int:
-    """Return a TCP port of loopback that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-def store_statistics(store: StoreProcess) -> dict[str, Any]:
+def statistics_of(store: StoreProcess) -> dict[str, Any]:
     with urllib.request.urlopen(f"{store.endpoint}/-/statistics") as answer:
         document: dict[str, Any] = json.load(answer)
     return document

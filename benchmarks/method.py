@@ -1,16 +1,6 @@
 """Quality of the method: coverage of settled cells, bias of several clients' rates, and the engine's tail latency.
 
-Two parts are simulations, in which the true values are known. They drive the engine's own stop rules with random
-session times: lognormal, and autocorrelated (an autoregressive process of first order in their logarithms).
-
-- Coverage: of the settled cells, the share whose mean session time is within 5% of the true mean. For comparison:
-  Student's interval without corrections, checked after every session.
-- Bias: the mean rate of many windows of 3 s with four clients, relative to the true rate, and the spread of these
-  rates. For comparison: the sessions that end within a fixed window, divided by its seconds.
-
-The third part is a measurement. A server with one connection answers each archive of 8 KiB after 0.5 ms, with a busy
-wait, and the engine's worker archives to it. The rows are folded in a thread, as in the engine, or in the event loop,
-in turn.
+One idea: simulations, in which the true values are known, drive the engine's own stop rules.
 """
 
 from __future__ import annotations
@@ -23,7 +13,8 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -31,26 +22,24 @@ import numpy as np
 
 from archiver.engine.worker import phase_run
 from archiver.engine.worker.stopping import SessionStop, SharedWindow, WindowStop
-from benchmarks.own_worker import carry_out
+from benchmarks.benchmark import Benchmark, Contenders, Experiment, Goal
+from benchmarks.own_worker import carry_out_job
 from benchmarks.peers.base import Job, Target
-from benchmarks.tables import Table, labelled, plain, spread, verdict
+from benchmarks.values import Figures, Results, median_ratio
 from results.statistics import t_quantile
 from scenarios.work.sessions import InWindow, UntilPrecise
 
-TITLE = "Coverage, bias and the engine's own tail"
 RULE = UntilPrecise(3.0, 10.0, 1 << 60, 0.05, sessions_min=3)
 WINDOW = InWindow(3.0, client_bytes_max=1 << 60, warm_up_seconds=0.5)
-CELLS, CELLS_SMALL = 4_000, 8
-WINDOWS, WINDOWS_SMALL = 4000, 20
 CLIENTS = 4
 VOTES_SECONDS = (0.45, 1.0, 2.5)
 VOTES_SPREAD = 0.3
 ANSWER_SECONDS = 0.0005
-OBJECTS, OBJECTS_SMALL = 20_000, 400
 OBJECTS_PER_SESSION = 100
 OBJECT_BYTES = 8192
-ROUNDS = 3
-COVERAGE_GOAL, BIAS_GOAL = 0.90, 0.02
+COVERAGE_PERCENT_GOAL, BIAS_PERCENT_GOAL = 90, 2
+SETTLED, WITHIN = "settled, %", "within 5%, %"
+BIAS, SPREAD = "bias, %", "spread, %"
 
 
 class Sample(NamedTuple):
@@ -72,77 +61,6 @@ SAMPLES = tuple(
 )
 
 
-def measure(*, small: bool) -> dict[str, Any]:
-    random = np.random.Generator(np.random.PCG64(1))
-    cells = CELLS_SMALL if small else CELLS
-    coverage = [coverage_of(random, sample, cells) for sample in SAMPLES]
-    settled = sum(each["settled"] for each in coverage)
-    bias = [bias_of(random, seconds, WINDOWS_SMALL if small else WINDOWS) for seconds in VOTES_SECONDS]
-    rounds = 1 if small else ROUNDS
-    tail = _tail(rounds, OBJECTS_SMALL if small else OBJECTS)
-    return {
-        "rounds": rounds,
-        "cells": cells,
-        "coverage": coverage,
-        "coverage_of_all": sum(each["settled"] * each["coverage"] for each in coverage) / settled if settled else None,
-        "bias": bias,
-        "tail": tail,
-        "goals_met": {
-            "coverage": all(each["coverage"] >= COVERAGE_GOAL for each in coverage if each["settled"] >= 0.1),
-            "bias": all(abs(each["bias"]) < BIAS_GOAL for each in bias),
-        },
-    }
-
-
-def tables(document: dict[str, Any]) -> list[Table]:
-    return [
-        Table(
-            "coverage",
-            f"Cells that are settled, of {document['cells']} each, and the share of these within 5% of the truth",
-            labelled(("session times",), "settled", "within 5%", "Student's: settled", "within 5%"),
-            tuple(
-                plain(
-                    each["sample"], *(f"{each[name]:.0%}" for name in ("settled", "coverage")),
-                    *(f"{each['uncorrected'][name]:.0%}" for name in ("settled", "coverage")),
-                )
-                for each in document["coverage"]
-            ),
-        ),
-        Table(
-            "bias",
-            f"Rate of {CLIENTS} clients in a window of {WINDOW.seconds:g} s, relative to the true rate",
-            labelled(("votes every",), "whole sessions", "their spread", "cut by the window", "their spread"),
-            tuple(
-                plain(
-                    f"{each['votes_seconds']:g} s", f"{each['bias']:+.1%}", f"{each['spread']:.1%}",
-                    f"{each['cut']['bias']:+.1%}", f"{each['cut']['spread']:.1%}",
-                )
-                for each in document["bias"]
-            ),
-        ),
-        Table(
-            "tail",
-            f"Service times in ms on a server that answers after {ANSWER_SECONDS * 1e3:g} ms",
-            labelled(("rows are folded",), "p50", "p99", "p99.9"),
-            tuple(
-                (*plain(where), *(spread(document["tail"][where][name], 3) for name in ("p50", "p99", "p99_9")))
-                for where in document["tail"]
-            ),
-        ),
-    ]  # fmt: skip
-
-
-def notes(document: dict[str, Any]) -> list[str]:
-    met = document["goals_met"]
-    thread, loop = (statistics.median(document["tail"][where]["p99_9"]) for where in FOLDERS)
-    return [
-        f"at least {COVERAGE_GOAL:.0%} of the settled cells within 5% wherever a tenth of the cells is settled: "
-        f"{verdict(met['coverage'])}",
-        f"bias of several clients' rates below {BIAS_GOAL:.0%}: {verdict(met['bias'])}",
-        f"p99.9 with the rows folded in a thread, relative to the event loop: {thread / loop:.2f}",
-    ]
-
-
 def _session_seconds(random: np.random.Generator, sample: Sample) -> Iterator[float]:
     """Yield session times one after another, without end."""
     sigma = math.sqrt(math.log(1 + sample.variation**2))
@@ -154,9 +72,12 @@ def _session_seconds(random: np.random.Generator, sample: Sample) -> Iterator[fl
             state = sample.lag_1 * state + fresh * noise
 
 
-def coverage_of(random: np.random.Generator, sample: Sample, cells: int) -> dict[str, Any]:
-    """Return the share of settled cells, and of these the share within the precision, with and without corrections."""
-    found: dict[str, list[bool]] = {"corrected": [], "uncorrected": []}
+def coverage_of(random: np.random.Generator, sample: Sample, cells: int) -> dict[str, float]:
+    """Return the share of settled cells, and of these the share within the precision, in percent.
+
+    For comparison, the same by Student's interval without corrections.
+    """
+    found: dict[str, list[bool]] = {"": [], "Student's ": []}
     for _ in range(cells):
         stop, now_ns = SessionStop(RULE, 1, 1 << 60), 1
         times = _session_seconds(random, sample)
@@ -164,15 +85,18 @@ def coverage_of(random: np.random.Generator, sample: Sample, cells: int) -> dict
             opened_ns, now_ns = now_ns, now_ns + int(next(times) * 1e9)
             stop.session_ended(opened_ns, now_ns)
         if stop.settled:
-            found["corrected"].append(_is_precise(stop.mean_session_seconds, sample))
+            found[""].append(_is_precise(stop.mean_session_seconds, sample))
         mean = _uncorrected(_session_seconds(random, sample))
         if mean is not None:
-            found["uncorrected"].append(_is_precise(mean, sample))
-    shares = {
-        name: {"settled": len(each) / cells, "coverage": statistics.fmean(each) if each else 0.0}
-        for name, each in found.items()
+            found["Student's "].append(_is_precise(mean, sample))
+    return {
+        f"{name}{what}": share * 100
+        for name, precise in found.items()
+        for what, share in (
+            (SETTLED, len(precise) / cells),
+            (WITHIN, statistics.fmean(precise) if precise else 0.0),
+        )
     }
-    return {"sample": str(sample), **shares["corrected"], "uncorrected": shares["uncorrected"]}
 
 
 def _is_precise(mean_seconds: float, sample: Sample) -> bool:
@@ -195,8 +119,11 @@ def _uncorrected(times: Iterator[float]) -> float | None:
     return None
 
 
-def bias_of(random: np.random.Generator, votes_seconds: float, windows: int) -> dict[str, Any]:
-    """Return bias and spread of the rate of clients whose sessions end with a vote."""
+def bias_of(random: np.random.Generator, votes_seconds: float, windows: int) -> dict[str, float]:
+    """Return bias and spread of the rate of clients whose sessions end with a vote, in percent.
+
+    For comparison, the same for the sessions that end within a fixed window, divided by its seconds.
+    """
     sample = Sample(votes_seconds, VOTES_SPREAD, 0.0)
     true_rate = CLIENTS / votes_seconds
     whole, cut = [], []
@@ -216,11 +143,12 @@ def bias_of(random: np.random.Generator, votes_seconds: float, windows: int) -> 
             measured_ns += stop.measured_to_ns - stop.measured_from_ns
         whole.append(CLIENTS * sessions / (measured_ns / 1e9) / true_rate)
         cut.append(within / WINDOW.seconds / true_rate)
-    found = {
-        name: {"bias": statistics.fmean(rates) - 1, "spread": statistics.pstdev(rates)}
-        for name, rates in (("whole", whole), ("cut", cut))
+    return {
+        BIAS: statistics.fmean(whole) * 100 - 100,
+        SPREAD: statistics.pstdev(whole) * 100,
+        f"{BIAS}, cut by the window": statistics.fmean(cut) * 100 - 100,
+        f"{SPREAD}, cut by the window": statistics.pstdev(cut) * 100,
     }
-    return {"votes_seconds": votes_seconds, **found["whole"], "cut": found["cut"]}
 
 
 class _InTheLoop:
@@ -242,61 +170,93 @@ class _InTheLoop:
 FOLDERS = {"in a thread": ThreadPoolExecutor, "in the event loop": _InTheLoop}
 
 
-def _tail(rounds: int, objects: int) -> dict[str, dict[str, list[float]]]:
-    """Return percentiles in ms by where the rows are folded, and round."""
-    found: dict[str, dict[str, list[float]]] = {where: {"p50": [], "p99": [], "p99_9": []} for where in FOLDERS}
-    with _server() as endpoint:
-        job = Job(Target(endpoint), "archive", OBJECT_BYTES, 1, objects)
-        for number in range(rounds):
-            for where in sorted(FOLDERS, reverse=bool(number % 2)):
-                with patch.object(phase_run, "ThreadPoolExecutor", FOLDERS[where]):
-                    counter, _ = carry_out(job, OBJECTS_PER_SESSION)
-                latency = counter.service.latency()
-                assert latency is not None, "nothing was archived"
-                for name, values in found[where].items():
-                    values.append(getattr(latency, name))
-    return found
-
-
 @contextmanager
-def _server() -> Iterator[str]:
-    """Serve one connection after another in a process of its own; yield its endpoint."""
+def _tail(objects: int) -> Iterator[Contenders]:
+    def archive(folder: type) -> Figures:
+        with patch.object(phase_run, "ThreadPoolExecutor", folder):
+            counter, _ = carry_out_job(job, OBJECTS_PER_SESSION)
+        latency = counter.service.latency()
+        assert latency is not None, "nothing was archived"
+        return {"p50": latency.p50, "p99": latency.p99, "p99.9": latency.p99_9}
+
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        process = multiprocessing.get_context("fork").Process(target=_answer, args=(listening,), daemon=True)
-        process.start()
+        endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        job = Job(Target(endpoint), "archive", OBJECT_BYTES, 1, objects)
+        server = multiprocessing.get_context("fork").Process(target=_answer, args=(listening,), daemon=True)
+        server.start()
         try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            yield {(where,): partial(archive, folder) for where, folder in FOLDERS.items()}
         finally:
-            process.terminate()
-            process.join()
+            server.terminate()
+            server.join()
 
 
 def _answer(listening: socket.socket) -> None:
-    """Answer every request of every connection after the same time."""
+    """Answer every request of every connection after the same time, with a busy wait."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     reply = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\nx-amz-version-id: null\r\n\r\n"
     while True:
         connection, _ = listening.accept()
-        with connection:
+        with connection, connection.makefile("rb") as requests:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while _receive(connection):
+            while requests.readline():
+                body_bytes = 0
+                while (line := requests.readline().lower()) not in (b"\r\n", b""):
+                    if line.startswith(b"content-length:"):
+                        body_bytes = int(line.partition(b":")[2])
+                requests.read(body_bytes)
                 answer_at = time.perf_counter() + ANSWER_SECONDS
                 while time.perf_counter() < answer_at:
                     pass
                 connection.sendall(reply)
 
 
-def _receive(connection: socket.socket) -> bool:
-    """Receive one request; return False at the connection's end."""
-    received = b""
-    while b"\r\n\r\n" not in received:
-        more = connection.recv(1 << 16)
-        if not more:
-            return False
-        received += more
-    head, _, body = received.partition(b"\r\n\r\n")
-    lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    rest = int(lengths[0]) - len(body) if lengths else 0
-    while rest > 0:
-        rest -= len(connection.recv(min(rest, 1 << 16)))
-    return True
+def _experiments(small: bool) -> list[Experiment]:
+    random = np.random.Generator(np.random.PCG64(1))
+    cells, windows = (8, 20) if small else (4_000, 4_000)
+    return [
+        Experiment(
+            "coverage",
+            f"Cells that are settled, of {cells:,} each, and the share of these within 5% of the truth",
+            ("session times",),
+            [nullcontext({(str(sample),): partial(coverage_of, random, sample, cells) for sample in SAMPLES})],
+        ),
+        Experiment(
+            "bias",
+            f"Rate of {CLIENTS} clients in a window of {WINDOW.seconds:g} s, relative to the true rate",
+            ("votes every",),
+            [nullcontext({(f"{each:g} s",): partial(bias_of, random, each, windows) for each in VOTES_SECONDS})],
+        ),
+        Experiment(
+            "tail",
+            f"Service times in ms on a server that answers after {ANSWER_SECONDS * 1e3:g} ms",
+            ("rows are folded",),
+            [_tail(400 if small else 20_000)],
+            rounds=1 if small else 3,
+        ),
+    ]
+
+
+def _coverage(results: Results) -> list[float]:
+    """Return the coverage of the cells of which a tenth is settled."""
+    measured = results["coverage"]
+    return [measured.median(row, WITHIN) for row in measured.rows if measured.median(row, SETTLED) >= 10]
+
+
+def _bias(results: Results) -> list[float]:
+    return [abs(results["bias"].median(row, BIAS)) for row in results["bias"].rows]
+
+
+METHOD = Benchmark(
+    name="method",
+    question="Coverage of settled cells, bias of several clients' rates, the engine's own tail latency.",
+    experiments=_experiments,
+    goals=(
+        Goal("settled cells within 5%, if a tenth is settled, %", _coverage, "at least", COVERAGE_PERCENT_GOAL),
+        Goal("bias of several clients' rates, %", _bias, "below", BIAS_PERCENT_GOAL),
+        Goal(
+            "p99.9, rows folded in a thread / in the event loop",
+            median_ratio("tail", "p99.9", *((each,) for each in FOLDERS)),
+        ),
+    ),
+)

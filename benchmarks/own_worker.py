@@ -6,10 +6,11 @@ import functools
 import resource
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from archiver.engine.work.worker import run_phase
 from archiver.engine.worker.assignment import Assignment, ClientAssignment
@@ -18,11 +19,10 @@ from archiver.measure.reports import IntervalReport, PhaseReport
 from archiver.values.retention import DateMaker, Retention
 from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.control import Credentials
-from backends.s3.setting import S3WorkerSetting
-from benchmarks.peers.base import BUCKET, KEY_PREFIX, Cost, Job, Target
+from benchmarks.peers.base import BUCKET, KEY_PREFIX, Job, Target, cost
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
-from scenarios.work.sessions import AllObjects, Sessions
+from scenarios.work.sessions import AllObjects, InWindow, Sessions
 
 LOCKED_SECONDS = 7200.0  # at most: the objects' dates are no later
 
@@ -59,12 +59,30 @@ class Counter:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a worker reaches a platform: a backend and its worker setting."""
+
+    backend: str
+    setting: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the clients of a worker do, for so many seconds; None: until they have done all objects."""
+
+    operation: OperationName | Literal["audit"]
+    object_bytes: int
+    clients: int
+    objects_per_session: int
+    seconds: float | None = None
+
+
 @functools.cache  # half a second of boto3's
-def s3_setting(
-    target: Target, bucket: str = BUCKET, prefix: str = KEY_PREFIX, *, keep_sessions_open: bool = True
-) -> S3WorkerSetting:
-    """Return the setting of a worker on this server."""
-    return s3_backend(target, keep_sessions_open=keep_sessions_open).setting_for(bucket, prefix, Retention())
+def s3_way(target: Target, bucket: str = BUCKET, prefix: str = KEY_PREFIX, *, keep_sessions_open: bool = True) -> Way:
+    """Return the way to a server's bucket by S3."""
+    backend = s3_backend(target, keep_sessions_open=keep_sessions_open)
+    return Way("s3", backend.setting_for(bucket, prefix, Retention()))
 
 
 def s3_backend(target: Target, *, keep_sessions_open: bool = True) -> S3Backend:
@@ -81,39 +99,45 @@ def s3_backend(target: Target, *, keep_sessions_open: bool = True) -> S3Backend:
     )
 
 
-def archiver_cost(endpoint: str, operation: OperationName, object_bytes: int, objects: int, connections: int) -> float:
-    """Microseconds of client CPU per object, of the engine's own worker on the null responder."""
-    return archiver_run(Job(Target(endpoint), operation, object_bytes, connections, objects)).cpu_microseconds
-
-
-def archiver_run(job: Job) -> Cost:
+def run(job: Job) -> dict[str, float]:
     """Carry out a job by the engine's own worker, in this process: four sessions of each connection."""
-    counter, report = carry_out(job, max(1, job.objects // job.connections // 4))
-    seconds = (report.ended_ns - report.began_ns) / 1e9
-    return Cost(counter.cpu_seconds / counter.objects * 1e6, counter.objects / seconds)
+    counter, report = carry_out_job(job, max(1, job.objects // job.connections // 4))
+    return cost(counter.cpu_seconds, (report.ended_ns - report.began_ns) / 1e9, counter.objects)
 
 
-def carry_out(job: Job, per_session: int, *, polls_busily: bool = False) -> tuple[Counter, PhaseReport]:
+def carry_out_job(job: Job, per_session: int, *, polls_busily: bool = False) -> tuple[Counter, PhaseReport]:
     """Carry out a job by the engine's own worker, in this process, in whole sessions of so many objects."""
     per_client = max(1, job.objects // job.connections // per_session) * per_session
-    work = Sessions(job.operation, job.object_bytes, AllObjects())
-    workload = Workload(job.operation, work, job.connections, per_session)
-    clients = []
-    for client in range(job.connections):
-        first, end = client * per_client, (client + 1) * per_client
-        numbers = (first, end) if job.operation == "archive" else np.arange(first, end)
-        clients.append(ClientAssignment(client, 0, numbers))
-    given = assignment(workload, "s3", replace(s3_setting(job.target), prefix=job.prefix), clients)
-    return carried_out(replace(given, polls_busily=polls_busily))
+    load = Load(job.operation, job.object_bytes, job.connections, per_session)
+    way = s3_way(job.target)
+    way = replace(way, setting=replace(way.setting, prefix=job.prefix))
+    return carry_out(way, load, np.arange(job.connections * per_client), polls_busily=polls_busily)
 
 
-def assignment(workload: Workload, backend: str, setting: Any, clients: Sequence[ClientAssignment] = ()) -> Assignment:
+def carry_out(way: Way, load: Load, numbers: NDArray[np.int64], **more: Any) -> tuple[Counter, PhaseReport]:
+    """Carry out a load by the engine's own worker, in this process. Every operation must succeed.
+
+    Each client gets an equal share of the object numbers. ``more``: further fields of the worker's assignment.
+    """
+    share = len(numbers) // load.clients
+    parts = [numbers[client * share : (client + 1) * share] for client in range(load.clients)]
+    clients = [
+        ClientAssignment(client, 0, (int(part[0]), int(part[-1]) + 1) if load.operation == "archive" else part)
+        for client, part in enumerate(parts)
+    ]
+    stop = AllObjects() if load.seconds is None else InWindow(load.seconds, client_bytes_max=1 << 60)
+    work = Sessions(load.operation, load.object_bytes, stop)
+    workload = Workload(load.operation, work, load.clients, load.objects_per_session)
+    return carried_out(replace(assignment(workload, way, clients), **more))
+
+
+def assignment(workload: Workload, way: Way, clients: Sequence[ClientAssignment] = ()) -> Assignment:
     """Return the assignment of a worker that carries out one workload, with the null responder's content."""
     return Assignment(
         run_id=null_responder.RUN_ID,
         content_seed=null_responder.CONTENT_SEED,
-        backend=backend,
-        backend_setting=setting,
+        backend=way.backend,
+        backend_setting=way.setting,
         phase=Phase("benchmark", 1, 1, (workload,)),
         clients=tuple(clients),
         dates={None: DateMaker(Retention(), time.time() + LOCKED_SECONDS)},

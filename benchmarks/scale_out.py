@@ -1,246 +1,130 @@
-"""Client cores, machines and links for a rate, and the number of workers that one coordinator can serve.
-
-Client: CPU per object of one worker against the null S3 responder, by size and operation. With 16 connections, an
-answer is always available. With one connection, the worker waits for every answer, and each object includes a wake-up.
-Objects are locked, checksummed and checked as in any run; rounds are interleaved. The first case is the minimum for an
-object. The second is the cost for a client that wakes up for each object. If the store shares the client's machine, the
-cost is higher still.
-
-Coordinator: reports of a worker whose core is full, with 20,000 objects of 8 KiB per second from 16 clients and
-lognormal times around 3 ms. The worker's own code counts and encodes them as it does in a run. The benchmark merges
-them, as a run does, as the reports of 10, 100 and 1,000 workers. CPU per report covers decoding and merging, up to the
-totals and the ranges of archived objects; it does not include the transport. A worker reports once a second, so a
-coordinator's core is full at 1,000,000 / (µs per report) workers.
-
-The rest is arithmetic: cores = rate x CPU per object; machines = cores / cores of one machine; links = rate x object
-size x 8 / rate of the link; share of the coordinator = workers x CPU per report, with one worker per core. Everything
-is rounded up, without a reserve.
-"""
+"""The coordinator that merges workers' reports, and the client cores, machines and links for a rate."""
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 import pickle
 import statistics
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from archiver.engine.worker.stopping import NO_END_NS
 from archiver.measure.folding import Folding, Population, fold, take
+from archiver.measure.histogram import Histogram, HistogramPart, part_of
 from archiver.measure.merging import Merge, Window
-from archiver.measure.reports import INTERVAL_NS, Change, IntervalReport, Tally, TallyKey, joined
+from archiver.measure.reports import (
+    INTERVAL_NS,
+    Change,
+    IntervalReport,
+    PhaseReport,
+    StageReport,
+    Tally,
+    TallyKey,
+    joined,
+)
 from archiver.values.record import Operation, Recorder
 from archiver.values.sizes import format_size
-from backends.s3 import null_responder
-from benchmarks.affinity import pinned, usable_cores
-from benchmarks.client_cost import CONNECTIONS
-from benchmarks.own_worker import archiver_cost
-from benchmarks.tables import Table, labelled, plain, spread
+from benchmarks import own_worker
+from benchmarks.benchmark import Benchmark, Contenders, Experiment, Goal, table_of
+from benchmarks.peers.base import CPU, Job
+from benchmarks.peers.servers import null_server
+from benchmarks.processes import MIB, in_own_process, memory_of, pinned, usable_cores
+from benchmarks.values import Figures, Labels, Results, medians
+from results.table import Table
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import InWindow, Sessions
 
-TITLE = "Client machines for a rate"
-SIZES = (8 << 10, 64 << 10, 256 << 10, 1 << 20)
-SIZES_SMALL = (8 << 10,)
-OPERATIONS: tuple[OperationName, ...] = ("archive", "retrieve")
-WAITED_FOR, AT_ONCE = 1, CONNECTIONS  # connections: every answer is waited for; some answer is always there
-BYTES_OF_ROUND, OBJECTS_OF_ROUND = 1 << 30, 16_000  # at most
-ROUNDS = 5
-WORKERS, WORKERS_SMALL = (10, 100, 1000), (2, 3)
-SECONDS = 2  # of reports
-OBJECTS_PER_REPORT, OBJECTS_PER_SESSION = 20_000, 50  # of a core that does nothing else
-MEDIAN_MS, SPREAD = 3.0, 0.3
-INTERVALS = 10**9 // INTERVAL_NS  # of a second
-OBJECTS_OF_CLIENT = 10_000_000  # numbers of its own
-_WHOLE = Window(0, SECONDS * 10**9, 0, SECONDS * INTERVALS, settled=True, seconds=SECONDS)
+OBJECT_BYTES = 8192
+MEDIAN_MS, SPREAD = 3.0, 0.3  # of lognormal times
+REPORT_CPU = "CPU per report, µs"
 
+
+def times_ns(random: np.random.Generator, count: int) -> Any:
+    return random.lognormal(np.log(MEDIAN_MS * 1e6), SPREAD, count).astype(np.int64)
+
+
+def phase_of(clients: int) -> Phase:
+    """Return a phase in which so many clients archive objects."""
+    work = Sessions("archive", OBJECT_BYTES, InWindow(1.0, client_bytes_max=1 << 50))
+    return Phase("benchmark", 1, 1, (Workload("archive", work, clients, OBJECTS_PER_SESSION),))
+
+
+# Client cores, machines and links for a rate.
+SIZES = (8 << 10, 64 << 10, 256 << 10, 1 << 20)
+OPERATIONS: tuple[OperationName, ...] = ("archive", "retrieve")
+CLIENTS = 16
+AT_ONCE, WAITED_FOR = "at once", "waited for"
+CONNECTIONS = {AT_ONCE: CLIENTS, WAITED_FOR: 1}
+BYTES_OF_ROUND, OBJECTS_OF_ROUND = 1 << 30, 16_000  # at most
 TARGETS = (10_000, 100_000, 1_000_000)  # objects/s
 MACHINE_CORES = (16, 32, 64)
 LINK_GIGABITS = (10, 25, 100)
+CORES, PER_CORE, SHARE = "client cores", "objects/s per core", "coordinator, % of a core"
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """What a rate takes at least."""
+def need(objects_per_second: float, object_bytes: int, object_cpu: float, report_cpu: float) -> dict[str, float]:
+    """Return the minimum hardware for a rate: client cores, machines, links, and the share of a coordinator's core.
 
-    cores: int  # of clients, each with one worker
-    machines: dict[int, int]  # by their cores
-    links: dict[int, int]  # by their Gbit/s
-    coordinator_percent: float  # of one core
-
-    @classmethod
-    def of(
-        cls, objects_per_second: float, object_bytes: int, client_microseconds: float, report_microseconds: float
-    ) -> Need:
-        """``client_microseconds``: of client CPU per object; ``report_microseconds``: of coordinator CPU per report."""
-        cores = math.ceil(objects_per_second * client_microseconds / 1e6)
-        bits_per_second = objects_per_second * object_bytes * 8
-        return cls(
-            cores=cores,
-            machines={each: math.ceil(cores / each) for each in MACHINE_CORES},
-            links={each: math.ceil(bits_per_second / (each * 1e9)) for each in LINK_GIGABITS},
-            coordinator_percent=cores * report_microseconds / 1e6 * 100,
-        )
-
-
-def workers_at_most(report_microseconds: float) -> int:
-    """With so many, each reporting once a second, one core of the coordinator is full."""
-    return math.floor(1e6 / report_microseconds)
-
-
-def measure(*, small: bool) -> dict[str, Any]:
-    """CPU per object by operation, size and connections, and per report by number of workers; by round."""
-    rounds = 1 if small else ROUNDS
-    cores = usable_cores()
-    with pinned(cores[-1:]):
-        client = _client(rounds, cores[:1], small=small)
-    reports = _reports(1 if small else SECONDS)
+    ``object_cpu``: µs of client CPU per object; ``report_cpu``: µs of coordinator CPU per report.
+    """
+    cores = math.ceil(objects_per_second * object_cpu / 1e6)
+    bits_per_second = objects_per_second * object_bytes * 8
     return {
-        "rounds": rounds,
-        "client_microseconds": client,
-        "report_bytes": statistics.mean(len(pickle.dumps(report)) for report in reports),
-        "report_objects": statistics.mean(_objects(report) for report in reports),
-        "encode_microseconds": [_encoding(reports) for _ in range(rounds)],
-        "merge_microseconds": _merging(WORKERS_SMALL if small else WORKERS, reports, rounds),
+        CORES: cores,
+        **{f"machines of {each} cores": math.ceil(cores / each) for each in MACHINE_CORES},
+        **{f"links of {each} Gbit/s": math.ceil(bits_per_second / (each * 1e9)) for each in LINK_GIGABITS},
+        SHARE: cores * report_cpu / 1e6 * 100,
     }
 
 
-def tables(document: dict[str, Any]) -> list[Table]:
-    """What was measured, then what follows for each target."""
-    client = [
-        (
-            *plain(row["operation"], format_size(row["object_bytes"])),
-            spread(row["at_once"], 1),
-            spread(row["waited_for"], 1),
-            *plain(f"{1e6 / statistics.median(row['at_once']):,.0f}"),
-            *plain(f"{1e6 / statistics.median(row['waited_for']):,.0f}"),
-        )
-        for row in document["client_microseconds"]
-    ]
-    reports = [
-        (
-            *plain(f"{int(workers):,}"),
-            spread(values, 0),
-            *plain(f"{int(workers) * statistics.median(values) / 1e4:.1f}"),
-            *plain(f"{workers_at_most(statistics.median(values)):,}"),
-        )
-        for workers, values in document["merge_microseconds"].items()
-    ]
-    needs = []
-    for row in document["client_microseconds"]:
-        for target in TARGETS:
-            least, most = (_need(document, row, target, kind) for kind in ("at_once", "waited_for"))
-            needs.append(
-                plain(
-                    row["operation"],
-                    format_size(row["object_bytes"]),
-                    f"{target:,}",
-                    f"{least.cores:,}",
-                    f"{most.cores:,}",
-                    *(f"{machines:,}" for machines in most.machines.values()),
-                    *(f"{links:,}" for links in most.links.values()),
-                    f"{most.coordinator_percent:,.0f}",
-                )
-            )
-    return [
-        Table(
-            "client-cores",
-            "Client CPU per object, and what one core of a client does",
-            labelled(
-                ("operation", "object size"), "answered at once, µs", "waited for, µs", "objects/s per core, at once",
-                "objects/s per core, waited for",
-            ),
-            tuple(client),
-        ),
-        Table(
-            "coordinator",
-            "The coordinator, by the workers that report to it once a second",
-            labelled(("workers",), "CPU per report, µs", "one core busy, %", "full at, workers"),
-            tuple(reports),
-        ),
-        Table(
-            "client-machines",
-            "What a rate takes at least",
-            labelled(
-                ("operation", "object size", "objects/s"), "cores, at once", "cores, waited for",
-                *(f"machines of {cores} cores" for cores in MACHINE_CORES),
-                *(f"links of {gigabits} Gbit/s" for gigabits in LINK_GIGABITS), "coordinator, % of a core",
-            ),
-            tuple(needs),
-            "Machines and coordinator for answers that are waited for. Links carry the objects alone, at full rate.",
-        ),
-    ]  # fmt: skip
+def workers_at_most(report_cpu: float) -> int:
+    """Return the number of workers whose reports, one per second each, fill one core of the coordinator."""
+    return math.floor(1e6 / report_cpu)
 
 
-def notes(document: dict[str, Any]) -> list[str]:
-    encode = statistics.median(document["encode_microseconds"])
-    return [
-        f"a report: {document['report_objects']:,.0f} objects of a second, {document['report_bytes']:,.0f} bytes;"
-        f" {encode:.0f} µs of CPU for the worker to encode"
-    ]
+@contextmanager
+def _client(operation: OperationName, size: int, *, small: bool) -> Iterator[Contenders]:
+    objects, cores = min(OBJECTS_OF_ROUND, BYTES_OF_ROUND // size), usable_cores()
+
+    def run(connections: int) -> Figures:
+        # Waiting takes longer, so fewer objects are enough.
+        count = 32 if small else objects if connections > 1 else objects // 4
+        cpu = own_worker.run(Job(target, operation, size, connections, count))[CPU]
+        return {CPU: cpu, PER_CORE: 1e6 / cpu}
+
+    with null_server(size, cores[:1]) as target, pinned(cores[-1:]):
+        yield {
+            (operation, format_size(size), name): partial(run, connections) for name, connections in CONNECTIONS.items()
+        }
 
 
-def headline(document: dict[str, Any]) -> str:
-    """As docs/client-machines.md has it."""
-    dearest = max(document["merge_microseconds"].values(), key=statistics.median)
-    microseconds = statistics.median(dearest)
-    at_8_kib = document["client_microseconds"][0]
-    least, most = (_need(document, at_8_kib, TARGETS[-1], kind) for kind in ("at_once", "waited_for"))
-    costs = [statistics.median(at_8_kib[kind]) for kind in ("at_once", "waited_for")]
-    return "\n".join(
-        [
-            f"- An archived object of 8 KiB costs a client {costs[0]:.1f} µs where it is answered at once and"
-            f" {costs[1]:.1f} µs where it is waited for:",
-            f"  {1e6 / costs[0]:,.0f} and {1e6 / costs[1]:,.0f} objects/s per core.",
-            f"- {TARGETS[-1]:,} such objects/s take {least.cores:,} to {most.cores:,} cores:"
-            f" {most.machines[64]} machines of 64 for the dearer, and {most.links[100]} link(s) of 100 Gbit/s.",
-            f"- A report costs the coordinator {microseconds:,.0f} µs at most: one of its cores is full at"
-            f" {workers_at_most(microseconds):,} workers, and",
-            f"  {most.coordinator_percent:.0f}% busy with those {most.cores:,}.",
-        ]
-    )
+# Reports of a worker whose core is full.
+SECONDS = 2  # of reports
+OBJECTS_PER_REPORT, OBJECTS_PER_SESSION = 20_000, 50
+INTERVALS = 10**9 // INTERVAL_NS  # of a second
+CLIENT_NUMBERS = 10_000_000  # object numbers of one client
+_WHOLE = Window(0, SECONDS * 10**9, 0, SECONDS * INTERVALS, settled=True, seconds=SECONDS)
 
 
-def _need(document: dict[str, Any], row: dict[str, Any], target: int, kind: str) -> Need:
-    report = max(map(statistics.median, document["merge_microseconds"].values()))
-    return Need.of(target, row["object_bytes"], statistics.median(row[kind]), report)
-
-
-def _client(rounds: int, responder_cores: list[int], *, small: bool) -> list[dict[str, Any]]:
-    found = []
-    for object_bytes in SIZES_SMALL if small else SIZES:
-        objects = 32 if small else min(OBJECTS_OF_ROUND, BYTES_OF_ROUND // object_bytes)
-        with null_responder.start(object_bytes, responder_cores) as responder:
-            for operation in OPERATIONS:
-                row: dict[str, Any] = {"operation": operation, "object_bytes": object_bytes, "objects": objects}
-                row |= {"at_once": [], "waited_for": []}
-                for _ in range(rounds):
-                    for kind, connections in (("at_once", AT_ONCE), ("waited_for", WAITED_FOR)):
-                        count = objects if connections > 1 or small else objects // 4
-                        row[kind].append(archiver_cost(responder.endpoint, operation, object_bytes, count, connections))
-                found.append(row)
-    return sorted(found, key=lambda row: OPERATIONS.index(row["operation"]))
-
-
-def _phase(clients: int) -> Phase:
-    work = Sessions("archive", SIZES[0], InWindow(1.0, client_bytes_max=1 << 50))
-    return Phase("scale-out", 1, 1, (Workload("archive", work, clients, OBJECTS_PER_SESSION),))
-
-
-def _reports(seconds: int) -> list[IntervalReport]:
-    """What a worker whose core is full tells, second by second: its clients' rows, counted as it counts them."""
+def full_reports() -> list[IntervalReport]:
+    """Return a worker's reports, second by second: its clients' rows, counted as it counts them."""
     random = np.random.Generator(np.random.PCG64(1))
-    how = Folding(0, Population.of_size(SIZES[0]), 0)
+    how = Folding(0, Population.of_size(OBJECT_BYTES), 0)
     reports = []
-    for second in range(seconds):
+    for second in range(SECONDS):
         tallies: dict[TallyKey, Tally] = {}
         changed: list[Change] = []
         for interval in range(second * INTERVALS, (second + 1) * INTERVALS):
-            records = [_rows(random, client, interval) for client in range(CONNECTIONS)]
+            records = [_rows(random, client, interval) for client in range(CLIENTS)]
             rows = take(records, [(0, NO_END_NS)] * len(records))
             assert rows is not None
             changed += fold(rows, how, tallies)
@@ -249,54 +133,248 @@ def _reports(seconds: int) -> list[IntervalReport]:
 
 
 def _rows(random: np.random.Generator, client: int, interval: int) -> Recorder:
-    """One client's archives in one interval, with a session for every OBJECTS_PER_SESSION of them."""
-    objects = OBJECTS_PER_REPORT // INTERVALS // CONNECTIONS
-    times = random.lognormal(np.log(MEDIAN_MS * 1e6), SPREAD, objects).astype(np.int64).tolist()
+    """Return one client's archives in one interval, with a session for every OBJECTS_PER_SESSION of them."""
+    objects = OBJECTS_PER_REPORT // INTERVALS // CLIENTS
+    times = times_ns(random, objects).tolist()
     sent = (interval * INTERVAL_NS + np.arange(objects) * (INTERVAL_NS // 2) // objects).tolist()
     record = Recorder(objects + 3 * (objects // OBJECTS_PER_SESSION + 1))
-    first = client * OBJECTS_OF_CLIENT + interval * objects
+    first = client * CLIENT_NUMBERS + interval * objects
     for at, (sent_ns, took_ns) in enumerate(zip(sent, times, strict=True)):
         done_ns = sent_ns + took_ns
-        record.row(Operation.ARCHIVE, first + at, sent_ns, sent_ns, done_ns - took_ns // 10, done_ns, SIZES[0])
+        record.row(Operation.ARCHIVE, first + at, sent_ns, sent_ns, done_ns - took_ns // 10, done_ns, OBJECT_BYTES)
         if at % OBJECTS_PER_SESSION == 0:
             for operation in (Operation.OPEN, Operation.CLOSE, Operation.SESSION):
                 record.row(operation, 0, sent_ns, sent_ns, done_ns, done_ns, 0)
     return record
 
 
-def _objects(report: IntervalReport) -> int:
-    return sum(tally.objects for tally in report.tallies.values())
-
-
-def _encoding(reports: list[IntervalReport]) -> float:
-    """Microseconds of CPU per report."""
-    fresh = [pickle.dumps(report) for report in reports]
-    again = [pickle.loads(each) for each in fresh]
-    began = time.process_time()
-    for report in again:
-        pickle.dumps(report)
-    return (time.process_time() - began) / len(again) * 1e6
-
-
-def _merging(numbers: tuple[int, ...], reports: list[IntervalReport], rounds: int) -> dict[str, list[float]]:
-    """Microseconds of CPU per report, by how many workers report; every round all of them."""
+@contextmanager
+def _coordinator(numbers: Sequence[int]) -> Iterator[Contenders]:
+    reports = full_reports()
     encoded = [[_of_worker(report, worker) for worker in range(max(numbers))] for report in reports]
-    found: dict[str, list[float]] = {str(workers): [] for workers in numbers}
-    for _ in range(rounds):
-        for workers in numbers:
-            merge = Merge(_phase(workers * CONNECTIONS))
-            began = time.process_time()
-            for of_workers in encoded:
-                for each in of_workers[:workers]:
-                    merge.take(pickle.loads(each))
-            merge.totals([_WHOLE])
-            merge.archived_ranges()
-            found[str(workers)].append((time.process_time() - began) / (workers * len(encoded)) * 1e6)
-    return found
+
+    def merge(workers: int) -> Figures:
+        merged = Merge(phase_of(workers * CLIENTS))
+        began = time.process_time()
+        for of_workers in encoded:
+            for each in of_workers[:workers]:
+                merged.take(pickle.loads(each))
+        merged.totals([_WHOLE])
+        merged.archived_ranges()
+        used = (time.process_time() - began) / workers / len(encoded) * 1e6
+        return {REPORT_CPU: used, "one core busy, %": workers * used / 1e4, "full at, workers": workers_at_most(used)}
+
+    yield {(f"{workers:,}",): partial(merge, workers) for workers in numbers}
 
 
 def _of_worker(report: IntervalReport, worker: int) -> bytes:
-    """The same as another worker tells it: its objects have other numbers."""
-    by = worker * CONNECTIONS * OBJECTS_OF_CLIENT
+    """Return the same report of another worker, whose objects have other numbers."""
+    by = worker * CLIENTS * CLIENT_NUMBERS
     changed = [change._replace(first=change.first + by, last=change.last + by) for change in report.changed]
     return pickle.dumps(replace(report, changed=changed, worker=worker))
+
+
+@contextmanager
+def _encoding() -> Iterator[Contenders]:
+    reports = full_reports()
+
+    def encode() -> Figures:
+        fresh = [pickle.loads(pickle.dumps(report)) for report in reports]
+        began = time.process_time()
+        encoded = [pickle.dumps(report) for report in fresh]
+        used = time.process_time() - began
+        objects = sum(tally.objects for report in reports for tally in report.tallies.values())
+        return {
+            "objects": objects / len(reports),
+            "bytes": statistics.mean(map(len, encoded)),
+            "CPU to encode, µs": used / len(reports) * 1e6,
+        }
+
+    yield {("a worker whose core is full",): encode}
+
+
+def needs(results: Results) -> dict[Labels, dict[str, float]]:
+    """Return what every rate needs with answers that are waited for, and its cores with answers at once."""
+    clients = results["client-cores"]
+    found: dict[Labels, dict[str, float]] = {}
+    report = max(medians("coordinator", REPORT_CPU)(results))
+    for operation, size in itertools.product(OPERATIONS, SIZES):
+        rows = [(operation, format_size(size), name) for name in (AT_ONCE, WAITED_FOR)]
+        if rows[0] in clients.rows:
+            at_once, waited = (clients.median(row, CPU) for row in rows)
+            for rate in TARGETS:
+                least, most = (need(rate, size, cpu, report) for cpu in (at_once, waited))
+                found[operation, format_size(size), f"{rate:,}"] = {f"{CORES}, {AT_ONCE}": least[CORES], **most}
+    return found
+
+
+def _machines(results: Results) -> list[Table]:
+    labels = ("operation", "object size", "objects/s")
+    return [table_of("client-machines", "What a rate takes at least", labels, needs(results))]
+
+
+def _quote(results: Results) -> str:
+    """Return the summary of docs/client-machines.md."""
+    rows = [("archive", format_size(SIZES[0]), name) for name in (AT_ONCE, WAITED_FOR)]
+    at_once, waited = (results["client-cores"].median(row, CPU) for row in rows)
+    largest = needs(results)["archive", format_size(SIZES[0]), f"{TARGETS[-1]:,}"]
+    report = max(medians("coordinator", REPORT_CPU)(results))
+    return "\n".join(
+        [
+            f"- An archived object of 8 KiB costs a client {at_once:.1f} µs where it is answered at once and"
+            f" {waited:.1f} µs where it is waited for:",
+            f"  {1e6 / at_once:,.0f} and {1e6 / waited:,.0f} objects/s per core.",
+            f"- {TARGETS[-1]:,} such objects/s take {largest[f'{CORES}, {AT_ONCE}']:,} to {largest[CORES]:,} cores:"
+            f" {largest['machines of 64 cores']} machines of 64 for the dearer, and"
+            f" {largest['links of 100 Gbit/s']} link(s) of 100 Gbit/s.",
+            f"- A report costs the coordinator {report:,.0f} µs at most: one of its cores is full at"
+            f" {workers_at_most(report):,} workers, and",
+            f"  {largest[SHARE]:.0f}% busy with those {largest[CORES]:,}.",
+        ]
+    )
+
+
+def _scale_out(small: bool) -> list[Experiment]:
+    rounds, sizes, workers = (1, SIZES[:1], (2, 3)) if small else (5, SIZES, (10, 100, 1000))
+    clients = [_client(operation, size, small=small) for operation in OPERATIONS for size in sizes]
+    coordinator = "The coordinator, by the workers that report to it once a second"
+    return [
+        Experiment(
+            "client-cores", "Client CPU per object", ("operation", "object size", "answers"), clients, rounds=rounds
+        ),
+        Experiment("coordinator", coordinator, ("workers",), [_coordinator(workers)], rounds=rounds),
+        Experiment("report", "A report of a second", ("of",), [_encoding()], rounds=rounds),
+    ]
+
+
+SCALE_OUT = Benchmark(
+    name="scale-out",
+    question="Client cores, machines and links for a rate; limit of a coordinator.",
+    experiments=_scale_out,
+    more_tables=_machines,
+    quote=_quote,
+)
+
+# Merging the reports of many workers over many phases.
+QUANTITIES = ("session_service", "object_service", "object_response", "first_byte")
+MERGED_OBJECTS = 250  # of one worker in one interval
+MERGE_CPU, MEMORY = "CPU, s", "memory above the start, MiB"
+
+
+def small_reports(workers: int) -> list[bytes]:
+    """Return one encoded report of each worker, with one interval of objects."""
+    random = np.random.Generator(np.random.PCG64(1))
+    reports = []
+    for worker in range(workers):
+        tally = Tally(sessions=1, objects=MERGED_OBJECTS, bytes=MERGED_OBJECTS * OBJECT_BYTES, attempts=MERGED_OBJECTS)
+        for quantity in QUANTITIES:
+            histogram = tally.histograms[quantity] = Histogram()
+            histogram.add(part_of(times_ns(random, MERGED_OBJECTS)))
+        reports.append(pickle.dumps(IntervalReport({TallyKey(4, 0, "measured"): tally}, [], [], worker=worker)))
+    return reports
+
+
+def merge_phase(phase: Phase, reports: Sequence[bytes]) -> int:
+    """Do as the coordinator does, from encoded reports to stored rows; return the objects."""
+    merge = Merge(phase)
+    for report in reports:
+        merge.take(pickle.loads(report))
+    stages = (StageReport(0, 10**9, 2 * 10**9, 2 * 10**9, ended_early=False, client_ns=10**9),)
+    ended = [PhaseReport(2 * 10**9, [], Histogram(), None, stages, worker=i) for i in range(len(reports))]
+    windows = merge.windows(ended, 0)
+    merge.interval_rows(windows)
+    for worker in range(len(reports)):
+        merge.done_by(worker, 0, (windows[0].from_ns, windows[0].to_ns))
+    objects = 0
+    for tally, _ in merge.totals(windows):
+        objects += tally.objects
+        for histogram in tally.histograms.values():
+            histogram.latency()
+            part = histogram.part()
+            part.indices.astype("<i8").tobytes(), part.counts.astype("<i8").tobytes()
+    return objects
+
+
+def cost_of_merging(workers: int, phases: int) -> dict[str, float]:
+    """Return what all phases take in this process."""
+    reports, phase = small_reports(workers), phase_of(workers)
+    resident_before = memory_of(os.getpid()).resident
+    began, used_before = time.perf_counter(), time.process_time()
+    for _ in range(phases):
+        assert merge_phase(phase, reports) == workers * MERGED_OBJECTS
+    used = time.process_time() - used_before
+    return {
+        MERGE_CPU: used,
+        "elapsed, s": time.perf_counter() - began,
+        MEMORY: (memory_of(os.getpid()).resident_max - resident_before) / MIB,
+        REPORT_CPU: used / workers / phases * 1e6,
+        "bytes of a report": statistics.mean(map(len, reports)),
+    }
+
+
+def _encoded_arrays(part: HistogramPart) -> bytes:
+    histogram = Histogram()
+    histogram.add(part)
+    return pickle.dumps(histogram)
+
+
+def _merge_arrays(encoded: Sequence[bytes]) -> None:
+    merged = Histogram()
+    for each in encoded:
+        merged.add_all(pickle.loads(each))
+    merged.part()
+
+
+def _encoded_dictionary(part: HistogramPart) -> bytes:
+    counts = dict(zip(part.indices.tolist(), part.counts.tolist(), strict=True))
+    return pickle.dumps((counts, part.total_ns, part.max_ns))
+
+
+def _merge_dictionary(encoded: Sequence[bytes]) -> None:
+    merged: dict[int, int] = {}
+    for each in encoded:
+        for index, count in pickle.loads(each)[0].items():
+            merged[index] = merged.get(index, 0) + count
+
+
+def _cost_of_form(
+    parts: list[HistogramPart], encode: Callable[[HistogramPart], bytes], merge: Callable[[Sequence[bytes]], None]
+) -> Figures:
+    moments = [time.process_time()]
+    encoded = [encode(part) for part in parts]
+    moments.append(time.process_time())
+    merge(encoded)
+    moments.append(time.process_time())
+    encode_seconds, merge_seconds = np.diff(moments)
+    return {
+        "bytes": statistics.mean(map(len, encoded)),
+        "encode, µs": encode_seconds / len(parts) * 1e6,
+        "decode and merge, µs": merge_seconds / len(parts) * 1e6,
+    }
+
+
+def _merging(small: bool) -> list[Experiment]:
+    workers, phases = (4, 3) if small else (200, 1000)
+    random = np.random.Generator(np.random.PCG64(2))
+    parts = [part_of(times_ns(random, MERGED_OBJECTS)) for _ in range(10 if small else 400)]
+    merging: Contenders = {(str(workers), f"{phases:,}"): partial(in_own_process, cost_of_merging, workers, phases)}
+    forms: Contenders = {
+        ("sparse arrays",): partial(_cost_of_form, parts, _encoded_arrays, _merge_arrays),
+        ("dictionary",): partial(_cost_of_form, parts, _encoded_dictionary, _merge_dictionary),
+    }
+    title = f"A histogram of {MERGED_OBJECTS} values"
+    return [
+        Experiment("merging", "Reports of four histograms", ("workers", "phases"), [nullcontext(merging)]),
+        Experiment("histogram-forms", title, ("form",), [nullcontext(forms)], rounds=1 if small else 5),
+    ]
+
+
+MERGING = Benchmark(
+    name="merging",
+    question="Merging the reports of 200 workers over 1,000 phases: time and memory.",
+    experiments=_merging,
+    goals=(
+        Goal(MERGE_CPU, medians("merging", MERGE_CPU), "below", 30),
+        Goal(MEMORY, medians("merging", MEMORY), "below", 500),
+    ),
+)

@@ -1,100 +1,121 @@
-"""CPU per operation to read, write, merge, describe and anonymise traces, and the memory for it.
-
-A replay reads a trace while it sends. Reading is therefore the most important figure: less than 5 us per operation,
-with memory that does not grow with the trace. Every figure is measured in a separate process, whose peak memory is its
-own. Each is measured for a fifth of the operations and for all of them, so that growth is visible.
-"""
+"""What traces cost: the proxy that captures them, and reading, writing, merging, importing and compiling them."""
 
 from __future__ import annotations
 
 import os
+import socket
+import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import Any, Literal
 
+import psutil
+
+from archiver.engine.work.replay.compile.compiling import compile_trace
 from archiver.traces.anonymising import anonymise
 from archiver.traces.format import Origin, Trace, TracedOperation, TraceWriter
 from archiver.traces.importing import import_logs
 from archiver.traces.merging import merge, sort
 from archiver.traces.summary import summarise
-from benchmarks.own_process import answer_of
-from benchmarks.process_memory import memory_of
-from benchmarks.tables import Table, labelled, plain, spread, verdict
+from archiver.values.sizes import format_size
+from backends.s3 import null_responder
+from benchmarks.benchmark import Benchmark, Contenders, Experiment, Goal
+from benchmarks.processes import in_own_process, memory_of
+from benchmarks.values import Figures, medians
 
-TITLE = "Traces"
-GOALS = {"read_microseconds_per_operation_max": 5.0}
+CPU = "CPU per operation, µs"
+
+# The proxy.
+KEY = f"/null/null/{1:012d}"
+# As Archiver's own client sends them.
+HEADERS = (
+    "host: 127.0.0.1:9000\r\nx-amz-content-sha256: UNSIGNED-PAYLOAD\r\nx-amz-date: 20261121T110327Z\r\n"
+    "x-amz-object-lock-mode: GOVERNANCE\r\nx-amz-object-lock-retain-until-date: 2026-11-21T11:08:27Z\r\n"
+    "x-amz-checksum-crc32c: AAAAAA==\r\nAuthorization: AWS4-HMAC-SHA256 Credential=null/20261121/us-east-1/s3/"
+    f"aws4_request, SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature={64 * '0'}\r\n"
+)
 
 
-def measure(*, small: bool) -> dict[str, Any]:
-    """Microseconds of CPU per operation and peak bytes of each task, by number of operations."""
-    rounds = 1 if small else 3  # of many operations; few show how memory grows
-    counts = (2_000, 10_000) if small else (200_000, 1_000_000)
-    found: dict[str, dict[str, Any]] = {}
+@contextmanager
+def _requests(method: Literal["PUT", "GET"], object_bytes: int, requests: int) -> Iterator[Contenders]:
+    sent_bytes, received_bytes = (object_bytes, 0) if method == "PUT" else (0, object_bytes)
+    head = f"{method} {KEY} HTTP/1.1\r\n{HEADERS}Content-Length: {sent_bytes}\r\n\r\n"
+    message = head.encode() + bytes(sent_bytes)
+    with null_responder.start(object_bytes) as responder, _proxy(responder.endpoint) as (endpoint, proxy):
+
+        def both() -> Figures:
+            direct = _latency(responder.endpoint, message, received_bytes, requests)
+            cpu_before = sum(proxy.cpu_times()[:2])
+            proxied = _latency(endpoint, message, received_bytes, requests)
+            cpu = (sum(proxy.cpu_times()[:2]) - cpu_before) / requests * 1e6
+            return {"direct": direct, "through the proxy": proxied, "added": proxied - direct, "CPU of the proxy": cpu}
+
+        yield {(f"{method} {format_size(object_bytes)}",): both}
+
+
+def _latency(endpoint: str, message: bytes, body_bytes: int, requests: int) -> float:
+    """Return the median time of a request, in microseconds. Every answer must have so many bytes."""
+    address = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
+    times = []
+    with socket.create_connection(address) as connection, connection.makefile("rb") as answers:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(requests):
+            begun = time.perf_counter_ns()
+            connection.sendall(message)
+            status = answers.readline()
+            while answers.readline() not in (b"\r\n", b""):
+                pass
+            received = len(answers.read(body_bytes))
+            times.append(time.perf_counter_ns() - begun)
+            assert (status[:12], received) == (b"HTTP/1.1 200", body_bytes), status
+    return statistics.median(times) / 1e3
+
+
+@contextmanager
+def _proxy(upstream: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Run `archiver capture`; yield its address and process."""
     with tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder:
-        for count in counts:
-            answer_of(cost_of, "write", count, folder)
-            _make_log(Path(folder), count)
-            for name in TASKS:
-                measured = [
-                    answer_of(cost_of, name, count, folder) for _ in range(rounds if count == counts[-1] else 1)
-                ]
-                found.setdefault(name, {})[str(count)] = {
-                    "microseconds_per_operation": [each["microseconds_per_operation"] for each in measured],
-                    "peak_bytes": max(each["peak_bytes"] for each in measured),
-                }
-    largest = str(counts[-1])
-    reading = median(found["read"][largest]["microseconds_per_operation"])
-    return {
-        "rounds": rounds,
-        "operations": counts,
-        "tasks": found,
-        "goals": GOALS,
-        "goals_met": {
-            "read_microseconds_per_operation_max": reading < GOALS["read_microseconds_per_operation_max"],
-        },
-    }
+        trace = str(Path(folder) / "trace.parquet")
+        command = [sys.executable, "-m", "archiver", "capture", "--upstream", upstream, trace]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        with process.stdout:
+            try:
+                yield process.stdout.readline().split()[2].rstrip(","), psutil.Process(process.pid)
+            finally:
+                process.kill()
+                process.wait()
 
 
-def tables(document: dict[str, Any]) -> list[Table]:
-    """Each task, for few operations and for many."""
-    few, many = (str(count) for count in document["operations"])
-    rows = tuple(
-        (
-            *plain(name),
-            spread(by_count[many]["microseconds_per_operation"], 2),
-            *plain(*(f"{by_count[count]['peak_bytes'] / 1e6:.0f}" for count in (many, few))),
+CAPTURE = Benchmark(
+    name="capture",
+    question="Additional latency and CPU per request of the capturing proxy.",
+    experiments=lambda small: [
+        Experiment(
+            "capture",
+            "Microseconds per request, one after another",
+            ("request",),
+            [_requests("PUT", 8192, 40 if small else 4000), _requests("GET", 1 << 20, 20 if small else 1000)],
+            rounds=1 if small else 7,
         )
-        for name, by_count in document["tasks"].items()
-    )
-    columns = labelled(("task",), "CPU per operation, µs", "peak MB", f"peak MB, {int(few):,}")
-    return [Table("traces", f"Traces of {int(many):,} operations", columns, rows)]
+    ],
+)
+
+# Files.
 
 
-def notes(document: dict[str, Any]) -> list[str]:
-    goal = GOALS["read_microseconds_per_operation_max"]
-    met = document["goals_met"]["read_microseconds_per_operation_max"]
-    return [f"reading takes less than {goal:g} µs per operation: {verdict(met)}"]
-
-
-def cost_of(name: str, count: int, folder: str) -> dict[str, float]:
-    """Return what one task takes in this process."""
-    task = TASKS[name]
-    began = time.process_time()
-    task(Path(folder), count)
-    seconds = time.process_time() - began
-    return {
-        "microseconds_per_operation": seconds / count * 1e6,
-        "peak_bytes": memory_of(os.getpid()).resident_max,
-    }
-
-
-def _made(count: int, *, shuffled: bool) -> Callable[[TraceWriter], None]:
-    def write(writer: TraceWriter) -> None:
+def write_trace(folder: Path, count: int, *, shuffled: bool = False) -> None:
+    """Write a trace of archives and retrievals, in the order of their due times or not."""
+    name = "shuffled" if shuffled else "rising"
+    with TraceWriter(folder / f"{name}-{count}", 0, [Origin("capture", "")], overwrite=True) as writer:
         for i in range(count):
-            at_ns = i * 1_000_000 if not shuffled else (i * 7_919 % count) * 1_000_000
+            at_ns = (i * 7_919 % count if shuffled else i) * 1_000_000
             is_read = bool(i & 1)
             writer.add(
                 TracedOperation(
@@ -112,17 +133,9 @@ def _made(count: int, *, shuffled: bool) -> Callable[[TraceWriter], None]:
                 )
             )
 
-    return write
 
-
-def _write(folder: Path, count: int, *, shuffled: bool = False) -> None:
-    name = "shuffled" if shuffled else "rising"
-    with TraceWriter(folder / f"{name}-{count}", 0, [Origin("capture", "")], overwrite=True) as writer:
-        _made(count, shuffled=shuffled)(writer)
-
-
-def _make_log(folder: Path, count: int) -> None:
-    _write(folder, count, shuffled=True)
+def write_log(folder: Path, count: int) -> None:
+    """Write an access log."""
     with (folder / f"log-{count}").open("w") as log:
         for i in range(count):
             second = i // 1000
@@ -147,8 +160,13 @@ def _anonymise(folder: Path, count: int) -> None:
     anonymise(folder / "anonymised", folder / f"rising-{count}", key, overwrite=True)
 
 
+def _compile(folder: Path, count: int) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as compiled:
+        compile_trace(folder / f"rising-{count}", Path(compiled))
+
+
 TASKS: dict[str, Callable[[Path, int], Any]] = {
-    "write": _write,
+    "write": write_trace,
     "read": _read,
     "read batches": _read_batches,
     "info": lambda folder, count: summarise(folder / f"rising-{count}"),
@@ -158,4 +176,53 @@ TASKS: dict[str, Callable[[Path, int], Any]] = {
     "import": lambda folder, count: import_logs(
         folder / "imported", [folder / f"log-{count}"], "nginx", overwrite=True
     ),
+    "compile for a replay": _compile,
 }
+
+
+def cost_of(name: str, count: int, folder: Path) -> dict[str, float]:
+    """Return what one task takes in this process."""
+    began = time.process_time()
+    TASKS[name](folder, count)
+    seconds = time.process_time() - began
+    return {CPU: seconds / count * 1e6, "peak MB": memory_of(os.getpid()).resident_max / 1e6}
+
+
+@contextmanager
+def _tasks(few: int, many: int) -> Iterator[Contenders]:
+    with tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as inside:
+        folder = Path(inside)
+        for count in (few, many):
+            in_own_process(cost_of, "write", count, folder)
+            write_trace(folder, count, shuffled=True)
+            write_log(folder, count)
+
+        def run(name: str) -> Figures:
+            peak_of_few = in_own_process(cost_of, name, few, folder)["peak MB"]
+            return {**in_own_process(cost_of, name, many, folder), f"peak MB, {few:,}": peak_of_few}
+
+        yield {(name,): partial(run, name) for name in TASKS}
+
+
+def _trace_experiments(small: bool) -> list[Experiment]:
+    few, many = (2_000, 10_000) if small else (200_000, 1_000_000)
+    return [
+        Experiment(
+            "traces",
+            f"Traces of {many:,} operations",
+            ("task",),
+            [_tasks(few, many)],
+            rounds=1 if small else 3,
+        )
+    ]
+
+
+TRACES = Benchmark(
+    name="traces",
+    question="Reading, writing, merging, importing and compiling traces: CPU per operation, memory.",
+    experiments=_trace_experiments,
+    goals=tuple(
+        Goal(f"{name}, {CPU}", medians("traces", CPU, (name,)), "below", 5.0)
+        for name in ("read", "compile for a replay")
+    ),
+)

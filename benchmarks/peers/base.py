@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import boto3
 from botocore.config import Config
 
+from archiver.values.sizes import format_size
 from backends.s3 import null_responder
 from scenarios.work.mix import OperationName
 
 BUCKET = "null"
 KEY_PREFIX = "null/"
+CPU, RATE = "client CPU per object, µs", "objects/s"  # figures of every client
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +66,33 @@ class Job:
     prefix: str = KEY_PREFIX
 
 
-class Options(NamedTuple):
-    """What a client does with each object."""
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One operation at one size, for several clients. ``objects`` are those of a round on the null responder.
 
-    signed: str
-    checksum: str
-    lock: str
+    ``goals``: client -> Archiver's CPU in proportion to its CPU, at most, on the null responder.
+    """
+
+    operation: OperationName
+    object_bytes: int
+    objects: int  # a multiple of four sessions of every connection, as is ``minio_objects``
+    minio_objects: int = 0  # of a round on MinIO
+    connections: int = 16
+    with_tls: bool = False
+    goals: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        connections = "1 connection" if self.connections == 1 else f"{self.connections} connections"
+        return f"{self.operation} {format_size(self.object_bytes)}, {connections}{', TLS' * self.with_tls}"
+
+    def job(self, target: Target, objects: int, prefix: str = KEY_PREFIX) -> Job:
+        return Job(target, self.operation, self.object_bytes, self.connections, objects, prefix)
 
 
-class Cost(NamedTuple):
-    """What a job cost the client, and how fast it was."""
-
-    cpu_microseconds: float  # user and system time of the client, per object
-    objects_per_second: float
+def cost(cpu_seconds: float, seconds: float, objects: int) -> dict[str, float]:
+    """Return what a job cost its client in user and system time, and how fast it was."""
+    return {CPU: cpu_seconds / objects * 1e6, RATE: objects / seconds}
 
 
 class Ended(NamedTuple):

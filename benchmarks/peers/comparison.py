@@ -1,154 +1,75 @@
-"""Client CPU and rate of Archiver compared with other load generators: warp, minio-go and wrk.
-
-warp runs on MinIO with its default options, 8 KiB objects and 16 connections. It signs the content, and sends neither
-checksum nor lock. It does not run on the null responder, which lacks some of its requests. minio-go is the library that
-warp calls for every object. A small program calls it in a loop, on both servers, without warp's own overhead. One
-contender uses warp's default options, another those of Archiver. wrk sends unsigned requests: one static request, or
-requests that a script formats one by one. wrk does not run on MinIO, which requires signatures.
-
-The client has one core and the server another. The contenders take turns within each round; ratios are taken within a
-round. CPU is user and system time from getrusage, for Archiver and minio-go without their start. Their rates are those
-of a fixed number of objects, with the time to connect. Those of warp and wrk are their own figures, over some seconds.
-Each row states what the client signs, its checksum, and its lock. `make peers` installs wrk, warp, minio-go and MinIO.
-The page leaves out a program that is not installed.
-
-The agreement: `archiver run` and minio-go archive objects of one size, with the same options, to one MinIO in turns.
-The page compares Archiver's rate with that of minio-go's program by the 95% intervals over the rounds.
-"""
+"""Archiver compared with other clients: warp, minio-go and wrk, on a null responder and on MinIO."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+import itertools
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
 
-from archiver.values.sizes import format_size
-from benchmarks.affinity import pinned, usable_cores
-from benchmarks.own_worker import archiver_run
-from benchmarks.peers import agreement, minio_go, warp, wrk
-from benchmarks.peers.base import Cost, Job, Options, Target
+from benchmarks import own_worker
+from benchmarks.benchmark import Benchmark, Contenders, Experiment, Goal, Ratio
+from benchmarks.peers import minio_go, warp, wrk
+from benchmarks.peers.base import CPU, RATE, Case, Job, Target
 from benchmarks.peers.servers import has_minio, minio_server, null_server
-from benchmarks.rounds import paired_ratios
-from benchmarks.tables import Cell, Table, labelled, plain, spread, verdict
-from scenarios.work.mix import OperationName
+from benchmarks.processes import pinned, usable_cores
+from benchmarks.values import Figures, Measured, Results, median_ratio
+from results.statistics import PAIRS_MIN, estimate, paired_ratio
 
-TITLE = "Archiver next to other clients"
-ROUNDS = 3
+ARCHIVER, WARP, MINIO_GO, WRK = "archiver", "warp", "minio-go", "wrk"
+MINIO_GO_ALIKE, WRK_FORMATTED = "minio-go, Archiver's options", "wrk, formatted"
+NULL, MINIO = "null responder", "MinIO"
+SMALL_BYTES, LARGE_BYTES = 8 << 10, 1 << 20
 OBJECTS_SMALL = 64
-WRK_SECONDS = 1
 FILLED = "filled/"  # prefix of the objects that are retrieved from MinIO
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One operation at one size. ``objects`` are those of a round on the null responder, and on MinIO.
-
-    ``goals``: contender -> Archiver's CPU in proportion to its CPU, at most, on the null responder.
-    """
-
-    operation: OperationName
-    object_bytes: int
-    objects: tuple[int, int]  # multiples of four sessions of every connection
-    connections: int = 16
-    with_tls: bool = False
-    goals: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def is_archive(self) -> bool:
-        return self.operation == "archive"
-
-
-def _archivers_options(case: Case) -> Options:
-    if case.is_archive:
-        return Options("head", "CRC32C", "governance")
-    return Options("head", "every byte checked", "none")
-
-
-def _warps_options(case: Case) -> Options:
-    return Options("head and content" if case.is_archive and not case.with_tls else "head", "none", "none")
-
-
-def _wrks_options(case: Case) -> Options:
-    return Options("nothing", "none", "none")
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """A client. ``takes``: whether it runs a case on a server.
-
-    ``objects_share``: its part of the objects of a round on the null responder, where it is slower.
-    """
-
-    name: str
-    run: Callable[[Job], Cost]
-    is_installed: Callable[[], bool]
-    options: Callable[[Case], Options]
-    takes: Callable[[str, Case], bool] = lambda server, case: True
-    objects_share: float = 1.0
-
-
-def _is_on_null(server: str, case: Case) -> bool:
-    return server == NULL
-
-
-def _is_archive(server: str, case: Case) -> bool:
-    return case.is_archive
-
-
-def _is_small_on_minio(server: str, case: Case) -> bool:
-    return server == MINIO and case.object_bytes == SMALL_BYTES and case.connections > 1
-
-
-ARCHIVER, WARP, MINIO_GO, WRK = "archiver", "warp", "minio-go", "wrk"
-NULL, MINIO = "null responder", "MinIO"
-SMALL_BYTES, LARGE_BYTES = 8 << 10, 1 << 20
-CONTENDERS = (
-    Contender(ARCHIVER, archiver_run, lambda: True, _archivers_options),
-    Contender(WARP, warp.run, warp.PROGRAM.is_installed, _warps_options, takes=_is_small_on_minio),
-    Contender(MINIO_GO, minio_go.run, minio_go.PROGRAM.is_installed, _warps_options, objects_share=0.5),
-    Contender(
-        f"{MINIO_GO}, Archiver's options", partial(minio_go.run, as_archiver=True), minio_go.PROGRAM.is_installed,
-        _archivers_options, takes=_is_archive, objects_share=0.5,
-    ),
-    Contender(WRK, partial(wrk.run, seconds=WRK_SECONDS), wrk.is_installed, _wrks_options, takes=_is_on_null),
-    Contender(
-        f"{WRK}, formatted", partial(wrk.run, seconds=WRK_SECONDS, formatted=True), wrk.is_installed, _wrks_options,
-        takes=_is_on_null,
-    ),
-)  # fmt: skip
 CASES = (
-    Case("archive", SMALL_BYTES, (16_384, 1_024), goals={WRK: 2.0, MINIO_GO: 0.20}),
-    Case("retrieve", SMALL_BYTES, (16_384, 4_096), goals={MINIO_GO: 0.25}),
-    Case("archive", LARGE_BYTES, (768, 128)),
-    Case("retrieve", LARGE_BYTES, (768, 256)),
-    Case("archive", SMALL_BYTES, (4_096, 256), connections=1),
-    Case("archive", SMALL_BYTES, (8_192, 1_024), with_tls=True, goals={MINIO_GO: 0.5}),
-    Case("retrieve", SMALL_BYTES, (8_192, 4_096), with_tls=True, goals={MINIO_GO: 0.5}),
-    Case("archive", LARGE_BYTES, (512, 128), with_tls=True, goals={MINIO_GO: 0.7}),
-    Case("retrieve", LARGE_BYTES, (512, 256), with_tls=True, goals={MINIO_GO: 0.7}),
+    Case("archive", SMALL_BYTES, 16_384, 1_024, goals={WRK: 2.0, MINIO_GO: 0.20}),
+    Case("retrieve", SMALL_BYTES, 16_384, 4_096, goals={MINIO_GO: 0.25}),
+    Case("archive", LARGE_BYTES, 768, 128),
+    Case("retrieve", LARGE_BYTES, 768, 256),
+    Case("archive", SMALL_BYTES, 4_096, 256, connections=1),
+    Case("archive", SMALL_BYTES, 8_192, 1_024, with_tls=True, goals={MINIO_GO: 0.5}),
+    Case("retrieve", SMALL_BYTES, 8_192, 4_096, with_tls=True, goals={MINIO_GO: 0.5}),
+    Case("archive", LARGE_BYTES, 512, 128, with_tls=True, goals={MINIO_GO: 0.7}),
+    Case("retrieve", LARGE_BYTES, 512, 256, with_tls=True, goals={MINIO_GO: 0.7}),
 )
 CASES_SMALL = (CASES[0], CASES[6])
 
 
-def measure(*, small: bool) -> dict[str, Any]:
-    """Every case on every server, and the agreement."""
-    rounds = 1 if small else ROUNDS
-    *_, client_core = cores = usable_cores()
-    missing = [name for name, found in programs_found().items() if not found]
-    with pinned([client_core]):
-        return {
-            "rounds": rounds,
-            "missing": missing,
-            "servers": {
-                name: [_case(name, case, rounds, small, cores[:1]) for case in (CASES_SMALL if small else CASES)]
-                for name in (NULL, MINIO)
-                if name not in missing
-            },
-            "agreement": None if {MINIO_GO, MINIO} & {*missing} else agreement.measure(cores[:1], small=small),
-        }
+def options_of(client: str, case: Case) -> dict[str, str]:
+    """Return what a client does with each object."""
+    archives = case.operation == "archive"
+    if client in (ARCHIVER, MINIO_GO_ALIKE):
+        lock, checksum = ("governance", "CRC32C") if archives else ("none", "every byte checked")
+        return {"signed": "head", "checksum": checksum, "lock": lock}
+    signed = "head and content" if archives and not case.with_tls else "head"
+    return {"signed": "nothing" if client in (WRK, WRK_FORMATTED) else signed, "checksum": "none", "lock": "none"}
+
+
+def clients_of(server: str, case: Case) -> dict[str, Callable[[Job], dict[str, float]]]:
+    """Return the installed clients that can carry out this case on this server."""
+    found: dict[str, Callable[[Job], dict[str, float]]] = {ARCHIVER: own_worker.run}
+    installed = programs_found()
+    if installed[WARP] and server == MINIO and case.object_bytes == SMALL_BYTES and case.connections > 1:
+        found[WARP] = warp.run
+    if installed[MINIO_GO]:
+        found[MINIO_GO] = minio_go.run
+        if case.operation == "archive":
+            found[MINIO_GO_ALIKE] = partial(minio_go.run, as_archiver=True)
+    if installed[WRK] and server == NULL:
+        found[WRK] = partial(wrk.run, seconds=1)
+        found[WRK_FORMATTED] = partial(wrk.run, seconds=1, formatted=True)
+    return found
 
 
 def programs_found() -> dict[str, bool]:
@@ -161,87 +82,145 @@ def programs_found() -> dict[str, bool]:
     }
 
 
-def _case(server: str, case: Case, rounds: int, small: bool, server_cores: Sequence[int]) -> dict[str, Any]:
-    on_minio = server == MINIO
-    contenders = [each for each in CONTENDERS if each.is_installed() and each.takes(server, case)]
-    objects = OBJECTS_SMALL if small else case.objects[on_minio]
-    costs: dict[str, list[Cost]] = {each.name: [] for each in contenders}
-    with _server(on_minio, case, server_cores) as target:
-        job = Job(target, case.operation, case.object_bytes, case.connections, objects, FILLED)
-        if on_minio and not case.is_archive:
-            archiver_run(replace(job, operation="archive"))
-        for round_ in range(rounds):
-            for number, each in enumerate(contenders):
-                share = 1.0 if on_minio else each.objects_share
-                own = replace(job, objects=int(objects * share))
-                if case.is_archive:  # each object is new
-                    own = replace(own, prefix=f"{number}/{round_}/")
-                costs[each.name].append(each.run(own))
-    return {
-        "operation": case.operation,
-        "object_bytes": case.object_bytes,
-        "connections": case.connections,
-        "with_tls": case.with_tls,
-        "objects": objects,
-        "contenders": {
-            each.name: {
-                **each.options(case)._asdict(),
-                "cpu_microseconds_per_object": [cost.cpu_microseconds for cost in costs[each.name]],
-                "objects_per_second": [cost.objects_per_second for cost in costs[each.name]],
-            }
-            for each in contenders
+@contextmanager
+def _clients(server: str, case: Case, *, small: bool) -> Iterator[Contenders]:
+    *_, client_core = cores = usable_cores()
+    on_minio, archives = server == MINIO, case.operation == "archive"
+    objects = OBJECTS_SMALL if small else case.minio_objects if on_minio else case.objects
+    start = minio_server if on_minio else partial(null_server, case.object_bytes)
+    prefixes = (f"{turn}/" if archives else FILLED for turn in itertools.count())  # each archived object is new
+    with start(cores[:1], with_tls=case.with_tls) as target, pinned([client_core]):
+        if on_minio and not archives:
+            own_worker.run(replace(case.job(target, objects, FILLED), operation="archive"))
+
+        def run(client: str) -> Figures:
+            share = 2 if client.startswith(MINIO_GO) and not on_minio else 1  # it is slower on the null responder
+            cost = clients[client](case.job(target, objects // share, next(prefixes)))
+            return {**options_of(client, case), **cost}
+
+        clients = clients_of(server, case)
+        yield {(case.name, client): partial(run, client) for client in clients}
+
+
+# The rates that Archiver and minio-go report for the same work. The server's core is the limit, so clients that count
+# alike agree on them.
+RATES = Case("archive", 64 << 10, 0, 1_600)
+OURS, OTHER = (RATES.name, ARCHIVER), (RATES.name, MINIO_GO_ALIKE)
+SCENARIO = f"""
+name = "agreement"
+title = "The work that two clients carry out in turns"
+[[sweep]]
+name = "archive"
+operation = "archive"
+object_sizes = [{RATES.object_bytes}]
+objects_per_session = [10]
+clients = [{RATES.connections}]
+"""
+
+
+@contextmanager
+def _rates(seconds: float, objects: int) -> Iterator[Contenders]:
+    *_, client_core = cores = usable_cores()
+    prefixes = (f"agreement/{turn}/" for turn in itertools.count())
+    with minio_server(cores[:1]) as target, tempfile.TemporaryDirectory() as home, pinned([client_core]):
+
+        def run_archiver() -> Figures:
+            return with_core_percent(_reported(target, Path(home), seconds))
+
+        def run_minio_go() -> Figures:
+            return with_core_percent(minio_go.run(RATES.job(target, objects, next(prefixes)), as_archiver=True))
+
+        yield {OURS: run_archiver, OTHER: run_minio_go}
+
+
+def with_core_percent(cost: dict[str, float]) -> Figures:
+    """Return the rate, and how busy the client's core was."""
+    return {RATE: cost[RATE], "client's core, %": cost[CPU] * cost[RATE] / 1e4}
+
+
+def _reported(target: Target, home: Path, seconds: float) -> dict[str, float]:
+    """Return the rate and the client's CPU as `archiver run` reports them."""
+    scenario = home / "agreement.toml"
+    scenario.write_text(SCENARIO)
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "archiver", "run", str(scenario), "--endpoint", target.endpoint, "--workers", "1",
+            "--session-open", "connect", "--keep-sessions-open", "--set", f"stop.seconds_min={seconds}s",
+            "--retain-for", minio_go.LOCK, "--json", "--quiet",
+        ],
+        env={
+            **os.environ,
+            "ARCHIVER_HOME": str(home),
+            "AWS_ACCESS_KEY_ID": target.access_key,
+            "AWS_SECRET_ACCESS_KEY": target.secret_key,
         },
-        "goals": {} if on_minio else {name: goal for name, goal in case.goals.items() if name in costs},
-    }
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )  # fmt: skip
+    (result,) = json.loads(done.stdout)["results"]
+    return {CPU: result["client"]["cpu_microseconds_per_object"], RATE: result["objects_per_second"]}
 
 
-def _server(on_minio: bool, case: Case, cores: Sequence[int]) -> AbstractContextManager[Target]:
-    if on_minio:
-        return minio_server(cores, with_tls=case.with_tls)
-    return null_server(case.object_bytes, cores, with_tls=case.with_tls)
+def agreement(measured: Measured) -> str:
+    """Return in words whether the 95% intervals of both clients' rates overlap, and their ratio."""
+    ours, other = (_interval(measured.values(row, RATE)) for row in (OURS, OTHER))
+    agree = ours[0] <= other[1] and other[0] <= ours[1]
+    found = paired_ratio([math.log(each) for each in measured.ratios(OURS, OTHER, RATE)])
+    return (
+        f"{RATES.name}: the 95% intervals of archiver's and minio-go's rates, {ours[0]:,.0f} to {ours[1]:,.0f} and"
+        f" {other[0]:,.0f} to {other[1]:,.0f}, {'overlap: they agree' if agree else 'do not overlap: THEY DISAGREE'};"
+        f" archiver / minio-go within a round: {found.ratio:.2f} ({found.low:.2f} to {found.high:.2f})"
+    )
 
 
-def tables(document: dict[str, Any]) -> list[Table]:
-    """CPU and rate of every client on every server, and the agreement."""
+def _interval(rates: list[float]) -> tuple[float, float]:
+    found = estimate(rates)
+    assert found.low is not None, "too few rounds"
+    assert found.high is not None, "too few rounds"
+    return found.low, found.high
+
+
+def _remarks(results: Results) -> list[str]:
+    missing = [name for name, found in programs_found().items() if not found]
+    lines = [f"{name} is not installed (`make peers`): not measured" for name in missing]
+    return [*lines, agreement(results["agreement"])] if "agreement" in results else lines
+
+
+def _experiments(small: bool) -> list[Experiment]:
+    installed = programs_found()
     found = [
-        Table(
+        Experiment(
             f"peers-{server.lower().replace(' ', '-')}",
             f"On {'the ' * (server == NULL)}{server}",
-            labelled(
-                ("", "client"), *Options._fields, "client CPU per object, µs", "objects/s", "archiver's CPU / its CPU"
-            ),
-            tuple(row for case in cases for row in _rows(case)),
+            ("", "client"),
+            [_clients(server, case, small=small) for case in (CASES_SMALL if small else CASES)],
+            rounds=1 if small else 3,
+            ratios=(Ratio("archiver's CPU / its CPU", CPU, ARCHIVER, None),),
         )
-        for server, cases in document["servers"].items()
+        for server in (NULL, MINIO)
+        if installed.get(server, True)
     ]
-    return [*found, agreement.table(document["agreement"])] if document["agreement"] else found
+    if installed[MINIO] and installed[MINIO_GO]:
+        rates = _rates(0.1, OBJECTS_SMALL) if small else _rates(4.0, RATES.minio_objects)
+        title = "Rates on one MinIO"
+        found.append(Experiment("agreement", title, ("", "client"), [rates], rounds=PAIRS_MIN if small else 6))
+    return found
 
 
-def notes(document: dict[str, Any]) -> list[str]:
-    lines = [f"{name} is not installed (`make peers`): not measured" for name in document["missing"]]
-    for case in document["servers"][NULL]:
-        for name, goal in case["goals"].items():
-            ratio = statistics.median(_ratios(case, name))
-            lines.append(f"{_label(case)}: goal: at most {goal} x {name}: {ratio:.2f}: {verdict(ratio <= goal)}")
-    return [*lines, agreement.note(document["agreement"])] if document["agreement"] else lines
-
-
-def _rows(case: dict[str, Any]) -> Iterator[tuple[Cell, ...]]:
-    for name, client in case["contenders"].items():
-        yield (
-            *plain(_label(case), name, *(client[option] for option in Options._fields)),
-            spread(client["cpu_microseconds_per_object"], 1),
-            spread(client["objects_per_second"], 0),
-            Cell("–") if name == ARCHIVER else spread(_ratios(case, name), 2),
+PEERS = Benchmark(
+    name="peers",
+    question="Client CPU and rates compared with warp, minio-go and wrk, on a null responder and MinIO.",
+    experiments=_experiments,
+    goals=tuple(
+        Goal(
+            f"{case.name}, CPU, archiver / {client}",
+            median_ratio("peers-null-responder", CPU, (case.name, ARCHIVER), (case.name, client)),
+            "at most",
+            limit,
         )
-
-
-def _ratios(case: dict[str, Any], name: str) -> list[float]:
-    """Return Archiver's CPU in proportion to a contender's, round by round."""
-    ours, theirs = (case["contenders"][each]["cpu_microseconds_per_object"] for each in (ARCHIVER, name))
-    return paired_ratios(ours, theirs)
-
-
-def _label(case: dict[str, Any]) -> str:
-    connections = "1 connection" if case["connections"] == 1 else f"{case['connections']} connections"
-    return f"{case['operation']} {format_size(case['object_bytes'])}, {connections}{', TLS' * case['with_tls']}"
+        for case in CASES
+        for client, limit in case.goals.items()
+    ),
+    remarks=_remarks,
+)

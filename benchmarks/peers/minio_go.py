@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from benchmarks.peers import go_programs
-from benchmarks.peers.base import BUCKET, Cost, Job, run_client
+from benchmarks.peers.base import BUCKET, Job, cost, run_client
 
 LOCK = "5m"  # as long as Archiver locks by default
 PROGRAM = go_programs.pinned_program("minio-go", "github.com/minio/minio-go/v7")
 
 
-def run(job: Job, *, as_archiver: bool = False) -> Cost:
+def run(job: Job, *, as_archiver: bool = False) -> dict[str, float]:
     """Carry out a job.
 
     ``as_archiver``: archive with the options that Archiver has by default: the content is not signed, and each object
@@ -26,4 +26,4 @@ def run(job: Job, *, as_archiver: bool = False) -> Cost:
         command += ["-unsigned-payload", "-crc32c", "-lock", LOCK]
     keys = {"AWS_ACCESS_KEY_ID": job.target.access_key, "AWS_SECRET_ACCESS_KEY": job.target.secret_key}
     seconds, cpu_seconds = map(float, run_client(command, keys).printed.split())
-    return Cost(cpu_seconds / job.objects * 1e6, job.objects / seconds)
+    return cost(cpu_seconds, seconds, job.objects)

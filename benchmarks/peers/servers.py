@@ -11,8 +11,8 @@ from pathlib import Path
 from archiver.platforms import servers
 from archiver.platforms.programs import PROGRAMS
 from backends.s3 import null_responder
-from benchmarks.affinity import pinned
 from benchmarks.peers.base import Target, make_bucket
+from benchmarks.processes import pinned
 
 
 def has_minio() -> bool:

@@ -1,6 +1,6 @@
 """warp, MinIO's benchmark of S3 servers, which is run as its users run it.
 
-warp asks more of a server than a null responder answers, so it is run on MinIO only. It has no option for locks.
+warp sends requests that the null responder does not answer, so it runs on MinIO only. It has no option for locks.
 The checksum database of Go could not be asked about this version: ``go.sum`` has the checksum of the first download.
 """
 
@@ -14,14 +14,14 @@ import pyarrow
 
 from archiver.values.sizes import format_size
 from benchmarks.peers import go_programs
-from benchmarks.peers.base import BUCKET, Cost, Job, run_client
+from benchmarks.peers.base import BUCKET, RATE, Job, cost, run_client
 
 MODULE = "github.com/minio/warp"
 PROGRAM = go_programs.pinned_program("warp", MODULE, MODULE)
 SECONDS = 4  # warp rates only runs of several seconds
 
 
-def run(job: Job) -> Cost:
+def run(job: Job) -> dict[str, float]:
     """Put or get objects for ``SECONDS``, however many objects the job has. CPU includes that of warp's start."""
     scheme, _, host = job.target.endpoint.partition("://")
     with tempfile.TemporaryDirectory() as folder:
@@ -40,4 +40,4 @@ def run(job: Job) -> Cost:
         assert rate is not None, ended.printed
         with pyarrow.input_stream(data.with_suffix(".csv.zst"), compression="zstd") as rows:
             operations = rows.read().count(b"\n") - 1  # without the heading
-    return Cost(ended.cpu_seconds / operations * 1e6, float(rate[1]))
+    return {**cost(ended.cpu_seconds, SECONDS, operations), RATE: float(rate[1])}

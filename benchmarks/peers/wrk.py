@@ -1,6 +1,6 @@
-"""wrk sends one request over and over: the least that a client can cost. It signs nothing and checks nothing.
+"""wrk sends one request again and again: the minimum cost of a client. It signs nothing and checks nothing.
 
-A Lua script can make each request anew, with a key of its own. That is the least for a client whose requests differ.
+A Lua script can format each request, with a key of its own: the minimum cost of a client whose requests differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from benchmarks.peers.base import BUCKET, Cost, Job, run_client
+from benchmarks.peers.base import BUCKET, Job, cost, run_client
 
 
 def is_installed() -> bool:
@@ -27,7 +27,7 @@ def version() -> str | None:
     return found[1] if found else None
 
 
-def run(job: Job, seconds: int, *, formatted: bool = False) -> Cost:
+def run(job: Job, seconds: int, *, formatted: bool = False) -> dict[str, float]:
     """Send the job's first request for so many seconds, however many objects the job has.
 
     ``formatted``: a script makes each request, with the number of its object.
@@ -55,4 +55,4 @@ def run(job: Job, seconds: int, *, formatted: bool = False) -> Cost:
     assert requests is not None, printed
     assert "Non-2xx" not in printed, printed
     assert requests[3] == "s", printed
-    return Cost(cpu_seconds / int(requests[1]) * 1e6, int(requests[1]) / float(requests[2]))
+    return cost(cpu_seconds, float(requests[2]), int(requests[1]))

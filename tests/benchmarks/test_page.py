@@ -1,48 +1,44 @@
-"""The page of results is made from JSON documents, and other pages quote it unchanged."""
+"""Pages quote results of benchmarks unchanged."""
 
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from benchmarks import page
-from benchmarks.__main__ import MODULES, main
-from benchmarks.tables import labelled, plain, spread
-from results.table import Table
+from benchmarks.__main__ import ON_PAGE, main
+from benchmarks.benchmark import Benchmark, Experiment, Goal
+from benchmarks.values import medians
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "docs" / "benchmarks.md"
+MADE = Benchmark(
+    "made",
+    "What it costs.",
+    lambda small: [Experiment("made", "Costs", ("",), [nullcontext({("archive",): lambda: {"µs": 2.5}})], rounds=5)],
+    goals=(Goal("cost", medians("made", "µs"), "at most", 3),),
+    quote=lambda results: "2.5 µs",
+)
 
 
-def made_module() -> ModuleType:
-    module = ModuleType("made", "How it was measured.")
-    table = Table("made", "Costs", labelled(("",), "µs"), ((*plain("archive"), spread([3.0, 1.0, 2.0], 1)),))
-    module.__dict__.update(
-        TITLE="What it costs",
-        measure=lambda small: {"small": small, "rounds": 5, "seconds": 77.0},  # 77 s of measuring
-        tables=lambda document: [table],
-        notes=lambda document: ["goal: met"],
-        headline=lambda document: "2.0 µs",
-    )
-    return module
-
-
-def test_page_shows_results_date_command_and_machine() -> None:
-    modules = {"made": made_module()}
-    document = page.document_of(modules["made"], small=True)
-    text = page.page(modules, {"made": document})
+def test_results_have_command_rounds_tables_and_notes() -> None:
+    outcome = MADE.run(small=True)
+    quotes = page.quotes([outcome])
+    assert quotes["made"] == "2.5 µs"
+    assert "| archive | 2.50 (2.50–2.50) |" in quotes["made-tables"]
     for expected in (
-        "## What it costs", "How it was measured.", "`python -m benchmarks made`", "| archive | 2.0 (1.0–3.0) |",
-        "goal: met", "load average", "| processor |", "| kernel |", "| Archiver |", "| boto3 |",
+        "`python -m benchmarks made`: 0 s, 5 rounds; load average", "2.5 µs", "### Costs",
+        "- cost: 2.50 (goal: at most 3: met)", quotes["made-tables"],
     ):  # fmt: skip
-        assert expected in text, expected
-    assert "`python -m benchmarks made`: 0 s, 5 rounds; load average" in text
-    assert re.search(r"\| date \| \d{4}-\d\d-\d\d \d\d:\d\d UTC \|", text)
+        assert expected in quotes["made-results"], expected
+    machine = page.machine_table([outcome])
+    assert re.search(r"\| date \| \d{4}-\d\d-\d\d \d\d:\d\d UTC \|", machine)
+    assert all(f"| {name} |" in machine for name in ("processor", "kernel", "Archiver", "boto3"))
 
 
 def test_only_quotes_of_given_benchmarks_are_replaced() -> None:
@@ -55,23 +51,18 @@ def test_only_quotes_of_given_benchmarks_are_replaced() -> None:
     assert page.with_quotes(new, {}) == new
 
 
-def test_small_run_writes_page_and_keeps_quotes_unchanged(tmp_path: Path) -> None:
+def test_small_run_keeps_pages_unchanged() -> None:
     before = {path: path.read_text() for path in page.quoting()}
-    out = tmp_path / "page.md"
-    done = CliRunner().invoke(main, ["all", "sampling", "--small", "--out", str(out)])
+    done = CliRunner().invoke(main, ["all", "sampling", "--small"])
     assert done.exit_code == 0, done.output
-    assert f"## {MODULES['sampling'].TITLE}" in out.read_text()
     assert {path: path.read_text() for path in page.quoting()} == before
 
 
-def test_every_benchmark_has_parts_required_by_page() -> None:
-    for name, module in MODULES.items():
-        assert module.__doc__, name
-        for part in ("TITLE", "measure", "tables", "notes"):
-            assert hasattr(module, part), f"{name} has no {part}"
+def test_results_page_quotes_the_machine_and_every_benchmark() -> None:
+    assert set(page.quoted(RESULTS.read_text())) == {"machine", *(f"{name}-results" for name in ON_PAGE)}
 
 
-QUOTING = {path.relative_to(ROOT).as_posix(): path.read_text() for path in page.quoting()}
+QUOTING = {path.relative_to(ROOT).as_posix(): path.read_text() for path in page.quoting() if path != RESULTS}
 SECTIONS = [
     (name, section)
     for name, text in QUOTING.items()

@@ -1,4 +1,4 @@
-"""The open-loop benchmark computes the known figures of synthetic schedules, and its small version runs."""
+"""The open-loop benchmark computes the known figures of synthetic schedules."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.open_loop import Kept, distance
-from tests.benchmarks.small import document_of
+from benchmarks.open_loop import EARLIEST, GAPS, P50, WITHIN, distance, timing
 
 MILLISECOND_NS = 10**6
 
@@ -34,27 +33,11 @@ def test_distance_of_two_samples_is_symmetric_and_as_expected(
 
 def test_early_and_late_count_equally_and_constant_delay_keeps_gaps() -> None:
     due_ns = np.arange(100, dtype=np.int64) ** 2 * MILLISECOND_NS
-    late = Kept.of(due_ns, due_ns + 3 * MILLISECOND_NS).figures()
-    assert late["lateness_ms_p50"] == late["lateness_ms_max"] == pytest.approx(3.0)
-    assert (late["within_percent"], late["gaps_distance"]) == (0.0, 0.0)
+    late = timing(due_ns, due_ns + 3 * MILLISECOND_NS)
+    assert late[P50] == late["lateness max, ms"] == pytest.approx(3.0)
+    assert (late[WITHIN], late[GAPS]) == (0.0, 0.0)
     offsets_ns = np.where(np.arange(100) % 4 == 0, -3, 1) * MILLISECOND_NS
-    mixed = Kept.of(due_ns, due_ns + offsets_ns).figures()
-    assert mixed["lateness_ms_min"] == pytest.approx(-3.0)
-    assert mixed["within_percent"] == pytest.approx(75.0)
-    assert mixed["gaps_distance"] > 0
-
-
-def test_open_loop_compares_pacer_with_event_loop_timers() -> None:
-    document = document_of("open-loop")
-    assert list(document["cases"]) == ["engine alone", "sessions begun", "objects sent"]
-    for keepers in document["cases"].values():
-        assert list(keepers) == ["pacer", "loop timers"]
-        for rounds in keepers.values():
-            assert len(rounds) == document["rounds"]
-            for figures in rounds:
-                assert figures["lateness_ms_p50"] <= figures["lateness_ms_p99"] <= figures["lateness_ms_max"]
-                assert 0 <= figures["within_percent"] <= 100
-                assert 0 <= figures["gaps_distance"] <= 1
-                assert figures["cpu_percent"] > 0
-                assert figures["waited_percent"] >= 0
-        assert all(figures["lateness_ms_min"] >= 0 for figures in keepers["pacer"]), "the pacer is never early"
+    mixed = timing(due_ns, due_ns + offsets_ns)
+    assert mixed[EARLIEST] == pytest.approx(-3.0)
+    assert mixed[WITHIN] == pytest.approx(75.0)
+    assert mixed[GAPS] > 0

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.soak import GOALS, LONG, SHORT, Series, growth
+from benchmarks.growth import GOALS, LONG, SHORT, Series, growth
 from tests.benchmarks.small import document_of
 
-MIB = 1 << 20
-GOAL = GOALS["resident_bytes"]
+GOAL = GOALS["resident MiB"]
 
 
 def course(per_hour: float, moved: float = 0.0) -> Series:
     """Return one hour of samples, 10 s apart, that grow linearly with an alternating offset of ``moved``."""
-    series = Series()
-    for second in range(0, 3600, 10):
-        series.add(second, 100 * MIB + per_hour * second / 3600 + (moved if second // 10 % 2 else -moved))
-    return series
+    return [
+        (second, 100 + per_hour * second / 3600 + (moved if second // 10 % 2 else -moved))
+        for second in range(0, 3600, 10)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -24,27 +23,28 @@ def course(per_hour: float, moved: float = 0.0) -> Series:
     [(0, 0, "flat"), (0, 5, "flat"), (-100, 0, "flat"), (10, 1, "flat"), (30, 1, "grows"), (1000, 5, "grows")],
 )
 def test_series_is_judged_flat_or_growing(per_hour: float, moved: float, verdict: str) -> None:
-    found = growth("worker", "resident_bytes", course(per_hour * MIB, moved * MIB), GOAL)
+    found = growth(course(per_hour, moved), GOAL)
     assert found is not None
     assert found["verdict"] == verdict
-    assert found["per_hour"] == pytest.approx(per_hour * MIB, abs=max(1.0, found["half_width"]))
+    assert found["growth per hour"] == pytest.approx(per_hour, abs=max(1e-6, float(found["95% interval ±"])))
 
 
 def test_strongly_varying_series_is_not_judged() -> None:
-    series = Series()
-    for place, value in enumerate([0, 90, 10, 80, 0, 95, 5, 60] * 3):
-        series.add(place, value * MIB)
-    found = growth("worker", "resident_bytes", series, GOAL)
+    varying: Series = [(place, value) for place, value in enumerate([0.0, 90.0, 10.0, 80.0, 0.0, 95.0, 5.0, 60.0] * 3)]
+    found = growth(varying, GOAL)
     assert found is not None
     assert found["verdict"] == "too short to tell"
-    assert growth("worker", "resident_bytes", Series([1.0], [1.0]), GOAL) is None
+    uncertain = growth([(second, second // 450 % 2 * 20.0) for second in range(0, 3600, 10)], GOAL)
+    assert uncertain is not None
+    assert float(uncertain["growth per hour"]) < GOAL
+    assert uncertain["verdict"] == "too short to tell"
+    assert growth([(1.0, 1.0)], GOAL) is None
 
 
 @pytest.mark.long
 def test_soak_watches_every_process_and_file() -> None:
-    document = document_of("soak")
-    assert document["runs"].keys() == {"s3", "tsm"}
-    for run in document["runs"].values():
-        assert run["parts"].keys() == {SHORT, LONG}
-        watched = {each["of"] for each in run["parts"][SHORT]["growth"]}
-        assert {"coordinator", "worker 1", "store", "run.db", "ledger.db", "segments", "catalogue"} <= watched
+    rows = document_of("soak")["experiments"]["soak"]
+    for backend in ("s3", "tsm"):
+        for part in (SHORT, LONG):
+            watched = {row["labels"][2] for row in rows if row["labels"][:2] == [backend, part]}
+            assert {"coordinator", "worker 1", "store", "run.db", "ledger.db", "segments", "catalogue"} <= watched

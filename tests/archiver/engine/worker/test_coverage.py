@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.method import BIAS_GOAL, COVERAGE_GOAL, Sample, bias_of, coverage_of
+from benchmarks.method import (
+    BIAS,
+    BIAS_PERCENT_GOAL,
+    COVERAGE_PERCENT_GOAL,
+    SETTLED,
+    SPREAD,
+    WITHIN,
+    Sample,
+    bias_of,
+    coverage_of,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -15,11 +25,11 @@ from benchmarks.method import BIAS_GOAL, COVERAGE_GOAL, Sample, bias_of, coverag
 )
 def test_settled_cells_reach_the_coverage_goal(sample: Sample) -> None:
     found = coverage_of(np.random.Generator(np.random.PCG64(1)), sample, 100)
-    assert found["settled"] >= 0.1
-    assert found["coverage"] >= COVERAGE_GOAL
+    assert found[SETTLED] >= 10
+    assert found[WITHIN] >= COVERAGE_PERCENT_GOAL
 
 
 @pytest.mark.parametrize("votes_seconds", [0.45, 2.5])
 def test_mean_of_sessions_nearly_as_long_as_the_window_is_unbiased(votes_seconds: float) -> None:
     found = bias_of(np.random.Generator(np.random.PCG64(1)), votes_seconds, 1000)
-    assert abs(found["bias"]) < BIAS_GOAL + 3 * found["spread"] / 1000**0.5
+    assert abs(found[BIAS]) < BIAS_PERCENT_GOAL + 3 * found[SPREAD] / 1000**0.5

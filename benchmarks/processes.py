@@ -1,0 +1,83 @@
+"""Processes of benchmarks: the cores they may use, their memory, and functions carried out in a new one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+LOOK_SECONDS = 0.1
+MIB = 1 << 20
+
+
+def usable_cores() -> list[int]:
+    """Return the cores that this process may use, in order."""
+    return sorted(os.sched_getaffinity(0))
+
+
+@contextmanager
+def pinned(cores: Sequence[int]) -> Iterator[None]:
+    """Let this process, and what it starts, use only these cores for the length of the block."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function of a module returns in a new process, so that memory and CPU time are its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+class Memory(NamedTuple):
+    """Sizes of a process's memory in bytes."""
+
+    resident: int
+    resident_max: int  # since the process began; getrusage would include the process that started this one
+    private: int  # part of ``resident`` that no file backs
+
+
+def memory_of(pid: int) -> Memory:
+    """Return what a process uses now. Raises ProcessLookupError if it has ended but its parent has not noticed."""
+    sizes = dict(re.findall(r"^(\w+):\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE))
+    try:
+        return Memory(*(int(sizes[field]) * 1024 for field in ("VmRSS", "VmHWM", "RssAnon")))
+    except KeyError:
+        raise ProcessLookupError(f"process {pid} has ended: it has no memory") from None
+
+
+def peaks_of_command(home: Path, *words: str) -> dict[str, float]:
+    """Return peak MiB of `archiver WORDS`: private and resident memory of the command and of its only worker.
+
+    Memory is read ten times per second. The command may end with status 1: a busy machine delays operations.
+    """
+    command = [sys.executable, "-m", "archiver", *words, "--backend", "null", "--workers", "1", "--quiet"]
+    peaks: dict[int, dict[str, float]] = {}
+    with subprocess.Popen(command, env={**os.environ, "ARCHIVER_HOME": str(home)}) as process:
+        while process.poll() is None:
+            try:
+                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+                for pid in (process.pid, *map(int, children)):
+                    memory, peak = memory_of(pid), peaks.setdefault(pid, {"private": 0, "resident": 0})
+                    # A process that executes a program begins with less memory than the one it was forked from.
+                    peak["private"] = max(peak["private"], memory.private)
+                    peak["resident"] = max(peak["resident"], memory.resident_max)
+            except (FileNotFoundError, ProcessLookupError):
+                pass  # it has just ended
+            time.sleep(LOOK_SECONDS)
+    assert process.returncode in (0, 1), "the command failed; its error is above"
+    coordinator = peaks.pop(process.pid)
+    worker = max(peaks.values(), key=lambda peak: peak["resident"])  # the other children are smaller
+    by_process = {"coordinator": coordinator, "worker": worker}
+    return {f"{name}, {kind} MiB": each[kind] / MIB for name, each in by_process.items() for kind in each}
