@@ -107,15 +107,17 @@ class Control:
         from botocore.config import Config
 
         from backends.s3.botocore_session import session_of
+        from backends.s3.bounded_http import BoundedHttp
 
         self.endpoint = endpoint
+        answer_seconds = max(read_timeout_seconds, 30.0)  # listings and batch deletions take longer than objects
         config = Config(
             s3={"addressing_style": addressing},
             signature_version="s3v4",
             proxies={},  # none, as in the data plane
             retries={"total_max_attempts": _max_attempts()},
             connect_timeout=connect_timeout_seconds,
-            read_timeout=max(read_timeout_seconds, 30.0),  # listings and batch deletions take longer than objects
+            read_timeout=answer_seconds,
         )
         try:
             self._client: Any = boto3.session.Session(botocore_session=session_of(credentials.current)).client(
@@ -123,6 +125,10 @@ class Control:
             )
         except ValueError as error:  # boto3 rejects some host names, such as one with an underscore
             raise UsageError(f"--endpoint {endpoint}: {error}") from error
+        http = BoundedHttp(
+            verify=verify, connect_timeout_seconds=connect_timeout_seconds, read_timeout_seconds=answer_seconds
+        )
+        self._client.meta.events.register("before-send.s3", http.send)
         self._client.meta.events.register("before-call.s3", _stay_at_the_endpoint)
         for operation in _DOCUMENT_OF:
             self._client.meta.events.register(f"after-call.s3.{operation}", _refuse_other_documents)
