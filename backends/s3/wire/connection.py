@@ -35,6 +35,7 @@ PROGRESS_BYTES_MIN = 64 * 1024
 # the end is read, so the code asks the kernel first. That takes 1 us.
 LARGE_BYTES = 64 * 1024
 _TCP_CLOSE_WAIT = 8  # Linux: the other side has closed
+STANDSTILL_NS = 1_000_000_000  # a timer that is later shows that this process did not run
 KEPT_WAITING_MAX = 10  # read timeouts while a platform sends blanks before its answer
 _receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
 
@@ -70,6 +71,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ns = 0
+        self._stood_still = False  # this process, since the request was sent
         self._outstanding = False
         self._sent_since_read = False
         self._is_refused = False  # its replies are no longer trusted
@@ -113,6 +116,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._reader.expect(is_head=is_head, check=check)
         self._outstanding = self._sent_since_read = True
         self._first_byte_ns = 0
+        self._stood_still = False
         self._arrived_bytes = 0
         self._slow_ns = self._read_timeout_ns * KEPT_WAITING_MAX if keeps_waiting else self._read_timeout_ns
         # Only its length is kept: keeping the request until the next one makes a large archive a quarter slower,
@@ -126,7 +130,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         self._transport.writelines(parts)
         if self._timer is None:
-            self._timer = self._loop.call_later(self._read_timeout_ns / 1e9, self._check_progress)
+            self._check_progress_in(self._read_timeout_ns)
 
     def begin_close(self) -> None:
         """Close; the socket may exist a moment longer."""
@@ -144,12 +148,21 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             await self._lost
 
+    def _check_progress_in(self, ns: int) -> None:
+        self._timer_due_ns = time.monotonic_ns() + ns
+        self._timer = self._loop.call_later(ns / 1e9, self._check_progress)
+
     def _check_progress(self) -> None:
         # One timer per connection, set again for the remaining time, instead of one per request.
         self._timer = None
         if not self._outstanding:
             return
         now_ns = time.monotonic_ns()
+        if now_ns - self._timer_due_ns >= STANDSTILL_NS and not self._stood_still:
+            # This process did not run, so it has not read what arrived meanwhile. Once for each request, the server has
+            # its time again.
+            self._stood_still = True
+            self._received_ns = self._progress_ns = now_ns
         if not self._first_byte_ns:
             self._note_what_was_taken(now_ns)
         silent_ns, slow_ns = now_ns - self._received_ns, now_ns - self._progress_ns
@@ -160,7 +173,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._fail(Status.TOO_SLOW, f"{little} (--read-timeout)")
         else:
             left_ns = min(self._read_timeout_ns - silent_ns, self._slow_ns - slow_ns)
-            self._timer = self._loop.call_later(left_ns / 1e9, self._check_progress)
+            self._check_progress_in(left_ns)
 
     def _note_what_was_taken(self, now_ns: int) -> None:
         """Count an upload that makes progress as activity; only the kernel knows how much the peer has acknowledged."""

@@ -39,6 +39,9 @@ RETRIED = frozenset((429, 500, 502, 503, 504))
 RETRY_SECONDS_FIRST = 0.1
 UNLIKE_IDS_MIN = 8  # answers before a platform is assumed to give each its own id
 RETRY_SECONDS_MAX = 30.0
+# A request that was made before a longer exchange, as in a process that was suspended, is made again: S3 takes
+# signatures of the last 15 minutes, and the date of a lock follows the same second.
+OUTDATED_NS = 60 * 10**9
 
 _REASON = {
     Status.CONNECT_FAILED: "connect failed",
@@ -386,6 +389,8 @@ class S3Session:
         else:
             self._failed(operation, number, verdict, reply.request_id)
             self._row(operation, number, sent_ns, first_byte_ns, done_ns, 0, verdict.status)
+        if done_ns - sent_ns > OUTDATED_NS:
+            self._next = None
         self._due_ns = done_ns
         self._index = index + 1
         if self._index == len(batch):

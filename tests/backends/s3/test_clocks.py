@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+import threading
 import time
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -11,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from archiver.values.record import Status
+from archiver.values.record import Recorder, Status
 from archiver.values.retention import DateMaker, Retention, RetentionMode
 from backends.base import PhaseSetting
+from backends.s3 import data_plane as data_plane_module
+from backends.s3.wire import connection
+from backends.s3.wire import session as session_module
 from tests.backends.s3.conftest import Scripted
-from tests.backends.s3.s3_sessions import CONTENT, SIZE, archives, data_plane, record_of_sessions, rows_of
-from tests.support.servers.scripted import Request, serve
+from tests.backends.s3.s3_sessions import CONTENT, SIZE, archives, data_plane, in_loop, record_of_sessions, rows_of
+from tests.backends.s3.scripted_answers import OK
+from tests.support.servers.scripted import HANG_SECONDS, Conversation, Request, read, send, serve
 from tests.support.waiting import SECONDS_MAX
 
 RETAIN_SECONDS = 300.0
@@ -122,3 +128,53 @@ def test_process_clock_ignores_changes_of_the_machine_clock(tmp_path: Path) -> N
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_request_made_before_a_long_exchange_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, platform: Platform, scripted: Scripted
+) -> None:
+    """As in a process that was suspended for 16 minutes after it had signed the next request."""
+    now = [time.time()]
+
+    def answer(request: Request) -> bytes:
+        if platform.locked_until == []:
+            now[0] += 960
+            platform.set_forward_seconds = 960.0
+            platform.locked_until.append(0.0)
+            return OK
+        return platform.answer(request)
+
+    monkeypatch.setattr(data_plane_module, "now_seconds", lambda: now[0])
+    monkeypatch.setattr(session_module, "OUTDATED_NS", 0)
+    record = record_of_sessions(data_plane(scripted(then=[serve(answer)]).url, retention=_GOVERNANCE), archives(1, 2))
+    assert record.errors == {}
+    assert abs(platform.locked_until[1] - now[0] - RETAIN_SECONDS) <= 1
+
+
+def test_answer_that_came_while_the_process_was_suspended_is_read(
+    monkeypatch: pytest.MonkeyPatch, scripted: Scripted
+) -> None:
+    monkeypatch.setattr(connection, "STANDSTILL_NS", 10**8)
+    answered = threading.Event()
+
+    def answer(conversation: Conversation) -> None:
+        read(conversation)
+        send(OK)(conversation)
+        answered.set()
+
+    plane, record = data_plane(scripted([answer]).url, read_timeout_seconds=0.2), Recorder(10)
+
+    async def work() -> None:
+        session = plane.session(0)
+        assert await session.open(record, 1)
+        done = asyncio.ensure_future(session.perform(archives(1), record))
+        await asyncio.sleep(0)
+        assert answered.wait(HANG_SECONDS)
+        time.sleep(0.5)  # noqa: ASYNC251 - the event loop stands still beyond the time-out
+        assert session._connection is not None
+        session._connection._check_progress()  # after SIGCONT its timer comes first
+        await done
+        await session.close(record)
+
+    in_loop(work)
+    assert record.errors == {}
