@@ -215,6 +215,12 @@ def test_an_answer_cut_short_within_tls_is_an_error(scripted: Scripted, tls: ssl
     assert failures(record) == [("retrieve", "connection lost", 1, 1)]
 
 
+def test_whole_answer_is_accepted_although_tls_is_cut_after_it(scripted: Scripted, tls: ssl.SSLContext) -> None:
+    server = scripted([*replies(content_reply(1)), close], then=[serve(answers)], tls=tls)
+    record = record_of_sessions(data_plane(server.url, insecure=True), retrieves(1))
+    assert [(row.number, row.status, row.bytes) for row in objects_of(record)] == [(1, Status.OK, SIZE)]
+
+
 def test_a_new_connection_that_ends_before_any_answer_is_an_error(scripted: Scripted) -> None:
     """A server that accepts connections and never answers must not be retried forever."""
     server = scripted(serve_and_close(honest, 1, announces=True), [close])
