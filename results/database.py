@@ -26,7 +26,7 @@ from results.contract import read, result_document
 from results.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome
 from results.resources import CLIENT, SampleRow, SourceProblem, Timeline
 
-VERSION = 9
+VERSION = 10
 FILE_NAME = "run.db"
 LOCK_NAME = "lock"  # next to the database; the writer locks it
 _LOCK_TRIES = 3  # ``is_under_way`` of another process has the lock for microseconds

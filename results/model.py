@@ -401,6 +401,8 @@ class CheckFinding:
 
     words: str
     exchanges: int  # how many exchanges the check had made: the last of them show it
+    attempt: tuple[int, ...] = ()  # positions, from 1, of those whose answers it is about; empty: of the last change
+    is_complete: bool = True  # the evidence has every request that the check had sent
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,11 @@ class Case(CheckRun):
         client.sender = f"without the right to {right}"
         return client
 
+    def unrecorded(self) -> S3Client:
+        """Return a client for so many requests that the evidence leaves them out. No script can show what they do."""
+        self.has_all = False
+        return self.client.recording([])
+
     def anonymous(self) -> S3Client:
         """Return a client that does not sign its requests."""
         client = self.client.recording(self.client.record)
@@ -386,7 +391,7 @@ class Case(CheckRun):
         try:
             self.must_survive(*versions)
         except Failed as failed:
-            raise Failed(f"{what} was answered {answer}: {failed}", failed.severity) from failed
+            raise Failed(f"{what} was answered {answer}: {failed}", failed.severity, [answer]) from failed
 
     def must_refuse(self, answer: Answer, what: str, aws: str, *versions: Version) -> None:
         """Fail if a version changed. An answer other than ``aws`` ("403 AccessDenied") is a deviation."""
@@ -406,15 +411,15 @@ class Case(CheckRun):
         """Fail if mode, date or hold are weaker than ``before``. A later date is allowed."""
         after = self.state(version)
         if weaker(before, after):
-            raise Failed(f"{what} was answered {answer}: {words_of(before)} became {words_of(after)}")
+            raise Failed(f"{what} was answered {answer}: {words_of(before)} became {words_of(after)}", None, [answer])
         self.must_refuse(answer, what, aws, version)
 
     def must_allow(self, answer: Answer, what: str, aws: str = "200") -> None:
         """Fail unless the request succeeded. A success status other than ``aws`` is a deviation."""
         if not answer.ok:
-            raise Failed(f"{what} must be allowed, and was answered {answer}", self._at_most_s3)
+            raise Failed(f"{what} must be allowed, and was answered {answer}", self._at_most_s3, [answer])
         if not aws.startswith(str(answer.status)):
-            self.deviate(f"{what} was answered {answer}, not {aws}")
+            self.deviate(f"{what} was answered {answer}, not {aws}", answer)
 
     def must_be_gone(self, version: Version, what: str) -> None:
         """Fail if a deleted version is still there."""
@@ -455,11 +460,11 @@ class Case(CheckRun):
     def _compare(self, answer: Answer, what: str, aws: str, check_id: str) -> None:
         """Note a deviation if the answer is not ``aws``, for which the check ``check_id`` may have a source."""
         if answer.ok:
-            self.deviate(f"{what} was answered {answer}, though nothing changed; {expectation(check_id, aws)}")
+            self.deviate(f"{what} was answered {answer}, though nothing changed; {expectation(check_id, aws)}", answer)
         elif aws != ANY_REFUSAL and (
             answer.status != int(aws[:3]) or (answer.code and " " in aws and answer.code not in aws.split()[1:])
         ):
-            self.deviate(f"{what} was answered {answer}; {expectation(check_id, aws)}")
+            self.deviate(f"{what} was answered {answer}; {expectation(check_id, aws)}", answer)
 
 
 def starter(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from archiver.worm.catalogue import catalogue, expectation, severity_rank
-from archiver.worm.verdict import CheckEnded, CheckVerdict, Failed, Inconclusive
+from archiver.worm.verdict import Answered, CheckEnded, CheckVerdict, Failed, Inconclusive
 from results.model import CheckFinding
 
 
@@ -39,6 +39,7 @@ class CheckRun:
     deviations: list[str] = field(default_factory=list, kw_only=True)
     noticed: list[Noticed] = field(default_factory=list, kw_only=True)
     notes: list[str] = field(default_factory=list, kw_only=True)
+    has_all: bool = field(default=True, kw_only=True)  # the record has every request so far
 
     @property
     def record(self) -> Sequence[Exchange]:
@@ -63,7 +64,7 @@ class CheckRun:
                 part()
             except CheckEnded as ended:
                 ends.append((name, ended))
-                self.mark(ended.verdict, f"{name}: {ended}", ended.severity)
+                self.mark(ended.verdict, f"{name}: {ended}", ended.severity, ended.answers)
         bad = [kind for kind in (Failed, Inconclusive) if any(isinstance(end, kind) for _, end in ends)]
         worst = bad[0] if bad else type(ends[0][1]) if ends and len(ends) == len(parts) else None
         self.notes += [f"{name}: {end.verdict}: {end}" for name, end in ends if type(end) is not worst]
@@ -77,14 +78,18 @@ class CheckRun:
         """Return ``Amazon answers ...`` if this check has a source for that answer, else ``expected ...``."""
         return expectation(self.check_id, answer)
 
-    def deviate(self, words: str) -> None:
-        """Note a deviation: the state is right, but the answer is not the expected one."""
+    def deviate(self, words: str, *answers: Answered) -> None:
+        """Note a deviation: the state is right, but these answers are not the expected ones."""
         self.deviations.append(words)
-        self.mark(CheckVerdict.DEVIATION, words)
+        self.mark(CheckVerdict.DEVIATION, words, answers=answers)
 
-    def mark(self, verdict: CheckVerdict, words: str, severity: str | None = None) -> None:
+    def mark(
+        self, verdict: CheckVerdict, words: str, severity: str | None = None, answers: Sequence[Answered] = ()
+    ) -> None:
         """Record a finding that the exchanges so far show; its severity is by default the catalogue's."""
-        found = CheckFinding(words, len(self.record))
+        about = {id(answer.exchange) for answer in answers}
+        attempt = tuple(position for position, each in enumerate(self.record, 1) if id(each) in about)
+        found = CheckFinding(words, len(self.record), attempt, self.has_all)
         self.noticed.append(Noticed(verdict, severity or self.severity, found))
 
     def findings(self, verdict: CheckVerdict) -> tuple[CheckFinding, ...]:

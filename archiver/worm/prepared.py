@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
-from urllib.parse import quote
+from functools import partial
+from typing import Any, NamedTuple
 
 from botocore.auth import SIGV4_TIMESTAMP, S3SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials as BotoCredentials
 
-from archiver.worm.requests.exchange import Answer, Headers, S3Client, query_text
+from archiver.worm.requests.exchange import Answer, Headers, S3Client, target_of
 from archiver.worm.verdict import NotTried
 
 
@@ -50,20 +49,19 @@ def prepare(
     """
     if client.credentials is None:
         raise NotTried("needs a credential to sign with")
-    target = "/" + bucket + ("" if key is None else "/" + quote(key, safe="/~")) + query_text(query)
-    request = AWSRequest(method, client.url(target), headers=dict(headers), data=body)
-    given = client.credentials
-    credentials = BotoCredentials(given.access_key, given.secret_key, given.session_token)
-    _ShiftedAuth(credentials, client.region, shift_seconds).add_auth(request)
-    return Prepared(client, method, target, tuple(request.headers.items()), body)
+    target = target_of(bucket, key, query)
+    signing = client.signing_headers(
+        method, target, headers, body, partial(_ShiftedAuth, timedelta(seconds=shift_seconds))
+    )
+    return Prepared(client, method, target, (*headers, *signing), body)
 
 
 class _ShiftedAuth(S3SigV4Auth):  # type: ignore[misc]
     """Signs with a shifted date."""
 
-    def __init__(self, credentials: BotoCredentials, region: str, shift_seconds: float) -> None:
-        super().__init__(credentials, "s3", region)
-        self._shift = timedelta(seconds=shift_seconds)
+    def __init__(self, shift: timedelta, *given: Any) -> None:
+        super().__init__(*given)
+        self._shift = shift
 
     def _modify_request_before_signing(self, request: AWSRequest) -> None:
         ours = datetime.strptime(request.context["timestamp"], SIGV4_TIMESTAMP)

@@ -105,6 +105,8 @@ class Suite:
             verdict, reason = CheckVerdict.PASS, ""
         except CheckEnded as ended:
             verdict, reason, severity = ended.verdict, str(ended), ended.severity
+            if verdict is CheckVerdict.FAIL and not case.findings(verdict):
+                case.mark(verdict, reason, severity, ended.answers)
         except Exception:  # noqa: BLE001 - an unforeseen answer must not end the suite
             verdict = CheckVerdict.INCONCLUSIVE
             last = traceback.format_exc(limit=-2).strip().replace("\n", " | ")
@@ -112,8 +114,6 @@ class Suite:
         seconds = time.monotonic() - clock
         if verdict is CheckVerdict.PASS and case.deviations:
             verdict = CheckVerdict.DEVIATION
-        if verdict is CheckVerdict.FAIL and not case.findings(verdict):
-            case.mark(verdict, reason)
         case.tidy()
         words = "; ".join(part for part in (reason, *dict.fromkeys(case.deviations), *case.notes) if part)
         return CheckResult(

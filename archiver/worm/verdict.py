@@ -6,7 +6,9 @@ or left unprotected, or if the platform refused what it must allow. Any other ve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import Protocol
 
 
 class CheckVerdict(StrEnum):
@@ -20,17 +22,27 @@ class CheckVerdict(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"  # tried, but no conclusion is possible
 
 
+class Answered(Protocol):
+    """An answer of the platform that knows its evidence."""
+
+    @property
+    def exchange(self) -> object:
+        """Return the recorded exchange; None if it is not recorded."""
+
+
 class CheckEnded(Exception):
     """Ends a check; the message is its reason.
 
-    ``severity`` is that of the finding. None: the catalogue's, which is that of the check's worst finding.
+    ``severity`` is that of the finding. None: the catalogue's, which is that of the check's worst finding. ``answers``
+    are those that it is about, if the state that a check read last does not show it alone.
     """
 
     verdict: CheckVerdict
 
-    def __init__(self, reason: str, severity: str | None = None) -> None:
+    def __init__(self, reason: str, severity: str | None = None, answers: Sequence[Answered] = ()) -> None:
         super().__init__(reason)
         self.severity = severity
+        self.answers = tuple(answers)
 
 
 class Failed(CheckEnded):

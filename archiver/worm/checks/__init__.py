@@ -38,7 +38,7 @@ def _without_loss(function: CheckFunction, case: CheckRun) -> None:
         try:
             case.must_have_lost_nothing()
         except Failed as failed:
-            raise Failed(f"{ended}; and {failed}", failed.severity) from failed
+            raise Failed(f"{ended}; and {failed}", failed.severity, failed.answers) from failed
         except CheckEnded:
             pass  # the versions cannot be read either
         raise

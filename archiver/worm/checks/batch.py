@@ -94,7 +94,9 @@ def too_many(case: Case) -> None:
     gone = [version for version in (first, middle, last) if case.state(version).body is None]
     if gone:
         raise Failed(
-            f"{len(order)} entries were answered {answer.status}, and {len(gone)} of 3 versions among them are gone"
+            f"{len(order)} entries were answered {answer.status}, and {len(gone)} of 3 versions among them are gone",
+            None,
+            [answer],
         )
     case.must_refuse(answer, f"deleting {len(order)} entries", "400 MalformedXML", locked)
 

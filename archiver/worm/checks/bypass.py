@@ -19,7 +19,7 @@ from archiver.worm.case import (
     words_of,
 )
 from archiver.worm.checks import check
-from archiver.worm.requests.exchange import Headers, S3Client
+from archiver.worm.requests.exchange import Answer, Headers, S3Client
 from archiver.worm.requests.limited import BYPASS as BYPASS_RIGHT
 from archiver.worm.requests.limited import BYPASS_DENIED, RETENTION, SEE_RETENTION
 from archiver.worm.verdict import Failed, Inconclusive, NotOffered, NotTried
@@ -153,7 +153,7 @@ def _delete_with(case: Case, words: str) -> None:
     try:
         case.must_refuse_delete(version, answer, f"deleting with the bypass header {words}")
     except Failed as failed:  # the caller could have deleted the record in another way
-        raise Failed(f"{failed}, by a credential that has the right to bypass", "S2") from failed
+        raise Failed(f"{failed}, by a credential that has the right to bypass", "S2", failed.answers) from failed
 
 
 def _shorten_with(case: Case, words: str) -> None:
@@ -169,7 +169,7 @@ def _shorten_with(case: Case, words: str) -> None:
 def bypass_in_presigned_url(case: Case) -> None:
     _presigned_delete_works(case)
     case.try_all(
-        ("header added to a URL signed without it", lambda: _presigned_refused(case, send=BYPASS)),
+        ("header added to a URL signed without it", lambda: _presigned_refused(case, sent=BYPASS)),
         ("query parameter added to a signed URL", lambda: _presigned_refused(case, added=f"&{_HEADER}=true")),
         ("header of a URL signed with it left out", lambda: _presigned_refused(case, signed=BYPASS)),
         ("header signed and sent", lambda: _presigned_bypass(case)),
@@ -178,29 +178,31 @@ def bypass_in_presigned_url(case: Case) -> None:
 
 
 def _presigned_delete(
-    case: Case, version: Version, *, signed: Headers = (), more: tuple[str, str] | None = None
-) -> str:
-    query = (("versionId", version.id), *((more,) if more else ()))
-    return case.client.presigned("DELETE", version.bucket, version.key, query=query, headers=signed)
+    case: Case, version: Version, *, signed: Headers = (), sent: Headers = (), more: Headers = (), added: str = ""
+) -> Answer:
+    query = (("versionId", version.id), *more)
+    return case.client.send_presigned(
+        "DELETE", version.bucket, version.key, query=query, signed=signed, headers=sent, added=added
+    )
 
 
 def _presigned_delete_works(case: Case) -> None:
     """Check that a presigned URL deletes an unlocked version: the control. Raises NotOffered."""
     version = case.stored()
-    answer = case.client.send_as_is("DELETE", _presigned_delete(case, version))
+    answer = _presigned_delete(case, version)
     if not answer.ok or case.state(version).body is not None:
         raise NotOffered(f"a presigned URL does not delete an unlocked version either: {answer}")
 
 
-def _presigned_refused(case: Case, *, signed: Headers = (), send: Headers = (), added: str = "") -> None:
+def _presigned_refused(case: Case, *, signed: Headers = (), sent: Headers = (), added: str = "") -> None:
     version = case.locked()
-    answer = case.client.send_as_is("DELETE", _presigned_delete(case, version, signed=signed) + added, send)
+    answer = _presigned_delete(case, version, signed=signed, sent=sent, added=added)
     case.must_refuse(answer, "deleting by this URL", "403 AccessDenied SignatureDoesNotMatch", version)
 
 
 def _presigned_bypass(case: Case) -> None:
     version = case.locked()
-    answer = case.client.send_as_is("DELETE", _presigned_delete(case, version, signed=BYPASS), BYPASS)
+    answer = _presigned_delete(case, version, signed=BYPASS, sent=BYPASS)
     case.must_allow(answer, "deleting by this URL", "204")
     case.must_be_gone(version, "deleting by this URL")
 
@@ -208,7 +210,7 @@ def _presigned_bypass(case: Case) -> None:
 def _presigned_query(case: Case) -> None:
     """Bypass with a signed query parameter. The signer has the permission, so to accept it is only a deviation."""
     version = case.locked()
-    answer = case.client.send_as_is("DELETE", _presigned_delete(case, version, more=(_HEADER, "true")))
+    answer = _presigned_delete(case, version, more=BYPASS)
     if answer.ok and case.state(version).body is None:
         case.deviate("a signed query parameter bypassed GOVERNANCE as the header does")
     else:
@@ -231,7 +233,8 @@ def bypass_in_plain_bucket(case: Case) -> None:
             if answer.ok or answer.status != 400 or answer.code != "InvalidArgument":
                 case.deviate(
                     f"{what} with the bypass header {value} in a bucket without Object Lock was answered {answer}; "
-                    f"{case.expected('400 InvalidArgument')}"
+                    f"{case.expected('400 InvalidArgument')}",
+                    answer,
                 )
 
 
@@ -313,7 +316,7 @@ def read_without_permission(case: Case) -> None:
         answer = client.send(method, version.bucket, version.key, query=query)
         case.must_allow(answer, f"{method} by a credential without s3:GetObjectRetention")
         if answer.headers.get("x-amz-object-lock-mode") is not None:
-            case.deviate(f"{method} shows the lock to a credential without s3:GetObjectRetention")
+            case.deviate(f"{method} shows the lock to a credential without s3:GetObjectRetention", answer)
     answer = client.send("GET", version.bucket, version.key, query=(("retention", None), *query))
     if answer.ok:
         case.deviate("GetObjectRetention answers a credential without s3:GetObjectRetention")

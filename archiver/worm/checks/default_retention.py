@@ -100,7 +100,7 @@ def _put_empty(case: Case, bucket: str, ending: str = "") -> tuple[Answer, Versi
 def _put_presigned(case: Case, bucket: str) -> tuple[Answer, Version]:
     key, body = case.key(), b"by a URL that carries its signature"
     headers = [("Content-MD5", md5_of(body))]
-    answer = case.client.send_as_is("PUT", case.client.presigned("PUT", bucket, key, headers=headers), headers, body)
+    answer = case.client.send_presigned("PUT", bucket, key, signed=headers, headers=headers, body=body)
     return answer, Version(bucket, key, answer.version_id or "", body)
 
 

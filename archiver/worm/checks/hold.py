@@ -251,8 +251,9 @@ def many(case: Case) -> None:
         _must_be(case, pool, versions, "ON")
         refusals = list(pool.map(case.delete, versions))
         listed = _listed(case, prefix)
-        if missing := [version.key for version in versions if version.id not in listed]:
-            raise Failed(f"{len(missing)} of {OBJECTS} objects on hold were deleted, such as {missing[0]}")
+        if missing := [version for version in versions if version.id not in listed]:
+            case.state(missing[0])  # last, as evidence
+            raise Failed(f"{len(missing)} of {OBJECTS} objects on hold were deleted, such as {missing[0].key}")
         for version, answer in zip(versions, refusals, strict=True):
             case.must_refuse(answer, f"deleting one of {OBJECTS} objects on hold", REFUSED, version)
         _each(pool, versions, lambda version: case.set_hold(version, "OFF"), "hold OFF")
@@ -295,7 +296,7 @@ def _stored_plain(case: Case, key: str) -> Version:
 def _each(pool: ThreadPoolExecutor, versions: list[Version], call: Callable[[Version], Answer], what: str) -> None:
     for version, answer in zip(versions, pool.map(call, versions), strict=True):
         if not answer.ok:
-            raise Failed(f"{what} of {version.key}, one of {OBJECTS}, was answered {answer}")
+            raise Failed(f"{what} of {version.key}, one of {OBJECTS}, was answered {answer}", None, [answer])
 
 
 def _must_be(case: Case, pool: ThreadPoolExecutor, versions: list[Version], hold: str) -> None:
@@ -303,6 +304,7 @@ def _must_be(case: Case, pool: ThreadPoolExecutor, versions: list[Version], hold
     states = list(pool.map(case.state, versions))
     missed = [each for each, state in zip(versions, states, strict=True) if (state.hold or "OFF") != hold]
     if missed:
+        case.state(missed[0])  # last, as evidence
         raise Failed(f"after hold {hold} of {OBJECTS} objects, {len(missed)} are not {hold}, such as {missed[0].key}")
 
 

@@ -476,7 +476,7 @@ def presigned_with_lock(case: Case) -> None:
     lock, hold = case.lock(), ((HOLD, "ON"),)
     sooner = case.lock(seconds=10).headers
     try:
-        plain = case.client.send_as_is("PUT", case.client.presigned("PUT", case.bucket, case.key()), (), b"plain")
+        plain = case.client.send_presigned("PUT", case.bucket, case.key(), body=b"plain")
     except NotOffered:
         raise NotOffered("presigned URLs: a PUT without a lock was answered 501") from None
     if not plain.ok:
@@ -493,9 +493,7 @@ def presigned_with_lock(case: Case) -> None:
 def _presigned_as_signed(case: Case, lock: ObjectLock) -> None:
     body, key = b"by a URL that carries its signature", case.key()
     headers = (("Content-MD5", md5_of(body)), *lock.headers, (HOLD, "ON"))
-    answer = case.client.send_as_is(
-        "PUT", case.client.presigned("PUT", case.bucket, key, headers=headers), headers, body
-    )
+    answer = case.client.send_presigned("PUT", case.bucket, key, signed=headers, headers=headers, body=body)
     case.must_allow(answer, "a presigned PUT with the lock headers that were signed")
     version = with_id(case, Version(case.bucket, key, answer.version_id or "", body))
     _must_show(case, version, "a presigned PUT", lock=lock, hold="ON")
@@ -504,8 +502,9 @@ def _presigned_as_signed(case: Case, lock: ObjectLock) -> None:
 def _presigned_altered(case: Case, signed: Headers, sent: Headers) -> None:
     body, key = b"by a URL that carries its signature", case.key()
     digest = ("Content-MD5", md5_of(body))
-    target = case.client.presigned("PUT", case.bucket, key, headers=(digest, *signed))
-    answer = case.client.send_as_is("PUT", target, (digest, *sent), body)
+    answer = case.client.send_presigned(
+        "PUT", case.bucket, key, signed=(digest, *signed), headers=(digest, *sent), body=body
+    )
     must_store_nothing(
         case, answer, "a presigned PUT without the lock that was signed", "403 SignatureDoesNotMatch AccessDenied",
         case.bucket, key,

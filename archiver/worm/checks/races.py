@@ -428,13 +428,14 @@ def _run(
     found = _unexplained(race, tally)
     case.notes.append(_summary(tally))
     if found:
-        counts = Counter(state for state, _ in found)
+        counts = Counter(state for state, _, _ in found)
         counted = ", ".join(f"{counts[state]} {state.words} ({state.severity})" for state in sorted(counts))
-        worst, words = min(found)
+        worst, words, raced = min(found, key=lambda each: each[:2])
         raise Failed(
             f"neither order of the two requests explains {len(found)} of {tally.pairs} pairs: {counted}; "
             f"one of the worst: {words}",
             worst.severity,
+            raced.answers,
         )
     for name in race.names:
         if not tally.accepted[name]:
@@ -484,19 +485,20 @@ def _race(
             tally.firsts[order] += 1
 
 
-def _unexplained(race: Race, tally: RaceTally) -> list[tuple[EndState, str]]:
-    """Read the versions of unexplained pairs again; return those that remain so, with answers and state."""
+def _unexplained(race: Race, tally: RaceTally) -> list[tuple[EndState, str, RacedPair]]:
+    """Read the versions of unexplained pairs again; return those that remain so, with their state in words."""
     if tally.unexplained:
         time.sleep(SETTLED_SECONDS)
     found = []
-    for pair, answers in tally.unexplained:
+    for raced in tally.unexplained:
+        pair, answers = raced
         end = pair.seen()
         order = explained(race, answers, end)
         if order is not None:
             tally.firsts[order] += 1
             continue
         words = ", ".join(f"{name} was answered {answer}" for name, answer in zip(race.names, answers, strict=True))
-        found.append((race.judge(end, race.done(1, answers[1])), f"{words}, and then: {pair.words()}"))
+        found.append((race.judge(end, race.done(1, answers[1])), f"{words}, and then: {pair.words()}", raced))
     return found
 
 

@@ -302,15 +302,16 @@ def on_a_marker(case: Case) -> None:
         answer = case.set_retention(marker if named else version._replace(id=""), case.lock())
         below = _shown(case, version)
         if below.state.mode is not None:
-            raise Failed(f"was answered {answer}, and the version below the marker now has {below}", "S3")
+            raise Failed(f"was answered {answer}, and the version below the marker now has {below}", "S3", [answer])
         shown = case.retention_of(marker)
         deleting = case.delete(marker)
         if shown is not None or not deleting.ok:
             what = f"{shown.mode} until {iso(shown.until)}" if shown else "no retention"
             words = f"was answered {answer}; the marker shows {what}, and deleting it was answered {deleting}"
-            raise Failed(words, "S3")
+            raise Failed(words, "S3", [answer])
         if answer.ok:
-            raise Failed(f"was answered {answer}, and neither the marker nor the version below is locked", "S2")
+            words = f"was answered {answer}, and neither the marker nor the version below is locked"
+            raise Failed(words, "S2", [answer])
         case.must_refuse(answer, "retention on a delete marker", aws)
         if not case.client.send("GET", version.bucket, version.key).ok:
             raise Failed("the marker was deleted, but the object is not current again", "S3")
@@ -453,7 +454,7 @@ def _shorten(case: Case, kind: str, seconds: float, bypasses: tuple[bool, ...]) 
             try:
                 _must_stay(case, version, before, answer, f"shortening {kind}", amount.aws)
             except Failed as failed:
-                raise Failed(str(failed), amount.severity) from failed
+                raise Failed(str(failed), amount.severity, failed.answers) from failed
             if until < case.now() + timedelta(seconds=SOON_SECONDS):
                 case.wait_until(until + timedelta(seconds=GRACE_SECONDS))
                 case.must_refuse_delete(version, case.delete(version), "deleting after the date that was refused")

@@ -58,7 +58,7 @@ def read_back_every_version(case: Case) -> None:
         if given is not None and given != checksum_of("sha256", version.body):
             raise Failed(f"{where} was read with the SHA-256 {given}, which is not that of its bytes")
         if answer.version_id != version.id:
-            case.deviate(f"GET of one version names {answer.version_id or 'no version'} in its answer")
+            case.deviate(f"GET of one version names {answer.version_id or 'no version'} in its answer", answer)
     case.must_survive(*kept)
 
 
@@ -209,7 +209,7 @@ def _list_short_pages(case: Case) -> None:
 
 def _list_a_full_page(case: Case) -> None:
     stem, count = case.key("/"), PAGE_ENTRIES_MAX + 1
-    unseen, ends = case.client.recording([]), time.monotonic() + PUTS_SECONDS_MAX
+    unseen, ends = case.unrecorded(), time.monotonic() + PUTS_SECONDS_MAX
 
     def one(number: int) -> _Made:
         if time.monotonic() > ends:
@@ -264,7 +264,7 @@ def _judge_list(case: Case, made: list[_Made], pages: list[list[ListedVersion]],
 
 @check("VER-05")
 def ids_and_times_of_many_versions(case: Case) -> None:
-    unseen = case.client.recording([])
+    unseen = case.unrecorded()
     stem, ends = case.key("/"), time.monotonic() + PUTS_SECONDS_MAX
     ids: dict[str, int] = {}
     kept: list[str] = []

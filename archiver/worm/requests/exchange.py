@@ -16,7 +16,7 @@ import ssl
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 from urllib.parse import quote, urlsplit
 from xml.sax.saxutils import escape
@@ -54,6 +54,7 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    exchange: RecordedExchange | None = field(default=None, repr=False, compare=False)  # its evidence
 
     @property
     def ok(self) -> bool:
@@ -112,6 +113,8 @@ class RecordedExchange:
     response_sha256: str
     failure: str  # why no answer came
     sender: str = ""  # which rights its credential lacks; empty: none
+    signature: str = ""  # where the signature was: header, url, form; empty: not signed
+    signed_headers: tuple[tuple[str, str], ...] = ()  # that the signature of a URL covers, whether sent or not
 
     @property
     def document(self) -> dict[str, Any]:
@@ -188,11 +191,9 @@ class S3Client:
         Raises NotOffered for 501. Raises Inconclusive for other 5xx, for 429 and if no answer comes; with ``unsure`` it
         returns 5xx and 429 as answers.
         """
-        target = "/" + bucket + ("" if key is None else "/" + quote(key, safe="/~")) + query_text(query)
-        wanted = [*headers]
-        if sign and self.credentials is not None:
-            wanted += self._signature(method, target, headers, body)
-        return self.send_as_is(method, target, wanted, body, unsure=unsure)
+        target = target_of(bucket, key, query)
+        signing = self.signing_headers(method, target, headers, body) if sign and self.credentials is not None else ()
+        return self.send_as_is(method, target, [*headers, *signing], body, unsure=unsure)
 
     def presigned(
         self,
@@ -206,10 +207,29 @@ class S3Client:
     ) -> str:
         """Return path and query of a presigned URL whose signature covers these headers."""
         assert self.credentials is not None
-        target = "/" + bucket + "/" + quote(key, safe="/~") + query_text(query)
+        target = target_of(bucket, key, query)
         request = AWSRequest(method, self.url(target), headers=dict(headers))
         S3SigV4QueryAuth(self._signing(), "s3", self.region, expires=expires_seconds).add_auth(request)
         return target.partition("?")[0] + "?" + str(request.url).partition("?")[2]
+
+    def send_presigned(
+        self,
+        method: str,
+        bucket: str,
+        key: str,
+        *,
+        query: Sequence[tuple[str, str | None]] = (),
+        signed: Headers = (),
+        headers: Headers = (),
+        body: bytes = b"",
+        added: str = "",
+    ) -> Answer:
+        """Send a request by a presigned URL. Its signature covers ``signed``; ``headers`` are sent.
+
+        ``added`` is text after the end of the URL.
+        """
+        target = self.presigned(method, bucket, key, query=query, headers=signed) + added
+        return self.send_as_is(method, target, headers, body, signed=signed)
 
     def send_as_is(
         self,
@@ -220,10 +240,12 @@ class S3Client:
         *,
         unsure: bool = False,
         secrets: Sequence[str] = (),
+        signed: Headers = (),
     ) -> Answer:
         """Send path and query with these headers, a Host and a Content-Length, and nothing else.
 
-        ``secrets`` are words of the body that the record leaves out.
+        ``secrets`` are words of a form that the record leaves out: its signature and credential. ``signed`` are the
+        headers that the signature of a presigned URL covers.
         """
         began, clock = time.time(), time.monotonic()
         answer, failure = None, ""
@@ -232,11 +254,35 @@ class S3Client:
         except (OSError, http.client.HTTPException) as error:
             failure = f"{type(error).__name__}: {error}".strip(": ")
         hidden = self._hidden(target, headers, secrets)
+
+        def shown(text: str) -> str:
+            return _without(text.encode("utf-8", "surrogateescape"), hidden).decode("utf-8", "surrogateescape")
+
         host, sent = self._addressed(target)
-        shown = [("Host", host), *headers] if self._virtual_hosted else headers
-        self.record.append(
-            _exchange(began, time.monotonic() - clock, method, sent, shown, body, answer, failure, hidden, self.sender)
+        sent_headers = [("Host", host), *headers] if self._virtual_hosted else headers
+        reply = answer.body if answer is not None else b""
+        exchange = RecordedExchange(
+            at=began,
+            seconds=time.monotonic() - clock,
+            method=method,
+            target=shown(without_secrets(sent)),
+            request_headers=tuple(
+                (name, REDACTED if name.lower() in _SECRET_HEADERS else shown(value)) for name, value in sent_headers
+            ),
+            request_body=_without(body, hidden)[:KEPT_BYTES],
+            request_bytes=len(body),
+            request_sha256=hashlib.sha256(body).hexdigest(),
+            status=answer.status if answer is not None else None,
+            response_headers=tuple((k, shown(v)) for k, v in answer.headers.items()) if answer is not None else (),
+            response_body=_without(_ELEMENTS.sub(rb"<\1>" + REDACTED.encode() + rb"</\1>", reply), hidden)[:KEPT_BYTES],
+            response_bytes=len(reply),
+            response_sha256=hashlib.sha256(reply).hexdigest(),
+            failure=shown(failure),
+            sender=self.sender,
+            signature=_place_of_signature(target, headers, has_form=bool(secrets)),
+            signed_headers=tuple((name, shown(value)) for name, value in signed),
         )
+        self.record.append(exchange)
         request_line = f"{method} {target.partition('?')[0]}"
         if answer is None:
             raise Inconclusive(f"{request_line}: no answer: {failure}")
@@ -244,7 +290,7 @@ class S3Client:
             raise NotOffered(f"{request_line}: {answer}")
         if not unsure and (answer.status >= 500 or answer.status == 429):
             raise Inconclusive(f"{request_line}: {answer}")
-        return answer
+        return replace(answer, exchange=exchange)
 
     def _exchange(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
         host, sent = self._addressed(target)
@@ -279,12 +325,15 @@ class S3Client:
             words += [word for word in (self.credentials.secret_key, self.credentials.session_token) if word]
         return [form.encode() for word in words for form in {word, quote(word, safe=""), quote(word), escape(word)}]
 
-    def _signature(self, method: str, target: str, headers: Headers, body: bytes) -> list[tuple[str, str]]:
+    def signing_headers(
+        self, method: str, target: str, headers: Headers, body: bytes, auth: Callable[..., S3SigV4Auth] = S3SigV4Auth
+    ) -> list[tuple[str, str]]:
+        """Return the headers that sign a request, made by this kind of signer."""
         request = AWSRequest(method, self.url(target), data=body)
         for name, value in headers:
             request.headers.add_header(name, value)
         before = {name.lower() for name, _ in request.headers.items()}
-        S3SigV4Auth(self._signing(), "s3", self.region).add_auth(request)
+        auth(self._signing(), "s3", self.region).add_auth(request)
         return [(name, value) for name, value in request.headers.items() if name.lower() not in before]
 
     def _signing(self) -> BotoCredentials:
@@ -304,10 +353,11 @@ def _whole(reply: http.client.HTTPResponse) -> bytes:
     return b"".join(pieces)
 
 
-def query_text(query: Sequence[tuple[str, str | None]]) -> str:
-    """Format a query: ``?retention&versionId=x``. A value of None is a name without a value."""
+def target_of(bucket: str, key: str | None, query: Sequence[tuple[str, str | None]]) -> str:
+    """Return path and query: ``/bucket/key?retention&versionId=x``. A value of None is a name without a value."""
     words = [quote(k, safe="-_.~") + ("=" + quote(v, safe="-_.~") if v is not None else "") for k, v in query]
-    return "?" + "&".join(words) if words else ""
+    path = f"/{bucket}" if key is None else f"/{bucket}/{quote(key, safe='/~')}"
+    return f"{path}?{'&'.join(words)}" if words else path
 
 
 def without_secrets(target: str) -> str:
@@ -319,41 +369,12 @@ def without_secrets(target: str) -> str:
     return path + mark + "&".join(words)
 
 
-def _exchange(
-    at: float,
-    seconds: float,
-    method: str,
-    target: str,
-    headers: Headers,
-    body: bytes,
-    answer: Answer | None,
-    failure: str,
-    hidden: Sequence[bytes],
-    sender: str,
-) -> RecordedExchange:
-    def shown(text: str) -> str:
-        return _without(text.encode("utf-8", "surrogateescape"), hidden).decode("utf-8", "surrogateescape")
-
-    reply = answer.body if answer is not None else b""
-    return RecordedExchange(
-        at=at,
-        seconds=seconds,
-        method=method,
-        target=shown(without_secrets(target)),
-        request_headers=tuple(
-            (name, REDACTED if name.lower() in _SECRET_HEADERS else shown(value)) for name, value in headers
-        ),
-        request_body=_without(body, hidden)[:KEPT_BYTES],
-        request_bytes=len(body),
-        request_sha256=hashlib.sha256(body).hexdigest(),
-        status=answer.status if answer is not None else None,
-        response_headers=tuple((k, shown(v)) for k, v in answer.headers.items()) if answer is not None else (),
-        response_body=_without(_ELEMENTS.sub(rb"<\1>" + REDACTED.encode() + rb"</\1>", reply), hidden)[:KEPT_BYTES],
-        response_bytes=len(reply),
-        response_sha256=hashlib.sha256(reply).hexdigest(),
-        failure=shown(failure),
-        sender=sender,
-    )
+def _place_of_signature(target: str, headers: Headers, *, has_form: bool) -> str:
+    if has_form:
+        return "form"
+    if "X-Amz-Signature=" in target:
+        return "url"
+    return "header" if any(name.lower() == "authorization" for name, _ in headers) else ""
 
 
 def _without(data: bytes, hidden: Sequence[bytes]) -> bytes:

@@ -1,7 +1,8 @@
 """Selection of the requests that reproduce a finding, from the evidence of its check.
 
-A check sends many requests. A finding needs only those with the same keys and buckets. The last request that changes
-something is the attempt. Requests before it prepare it; requests after it read the state.
+A check sends many requests. A finding needs only those with the same keys and buckets. It is about its attempt: the
+requests that the check named, or else the last one that changes something. Requests before the attempt prepare it;
+requests after it read the state.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from urllib.parse import unquote
 from archiver.values.errors import ResultsError
 from results.model import FIRST_ROUND, CheckFinding, CheckRecord
 
-LEFT_OUT = "(left out)"  # in evidence, instead of a secret
+RACES = "Races"  # family of the checks that send two requests at the same time
+Headers = tuple[tuple[str, str], ...]
+
 _SIGNING = {"authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-security-token", "host"}
 _READS = ("GET", "HEAD")
+_LISTED_MAX = 100  # requests for objects of a list: a longer script shows a vendor nothing
 _VALUE_HEADERS = ("x-amz-version-id", "etag")
 _VALUE_ELEMENTS = ("UploadId", "VersionId", "ETag")
 _VALUE_CHARACTERS_MIN = 8  # the server did not generate shorter values, such as null
@@ -31,16 +35,18 @@ _SHOWN_ELEMENTS = ("Mode", "RetainUntilDate", "Status", "Days", "Years", "Object
 class Request:
     """One recorded request and its response. Bodies may be cut: the evidence limits their length."""
 
+    position: int  # in the evidence, from 1
     at: float  # epoch seconds
     seconds: float
     method: str
     target: str  # path with the bucket, and query
-    headers: tuple[tuple[str, str], ...]  # without the headers of the signature
+    headers: Headers  # without the headers of the signature
     body: bytes
     body_is_text: bool
     body_bytes: int
     body_sha256: str
-    is_signed: bool
+    signature: str  # where it was: header, url, form; empty: not signed
+    signed_headers: Headers  # that the signature of a URL covers, whether sent or not
     sender: str  # which rights its credential lacks; empty: none
     status: int
     answer_headers: Mapping[str, str]
@@ -58,12 +64,6 @@ class Request:
     @property
     def reads(self) -> bool:
         return self.method in _READS
-
-    @property
-    def presigned_headers(self) -> list[str]:
-        """Return the headers, except Host, that the signature of a presigned URL covers."""
-        signed = re.search(r"X-Amz-SignedHeaders=([^&]+)", self.target)
-        return [name for name in unquote(signed[1]).split(";") if name != "host"] if signed is not None else []
 
     @property
     def makes_bucket(self) -> bool:
@@ -95,6 +95,16 @@ class Request:
         """Return the texts of all elements with that name in the response, without quotation marks."""
         texts = re.findall(rf"<{name}>([^<]+)</", self.answer_body.decode("latin-1"))
         return [unescape(text).strip('"') for text in texts]
+
+    @property
+    def listed(self) -> tuple[str, str] | None:
+        """Return bucket and prefix of the keys that the request lists; None if it is not a list of a prefix."""
+        prefix = re.search(r"[?&]prefix=([^&]+)", self.target) if not self.key else None
+        return (self.bucket, unquote(prefix[1])) if prefix is not None else None
+
+    def is_in(self, listed: Iterable[tuple[str, str]]) -> bool:
+        """Return whether the request is for a key in one of these buckets, with its prefix."""
+        return any(self.bucket == bucket and self.key.startswith(prefix) for bucket, prefix in listed)
 
     def names(self, words: Iterable[str]) -> bool:
         """Return whether target, headers or body contain one of these words."""
@@ -137,40 +147,30 @@ def reproducible_check(checks: Sequence[CheckRecord], identifier: str) -> CheckR
 
 def reproduction_of(check: CheckRecord, exchanges: Sequence[Mapping[str, Any]]) -> Reproduction:
     """Return the requests for the first finding of a check. Raises ResultsError with the reason if there are none."""
-    if not check.findings or "not in the evidence" in check.reason:
+    if not check.findings:
         raise ResultsError(f"{check.id}: the evidence does not say which requests show it")
     finding, identifier = check.findings[0], check.id
-    requests = [_request(each) for each in exchanges[: finding.exchanges] if each["status"]]
-    chosen = _chosen(requests, finding)
+    if not finding.is_complete:
+        raise ResultsError(f"{check.id}: the evidence lacks some of the requests that show it")
+    recorded = enumerate(exchanges[: finding.exchanges], 1)
+    requests = [_request(position, each) for position, each in recorded if each["status"]]
+    if not requests:
+        raise ResultsError(f"{identifier}: the evidence has no request that shows it")
+    chosen = _chosen(requests, _first_chosen(requests, finding), identifier)
     for request in chosen:
         _refuse_incomplete(request, identifier)
     changes = [number for number, request in enumerate(chosen) if not request.reads]
     if not changes:
         raise ResultsError(f"{identifier}: the evidence lacks the requests that wrote what the check read")
-    first = last = _attempt(chosen, changes, finding)
-    while first > 0 and not chosen[first - 1].reads and _overlap(chosen[first - 1], chosen[last]):
-        first -= 1
-    while last + 1 < len(chosen) and not chosen[last + 1].reads and _overlap(chosen[first], chosen[last + 1]):
-        last += 1
-    if identifier.startswith("RAC-") and first == last:
+    attempts = [number for number in changes if chosen[number].position in finding.attempt]
+    first, last = (attempts[0], attempts[-1]) if attempts else (changes[-1], changes[-1])
+    if check.family == RACES and first == last:
         raise ResultsError(f"{identifier}: the evidence does not say which two requests met")
     before, attempt, after = chosen[:first], chosen[first : last + 1], _states(chosen[last + 1 :])
     states = {(each.method, each.target): each.shown for each in before if each.reads}
     changes_state = any(states.get((each.method, each.target), each.shown) != each.shown for each in after)
     changed = check.verdict == "FAIL" and changes_state  # a deviation is in the answer
     return Reproduction(check, finding, _needed(before, [*attempt, *after]), attempt, after, changed)
-
-
-def _attempt(chosen: Sequence[Request], changes: Sequence[int], finding: CheckFinding) -> int:
-    """Return the position of the attempt: the last change with the quoted response, else the last change."""
-    quoted = re.search(r"answered (\d{3})(?: (\w+))?", finding.words)
-    if quoted is not None:
-        for position in reversed(changes):
-            request = chosen[position]
-            code = next(iter(request.elements("Code")), None)
-            if str(request.status) == quoted[1] and quoted[2] in (code, None):
-                return position
-    return changes[-1]
 
 
 def _states(after: Sequence[Request]) -> list[Request]:
@@ -186,13 +186,13 @@ def _states(after: Sequence[Request]) -> list[Request]:
     ]
 
 
-def _request(document: Mapping[str, Any]) -> Request:
+def _request(position: int, document: Mapping[str, Any]) -> Request:
     headers = [(name, value) for name, value in document["request_headers"]]
-    signing = {name.lower(): value for name, value in headers}
-    target, host = document["target"], signing.get("host")
+    target, host = document["target"], dict(headers).get("Host")
     if host is not None:  # the platform has the bucket in the host name (virtual-hosted style)
         target = f"/{host.partition('.')[0]}{target}"
     return Request(
+        position=position,
         at=document["at"],
         seconds=document["seconds"],
         method=document["method"],
@@ -202,7 +202,8 @@ def _request(document: Mapping[str, Any]) -> Request:
         body_is_text="request_body" in document,
         body_bytes=document["request_bytes"],
         body_sha256=document["request_sha256"],
-        is_signed="authorization" in signing,
+        signature=document["signature"],
+        signed_headers=tuple((name, value) for name, value in document["signed_headers"]),
         sender=document["sender"],
         status=document["status"],
         answer_headers=dict(document["response_headers"]),
@@ -216,11 +217,16 @@ def _body(document: Mapping[str, Any], whose: str) -> bytes:
     return text.encode() if text is not None else base64.b64decode(document[f"{whose}_body_base64"])
 
 
-def _chosen(requests: Sequence[Request], finding: CheckFinding) -> list[Request]:
-    """Return the requests that the finding needs, in the order in which they were sent."""
-    named = [request for request in requests if request.key and request.key in finding.words]
-    last_change = [request for request in requests if not request.reads][-1:]
-    chosen = named[-1:] or [*requests[-1:], *last_change]
+def _chosen(requests: Sequence[Request], first: Sequence[Request], identifier: str) -> list[Request]:
+    """Return the requests that ``first`` and each other need, in the order in which they were sent.
+
+    Raises ResultsError if one of the first is a list of too many objects.
+    """
+    lists = {request.listed for request in first if request.listed is not None}
+    writes = sum(request.is_in(lists) for request in requests if not request.reads)
+    if writes > _LISTED_MAX:
+        raise ResultsError(f"{identifier}: a list shows it, and {writes:,} requests made what it lists")
+    chosen = [request for request in requests if request in first or request.is_in(lists)]
     shared = _shared_bucket(requests)
     size = 0
     while len(chosen) != size:
@@ -239,6 +245,22 @@ def _chosen(requests: Sequence[Request], finding: CheckFinding) -> list[Request]
     return sorted(chosen, key=lambda request: request.at)
 
 
+def _first_chosen(requests: Sequence[Request], finding: CheckFinding) -> list[Request]:
+    """Return the attempt and the last request, which reads the state; without an attempt, the last change of that."""
+    attempt = [request for request in requests if request.position in finding.attempt]
+    if len(attempt) > 1:  # a race is one of many, and another one may have been read last
+        return attempt
+    if attempt:
+        made_earlier = {request.key for request in requests if request.position <= attempt[0].position}
+        changed_later = {r.key for r in requests if r.position > attempt[0].position and not r.reads}
+        # A control after the attempt has a key of its own.
+        return [*attempt, *[r for r in requests if r.key not in changed_later - made_earlier][-1:]]
+    last = requests[-1]
+    changes = [request for request in requests if not request.reads]
+    of_last = [request for request in changes if last.key and request.names([last.key])]
+    return [last, *(of_last or changes)[-1:]]
+
+
 def _needed_values(request: Request) -> list[str]:
     """Return the version ids and upload ids in a request's target, headers and body."""
     text = " ".join([request.target, *(value for _, value in request.headers)])
@@ -254,13 +276,10 @@ def _shared_bucket(requests: Sequence[Request]) -> str | None:
 
 
 def _refuse_incomplete(request: Request, identifier: str) -> None:
-    cut = request.body_bytes > len(request.body)
-    if LEFT_OUT.encode() in request.body or any(name.lower() == "content-encoding" for name, _ in request.headers):
+    if request.signature == "form":
         raise ResultsError(f"{identifier}: a body contains a signature, and the evidence contains no signatures")
-    names = {name.lower() for name, _ in request.headers}
-    if missing := [name for name in request.presigned_headers if name not in names]:
-        raise ResultsError(f"{identifier}: the evidence lacks the value of {missing[0]}, which was signed but not sent")
-    if cut and (request.body_is_text or any("checksum" in name for name in names)):
+    is_cut = request.body_bytes > len(request.body)
+    if is_cut and (request.body_is_text or any("checksum" in name.lower() for name, _ in request.headers)):
         raise ResultsError(f"{identifier}: the evidence has only the first {len(request.body)} bytes of a body")
 
 
@@ -274,7 +293,3 @@ def _needed(before: Sequence[Request], later: Sequence[Request]) -> list[Request
         if not request.reads or number in changed or any(each.names(new) for each in [*before[number + 1 :], *later]):
             kept.append(request)
     return kept
-
-
-def _overlap(one: Request, other: Request) -> bool:
-    return one.at < other.at + other.seconds and other.at < one.at + one.seconds

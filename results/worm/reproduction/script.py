@@ -107,7 +107,7 @@ class _Writer:
     @property
     def senders(self) -> list[str]:
         """The rights that the second profile must lack."""
-        return list(dict.fromkeys(each.sender for each in self._requests if each.sender and each.is_signed))
+        return list(dict.fromkeys(each.sender for each in self._requests if each.sender and each.signature == "header"))
 
     def lines(self) -> list[str]:
         """Return the lines that create shared buckets, and the function that sends every request."""
@@ -144,8 +144,9 @@ class _Writer:
                 names = ", ".join(f"a{each}" for each in numbers)
                 calls = [f"    {line}" for each in together for line in [*each[:-1], f"{each[-1]},"]]
                 lines += [f"{names} = together(", *calls, ")"]
-                decisive += [f'a{each}["status"] == "{request.status}"'
-                             for each, request in zip(numbers, self._of.attempt, strict=True)]  # fmt: skip
+                if not self._of.state_changed:
+                    decisive += [f'a{each}["status"] == "{request.status}"'
+                                 for each, request in zip(numbers, self._of.attempt, strict=True)]  # fmt: skip
                 continue
             lines += [f"a{number} = {call[0]}", *call[1:], *self._saved(request, number)]
             if not prepares and not (attempts and self._of.state_changed):
@@ -178,7 +179,7 @@ class _Writer:
         words = [self._text(request.method), self._target(request)]
         words += [f"({' '.join(headers)})"] if headers or body else []
         words += [body] if body else []
-        words += ["by=None"] if not request.is_signed else ["by=LIMITED"] if request.sender else []
+        words += ["by=None"] if request.signature != "header" else ["by=LIMITED"] if request.sender else []
         words += [f'need="{request.status}"'] if need else []
         line = f"send({', '.join(words)})"
         if len(line) < _LINE_CHARACTERS or not headers:
@@ -188,13 +189,12 @@ class _Writer:
 
     def _target(self, request: Request) -> str:
         """Return the expression of path and query. The script signs a presigned URL again."""
-        if "X-Amz-Signature=" not in request.target:
+        if request.signature != "url":
             return self._text(request.target, in_target=True)
         path, _, query = request.target.partition("?")
         signed, _, added = query.partition("&X-Amz-Signature=")
         words = [word for word in signed.split("&") if not word.startswith("X-Amz-")]
-        covered = [(name, value) for name, value in request.headers if name.lower() in request.presigned_headers]
-        headers = "".join(f"({self._text(name)}, {self._text(value)})," for name, value in covered)
+        headers = "".join(f"({self._text(name)}, {self._text(value)})," for name, value in request.signed_headers)
         target = self._text(f"{path}{'?' if words else ''}{'&'.join(words)}", in_target=True)
         url = f"presigned({self._text(request.method)}, {target}, ({headers}))"
         more = added.partition("&")[2]
@@ -226,7 +226,7 @@ class _Writer:
         shown = request.shown
         if self._of.check.verdict == "FAIL" and request.reads:  # only the state matters, not its error code
             shown.pop("Code", None)
-        if request.method == "GET" and "GET" not in self._of.finding.words:  # HEAD shows the lock
+        if request.method == "GET" and request.position not in self._of.finding.attempt:  # HEAD shows the lock
             shown = {name: value for name, value in shown.items() if not name.startswith("x-amz-object-lock-")}
         words = [f'"{name}": {self._text(value) if value is not None else None}' for name, value in shown.items()]
         body = self._bodies.get(request.answer_sha256)

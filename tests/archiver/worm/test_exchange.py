@@ -182,7 +182,7 @@ def must_hide(client: S3Client, *signatures: str) -> None:
 
 
 def test_evidence_of_signed_request_has_no_secret_or_signature(recording_client: S3Client) -> None:
-    headers = recording_client._signature("PUT", "/bucket/key", (("x-amz-meta-a", "b"),), b"body")
+    headers = recording_client.signing_headers("PUT", "/bucket/key", (("x-amz-meta-a", "b"),), b"body")
     signature = re.search("Signature=([0-9a-f]{64})", dict(headers)["Authorization"])
     assert signature
     answer = recording_client.send_as_is("PUT", "/bucket/key", headers, b"body", unsure=True)

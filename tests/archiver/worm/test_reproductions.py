@@ -21,7 +21,7 @@ from archiver.values.errors import ResultsError
 from archiver.values.platform import PlatformProfile
 from archiver.worm import checks
 from archiver.worm.case import starter
-from archiver.worm.checks import races, retention
+from archiver.worm.checks import races, retention, retrieval
 from archiver.worm.conduct import _check_record
 from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.suite import Suite
@@ -34,7 +34,7 @@ from results.worm.reproduction.script import script_text
 from results.worm.reproduction.tracker import tracker_text
 from tests.support.commands import archiver
 from tests.support.servers import real
-from tests.support.servers.lying_client import GONE, Asked, Lie, Store, lying
+from tests.support.servers.lying_client import BYPASS, GONE, Asked, Lie, Store, lying
 from tests.support.servers.lying_server import lying_server, tell
 
 checks.load()
@@ -121,6 +121,31 @@ def shortens_for_anybody(asked: Asked, store: Store) -> Answer:
     return answer
 
 
+def deletes_where_a_signed_header_is_missing(asked: Asked, store: Store) -> Answer:
+    is_missing = BYPASS in asked.query.get("X-Amz-SignedHeaders", "") and BYPASS not in asked.headers
+    return store.owner.delete(asked.version, bypass=True) if asked.is_delete and is_missing else asked.pass_on()
+
+
+def names_another_reason_for_an_invalid_configuration(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    is_invalid = asked.sets("object-lock") and answer.status == 400
+    return replace(answer, body=answer.body.replace(b"MalformedXML", b"InvalidBucket")) if is_invalid else answer
+
+
+def gives_in_when_all_try_at_once(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    if asked.is_delete and answer.status == 403:
+        store.told[asked.version] = store.told.get(asked.version, 0) + 1
+        if store.told[asked.version] == 30:
+            store.destroy(asked.version)
+    return answer
+
+
+def omits_a_version_from_lists(asked: Asked, store: Store) -> Answer:
+    answer = asked.pass_on()
+    return replace(answer, body=re.sub(rb"<Version>.*?</Version>", b"", answer.body, count=1, flags=re.S))
+
+
 def looks_before_it_deletes(asked: Asked, store: Store) -> Answer:
     if asked.is_delete and not store.is_locked(asked.version):
         time.sleep(0.02)
@@ -136,6 +161,10 @@ def looks_before_it_deletes(asked: Asked, store: Store) -> Answer:
         (refuses_with_400, "DEL-02", "DEVIATION"),
         (forgets_the_lock_of_a_put, "ING-01", "FAIL"),
         (shortens_for_anybody, "RET-04", "FAIL"),
+        (deletes_where_a_signed_header_is_missing, "GOV-06", "FAIL"),
+        (names_another_reason_for_an_invalid_configuration, "CFG-04", "DEVIATION"),
+        (gives_in_when_all_try_at_once, "DEL-10", "FAIL"),
+        (omits_a_version_from_lists, "VER-04", "FAIL"),
         (looks_before_it_deletes, "RAC-01", "FAIL"),
     ],
 )
@@ -144,6 +173,7 @@ def test_script_reports_the_finding_only_on_the_faulty_platform(
 ) -> None:
     monkeypatch.setattr(races, "PAIRS", 12)
     monkeypatch.setattr(retention, "SOON_SECONDS", 1.0)
+    monkeypatch.setattr(retrieval, "PAGE_ENTRIES_MAX", 3)
     reproduction = platform.reproduction(lie, identifier)
     assert reproduction.check.verdict == verdict
     text = script_text(reproduction, "a finding").replace("range(300)", "range(12)")
@@ -234,12 +264,28 @@ def test_reproduction_is_refused_if_a_script_cannot_show_the_finding(platform: P
     assert "TSM API" in refused(replace(record, id="TSM-01"))
     assert "only under load" in refused(replace(record, round="under load"))
     assert "does not say which requests" in refused(replace(record, findings=()))
-    assert "which two requests met" in refused(replace(record, id="RAC-01"))
+    incomplete = replace(record.findings[0], is_complete=False)
+    assert "lacks some of the requests" in refused(replace(record, findings=(incomplete,)))
+    assert "which two requests met" in refused(replace(record, id="RAC-01", family="Races"))
     with pytest.raises(ResultsError, match="did not try"):
         reproducible_check([record], "DEL-03")
     for exchange in exchanges:
         exchange["request_bytes"] += 1
     assert "only the first" in refused(record)
+
+
+def test_finding_names_its_attempt_and_whether_the_evidence_is_complete(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, exchanges = platform.found(refuses_with_400, "DEL-02")
+    (position,) = record.findings[0].attempt
+    attempt = exchanges[position - 1]
+    assert (attempt["method"], attempt["status"], attempt["signature"]) == ("DELETE", 400, "header")
+    assert position < record.findings[0].exchanges  # the state was read afterwards
+    assert record.findings[0].is_complete
+    monkeypatch.setattr(retrieval, "PAGE_ENTRIES_MAX", 3)
+    record, _ = platform.found(omits_a_version_from_lists, "VER-04")
+    assert [each.is_complete for each in record.findings] == [True, False], record.reason
 
 
 @pytest.fixture

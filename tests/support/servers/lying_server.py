@@ -41,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
         left_out = _OF_THE_WAY | _SIGNED_ANEW
         headers = [(name, value) for name, value in self.headers.items() if name.lower() not in left_out]
         client = self.server.client
-        headers += client._signature(self.command, self.path, headers, body)
+        headers += client.signing_headers(self.command, self.path, headers, body)
         answer = client._exchange(self.command, self.path, headers, body)
         self.send_response_only(answer.status)
         for name, value in answer.headers.items():
