@@ -106,3 +106,20 @@ def unmeasured_because(criterion: CriterionResult, results: Sequence[Result]) ->
     if result.objects == 0:
         return f"no object was done {within}; done later: {result.drained_objects:,}, failed: {result.errors:,}"
     return f"no session was done {within}" if result.sessions == 0 else ""
+
+
+def worst(criteria: Sequence[CriterionResult]) -> CriterionResult:
+    """Return the criterion that is furthest from being met: the first in the order of ``worst_first``."""
+    return min(criteria, key=worst_first)
+
+
+def worst_first(criterion: CriterionResult) -> tuple[bool, bool, bool, float]:
+    """Return a sort key: not measured, then missed and most exceeded, then met and nearest to the limit.
+
+    Distances are relative to the limit. A limit of zero has no relative distance, so it comes after the others.
+    """
+    if criterion.measured is None:
+        return False, False, False, 0.0
+    above = criterion.measured - criterion.limit
+    excess = abs(above) if "==" in criterion.name else -above if ">" in criterion.name else above
+    return True, criterion.passed, not criterion.limit, -excess / (abs(criterion.limit) or 1.0)

@@ -33,8 +33,8 @@ from results.comparison.tables import (
 from results.contract import json_text
 from results.figures.log_axes import label_log_axis
 from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, png_bytes, svg_bytes
-from results.files import write_files
 from results.measures import CELL_LATENCIES, RATE
+from results.render.files import write_files
 from results.text import escape_markdown, render_markdown
 from results.units import UnitKey
 

@@ -23,8 +23,8 @@ from results.comparison.gate import Judgement, gate_sentences
 from results.comparison.ratio_tables import listed
 from results.comparison.tables import answer_sentences, comparison_tables, doubt_sentences, overall_sentences
 from results.document import Document, Drawing, KeyFinding, Number, Section, State, filled
-from results.files import write_files
 from results.measures import bytes_of, objects_of, server_mean
+from results.render.files import write_files
 from results.render.html import html_page
 from results.render.markdown import markdown_page
 from results.summary.numbers import lock_cost_numbers, percentile_numbers, rate_number, setup_numbers

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from archiver.values.sizes import format_size
 from results.model import CriterionResult, Result, SearchOutcome, SearchStep
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
-from results.verdict import result_of, unmeasured_because, void_because, void_positions
+from results.verdict import result_of, unmeasured_because, void_because, void_positions, worst
 
 ALL_APPLICATIONS = "all applications"
 THE_RUN = "the run"
@@ -62,7 +62,7 @@ def criteria_lines(criteria: Sequence[CriterionResult], results: Sequence[Result
         if missed:
             lines.append(f"criterion missed: {_worst_words(missed, judged, results)}")
         if void:
-            because = why_void[_worst(void).position]
+            because = why_void[worst(void).position]
             lines.append(f"criterion void: {_worst_words(void, judged, results)}; {because}")
     return lines
 
@@ -71,14 +71,14 @@ def _worst_words(
     chosen: Sequence[CriterionResult], judged: Sequence[CriterionResult], results: Sequence[Result]
 ) -> str:
     """Return ``object_ms.p99 <= 20: measured 35.2 (web), in 2 of 8 measurements``."""
-    worst = _worst(chosen)
-    measured = f"measured {_measured(worst, ()).text}" if worst.measured is not None else "not measured"
-    if because := unmeasured_because(worst, results):
+    shown = worst(chosen)
+    measured = f"measured {_measured(shown, ()).text}" if shown.measured is not None else "not measured"
+    if because := unmeasured_because(shown, results):
         measured += f", because {because}"
-    result = result_of(worst, results)
+    result = result_of(shown, results)
     where = _where(result) if result is not None else ALL_APPLICATIONS
     count = f", in {len(chosen)} of {len(judged)} measurements" if len(judged) > 1 else ""
-    return f"{worst.name}: {measured} ({where}){count}"
+    return f"{shown.name}: {measured} ({where}){count}"
 
 
 def _where(result: Result) -> str:
@@ -99,14 +99,14 @@ class _Judged(NamedTuple):
 
     @property
     def worst(self) -> CriterionResult:
-        return _worst(self.judged)
+        return worst(self.judged)
 
     @property
     def notes(self) -> tuple[str, ...]:
         which = len({each.workload for each in self.judged}) > 1 and len({each.measured for each in self.judged}) > 1
-        worst = f"worst: {self.worst.workload}" if which else ""
+        whose = f"worst: {self.worst.workload}" if which else ""
         ended = "it ended the phase" if any(each.aborted for each in self.judged) else ""
-        return tuple(filter(None, (worst, unmeasured_because(self.worst, self.results), ended)))
+        return tuple(filter(None, (whose, unmeasured_because(self.worst, self.results), ended)))
 
 
 def search_table(outcome: SearchOutcome) -> Table:
@@ -138,19 +138,6 @@ def _trial(step: SearchStep) -> str:
     if step.void:
         return "void"
     return "held" if step.passed else "failed"
-
-
-def _worst(judged: Sequence[CriterionResult]) -> CriterionResult:
-    """Return the worst value: a missing one, else the value that exceeds its limit most."""
-
-    def badness(each: CriterionResult) -> tuple[bool, bool, float]:
-        if each.measured is None:
-            return True, not each.passed, 0.0
-        sign = -1 if ">" in each.name else 1
-        distance = abs(each.measured - each.limit) if "==" in each.name else sign * each.measured
-        return False, not each.passed, distance
-
-    return max(judged, key=badness)
 
 
 def _measured(criterion: CriterionResult, notes: tuple[str, ...]) -> Cell:

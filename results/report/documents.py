@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from archiver.values.errors import ResultsError
 from results.contract import json_text, read
 from results.figures.phases import Caption, png_bytes, svg_bytes
-from results.files import write_files
 from results.model import Result
 from results.recorded import RecordedRun
+from results.render.files import write_files
 from results.render.html import html_page
 from results.report.contents import LONG_TABLES, ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
 from results.report.mixed_contents import WorkloadsShown, mixed_figures, mixed_tables

@@ -15,8 +15,8 @@ from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_instant
 from results.database import FILE_NAME
 from results.document import Document, Section, filled
-from results.files import write_files
 from results.recorded import opened
+from results.render.files import write_files
 from results.render.html import html_page
 from results.report.documents import PAGE_NAME
 from results.summary.key_figures import KeyFigures, Peak, key_figures

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from results.document import Document, KeyFinding, Section, filled
-from results.files import write_files
+from results.render.files import write_files
 from results.render.html import html_page
 from results.render.markdown import markdown_page
 from results.scorecard.cards import Scorecard

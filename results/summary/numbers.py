@@ -17,10 +17,12 @@ from results.document import Number
 from results.measures import P99_OBJECTS_MIN, amounts
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.summary.key_figures import peaks, where
+from results.table import NOT_MEASURED
 from results.tables.headline import Headline, failed_conditions
 from results.tables.lock_cost import VariantCost, variant_costs
 from results.tables.session_fits import measured_laws
 from results.tables.stored_times import StoredTimes
+from results.verdict import worst, worst_first
 
 NUMBERS_MAX = 6
 PHASES_SHOWN_MAX = 3  # of simultaneous workloads
@@ -215,22 +217,14 @@ def _of_checks(checks: Sequence[CheckRecord]) -> Iterator[Number]:
 
 def _nearest_criteria(criteria: Sequence[CriterionResult]) -> Iterator[Number]:
     """Yield the worst value of each criterion, missed criteria first, then those nearest their limits."""
-    worst: dict[tuple[str, str], CriterionResult] = {}
+    by_name: dict[tuple[str, str], list[CriterionResult]] = {}
     for each in criteria:
-        if each.measured is not None:
-            key = (each.workload, each.name)
-            worst[key] = min(worst.get(key, each), each, key=_margin)
-    for each in sorted(worst.values(), key=_margin):
+        by_name.setdefault((each.workload, each.name), []).append(each)
+    for each in sorted(map(worst, by_name.values()), key=worst_first):
         of = f"{each.workload}: " if each.workload else ""
+        value = NOT_MEASURED if each.measured is None else _number(each.measured)
         met, missed = ("criterion met", ()) if each.passed else ("", ("criterion missed",))
-        yield Number(f"{of}{each.name}", _number(each.measured or 0.0), "", "", met, None, missed)
-
-
-def _margin(criterion: CriterionResult) -> tuple[bool, bool, float]:
-    """Return a sort key: missed criteria, then those nearest their limits relative to them, then limits of zero."""
-    distance = abs((criterion.measured or 0.0) - criterion.limit)
-    relative = distance / abs(criterion.limit) if criterion.limit else distance
-    return criterion.passed, not criterion.limit, relative if criterion.passed else -relative
+        yield Number(f"{of}{each.name}", value, "", "", met, None, missed)
 
 
 def _number(value: float) -> str:

@@ -15,7 +15,7 @@ from archiver.values.sizes import format_size
 from results.model import Ceiling, CriterionResult, Result
 from results.reference.esg_peaks import PublishedPeaks, whose
 from results.table import AMOUNT_COLUMNS, NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
-from results.verdict import void_positions
+from results.verdict import void_positions, worst
 
 NOTHING = "nothing"
 _UNSETTLED = "it ended before its time was over"
@@ -98,7 +98,7 @@ class _JudgedPoints(NamedTuple):
 
     @property
     def worst(self) -> CriterionResult:
-        return min(self.criteria, key=_room)
+        return worst(self.criteria)
 
 
 def _published_point(study: PublishedPeaks) -> tuple[Cell, ...]:
@@ -168,15 +168,6 @@ def _lateness_p99_ms(point: _Point) -> float | None:
         elif result.offered.lateness_ms is not None:
             found.append(result.offered.lateness_ms.p99)
     return max(found, default=None)
-
-
-def _room(criterion: CriterionResult) -> tuple[bool, bool, float]:
-    """Return a sort key, worst first: not measured, then missed, then closest to the limit."""
-    if criterion.measured is None:
-        return False, False, 0.0
-    distance = criterion.limit - criterion.measured
-    sign = -1.0 if ">" in criterion.name else 1.0
-    return True, criterion.passed, -abs(distance) if "==" in criterion.name else sign * distance
 
 
 def _measured(judged: _JudgedPoints) -> Cell:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from results.document import Document, KeyFinding, Section
-from results.files import write_files
 from results.recorded import RecordedRun
+from results.render.files import write_files
 from results.render.html import html_page
 from results.render.markdown import markdown_page
 from results.table import Table

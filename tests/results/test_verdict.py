@@ -17,7 +17,7 @@ from results.model import (
     SearchOutcome,
     SearchStep,
 )
-from results.verdict import phases_verdict, unmeasured_because, verdict, void_because, void_positions
+from results.verdict import phases_verdict, unmeasured_because, verdict, void_because, void_positions, worst_first
 from tests.results.conftest import MakeResult
 
 MET = CriterionResult("errors == 0", "archive", 1, 0.0, 0.0, True)
@@ -136,3 +136,19 @@ def test_criterion_without_measured_value_has_a_reason(
     assert unmeasured_because(unmeasured, results) == because
     assert unmeasured_because(replace(unmeasured, measured=9.0), results) == ""
     assert unmeasured_because(replace(unmeasured, workload=""), results) == ""
+
+
+def test_unmeasured_then_most_exceeded_then_nearest_criterion_is_worst() -> None:
+    def judged(name: str, limit: float, measured: float | None, passed: bool) -> CriterionResult:
+        return CriterionResult(name, "", 1, limit, measured, passed)
+
+    in_order = [
+        judged("seconds <= 9", 9.0, None, False),
+        judged("object_ms.p99 <= 20", 20.0, 90.0, False),
+        judged("objects_per_second >= 100", 100.0, 50.0, False),
+        judged("errors == 0", 0.0, 3.0, False),
+        judged("object_ms.mean <= 20", 20.0, 19.0, True),
+        judged("objects_per_second >= 100", 100.0, 150.0, True),
+        judged("errors == 0", 0.0, 0.0, True),
+    ]
+    assert sorted(reversed(in_order), key=worst_first) == in_order

@@ -16,7 +16,6 @@ from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
 from archiver.values.sizes import parse_size
 from results.contract import json_text
-from results.files import write_files
 from results.planning.answer import PlanAnswer, answer
 from results.planning.documents import plan_document, plan_files, plan_text
 from results.planning.loads import (
@@ -38,6 +37,7 @@ from results.planning.prices import read_prices
 from results.planning.rate_surface import RateSurface
 from results.planning.size_histogram import read_size_histogram
 from results.recorded import opened
+from results.render.files import write_files
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -17,10 +17,10 @@ from archiver.values.errors import UsageError
 from archiver.values.sizes import format_instant
 from results.contract import json_text
 from results.doubts import doubts
-from results.files import write_files
 from results.planning.disclosure import disclosure_tables
 from results.planning.prices import PriceList, read_prices
 from results.recorded import RecordedRun, opened
+from results.render.files import write_files
 from results.replay.price import priced
 from results.report.mixed_contents import WorkloadsShown, mixed_run
 from results.tables.watched import watched

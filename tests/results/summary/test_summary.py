@@ -9,8 +9,9 @@ from results.database import RunDatabase
 from results.doubts import doubts
 from results.model import CriterionResult, Result, SearchOutcome, SearchStep
 from results.recorded import read_run
-from results.summary.numbers import NUMBERS_MAX
+from results.summary.numbers import NUMBERS_MAX, key_numbers
 from results.summary.summary import SHARED_HOST, RunSummary, summary, summary_lines
+from results.tables.stored_times import NO_TIMES
 from tests.results.conftest import MakeDatabase, MakeResult
 from tests.results.report.reported_runs import CHECK
 from tests.results.watched_run import phase_record
@@ -139,6 +140,21 @@ def test_answer_of_search_is_largest_passing_scale(make_database: MakeDatabase, 
     found = of(database)
     assert found.answer == "minio met every criterion with 1 tile and missed one with 2."
     assert (found.numbers[0].name, found.numbers[0].value) == ("tiles", "1")
+
+
+def test_criterion_without_a_measured_value_in_one_repetition_is_missed(make_result: MakeResult) -> None:
+    results = [replace(workload(make_result, "e-mail"), position=position) for position in (1, 2)]
+    found = key_numbers(
+        results,
+        [],
+        [
+            CriterionResult("object_ms.mean <= 20", "tile 1 e-mail", 1, 20.0, 19.0, True),
+            CriterionResult("object_ms.mean <= 20", "tile 1 e-mail", 2, 20.0, None, False),
+        ],
+        None,
+        NO_TIMES,
+    )
+    assert [(each.value, each.basis) for each in found[3:]] == [("–", "criterion missed")]
 
 
 def test_missed_criteria_are_in_answer_and_before_met_ones(
