@@ -34,6 +34,7 @@ from results.measures import (
     seconds_of,
 )
 from results.model import FAILURES, TOO_SHORT, Result
+from results.phases import MeasuredPhase
 from results.statistics import BATCHES_MAX, Estimate, RelativeError, estimate, t_quantile
 
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
@@ -357,42 +358,12 @@ def _settings(result: Result) -> tuple[str, str, str, bool, str, bool, str, int 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseRepetition:
-    """One phase of simultaneous workloads, numbered among the phases of its scale."""
-
-    phase: str
-    scale: float | None
-    number: int
-    results: tuple[Result, ...]
-
-    def key(self, workload: str, operation: str = "", clients: int = 0) -> UnitKey:
-        return UnitKey(operation, clients=clients, workload=workload, phase=self.phase, scale=self.scale)
+def phase_key(phase: MeasuredPhase, workload: str, operation: str = "", clients: int = 0) -> UnitKey:
+    """Return the key of a workload of a phase, or of one of its operations or numbers of clients."""
+    return UnitKey(operation, clients=clients, workload=workload, phase=phase.name, scale=phase.scale)
 
 
-def phase_repetitions(results: Sequence[Result]) -> list[PhaseRepetition]:
-    """Return the phases of simultaneous workloads, the smallest scale first.
-
-    A search may try a scale again without declaring a repetition. Its phases are numbered in the order in which they
-    ran.
-    """
-    phases: dict[int, list[Result]] = {}
-    for result in results:
-        if result.application and not result.is_load:
-            phases.setdefault(result.position, []).append(result)
-    groups: dict[tuple[str, float | None], list[list[Result]]] = {}
-    for position in sorted(phases):
-        first = phases[position][0]
-        groups.setdefault((first.phase, first.scale), []).append(phases[position])
-    found = []
-    for (phase, scale), each in sorted(groups.items(), key=lambda group: group[0][1] or 0.0):
-        repetitions = [own[0].repetition for own in each]
-        numbers = repetitions if len(set(repetitions)) == len(each) else range(1, len(each) + 1)
-        found += [PhaseRepetition(phase, scale, n, tuple(own)) for n, own in zip(numbers, each, strict=True)]
-    return found
-
-
-def phase_units(phase: PhaseRepetition) -> Iterator[Unit]:
+def phase_units(phase: MeasuredPhase) -> Iterator[Unit]:
     """Yield one repetition of every workload of a phase, of each number of clients, and of each part."""
     applications: dict[str, list[Result]] = {}
     for result in phase.results:
@@ -400,10 +371,10 @@ def phase_units(phase: PhaseRepetition) -> Iterator[Unit]:
     for application, own in applications.items():
         counts = sorted({result.clients for result in own})
         if len(counts) > 1:
-            yield _best(phase.key(application), phase.number, own)
+            yield _best(phase_key(phase, application), phase.repetition, own)
         for count in counts:
-            key = phase.key(application, clients=count if len(counts) > 1 else 0)
-            yield from _with_parts(key, phase.number, [result for result in own if result.clients == count])
+            key = phase_key(phase, application, clients=count if len(counts) > 1 else 0)
+            yield from _with_parts(key, phase.repetition, [result for result in own if result.clients == count])
 
 
 def workload_units(found: Iterable[Unit]) -> dict[UnitKey, Unit]:

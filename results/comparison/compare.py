@@ -21,6 +21,7 @@ from results.database import StoredRun
 from results.doubts import doubts, drifts
 from results.measures import CELL_MEASURES, MEASURES, OBJECT_TIMES, RATE, Measure
 from results.model import CheckRecord, Result
+from results.phases import phases_of
 from results.planning.disclosure import Disclosure, disclosed
 from results.recorded import RecordedRun
 from results.report.mixed_contents import WorkloadsShown, mixed_run
@@ -32,7 +33,6 @@ from results.units import (
     UnitKey,
     all_cells,
     joined,
-    phase_repetitions,
     phase_units,
     workload_units,
 )
@@ -332,7 +332,9 @@ def side_of(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float
             )
             raise ResultsError(f"run {run.id} has no results: {why}; leave it out")
         swept += [_numbered_on(cell, before) for cell in all_cells(run.results).values()]
-        phases = phase_repetitions(run.results)
+        phases = sorted(
+            phases_of(run.results, run.mixed.criteria if run.mixed else ()), key=lambda phase: phase.scale or 0.0
+        )
         for phase in phases:
             side_by_side += [_numbered_on(unit, before) for unit in phase_units(phase)]
             if run.mixed:
@@ -340,7 +342,7 @@ def side_of(label: str, runs: Iterable[MeasuredRun], weights: Mapping[str, float
                     _numbered_on(unit, before) for unit in whole_phase_units(phase, run.mixed, run.row, weights)
                 ]
         # Use the planned numbers. Repetitions missing from an interrupted run then do not shift the pairs of others.
-        before += max([run.row.repetitions, *(phase.number for phase in phases)])
+        before += max([run.row.repetitions, *(phase.repetition for phase in phases)])
     return Side(label, tuple(in_order), dict(sorted(joined(swept).items())) | workload_units(side_by_side))
 
 

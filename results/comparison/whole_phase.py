@@ -16,24 +16,25 @@ from results.mixed.programme import MEGABYTES, OBJECTS, Course, summary
 from results.mixed.reference_tile import stored_reference
 from results.mixed.score import scale_score, score_weights
 from results.mixed.tiles import APPLICATIONS, tile_scales
+from results.phases import MeasuredPhase
 from results.report.mixed_contents import WorkloadsShown
-from results.units import ALL_WORKLOADS, PhaseRepetition, Unit, one_sample
+from results.units import ALL_WORKLOADS, Unit, one_sample, phase_key
 
 STEADY, PEAK, SCORED = "steady", "peak", "score"
 
 
 def whole_phase_units(
-    phase: PhaseRepetition, mixed: WorkloadsShown, row: StoredRun, weights: Mapping[str, float] | None
+    phase: MeasuredPhase, mixed: WorkloadsShown, row: StoredRun, weights: Mapping[str, float] | None
 ) -> Iterator[Unit]:
     """Yield one repetition of these units. ``weights`` are those of the score, ``row`` is the run's."""
     for course in mixed.courses:
-        if course.position == phase.results[0].position:
-            yield from _rates(phase, course, _successions(row, phase.phase))
+        if course.position == phase.position:
+            yield from _rates(phase, course, _successions(row, phase.name))
     if {result.application for result in phase.results} >= set(APPLICATIONS):
         yield _score(phase, mixed, weights)
 
 
-def _rates(phase: PhaseRepetition, course: Course, successions: Mapping[str, str]) -> Iterator[Unit]:
+def _rates(phase: MeasuredPhase, course: Course, successions: Mapping[str, str]) -> Iterator[Unit]:
     """Yield peak and steady rate of all workloads, in MB/s and objects/s."""
     whole = _while_all(course, successions)
     rates = {MEGABYTE_RATE: summary(whole, MEGABYTES), RATE: summary(whole, OBJECTS)} if whole else {}
@@ -41,8 +42,8 @@ def _rates(phase: PhaseRepetition, course: Course, successions: Mapping[str, str
     for name in (STEADY, PEAK):
         values = {measure.name: float(getattr(rate, name)) for measure, rate in rates.items() if rate is not None}
         yield one_sample(
-            phase.key(ALL_WORKLOADS, name),
-            phase.number,
+            phase_key(phase, ALL_WORKLOADS, name),
+            phase.repetition,
             values,
             _counts(phase),
             (MEGABYTE_RATE, RATE),
@@ -51,16 +52,16 @@ def _rates(phase: PhaseRepetition, course: Course, successions: Mapping[str, str
         )
 
 
-def _score(phase: PhaseRepetition, mixed: WorkloadsShown, weights: Mapping[str, float] | None) -> Unit:
+def _score(phase: MeasuredPhase, mixed: WorkloadsShown, weights: Mapping[str, float] | None) -> Unit:
     (scale,) = tile_scales(phase.results)
     score = scale_score(scale, mixed.criteria, stored_reference(), score_weights(weights))
     values = {} if score.value is None else {SCORE.name: score.value}
     reason = "" if values else f"no score: {score.reason or 'a tile did nothing'}"
-    key = phase.key(ALL_WORKLOADS, SCORED)
-    return one_sample(key, phase.number, values, _counts(phase), (SCORE,), phase.results, reason)
+    key = phase_key(phase, ALL_WORKLOADS, SCORED)
+    return one_sample(key, phase.repetition, values, _counts(phase), (SCORE,), phase.results, reason)
 
 
-def _counts(phase: PhaseRepetition) -> tuple[int, int]:
+def _counts(phase: MeasuredPhase) -> tuple[int, int]:
     return sum(result.objects for result in phase.results), sum(result.errors for result in phase.results)
 
 

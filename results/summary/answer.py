@@ -9,13 +9,13 @@ from statistics import median
 from archiver.values.sizes import format_size
 from results.database import StoredRun
 from results.model import FAILURES, CheckRecord, CriterionResult, Result, SearchOutcome
+from results.phases import MeasuredPhase, repetitions_of
 from results.replay.verdicts import capacity_mark, void_words
 from results.summary.key_figures import Peak, peaks, where
 from results.summary.numbers import (
     PHASES_SHOWN_MAX,
-    WorkedPhase,
     lock_cost_percent,
-    phase_groups,
+    phase_subject,
     shown_lock_cost,
     worked_phases,
 )
@@ -125,7 +125,7 @@ def _of_workloads(
 ) -> str:
     if search is not None:
         return _of_search(platform, search)
-    groups = phase_groups(worked_phases(results, None))
+    groups = repetitions_of(worked_phases(results, None))
     rates = [_throughput(group, alone=len(groups) == 1) for group in groups[:PHASES_SHOWN_MAX]]
     more = ", and ran further phases" if len(groups) > len(rates) else ""
     work = f"completed {_listed(rates)}{more}" if rates else "measured no workload, only phases that prepare data"
@@ -136,10 +136,10 @@ def _of_workloads(
     return f"{platform} {judged} criteria and {work}"
 
 
-def _throughput(group: Sequence[WorkedPhase], *, alone: bool) -> str:
+def _throughput(group: Sequence[MeasuredPhase], *, alone: bool) -> str:
     """Return ``870 objects/s of e-mail``, the median of a phase's repetitions."""
     rate = median(phase.objects_per_second for phase in group)
-    return f"{rate:,.0f} objects/s of {group[0].subject(alone=alone)}"
+    return f"{rate:,.0f} objects/s of {phase_subject(group[0], alone=alone)}"
 
 
 def _of_search(platform: str, search: SearchOutcome) -> str:

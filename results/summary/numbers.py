@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from archiver.values.sizes import format_size
 from results.document import Number
 from results.measures import P99_OBJECTS_MIN, amounts
 from results.model import CheckRecord, CriterionResult, Result, SearchOutcome
+from results.phases import MeasuredPhase, phases_of, repetitions_of
 from results.summary.key_figures import peaks, where
 from results.table import NOT_MEASURED
 from results.tables.headline import Headline, failed_conditions
@@ -26,29 +27,6 @@ from results.verdict import worst, worst_first
 
 NUMBERS_MAX = 6
 PHASES_SHOWN_MAX = 3  # of simultaneous workloads
-
-
-class WorkedPhase(NamedTuple):
-    """One phase of simultaneous workloads."""
-
-    name: str
-    scale: float | None
-    results: Sequence[Result]
-
-    def subject(self, *, alone: bool) -> str:
-        """Return the subject of its numbers. ``alone``: there is no other phase, so the workload's name suffices."""
-        if len(self.results) > 1:
-            together = f"{len(self.results)} simultaneous workloads"
-            return together if alone else f"{self.name}, {together}"
-        return self.results[0].workload if alone else self.name
-
-    @property
-    def objects_per_second(self) -> float:
-        return sum(result.objects_per_second for result in self.results)
-
-    @property
-    def megabytes_per_second(self) -> float:
-        return sum(result.megabytes_per_second for result in self.results)
 
 
 def key_numbers(
@@ -66,17 +44,13 @@ def key_numbers(
     return tuple(islice(found, NUMBERS_MAX))
 
 
-def worked_phases(results: Sequence[Result], search: SearchOutcome | None) -> list[WorkedPhase]:
+def worked_phases(results: Sequence[Result], search: SearchOutcome | None) -> list[MeasuredPhase]:
     """Return the phases of simultaneous workloads that a summary is about.
 
     With a search these are the phases at the largest scale that met every criterion, or at the last scale tried. Phases
     that only prepare data are excluded.
     """
-    groups: dict[int, list[Result]] = {}
-    for result in results:
-        if result.application and not result.is_load:
-            groups.setdefault(result.position, []).append(result)
-    phases = [WorkedPhase(own[0].phase, own[0].scale, own) for own in groups.values()]
+    phases = phases_of(results, ())
     if search is None or not search.steps:
         return phases
     scale = search.largest if search.largest is not None else search.steps[-1].scale
@@ -166,22 +140,22 @@ def _of_workloads(
     if search is not None and search.largest is not None:
         failed_at = f"; a criterion was missed at {search.failed_at:,}" if search.failed_at is not None else ""
         yield Number(search.name, f"{search.largest:,}", "", "", f"every criterion was met{failed_at}")
-    groups = phase_groups(phases)
+    groups = repetitions_of(phases)
     for group in groups[:PHASES_SHOWN_MAX]:
         yield from _of_phases(group, search, alone=len(groups) == 1)
-    positions = {result.position: phase for phase in phases for result in phase.results}
+    positions = {phase.position for phase in phases}
     yield from _nearest_criteria([each for each in criteria if each.position in positions])
 
 
-def phase_groups(phases: Sequence[WorkedPhase]) -> list[list[WorkedPhase]]:
-    """Return the phases by name and scale, in the order in which they ran: repetitions of one phase are one group."""
-    groups: dict[tuple[str, float | None], list[WorkedPhase]] = {}
-    for phase in phases:
-        groups.setdefault((phase.name, phase.scale), []).append(phase)
-    return list(groups.values())
+def phase_subject(phase: MeasuredPhase, *, alone: bool) -> str:
+    """Return the subject of a phase's numbers. ``alone``: there is no other phase, so the workload's name suffices."""
+    if len(phase.results) > 1:
+        together = f"{len(phase.results)} simultaneous workloads"
+        return together if alone else f"{phase.name}, {together}"
+    return phase.results[0].workload if alone else phase.name
 
 
-def _of_phases(group: Sequence[WorkedPhase], search: SearchOutcome | None, *, alone: bool) -> Iterator[Number]:
+def _of_phases(group: Sequence[MeasuredPhase], search: SearchOutcome | None, *, alone: bool) -> Iterator[Number]:
     """Yield the throughput of all workloads of a phase, the median of its repetitions.
 
     If the phase is the only one, its MB/s and the 99th percentile of its slowest workload are numbers of their own.
@@ -193,7 +167,7 @@ def _of_phases(group: Sequence[WorkedPhase], search: SearchOutcome | None, *, al
     slowest = "" if p99_ms is None else _number(p99_ms)
     scale = group[0].scale
     at = f", {scale:g} {search.name}" if scale is not None and search is not None else ""
-    shown = f"{group[0].subject(alone=alone)}{at}"
+    shown = f"{phase_subject(group[0], alone=alone)}{at}"
     further = "" if alone else f"{megabytes} MB/s{f', p99 of a response {slowest} ms' if slowest else ''}"
     conditions = "; ".join(filter(None, (shown, further)))
     rate = _number(median(phase.objects_per_second for phase in group))
