@@ -31,7 +31,7 @@ def whole_phase_units(
         if course.position == phase.position:
             yield from _rates(phase, course, _successions(row, phase.name))
     if {result.application for result in phase.results} >= set(APPLICATIONS):
-        yield _score(phase, mixed, weights)
+        yield _score(phase, weights)
 
 
 def _rates(phase: MeasuredPhase, course: Course, successions: Mapping[str, str]) -> Iterator[Unit]:
@@ -52,9 +52,9 @@ def _rates(phase: MeasuredPhase, course: Course, successions: Mapping[str, str])
         )
 
 
-def _score(phase: MeasuredPhase, mixed: WorkloadsShown, weights: Mapping[str, float] | None) -> Unit:
-    (scale,) = tile_scales(phase.results)
-    score = scale_score(scale, mixed.criteria, stored_reference(), score_weights(weights))
+def _score(phase: MeasuredPhase, weights: Mapping[str, float] | None) -> Unit:
+    (scale,) = tile_scales([phase])
+    score = scale_score(scale, stored_reference(), score_weights(weights))
     values = {} if score.value is None else {SCORE.name: score.value}
     reason = "" if values else f"no score: {score.reason or 'a tile did nothing'}"
     key = phase_key(phase, ALL_WORKLOADS, SCORED)

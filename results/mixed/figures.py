@@ -22,7 +22,7 @@ from results.measures import pooled_mean_ms
 from results.mixed.mailboxes import all_mailboxes, highest_limit_ms
 from results.mixed.programme import MEGABYTES, OBJECTS, PEAK_SECONDS, Course, Spike, spikes, summary
 from results.mixed.tiles import LOG, RETRIEVE, Scale, part_of
-from results.model import CriterionResult, Result
+from results.model import Result
 
 CLIENT_UTILISATION = "figure-10-client-utilisation"
 AGGREGATE_RATE = "figure-11-aggregate-rate"
@@ -43,7 +43,6 @@ def tile_figures(
     results: Sequence[Result],
     scales: Sequence[Scale],
     courses: Sequence[Course],
-    criteria: Sequence[CriterionResult],
     caption: Caption,
     scale_name: str = "tiles",
 ) -> dict[str, Figure]:
@@ -56,8 +55,8 @@ def tile_figures(
         CLIENT_UTILISATION: client_figure(results, caption, scale_name),
         AGGREGATE_RATE: rate_figure(courses, caption, scale_name),
         SPIKES: spikes_figure(max(courses, key=_scale_of), caption, scale_name) if courses else None,
-        MAILBOXES: mailboxes_figure(scales, criteria, caption),
-        EMAIL_RESPONSE: email_response_figure(scales, criteria, caption),
+        MAILBOXES: mailboxes_figure(scales, caption),
+        EMAIL_RESPONSE: email_response_figure(scales, caption),
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
 
@@ -165,12 +164,12 @@ def spikes_figure(course: Course, caption: Caption, scale_name: str) -> Figure |
     return figure
 
 
-def mailboxes_figure(scales: Sequence[Scale], criteria: Sequence[CriterionResult], caption: Caption) -> Figure | None:
+def mailboxes_figure(scales: Sequence[Scale], caption: Caption) -> Figure | None:
     """Return Figure 13: mailboxes that all tiles support.
 
     A cross marks a failed criterion, at the number from the rate alone.
     """
-    found = {scale.tiles: all_mailboxes(scale, criteria) for scale in scales}
+    found = {scale.tiles: all_mailboxes(scale) for scale in scales}
     held = {tiles: each.supported for tiles, each in found.items() if each.supported is not None}
     missed = {t: each.possible for t, each in found.items() if each.supported is None and each.possible is not None}
     if not held and not missed:
@@ -210,11 +209,9 @@ def mailboxes_figure(scales: Sequence[Scale], criteria: Sequence[CriterionResult
     return figure
 
 
-def email_response_figure(
-    scales: Sequence[Scale], criteria: Sequence[CriterionResult], caption: Caption
-) -> Figure | None:
+def email_response_figure(scales: Sequence[Scale], caption: Caption) -> Figure | None:
     """Return Figure 14: e-mail's mean retrieve and mean log archive, each with its limit dotted; points are tiles."""
-    chosen = [scale for scale in scales if any(tile.email for trial in scale.trials for tile in trial.tiles)]
+    chosen = [scale for scale in scales if any(tile.email for tile in scale.all_tiles)]
     if not chosen:
         return None
     with matplotlib.rc_context(STYLE):
@@ -223,13 +220,12 @@ def email_response_figure(
         for place, (part, words) in enumerate(((RETRIEVE, "mean retrieve"), (LOG, "mean log archive"))):
             points: dict[float, list[float]] = {}
             for scale in chosen:
-                for trial in scale.trials:
-                    for tile in trial.tiles:
-                        mean = pooled_mean_ms([part_of(tile.email, part)])
-                        if mean is not None:
-                            points.setdefault(scale.tiles, []).append(mean)
+                for tile in scale.all_tiles:
+                    mean = pooled_mean_ms([part_of(tile.email, part)])
+                    if mean is not None:
+                        points.setdefault(scale.tiles, []).append(mean)
             _draw(axes, points, place, words)
-            limits = [highest_limit_ms(part, scale, criteria) for scale in chosen]
+            limits = [highest_limit_ms(part, scale) for scale in chosen]
             axes.plot(
                 [chosen[0].tiles - _MARGIN, *(scale.tiles for scale in chosen), chosen[-1].tiles + _MARGIN],
                 [limits[0], *limits, limits[-1]],

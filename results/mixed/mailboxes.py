@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
 from results.mixed.published import email_limits_ms, mailbox_rates
-from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, TileTrial, mean_ms, part_of
+from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, mean_ms, part_of
 from results.model import CriterionResult, Result
 from results.tables.headline import failed_conditions
 from results.verdict import CLIENT_LIMIT
@@ -45,17 +44,17 @@ def page_bytes(email: Result) -> int:
     return round(retrieved.bytes / retrieved.objects) if retrieved and retrieved.objects else email.object_bytes
 
 
-def limit_ms(part: str, position: int, email: Result, criteria: Sequence[CriterionResult]) -> float:
+def limit_ms(part: str, tile: Tile) -> float:
     """Return the limit of a part's mean response time: the scenario's limit if there is one, else Jetstress's."""
     default = dict(zip((RETRIEVE, LOG), email_limits_ms(), strict=True))[part]
-    return next((criterion.limit for criterion in _of(criteria, position, email) if _limits(criterion, part)), default)
+    return next((criterion.limit for criterion in _email_criteria(tile) if _limits(criterion, part)), default)
 
 
-def tile_mailboxes(scale: Scale, number: int, criteria: Sequence[CriterionResult]) -> Mailboxes:
+def tile_mailboxes(scale: Scale, number: int) -> Mailboxes:
     """Return the mailboxes of one tile, from its median rate, if every trial met every criterion."""
     rate = scale.middle(number, lambda tile: tile.email_rate)
-    emails = [(trial.position, tile) for trial in scale.trials for tile in trial.tiles if tile.number == number]
-    known = [tile.email for _, tile in emails if tile.email is not None]
+    tiles = scale.all_of(number)
+    known = [tile.email for tile in tiles if tile.email is not None]
     if rate is None or not known:
         return Mailboxes(None, ("no e-mail was measured",))
     per_mailbox = mailbox_rates().get(page_bytes(known[0]))
@@ -66,13 +65,13 @@ def tile_mailboxes(scale: Scale, number: int, criteria: Sequence[CriterionResult
             (f"the rate of a mailbox is known for pages of {sizes}, not of {format_size(page_bytes(known[0]))}",),
         )
     possible = math.floor(rate / per_mailbox + 1e-9)
-    reasons = [reason for trial in scale.trials for reason in _reasons(trial, number, criteria)]
+    reasons = [reason for tile in tiles for reason in _reasons(tile)]
     return Mailboxes(None if reasons else possible, tuple(dict.fromkeys(reasons)), possible, failed_conditions(known))
 
 
-def all_mailboxes(scale: Scale, criteria: Sequence[CriterionResult]) -> Mailboxes:
+def all_mailboxes(scale: Scale) -> Mailboxes:
     """Return the mailboxes that all tiles support together: none if one tile supports none."""
-    each = {number: tile_mailboxes(scale, number, criteria) for number in scale.numbers}
+    each = {number: tile_mailboxes(scale, number) for number in scale.numbers}
     failed = [number for number, mailboxes in each.items() if mailboxes.supported is None]
     void = [number for number in failed if each[number].is_void]
     known = [mailboxes.possible for mailboxes in each.values() if mailboxes.possible is not None]
@@ -85,40 +84,32 @@ def all_mailboxes(scale: Scale, criteria: Sequence[CriterionResult]) -> Mailboxe
     return Mailboxes(possible, (), possible, tuple(dict.fromkeys(c for found in each.values() for c in found.failed)))
 
 
-def highest_limit_ms(part: str, scale: Scale, criteria: Sequence[CriterionResult]) -> float:
+def highest_limit_ms(part: str, scale: Scale) -> float:
     """Return the highest of a part's limits over tiles and trials. They are equal unless a scenario sets several."""
-    limits = [
-        limit_ms(part, trial.position, tile.email, criteria)
-        for trial in scale.trials
-        for tile in trial.tiles
-        if tile.email is not None
-    ]
-    return max(limits) if limits else dict(zip((RETRIEVE, LOG), email_limits_ms(), strict=True))[part]
+    return max(limit_ms(part, tile) for tile in scale.all_tiles if tile.email is not None)
 
 
-def _reasons(trial: TileTrial, number: int, criteria: Sequence[CriterionResult]) -> list[str]:
+def _reasons(tile: Tile) -> list[str]:
     """Return why a tile's e-mail does not count in one trial.
 
     The limits of Jetstress need not be criteria of the scenario, so a valid phase may exceed one. As for criteria, a
     missed limit proves nothing if the client was the limit.
     """
-    found = [
-        each for tile in trial.tiles if tile.number == number for each in _failures(trial.position, tile, criteria)
-    ]
-    by_client = any(result.limited_by == "client" for result in trial.results)
-    return [VOID] if found and by_client and not any(result.platform_errors for result in trial.results) else found
+    found, results = _failures(tile), tile.phase.results
+    by_client = any(result.limited_by == "client" for result in results)
+    return [VOID] if found and by_client and not any(result.platform_errors for result in results) else found
 
 
-def _failures(position: int, tile: Tile, criteria: Sequence[CriterionResult]) -> list[str]:
+def _failures(tile: Tile) -> list[str]:
     """Return why a tile's e-mail did not pass in one trial, the scenario's criteria first."""
-    email = tile.email
-    if email is None:
+    if tile.email is None:
         return ["no e-mail was measured in one of its trials"]
-    found = [_told(each) for each in _of(criteria, position, email) if not each.passed]
+    criteria = _email_criteria(tile)
+    found = [_told(each) for each in criteria if not each.passed]
     for part in (RETRIEVE, LOG):
-        if any(_limits(criterion, part) for criterion in _of(criteria, position, email)):
+        if any(_limits(criterion, part) for criterion in criteria):
             continue
-        mean, limit = mean_ms(part_of(email, part)), limit_ms(part, position, email, criteria)
+        mean, limit = mean_ms(part_of(tile.email, part)), limit_ms(part, tile)
         what = f"mean {'log archive' if part == LOG else part}"
         if mean is None:
             found.append(f"{what}: not measured")
@@ -129,8 +120,8 @@ def _failures(position: int, tile: Tile, criteria: Sequence[CriterionResult]) ->
     return found
 
 
-def _of(criteria: Sequence[CriterionResult], position: int, email: Result) -> list[CriterionResult]:
-    return [each for each in criteria if each.position == position and each.workload == email.workload]
+def _email_criteria(tile: Tile) -> list[CriterionResult]:
+    return [each for each in tile.phase.criteria if tile.email is not None and each.workload == tile.email.workload]
 
 
 def _limits(criterion: CriterionResult, part: str) -> bool:

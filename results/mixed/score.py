@@ -15,11 +15,10 @@ from typing import NamedTuple
 
 from archiver.values.errors import ScenarioError
 from results.mixed.reference_tile import ReferenceTile
-from results.mixed.tiles import APPLICATIONS, Scale, Tile, TileTrial
-from results.model import CriterionResult
+from results.mixed.tiles import APPLICATIONS, Scale, Tile
+from results.phases import MeasuredPhase
 from results.table import Cell, Column, Table, TableSpec, number
 from results.tables.headline import failed_conditions, in_brackets
-from results.verdict import void_because
 
 _NAMED_MAX = 2  # failed criteria that are named
 
@@ -70,14 +69,13 @@ def tile_score(tile: Tile, reference: ReferenceTile, weights: Mapping[str, float
     return math.exp(sum(weight * math.log(ratios[name]) for name, weight in weights.items()))
 
 
-def scale_score(
-    scale: Scale, criteria: Sequence[CriterionResult], reference: ReferenceTile, weights: Mapping[str, float]
-) -> Score:
+def scale_score(scale: Scale, reference: ReferenceTile, weights: Mapping[str, float]) -> Score:
     """Return the score of a number of tiles: the median over its trials, if every trial met every criterion."""
     scores = []
     for trial in scale.trials:
-        reason = _why_none(trial, criteria, weights)
-        tiles = [tile_score(tile, reference, weights) for tile in trial.tiles]
+        own = [tile for tile in scale.all_tiles if tile.phase is trial]
+        reason = _why_none(trial, own, weights)
+        tiles = [tile_score(tile, reference, weights) for tile in own]
         if reason or None in tiles:
             return Score(scale.tiles, None, reason)
         scores.append(sum(score for score in tiles if score is not None))
@@ -98,7 +96,6 @@ def best_score(scores: Sequence[Score]) -> Score | None:
 
 def score_table(
     scales: Sequence[Scale],
-    criteria: Sequence[CriterionResult],
     reference: ReferenceTile,
     weights: Mapping[str, float] | None = None,
     withheld: str = "",
@@ -111,8 +108,7 @@ def score_table(
     """
     shares = score_weights(weights)
     scores = [
-        Score(scale.tiles, None, withheld) if withheld else scale_score(scale, criteria, reference, shares)
-        for scale in scales
+        Score(scale.tiles, None, withheld) if withheld else scale_score(scale, reference, shares) for scale in scales
     ]
     best = best_score(scores)
     best_words = f"{str(best)[0].upper()}{str(best)[1:]}." if best else ""
@@ -167,21 +163,20 @@ def _ratio(throughput: float | None, reference: ReferenceTile, application: str)
     return None if throughput is None else throughput / reference.throughputs[application]
 
 
-def _why_none(trial: TileTrial, criteria: Sequence[CriterionResult], weights: Mapping[str, float]) -> str:
+def _why_none(trial: MeasuredPhase, tiles: Sequence[Tile], weights: Mapping[str, float]) -> str:
     """Return why a trial has no score; empty if it has one."""
-    judged = [criterion for criterion in criteria if criterion.position == trial.position]
-    void = next((reason for result in trial.results if (reason := void_because(result, trial.results, criteria))), "")
-    if void:
-        return f"void: {void}"
-    failed = [f"{each.workload}: {each.name}" if each.workload else each.name for each in judged if not each.passed]
+    if trial.void:
+        return f"void: {trial.void[0]}"
+    missed = [each for each in trial.criteria if not each.passed]
+    failed = [f"{each.workload}: {each.name}" if each.workload else each.name for each in missed]
     if failed:
         more = f" and {len(failed) - _NAMED_MAX} more" if len(failed) > _NAMED_MAX else ""
         return f"failed: {', '.join(failed[:_NAMED_MAX])}{more}"
-    if not judged:
+    if not trial.criteria:
         return "no pass criterion was judged"
-    if len(trial.tiles) < trial.scale:
-        return f"{len(trial.tiles)} of {trial.scale:g} tiles were measured"
-    idle = [f"tile {tile.number}: {name}" for tile in trial.tiles for name in weights if not tile.throughputs[name]]
+    if trial.scale is not None and len(tiles) < trial.scale:
+        return f"{len(tiles)} of {trial.scale:g} tiles were measured"
+    idle = [f"tile {tile.number}: {name}" for tile in tiles for name in weights if not tile.throughputs[name]]
     return f"no throughput of {', '.join(idle)}" if idle else ""
 
 

@@ -36,7 +36,7 @@ from results.mixed.tiles import (
     part_of,
     total,
 )
-from results.model import CriterionResult, Result
+from results.model import Result
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
 MEASURED = "measured"
@@ -50,13 +50,11 @@ _CLASSES = ", ".join(
 _LEAST_OF_TILES = "the mean of the tiles' lowest latencies"
 
 
-def tile_tables(
-    scales: Sequence[Scale], criteria: Sequence[CriterionResult] = (), published: Sequence[PublishedTiles] = ()
-) -> list[Table]:
+def tile_tables(scales: Sequence[Scale], published: Sequence[PublishedTiles] = ()) -> list[Table]:
     """Return every table for which these tiles have data: the totals first, then by application."""
     tables = [
-        totals_table(scales, criteria),
-        email_table(scales, criteria, published),
+        totals_table(scales),
+        email_table(scales, published),
         email_operations_table(scales),
         database_table(scales, published),
         web_scan_table(scales, published),
@@ -64,7 +62,7 @@ def tile_tables(
     return [table for table in tables if table.rows]
 
 
-def totals_table(scales: Sequence[Scale], criteria: Sequence[CriterionResult]) -> Table:
+def totals_table(scales: Sequence[Scale]) -> Table:
     """Return one row for each number of tiles, with their totals."""
 
     def throughput(application: str) -> Callable[[Scale], float | None]:
@@ -75,7 +73,7 @@ def totals_table(scales: Sequence[Scale], criteria: Sequence[CriterionResult]) -
         title="Tiles side by side: what all of them did together",
         columns=(
             Column("tiles", of=lambda scale: scale.tiles, label=True),
-            Column("mailboxes", of=lambda scale: _mailbox_cell(all_mailboxes(scale, criteria))),
+            Column("mailboxes", of=lambda scale: _mailbox_cell(all_mailboxes(scale))),
             Column("e-mail", "operations/s", throughput(EMAIL)),
             Column("database small", "operations/s", throughput(DATABASE_SMALL)),
             Column("its least latency", "ms", _least_mean_ms, 2),
@@ -99,9 +97,7 @@ class _TileRow:
     @property
     def tiles(self) -> list[Tile]:
         """Return the tile in every trial."""
-        if self.tile is not None:
-            return self.scale.all_of(self.tile)
-        return [tile for trial in self.scale.trials for tile in trial.tiles]
+        return list(self.scale.all_tiles) if self.tile is None else self.scale.all_of(self.tile)
 
     @property
     def numbers(self) -> list[int]:
@@ -128,9 +124,7 @@ def _rows(scales: Sequence[Scale], has: Callable[[Tile], object], *, whole: bool
     return rows
 
 
-def email_table(
-    scales: Sequence[Scale], criteria: Sequence[CriterionResult], published: Sequence[PublishedTiles] = ()
-) -> Table:
+def email_table(scales: Sequence[Scale], published: Sequence[PublishedTiles] = ()) -> Table:
     """Return the form of Table 2: operations/s, times, and the mailboxes if every criterion is met."""
     rows = _rows(scales, lambda tile: tile.email)
     versions = zip(mailbox_rates().items(), ("Jetstress 2007", "2010"), strict=True)
@@ -138,8 +132,8 @@ def email_table(
     retrieve_ms, log_ms = email_limits_ms()
 
     def mailboxes(row: _TileRow) -> Cell:
-        every = all_mailboxes(row.scale, criteria)
-        return _mailbox_cell(every if row.tile is None else tile_mailboxes(row.scale, row.tile, criteria))
+        every = all_mailboxes(row.scale)
+        return _mailbox_cell(every if row.tile is None else tile_mailboxes(row.scale, row.tile))
 
     return TableSpec(
         name="tiles-email",

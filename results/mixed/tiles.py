@@ -6,12 +6,13 @@ tiles is None if the value of one tile is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median_low
 
 from results.mixed.published import small_latency_limit_ms
 from results.model import PartResult, Result
+from results.phases import MeasuredPhase
 
 EMAIL = "e-mail"
 EMAIL_CHECK = "e-mail check"
@@ -32,15 +33,44 @@ LOG = "log"  # the part of e-mail without database operations
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One tile in one trial. Database results are by the number of outstanding requests, ascending."""
+    """One tile in one phase."""
 
     number: int
-    email: Result | None
-    email_check: Result | None
-    database_small: tuple[Result, ...]
-    database_large: tuple[Result, ...]
-    web: Result | None
-    scan: Result | None
+    phase: MeasuredPhase
+    results: tuple[Result, ...]
+
+    @property
+    def email(self) -> Result | None:
+        return self._only(EMAIL)
+
+    @property
+    def email_check(self) -> Result | None:
+        return self._only(EMAIL_CHECK)
+
+    @property
+    def database_small(self) -> list[Result]:
+        """The points by the number of outstanding requests, ascending."""
+        return self._points(DATABASE_SMALL)
+
+    @property
+    def database_large(self) -> list[Result]:
+        """The points by the number of outstanding requests, ascending."""
+        return self._points(DATABASE_LARGE)
+
+    @property
+    def web(self) -> Result | None:
+        return self._only(WEB)
+
+    @property
+    def scan(self) -> Result | None:
+        return self._only(SCAN)
+
+    def _only(self, application: str) -> Result | None:
+        return next((result for result in self.results if result.application == application), None)
+
+    def _points(self, application: str) -> list[Result]:
+        found = (result for result in self.results if result.application == application)
+        return sorted(found, key=lambda result: result.clients)
 
     @property
     def email_rate(self) -> float | None:
@@ -86,30 +116,21 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class TileTrial:
-    """One phase in which this number of tiles ran at the same time."""
-
-    scale: float
-    position: int
-    tiles: tuple[Tile, ...]
-    results: tuple[Result, ...]  # of all workloads of the phase
-
-
-@dataclass(frozen=True, slots=True)
 class Scale:
-    """All trials of one number of tiles, in the order in which they ran."""
+    """All trials of one number of tiles: the phases in which they ran at the same time, in order, and their tiles."""
 
     tiles: float
-    trials: tuple[TileTrial, ...]
+    trials: tuple[MeasuredPhase, ...]
+    all_tiles: tuple[Tile, ...]  # every tile in every trial
 
     @property
     def numbers(self) -> list[int]:
         """The numbers of the tiles, from 1."""
-        return sorted({tile.number for trial in self.trials for tile in trial.tiles})
+        return sorted({tile.number for tile in self.all_tiles})
 
     def all_of(self, number: int) -> list[Tile]:
         """Return one tile in every trial."""
-        return [tile for trial in self.trials for tile in trial.tiles if tile.number == number]
+        return [tile for tile in self.all_tiles if tile.number == number]
 
     def middle(self, number: int, of: Callable[[Tile], float | None]) -> float | None:
         """Return the median of a tile's quantity over trials.
@@ -131,18 +152,22 @@ class Scale:
         return found[(len(found) - 1) // 2] if found else None
 
 
-def tile_scales(results: Sequence[Result]) -> list[Scale]:
-    """Return the measurements of tiles, the fewest tiles first; empty if a run had none. Data loading is excluded."""
-    of_phase: dict[int, list[Result]] = {}
-    for result in results:
-        if result.copy is not None and result.application in (*APPLICATIONS, EMAIL_CHECK) and not result.is_load:
-            of_phase.setdefault(result.position, []).append(result)
-    trials = [
-        _trial(position, of_phase[position], [result for result in results if result.position == position])
-        for position in sorted(of_phase)
+def tile_scales(phases: Iterable[MeasuredPhase]) -> list[Scale]:
+    """Return the measurements of tiles, the fewest tiles first; empty if a run had none."""
+    scales: dict[float, list[tuple[MeasuredPhase, list[Tile]]]] = {}
+    for phase in phases:
+        tiles: dict[int, list[Result]] = {}
+        for result in phase.results:
+            if result.copy is not None and result.application in (*APPLICATIONS, EMAIL_CHECK):
+                tiles.setdefault(result.copy, []).append(result)
+        if tiles:
+            scale = phase.scale if phase.scale is not None else float(len(tiles))
+            found = [Tile(number, phase, tuple(own)) for number, own in sorted(tiles.items())]
+            scales.setdefault(scale, []).append((phase, found))
+    return [
+        Scale(scale, tuple(phase for phase, _ in trials), tuple(tile for _, tiles in trials for tile in tiles))
+        for scale, trials in sorted(scales.items())
     ]
-    scales = sorted({trial.scale for trial in trials})
-    return [Scale(scale, tuple(trial for trial in trials if trial.scale == scale)) for scale in scales]
 
 
 def part_of(result: Result | None, name: str) -> PartResult | None:
@@ -159,34 +184,3 @@ def total(values: Iterable[float | None]) -> float | None:
     """Return the sum. Returns None if a value is missing or there are none."""
     known = list(values)
     return sum(value for value in known if value is not None) if known and None not in known else None
-
-
-def _trial(position: int, results: Sequence[Result], whole: Sequence[Result]) -> TileTrial:
-    numbers = sorted({_number(result) for result in results})
-    scale = next((result.scale for result in results if result.scale is not None), float(len(numbers)))
-    return TileTrial(scale, position, tuple(_tile(number, results) for number in numbers), tuple(whole))
-
-
-def _tile(number: int, results: Sequence[Result]) -> Tile:
-    own = [result for result in results if _number(result) == number]
-
-    def only(application: str) -> Result | None:
-        return next((result for result in own if result.application == application), None)
-
-    def points(application: str) -> tuple[Result, ...]:
-        found = [result for result in own if result.application == application]
-        return tuple(sorted(found, key=lambda result: result.clients))
-
-    return Tile(
-        number,
-        only(EMAIL),
-        only(EMAIL_CHECK),
-        points(DATABASE_SMALL),
-        points(DATABASE_LARGE),
-        only(WEB),
-        only(SCAN),
-    )
-
-
-def _number(result: Result) -> int:
-    return result.copy if result.copy is not None else 1

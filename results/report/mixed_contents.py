@@ -21,6 +21,7 @@ from results.mixed.tile_tables import tile_tables
 from results.mixed.tiles import tile_scales
 from results.mixed.workloads import workloads_table
 from results.model import CriterionResult, Result, SearchOutcome
+from results.phases import phases_of
 from results.planning.capacity import capacity_tables
 from results.recorded import RecordedRun
 from results.reference.esg_peaks import published_peaks
@@ -104,12 +105,12 @@ def _is_quick(request: str | None) -> bool:
 
 def mixed_tables(run: WorkloadsShown) -> list[Table]:
     """Return every table for which the run has data, in the order of the report."""
-    scales = tile_scales(run.results)
+    scales = tile_scales(phases_of(run.results, run.criteria))
     tables = replay_tables(run.replay) if run.replay is not None else []
     if scales:
-        tables += tile_tables(scales, run.criteria, [] if run.is_quick else [ds5020(), storwize_v7000()])
+        tables += tile_tables(scales, [] if run.is_quick else [ds5020(), storwize_v7000()])
         withheld = QUICK_HAS_NO_SCORE if run.is_quick else ""
-        tables.append(score_table(scales, run.criteria, stored_reference(), run.weights, withheld))
+        tables.append(score_table(scales, stored_reference(), run.weights, withheld))
         if run.drives is not None:
             tables.append(drives_table(scales, run.drives))
     tables += characterization_tables(run.results, run.criteria, published_peaks())
@@ -129,8 +130,8 @@ def mixed_figures(run: WorkloadsShown, caption: Caption) -> dict[str, Figure]:
     from results.mixed.figures import tile_figures
     from results.replay.figures import replay_figures
 
-    scales = tile_scales(run.results)
+    scales = tile_scales(phases_of(run.results, run.criteria))
     figures = replay_figures(run.replay, caption) if run.replay is not None else {}
     if scales:
-        figures |= tile_figures(run.results, scales, run.courses, run.criteria, caption, run.scale_name)
+        figures |= tile_figures(run.results, scales, run.courses, caption, run.scale_name)
     return figures

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from results.database import WorkloadInterval
+from results.mixed.tiles import Scale, tile_scales
 from results.model import ClientUsage, CriterionResult, Latency, PartResult, Result
+from results.phases import phases_of
 
 INTERVAL_NS = 250_000_000
 MakeResult = Callable[..., Result]
@@ -100,6 +102,11 @@ def criterion(
 ) -> CriterionResult:
     return CriterionResult(**{"name": name, "workload": workload, "position": 1, "limit": limit, "measured": measured,
                               "passed": passed, "scale": 1.0, **given})  # fmt: skip
+
+
+def scales_of(results: Sequence[Result], criteria: Sequence[CriterionResult] = ()) -> list[Scale]:
+    """Return the measurements of tiles in these results, with these criteria of their run."""
+    return tile_scales(phases_of(results, criteria))
 
 
 def held(results: Sequence[Result]) -> list[CriterionResult]:

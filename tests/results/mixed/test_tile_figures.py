@@ -28,10 +28,9 @@ from results.mixed.figures import (
     tile_figures,
 )
 from results.mixed.programme import Course, course
-from results.mixed.tiles import tile_scales
 from results.model import Result
 from results.render.inline_figures import describe, figure_csv, inline_svg
-from tests.results.tile_run import INTERVAL_NS, TileRun, busy_client, criterion, held, steps
+from tests.results.tile_run import INTERVAL_NS, TileRun, busy_client, criterion, held, scales_of, steps
 
 CAPTION = Caption("run-7", "embedded", shares_machine=True)
 
@@ -123,12 +122,12 @@ def test_spikes_are_numbered_bands_above_responses_of_all_workloads(courses: lis
 def test_unsupported_mailboxes_are_drawn_as_crosses(run: TileRun) -> None:
     one, two = [run.email(1)], [run.email(n, 1100.0, scale=2.0, position=2) for n in (1, 2)]
     failed = [criterion("tile 2 e-mail", "object_ms.p99 <= 9", 9, 12, False, position=2, scale=2.0)]
-    figure = drawn(mailboxes_figure(tile_scales([*one, *two]), failed, CAPTION))
+    figure = drawn(mailboxes_figure(scales_of([*one, *two], failed), CAPTION))
     found = lines(figure)
     assert found["supported"] == [(1.0, 2466.0)]
     (cross,) = [points for label, points in found.items() if label.startswith("none: a criterion failed")]
     assert cross == [(2.0, 4400.0)]
-    assert mailboxes_figure(tile_scales([run.web()]), [], CAPTION) is None
+    assert mailboxes_figure(scales_of([run.web()]), CAPTION) is None
 
 
 def test_email_response_figure_has_dotted_limits(run: TileRun) -> None:
@@ -136,7 +135,7 @@ def test_email_response_figure_has_dotted_limits(run: TileRun) -> None:
         run.email(1, retrieve_ms=12.0),
         *(run.email(n, retrieve_ms=14.0 + n, scale=2.0, position=2) for n in (1, 3)),
     ]
-    figure = drawn(email_response_figure(tile_scales(results), [], CAPTION))
+    figure = drawn(email_response_figure(scales_of(results), CAPTION))
     found = lines(figure)
     assert found["mean retrieve"] == [(1.0, 12.0), (2.0, 16.0)]
     assert found["mean log archive"] == [(1.0, 3.0), (2.0, 3.0)]
@@ -146,14 +145,14 @@ def test_email_response_figure_has_dotted_limits(run: TileRun) -> None:
     looser = [
         criterion(r.workload, "object_ms.mean <= 30 (retrieve)", 30, 15, True, position=r.position) for r in results
     ]
-    assert "its limit: 30 ms" in lines(drawn(email_response_figure(tile_scales(results), looser, CAPTION)))
+    assert "its limit: 30 ms" in lines(drawn(email_response_figure(scales_of(results, looser), CAPTION)))
 
 
 def test_tile_figures_are_reproducible_and_can_be_inlined(run: TileRun, courses: list[Course]) -> None:
     results = [*tiles(run, 1, 1), *tiles(run, 2, 2)]
 
     def draw() -> dict[str, Figure]:
-        return tile_figures(results, tile_scales(results), courses, held(results), CAPTION)
+        return tile_figures(results, scales_of(results, held(results)), courses, CAPTION)
 
     first, second = draw(), draw()
     assert list(first) == [CLIENT_UTILISATION, AGGREGATE_RATE, SPIKES, MAILBOXES, EMAIL_RESPONSE]
@@ -172,7 +171,7 @@ def test_no_text_is_drawn_outside_its_figure(run: TileRun, courses: list[Course]
     long = [run.one(f"database {size}", 1, "mixed", scale=4.0, seconds=20.0) for size in ("small", "large")]
     rows = [row for each in long for row in steps(each.workload, [(0, 20, 12_345, 1234.0)], 1 << 20)]
     courses = [*courses, course(long, rows, INTERVAL_NS)]
-    for name, figure in tile_figures(results, tile_scales(results), courses, failed, CAPTION).items():
+    for name, figure in tile_figures(results, scales_of(results, failed), courses, CAPTION).items():
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
         width, height = figure.bbox.width, figure.bbox.height
@@ -184,4 +183,4 @@ def test_no_text_is_drawn_outside_its_figure(run: TileRun, courses: list[Course]
 
 
 def test_run_without_tiles_has_no_figures(make_result: Callable[..., Result]) -> None:
-    assert tile_figures([make_result()], [], [], [], CAPTION) == {}
+    assert tile_figures([make_result()], [], [], CAPTION) == {}

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from archiver.values.errors import ScenarioError
 from results.mixed.reference_tile import ReferenceTile, stored_reference
 from results.mixed.score import Score, best_score, scale_score, score_table, score_weights
-from results.mixed.tiles import APPLICATIONS, tile_scales
+from results.mixed.tiles import APPLICATIONS
 from results.model import CriterionResult, Result
 from results.report.mixed_contents import mixed_run, mixed_tables
 from results.table import Table
 from tests.results.conftest import MakeRun
-from tests.results.tile_run import TileRun, criterion, held
+from tests.results.tile_run import TileRun, criterion, held, scales_of
 from tests.results.watched_run import phase_record
 
 REFERENCE = ReferenceTile(
@@ -37,8 +37,8 @@ def run(make_result: Callable[..., Result]) -> TileRun:
 
 
 def scored(results: list[Result], criteria: list[CriterionResult] | None = None, weights: Any = None) -> Score:
-    (scale,) = tile_scales(results)
-    return scale_score(scale, held(results) if criteria is None else criteria, REFERENCE, score_weights(weights))
+    (scale,) = scales_of(results, held(results) if criteria is None else criteria)
+    return scale_score(scale, REFERENCE, score_weights(weights))
 
 
 def test_reference_tile_scores_one(run: TileRun) -> None:
@@ -81,8 +81,8 @@ def test_quick_run_has_no_score_and_no_published_rows(run: TileRun, make_run: Ma
         assert shown is not None
         return {table.name: table for table in mixed_tables(shown)}
 
-    (scale,) = tile_scales(run.tile())
-    score = scale_score(scale, held(run.tile()), stored_reference(), ALIKE)
+    (scale,) = scales_of(run.tile(), held(run.tile()))
+    score = scale_score(scale, stored_reference(), ALIKE)
     assert tables(quick=False)["tiles-score"].rows[-1][-1].number == score.value
     assert [row[-1].text for row in tables(quick=True)["tiles-score"].rows] == ["withheld", "no score"]
     assert "No score at 1 tile: withheld: --quick" in tables(quick=True)["tiles-score"].caption
@@ -163,7 +163,7 @@ def test_run_score_is_that_of_most_passing_tiles() -> None:
 def test_score_table_has_ratios_rule_and_reference(run: TileRun) -> None:
     two = [replace(result, scale=2.0, position=2) for tile in (1, 2) for result in run.tile(tile, rate=616.5)]
     criteria = [*held(run.tile()), *held(two)]
-    table = score_table(tile_scales([*run.tile(), *two]), criteria, REFERENCE)
+    table = score_table(scales_of([*run.tile(), *two], criteria), REFERENCE)
     texts = [[cell.text for cell in row] for row in table.rows]
     assert texts[0] == ["1", "1", "1.00", "1.00", "1.00", "1.00", "1.00", "1.00"]
     assert texts[2] == ["2", "1", "0.50", "1.00", "1.00", "1.00", "1.00", f"{0.5**0.2:.2f}"]
@@ -171,12 +171,12 @@ def test_score_table_has_ratios_rule_and_reference(run: TileRun) -> None:
     assert table.caption.startswith("1.74@2 tiles. Ratio: ")
     for words in ("geometric mean", "with equal weights", "tiles add up", "every criterion", "one tile on a small"):
         assert words in table.caption
-    weighted = score_table(tile_scales(run.tile()), criteria, REFERENCE, {"web": 3.0, "scan": 1.0})
+    weighted = score_table(scales_of(run.tile(), criteria), REFERENCE, {"web": 3.0, "scan": 1.0})
     assert "weighted web 0.75, scan 0.25" in weighted.caption
 
 
 def test_table_without_score_gives_reason(run: TileRun) -> None:
-    table = score_table(tile_scales(run.tile()), [criterion("", "seconds <= 9", 9, 10, False)], REFERENCE)
+    table = score_table(scales_of(run.tile(), [criterion("", "seconds <= 9", 9, 10, False)]), REFERENCE)
     assert table.rows[-1][-1].text == "no score"
     assert table.rows[-1][-1].notes == ("failed: seconds <= 9",)
     assert table.caption.startswith("No score at 1 tile: failed: seconds <= 9.")
