@@ -6,18 +6,18 @@ then carried out. The difference is therefore the plan's error: the effects that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from archiver.values.errors import ArchiverError
-from results.model import CriterionResult, Latency, Result
+from results.model import CriterionResult, Result
+from results.phases import MeasuredPhase, phases_of
 from results.planning.loads import LoadCourse, MailLoad, PlannedLoad, PlanRequest, RetrieveLoad, VideoLoad
 from results.planning.measured_rates import RATES_PHASE, exercise_surface
 from results.planning.plan import Archiving, CapacityPlan, Retrieval, make_plan
 from results.planning.rate_surface import PlannedRate, Range, RateSurface
 from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
-from results.verdict import void_positions
 
 NIGHT, DISCOVERY, SINGLE = "nightly archive", "discovery", "single retrieval"
 CAMERAS, PLAYBACK, EDITORS = "camera streams", "playback", "editors"
@@ -65,47 +65,50 @@ def capacity_tables(
     ``surface`` has the rates for the plan. The default is the rates that the run measured in its phase ``rates``. A
     search measures these again in every step, close in time to the values that they predict.
     """
-    of_exercise = [result for result in results if result.application in (NIGHT, CAMERAS) and result.scale is not None]
+    phases = phases_of(results, criteria)
+    exercise = [
+        phase
+        for phase in phases
+        if phase.scale is not None and any(result.application in (NIGHT, CAMERAS) for result in phase.results)
+    ]
     if surface is None:
         surface = exercise_surface(results, source=f"the phase {RATES_PHASE!r} of this run")
-    if not of_exercise or surface is None:
+    if not exercise or surface is None:
         return []
-    edge = _edge(of_exercise, criteria, void_positions(results, criteria))
-    trials = _Trials(results, criteria, edge, surface)
-    is_mail = of_exercise[0].application == NIGHT
+    void = {phase.position for phase in phases if phase.void}
+    missed = [
+        each.scale for each in criteria if each.scale is not None and not each.passed and each.position not in void
+    ]
+    edge = _edge(exercise, missed)
+    trials = _Trials([phase for phase in exercise if phase.scale == edge.scale], criteria, edge, surface)
+    is_mail = any(result.application == NIGHT for result in exercise[0].results)
     lines = list(_mail_lines(trials) if is_mail else _video_lines(trials))
     return [_table("mail" if is_mail else "video", lines, trials)]
 
 
+@dataclass(frozen=True, slots=True)
 class _Trials:
-    """All measurements at the deciding scale."""
+    """All phases of the exercise at the deciding scale, and the rates to plan with."""
 
-    def __init__(
-        self, results: Sequence[Result], criteria: Sequence[CriterionResult], edge: _Edge, surface: RateSurface
-    ) -> None:
-        at_edge = {result.position for result in results if result.application in (NIGHT, CAMERAS)}
-        self._results = [each for each in results if each.scale == edge.scale and each.position in at_edge]
-        self._criteria = criteria
-        self.edge = edge
-        self.surface = surface
+    phases: Sequence[MeasuredPhase]
+    criteria: Sequence[CriterionResult]  # of the run
+    edge: _Edge
+    surface: RateSurface
 
-    def of(self, application: str) -> list[Result]:
-        return [result for result in self._results if result.application == application and result.objects]
-
-    @property
-    def applications(self) -> list[str]:
-        """Return the applications that ran at the same time."""
-        return list(dict.fromkeys(result.application for result in self._results))
+    def of(self, application: str, *, whole: bool = False) -> list[Result]:
+        """Return the results of an application. ``whole``: without phases that a criterion ended."""
+        return [
+            result
+            for phase in self.phases
+            if not (whole and any(each.aborted for each in phase.criteria))
+            for result in phase.results
+            if result.application == application and result.objects
+        ]
 
     def limit(self, application: str, metric: str) -> float | None:
         """Return the scenario's limit."""
         names = {result.workload for result in self.of(application)}
-        return next((c.limit for c in self._criteria if c.workload in names and c.name.startswith(f"{metric} <")), None)
-
-    def whole(self, application: str) -> list[Result]:
-        """Return the results without phases that a criterion ended."""
-        ended = {criterion.position for criterion in self._criteria if criterion.aborted}
-        return [result for result in self.of(application) if result.position not in ended]
+        return next((c.limit for c in self.criteria if c.workload in names and c.name.startswith(f"{metric} <")), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ def _mail_lines(trials: _Trials) -> Iterator[_CapacityLine]:
     if window is not None:
         for answer in _archiving_answers(trials, load, lambda found: found.units_max):
             yield _CapacityLine(f"users in {window:g} s", 0, trials.edge.largest, answer, trials.edge.bound)
-    seconds = [result.seconds for result in trials.whole(NIGHT)]
+    seconds = [result.seconds for result in trials.of(NIGHT, whole=True)]
     for answer in _archiving_answers(trials, load, lambda found: found.seconds):
         yield _CapacityLine(f"a night of {users:,} users (s)", 2, median(seconds) if seconds else None, answer)
     yield _CapacityLine(
@@ -212,16 +215,13 @@ def _film_answers(surface: RateSurface, film: Result) -> Iterator[_Answer]:
         yield _Answer(found.overlapping.clients, found.seconds.times(1000), (found.overlapping,))
 
 
-def _edge(results: Sequence[Result], criteria: Sequence[CriterionResult], void: Container[int]) -> _Edge:
+def _edge(phases: Sequence[MeasuredPhase], missed: Sequence[float]) -> _Edge:
     """Return the edge as a search finds it: a scale fails if one of its phases failed, or a smaller scale failed.
 
-    A scale with only void phases neither passed nor failed. ``void``: positions of void phases.
+    A scale with only void phases neither passed nor failed. ``missed``: scales at which a valid phase failed.
     """
-    scales = sorted({result.scale for result in results if result.scale is not None})
-    valid = {result.scale for result in results if result.position not in void}
-    missed = [
-        each.scale for each in criteria if each.scale is not None and not each.passed and each.position not in void
-    ]
+    scales = sorted({phase.scale for phase in phases if phase.scale is not None})
+    valid = {phase.scale for phase in phases if not phase.void}
     failed = min(missed, default=None)
     below = [scale for scale in scales if failed is None or scale < failed]
     held = [scale for scale in below if scale in valid]
@@ -283,7 +283,8 @@ def _caption(kind: str, trials: _Trials) -> str:
         reasons.append(f"{first.application} had up to {first.clients} sessions at once, the plan only its clients")
         if "sizes of" in first.sizes:
             reasons.append(f"it archived {first.sizes}, the plan assumes that all objects have the mean size")
-    others = [name for name in trials.applications if name not in (NIGHT, CAMERAS)]
+    applications = dict.fromkeys(result.application for phase in trials.phases for result in phase.results)
+    others = [name for name in applications if name not in (NIGHT, CAMERAS)]
     if others:
         reasons.append(f"{' and '.join(others)} ran at the same time, the plan ignores other work")
     count = len({result.position for result in archive})
@@ -297,6 +298,6 @@ def _caption(kind: str, trials: _Trials) -> str:
 
 def _mean_ms(results: Sequence[Result]) -> float | None:
     """Return the milliseconds of a session from its due time, over all trials."""
-    known: list[Latency] = [r.session_response_ms for r in results if r.session_response_ms is not None]
+    known = [result.session_response_ms for result in results if result.session_response_ms is not None]
     count = sum(latency.count for latency in known)
     return sum(latency.mean * latency.count for latency in known) / count if count else None
