@@ -23,6 +23,7 @@ from results.mixed.mailboxes import all_mailboxes, highest_limit_ms
 from results.mixed.programme import MEGABYTES, OBJECTS, PEAK_SECONDS, Course, Spike, spikes, summary
 from results.mixed.tiles import LOG, RETRIEVE, Scale, part_of
 from results.model import Result
+from results.phases import phases_of
 
 CLIENT_UTILISATION = "figure-10-client-utilisation"
 AGGREGATE_RATE = "figure-11-aggregate-rate"
@@ -63,17 +64,14 @@ def tile_figures(
 
 def client_figure(results: Sequence[Result], caption: Caption, scale_name: str) -> Figure | None:
     """Return Figure 10: CPU use of the client and its scheduling delay. Each phase shows its worst workload."""
-    phases: dict[int, list[Result]] = {}
-    for result in results:
-        if result.scale is not None and not result.is_load:
-            phases.setdefault(result.position, []).append(result)
+    phases = [phase for phase in phases_of(results, ()) if phase.scale is not None]
     if not phases:
         return None
 
     def worst(of: Callable[[Result], float]) -> _Points:
         found: dict[float, list[float]] = {}
-        for own in phases.values():
-            found.setdefault(own[0].scale or 0.0, []).append(max(map(of, own)))
+        for phase in phases:
+            found.setdefault(phase.scale or 0.0, []).append(max(map(of, phase.results)))
         return found
 
     with matplotlib.rc_context(STYLE):
@@ -86,7 +84,7 @@ def client_figure(results: Sequence[Result], caption: Caption, scale_name: str) 
         late.axhline(
             LATENESS_LIMIT_MS, color=COLOURS[3], linestyle=":", linewidth=1.6, label=f"limit: {LATENESS_LIMIT_MS:g} ms"
         )
-        _scale_axis(late, sorted({own[0].scale or 0.0 for own in phases.values()}), scale_name)
+        _scale_axis(late, sorted({phase.scale or 0.0 for phase in phases}), scale_name)
         _from_zero(busy, late)
         label_y(busy, "processor, %")
         label_y(late, "p99, ms")
