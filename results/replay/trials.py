@@ -16,11 +16,11 @@ from typing import Any
 from results.database import StoredRun
 from results.measures import pooled_mean_ms
 from results.model import CriterionResult, InfrastructureResult, PartResult, Replayed, Result, SearchOutcome
+from results.phases import MeasuredPhase, phases_of
 from results.planning.cost import PlanCost
 from results.recorded import RecordedRun
 from results.replay.verdicts import replay_verdict, void_reasons
 from results.tables.responses import NO_RESPONSES, Responses, merged, responses_of
-from results.verdict import phases_verdict
 
 READS = frozenset(("retrieve", "range-retrieve", "head", "query"))
 WRITES = frozenset(("archive", "copy", "new-version"))
@@ -125,17 +125,14 @@ class ReplayedRun:
 
 def replay_run(recorded: RecordedRun, results: Sequence[Result]) -> ReplayedRun | None:
     """Return the replays of the run with these ``results``. Returns None if it replayed nothing."""
-    measured = [result for result in results if not result.is_load]
-    phases: dict[int, list[Result]] = {}
-    for result in measured:
-        if result.replayed is not None:
-            phases.setdefault(result.position, []).append(result)
+    phases = [
+        phase
+        for phase in phases_of(results, recorded.criteria)
+        if any(result.replayed is not None for result in phase.results)
+    ]
     if not phases:
         return None
     run = recorded.run
-    criteria: dict[int, list[CriterionResult]] = {}
-    for each in recorded.criteria:
-        criteria.setdefault(each.position, []).append(each)
     histograms = {(each.position, each.workload): each for each in recorded.cell_histograms("object_response")}
 
     def responses(result: Result) -> Responses:
@@ -147,24 +144,19 @@ def replay_run(recorded: RecordedRun, results: Sequence[Result]) -> ReplayedRun 
             else NO_RESPONSES
         )
 
-    def trial(position: int, own: Sequence[Result]) -> ReplayTrial:
-        phase, judged = [result for result in measured if result.position == position], criteria.get(position, [])
+    def trial(phase: MeasuredPhase) -> ReplayTrial:
+        own = tuple(result for result in phase.results if result.replayed is not None)
         return ReplayTrial(
-            position,
+            phase.position,
             own[0].scale,
-            tuple(own),
-            tuple(each.infrastructure for each in phase if each.infrastructure),
-            tuple(judged),
+            own,
+            tuple(result.infrastructure for result in phase.results if result.infrastructure),
+            phase.criteria,
             {result.workload: responses(result) for result in own},
-            tuple(void_reasons(phase, judged)) if phases_verdict(phase, judged) == "void" else (),
+            tuple(void_reasons(phase.results, phase.criteria)) if phase.verdict == "void" else (),
         )
 
-    return ReplayedRun(
-        run,
-        json.loads(run.scenario_json or "{}"),
-        tuple(trial(position, own) for position, own in sorted(phases.items())),
-        recorded.search,
-    )
+    return ReplayedRun(run, json.loads(run.scenario_json or "{}"), tuple(map(trial, phases)), recorded.search)
 
 
 def mean_ms(results: Sequence[Result], operations: frozenset[str] | None = None) -> float | None:

@@ -32,7 +32,7 @@ PLATFORM = PlatformProfile(
 SETTINGS: dict[str, Any] = {
     "session_kind": "opened", "session_open": "head-bucket", "checksum": "crc32c", "retention_mode": "GOVERNANCE",
     "retain_for_seconds": 300.0, "retain_until": None, "legal_hold": False, "watched": ["local"],
-    "disk_roles": {"vda": "object"}, "verify": "all",
+    "disk_roles": {"vda": "object"}, "verify": "all", "poll": "sleep",
 }  # fmt: skip
 HOST: dict[str, Any] = {
     "host": "bench-1", "processor": "CPU", "cores": 8, "kernel": "6.1", "archiver": "1.0", "memory_bytes": 8 << 30,
