@@ -158,8 +158,8 @@ def _assignment(way: Way, warm_up_seconds: float, seconds: float, seed: int) -> 
         data="archived",
         sizes=Sizes.constant(OBJECT_BYTES),
         arrivals=Arrivals("poisson", SESSIONS_PER_SECOND),
-        warm_up_seconds=warm_up_seconds,
-        seconds=warm_up_seconds + seconds,
+        planned_warm_up_seconds=warm_up_seconds,
+        planned_seconds=warm_up_seconds + seconds,
     )
     given = assignment(Workload("archive", mix, CLIENTS), way)
     (share,) = share_mixes(given.phase, ObjectNumbers(seed), ANY_TIME, 1)

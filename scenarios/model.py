@@ -42,31 +42,6 @@ class Workload:
     copy: int | None = None  # number of the copy: the tile, the set
 
     @property
-    def operation(self) -> str:
-        """Return its operation; mixed for several."""
-        return self.work.operation_label
-
-    @property
-    def object_bytes(self) -> int:
-        """Return the mean size of its objects, rounded; 0 if it is known only at the end."""
-        return self.work.mean_bytes
-
-    @property
-    def does(self) -> frozenset[str]:
-        """Return the operations that it carries out on objects."""
-        return self.work.does
-
-    @property
-    def archives(self) -> bool:
-        """Return whether it leaves objects behind."""
-        return self.work.archives
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Return the object sizes in bytes, ascending: of archived objects, or of a single operation on one size."""
-        return self.work.object_sizes
-
-    @property
     def locks(self) -> frozenset[Lock | None]:
         """Return the ways in which its archived objects get their lock; None in the set: as the run does."""
         return self.work.locks_with(self.lock)
@@ -167,7 +142,7 @@ class Phase:
     @property
     def does(self) -> frozenset[str]:
         """Return the operations that its workloads carry out on objects."""
-        return frozenset[str]().union(*(workload.does for workload in self.workloads))
+        return frozenset[str]().union(*(workload.work.does for workload in self.workloads))
 
     @property
     def workers_max(self) -> int:
@@ -183,11 +158,11 @@ class Phase:
 
     def reads(self, data: str) -> bool:
         """Return whether a workload requests objects of this data set."""
-        return any(each.data == data and each.does - {"archive"} for each in self.workloads)
+        return any(each.data == data and each.work.does - {"archive"} for each in self.workloads)
 
     def changes(self, data: str) -> bool:
         """Return whether a workload deletes or replaces objects of this data set, or changes their locks."""
-        return any(each.data == data and each.does & CHANGES for each in self.workloads)
+        return any(each.data == data and each.work.does & CHANGES for each in self.workloads)
 
     def begins_seconds(self, workload: Workload) -> float | None:
         """Return a workload's start in seconds after the phase's; None if it depends on the end of another workload."""
@@ -283,7 +258,7 @@ class Scenario:
 
     def does(self, operation: str) -> bool:
         """Return whether a workload carries out this operation."""
-        return any(operation in workload.does for workload in self.workloads)
+        return any(operation in workload.work.does for workload in self.workloads)
 
     def uses_lock(self, lock: Lock) -> bool:
         """Return whether a workload archives objects that get their locks in this way."""
@@ -299,7 +274,7 @@ class Scenario:
         return {
             retention.locked_by(workload.lock, workload.retain_for_seconds)
             for workload in self.workloads
-            if workload.archives
+            if workload.work.archives
         }
 
     def archived_max(self) -> Archived:

@@ -267,8 +267,8 @@ def planned(seed: int, *, quick: bool = False) -> dict[str, int]:
         for each in phase.workloads
     ]
     return {
-        "PUT": sum(count for count, each in workloads if each.operation == "archive"),
-        "GET": sum(count for count, each in workloads if each.operation == "retrieve"),
+        "PUT": sum(count for count, each in workloads if each.work.operation_label == "archive"),
+        "GET": sum(count for count, each in workloads if each.work.operation_label == "retrieve"),
         "HEAD": sum(count // each.objects_per_session for count, each in workloads),
     }
 

@@ -151,16 +151,16 @@ def at_full_speed(phase: Phase, workers: int) -> Phase:
     known time, in parallel or in sequence, the measured time is shorter.
     """
     mixes = [mix_of(workload) for workload in phase.workloads]
-    order = [mix.after for mix in mixes]
-    is_plain = len(set(order)) in (1, len(order)) and all(mix.is_timed and not mix.begins_seconds for mix in mixes)
+    order = [mix.waits_for for mix in mixes]
+    is_plain = len(set(order)) in (1, len(order)) and all(mix.is_timed and not mix.starts_seconds for mix in mixes)
     writers = sum(map(_writes, mixes))
     workloads = []
     for workload, mix in zip(phase.workloads, mixes, strict=True):
-        warm_up, seconds = mix.warm_up_seconds, mix.seconds
+        warm_up, seconds = mix.planned_warm_up_seconds, mix.planned_seconds
         if is_plain and seconds is not None:
             warm_up = min(warm_up, WARM_UP_SECONDS_MAX)
-            seconds = warm_up + min(seconds - mix.warm_up_seconds, SECONDS_MAX)
-        closed = replace(mix, arrivals=None, warm_up_seconds=warm_up, seconds=seconds, bytes_max=None)
+            seconds = warm_up + min(seconds - mix.planned_warm_up_seconds, SECONDS_MAX)
+        closed = replace(mix, arrivals=None, planned_warm_up_seconds=warm_up, planned_seconds=seconds, bytes_max=None)
         if seconds is not None and _writes(mix):
             closed = with_objects(closed, int(OBJECTS_PER_SECOND_MAX * workers * seconds / writers))
         workloads.append(replace(workload, work=closed))
@@ -193,7 +193,7 @@ def _nowhere(setting: RunSetting) -> RunSetting:
 
 def _can_be_answered(phase: Phase, shares: Sequence[WorkerShare]) -> bool:
     """Return whether the responder can answer everything that the phase does."""
-    does: set[str] = set().union(*(workload.does for workload in phase.workloads))
+    does: set[str] = set().union(*(workload.work.does for workload in phase.workloads))
     return does <= ANSWERED and not any(members.versions for share in shares for members in share.data.values())
 
 

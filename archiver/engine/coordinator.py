@@ -166,7 +166,7 @@ class PhaseOutcome:
 
         These are archives with an unknown outcome, and attempts that were sent again.
         """
-        names = {workload.name for workload in self.phase.workloads if workload.does & WRITES_CONTENT}
+        names = {workload.name for workload in self.phase.workloads if workload.work.does & WRITES_CONTENT}
         rows = [row for row in self.intervals if row.workload in names]
         # The attempts include other operations on objects, and failed attempts are not repetitions, so failures of all
         # operations on objects are subtracted.
@@ -311,7 +311,7 @@ class Coordinator:
 
     def _cache_state(self, outcome: PhaseOutcome, fill: Fill) -> str:
         """Return the cache state of retrieved objects (cold, warm or unknown) from the bytes that the device read."""
-        if fill.store_bytes is None or any(workload.archives for workload in outcome.phase.workloads):
+        if fill.store_bytes is None or any(workload.work.archives for workload in outcome.phase.workloads):
             return "unknown"  # no device is visible, or the reads of several workloads cannot be separated
         read = read_bytes(self._sampler.timelines(), self._setting.server, outcome.times.start_ns, outcome.times.end_ns)
         return caches.temperature(read, sum(row.bytes for row in outcome.intervals))
@@ -422,7 +422,7 @@ class Coordinator:
         objects = tally.objects + outside["warm-up"] + outside["drain"]
         failures = failures_of(objects, errors, first_errors, failed_time_share)
         verdict = judge(client, server, failures, shares_host=setting.server.shares_host)
-        archives, retrieves = workload.operation == "archive", bool(workload.does & RETRIEVES)
+        archives, retrieves = workload.work.operation_label == "archive", bool(workload.work.does & RETRIEVES)
         per_transaction = setting.objects_per_transaction_max if archives else None
         rate = tally.objects / seconds if seconds else 0.0
 
@@ -432,8 +432,8 @@ class Coordinator:
         fields: dict[str, Any] = {
             "phase": phase.name,
             "workload": workload.name,
-            "operation": workload.operation,
-            "object_bytes": workload.object_bytes,
+            "operation": workload.work.operation_label,
+            "object_bytes": workload.work.mean_bytes,
             "objects_per_session": workload.objects_per_session,
             "clients": workload.clients,
             "repetition": phase.repetition,

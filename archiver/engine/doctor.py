@@ -72,7 +72,7 @@ def _workload(operation: OperationName, size_bytes: int, objects_per_session: in
 def _measure(setting: RunSetting, workers: Workers, workload: Workload) -> Result:
     phase = Phase("ceiling", 1, 1, (workload,))
     numbers = ObjectNumbers(seed=1)
-    numbers.keep(Kept(workload.object_bytes, 0, workload.objects_max - 1))
+    numbers.keep(Kept(workload.work.mean_bytes, 0, workload.objects_max - 1))
     dates: dict[float | None, DateMaker] = {None: DateMaker(Retention(), time.time() + 7200)}
     return carry_out(phase, numbers, dates, setting, workers).results[0]
 

@@ -88,7 +88,7 @@ def find_earlier(ledger: Ledger, run: str, scenario: Scenario, changes: Sequence
         for each in ledger.ranges(row.id)
     ]
     have = {kept.object_bytes for _, kept in found}
-    want = {workload.object_bytes for workload in scenario.workloads}
+    want = {workload.work.mean_bytes for workload in scenario.workloads}
     if not want <= have:
         sizes = ", ".join(map(format_size, sorted(have)))
         raise UsageError(

@@ -102,8 +102,8 @@ def _rate(workload: Workload) -> float:
 def _kind(workload: Workload) -> Workload:
     """Return the workload as a closed loop, with only the properties that determine the cost of its sessions."""
     mix = replace(
-        mix_of(workload), data="", arrivals=None, begins_seconds=0.0, warm_up_seconds=0.0, seconds=SECONDS, after=None,
-        until=None, bytes_max=None, deadline_seconds=None,
+        mix_of(workload), data="", arrivals=None, starts_seconds=0.0, planned_warm_up_seconds=0.0,
+        planned_seconds=SECONDS, waits_for=None, ends_with=None, bytes_max=None, deadline_seconds=None,
     )  # fmt: skip
     if mix.aside is not None:
         mix = replace(mix, aside=replace(mix.aside, data="aside"))

@@ -309,7 +309,7 @@ def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, 
     """Refuse operations and locks that the backend does not offer, or that make no sense without a lock."""
     offered = [operation.label for operation in capabilities.operations]
     for workload in scenario.workloads:
-        for operation in sorted(workload.does - {"audit", *offered}):
+        for operation in sorted(workload.work.does - {"audit", *offered}):
             raise UsageError(
                 f"{scenario.name}: the {backend} backend does not offer {operation!r}; it has {', '.join(offered)}"
             )
@@ -321,14 +321,14 @@ def check_offered(scenario: Scenario, backend: str, capabilities: Capabilities, 
             raise UsageError(f"{scenario.name}: retain_for: a management class decides how long objects are locked")
         for lock in workload.locks - {None, *capabilities.locks}:
             raise UsageError(f"{scenario.name}: the {backend} backend does not offer lock {str(lock)!r}")
-    if retention.event_hold_days is None and any(workload.does & EVENT_HOLDS for workload in scenario.workloads):
+    if retention.event_hold_days is None and any(workload.work.does & EVENT_HOLDS for workload in scenario.workloads):
         raise UsageError(
             f"{scenario.name}: its operations place or release event holds, which have no end until their release; "
             "consent to them, and to the period that a release starts: --event-hold 1d --max-retain 1d"
         )
     _check_replays(scenario, retention)
     if retention.mode is RetentionMode.NONE and any(
-        workload.lock is not None or workload.does & {"query", "extend", "refused-delete", "delete"}
+        workload.lock is not None or workload.work.does & {"query", "extend", "refused-delete", "delete"}
         for workload in scenario.workloads
     ):
         raise UsageError(f"{scenario.name} measures locks, so --retention-mode none leaves nothing to measure")
@@ -339,7 +339,7 @@ def _check_replays(scenario: Scenario, retention: Retention) -> None:
     if retention.retain_for_seconds is None:
         return
     for phase in scenario.phases:
-        refusing = any("replay" in each.work.traits and "refused-delete" in each.does for each in phase.workloads)
+        refusing = any("replay" in each.work.traits and "refused-delete" in each.work.does for each in phase.workloads)
         locked_seconds = phase.seconds_max + LOCKED_RESERVE_SECONDS
         if refusing and retention.retain_for_seconds < locked_seconds:
             raise UsageError(

@@ -52,11 +52,15 @@ def probes_of(phase: Phase) -> list[Probe]:
     """Return the distinct ways in which the workloads of a phase archive, locked or unlocked."""
     found: dict[tuple[Lock | None, float | None], Probe] = {}
     for index, workload in enumerate(phase.workloads):
-        if not workload.archives or not workload.sizes:
+        if not workload.work.archives or not workload.work.object_sizes:
             continue
         way = (workload.lock, workload.retain_for_seconds)
         known = found.get(way)
-        size = min(workload.sizes[0], known.object_bytes) if known is not None else workload.sizes[0]
+        size = (
+            min(workload.work.object_sizes[0], known.object_bytes)
+            if known is not None
+            else workload.work.object_sizes[0]
+        )
         found[way] = Probe(known.workload if known is not None else index, *way, size)
     return list(found.values())
 

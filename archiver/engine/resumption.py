@@ -238,14 +238,16 @@ def _exclude_changed(run: Run, phase: Phase, server_now: float) -> None:
     The same draws give the same objects. Objects that the phase may have extended can still be read.
     """
     for workload in phase.workloads:
-        if workload.data or workload.operation not in ("extend", "hold", "release", "delete", *EVENT_HOLDS):
+        if workload.data or workload.work.operation_label not in ("extend", "hold", "release", "delete", *EVENT_HOLDS):
             continue
         retention = run.retention(workload)
         latest = latest_date(retention, run.plan.options.request.guards, server_now)
         dates = DateMaker(retention, latest) if latest is not None else None
         times = LockedTimes.of_phase(server_now, phase.seconds_max, dates)
         wanted = workload.objects_max
-        drawn = run.numbers.sample(workload.object_bytes, wanted, phase.position, workload.operation, times)
+        drawn = run.numbers.sample(
+            workload.work.mean_bytes, wanted, phase.position, workload.work.operation_label, times
+        )
         for number in drawn.tolist():
-            change = "extend" if workload.operation == "extend" else "delete"
-            run.numbers.change(change, workload.object_bytes, number, number)
+            change = "extend" if workload.work.operation_label == "extend" else "delete"
+            run.numbers.change(change, workload.work.mean_bytes, number, number)

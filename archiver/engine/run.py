@@ -189,12 +189,12 @@ class Run:
     def _phase(self, phase: Phase) -> PhaseOutcome:
         hosted, backend = self.plan.hosted, self.plan.backend
         ceilings = self._ceilings(phase)
-        reads = any(workload.does & RETRIEVES for workload in phase.workloads)
+        reads = any(workload.work.does & RETRIEVES for workload in phase.workloads)
         if reads and hosted is not None and not phase.keeps_cache:
             interruptible(caches.drop, hosted.data_files())
         self._wait_for_dates(phase)
         first = phase.workloads[0]
-        if first.archives:
+        if first.work.archives:
             self._set_rule(self.retention(first) if first.lock is Lock.BUCKET_DEFAULT else None)
         dates = self._dates(phase)
         promises = self._promise(phase) if backend.capabilities.stores_content else []
@@ -263,13 +263,13 @@ class Run:
         """Record in the ledger, before the first byte is sent, what a phase may leave behind under each lock."""
         guards, server_now = self.plan.options.request.guards, self.plan.backend.server_now
         for workload in phase.workloads:
-            if workload.does & {"extend", "hold"}:
+            if workload.work.does & {"extend", "hold"}:
                 latest = latest_date(self.retention(workload), guards, server_now)
-                until = latest if "extend" in workload.does else None
-                self.ledger.strengthen(self.plan.run_id, until=until, legal_hold="hold" in workload.does)
+                until = latest if "extend" in workload.work.does else None
+                self.ledger.strengthen(self.plan.run_id, until=until, legal_hold="hold" in workload.work.does)
         by_retention: dict[Retention, list[int]] = {}
         for index, workload in enumerate(phase.workloads):
-            if workload.archives:
+            if workload.work.archives:
                 by_retention.setdefault(self.retention(workload), []).append(index)
         promises = []
         first_number = self.numbers.next
@@ -337,7 +337,7 @@ class Run:
         The phase archives its probe objects and changes their event holds as well. Returns the row; None if the phase
         does neither.
         """
-        does = frozenset().union(*(workload.does for workload in phase.workloads)) & EVENT_HOLDS
+        does = frozenset().union(*(workload.work.does for workload in phase.workloads)) & EVENT_HOLDS
         if event_hold_probe(phase, self.plan.retention) is not None:
             does |= frozenset(self._probed_operations())
         if not does or not self.plan.backend.capabilities.stores_content:
@@ -387,7 +387,7 @@ class Run:
             phase = outcome.phase
             archived = [each for each in outcome.archived if each.workload in promise.workloads]
             copies, copied_bytes = outcome.copied(promise.workloads)
-            largest = max(size for index in promise.workloads for size in phase.workloads[index].sizes)
+            largest = max(size for index in promise.workloads for size in phase.workloads[index].work.object_sizes)
             self.ledger.close_placement(
                 promise.row,
                 sum(each.objects for each in archived) + copies + unknown,
@@ -445,10 +445,12 @@ class Run:
 
     def _wait_for_dates(self, phase: Phase) -> None:
         """Wait until the short locks of objects to delete have ended, and until an extended date is really later."""
-        if any("extend" in workload.does for workload in phase.workloads):
+        if any("extend" in workload.work.does for workload in phase.workloads):
             interruptible(time.sleep, DATE_TOLERANCE_SECONDS + 1)
         now = self.plan.backend.server_now
-        places = [workload.data or workload.object_bytes for workload in phase.workloads if "delete" in workload.does]
+        places = [
+            workload.data or workload.work.mean_bytes for workload in phase.workloads if "delete" in workload.work.does
+        ]
         expiries = [expiry for place in places if (expiry := self.expiries.get(place, now)) < now + EXPIRY_SECONDS_MAX]
         left_seconds = max((expiry - now + DATE_TOLERANCE_SECONDS for expiry in expiries), default=0.0)
         if left_seconds > 0:
@@ -475,7 +477,7 @@ class Run:
         if self.prober is None:
             return []
         self.locks.done(phase.does)
-        retentions = {self.retention(workload) for workload in phase.workloads if workload.archives}
+        retentions = {self.retention(workload) for workload in phase.workloads if workload.work.archives}
         latest = max((maker.latest for maker in dates.values()), default=None)
         new = None
         if len(retentions) == 1:  # otherwise the lock of a new object does not follow from its number

@@ -308,7 +308,7 @@ class Merge:
         """Return the bytes that each operation moved. All kinds of retrieve count as one."""
         moved = Counter[str]()
         parts = [(part.operation, part.bytes) for part in tally.parts.values()]
-        for operation, size in parts or [(self._phase.workloads[key.workload].operation, tally.bytes)]:
+        for operation, size in parts or [(self._phase.workloads[key.workload].work.operation_label, tally.bytes)]:
             moved["retrieve" if operation in RETRIEVES else operation] += size
         return moved
 

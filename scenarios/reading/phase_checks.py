@@ -375,15 +375,17 @@ def _check_expanded(phase: Phase, copies: int, key: str) -> None:
             )
         if mix.bytes_max is not None and written < workload.clients:
             raise ScenarioError(f"{where}: bytes_max: {mix.bytes_max} is not enough for an object of each client")
-        if mix.arrivals is not None and mix.seconds is not None:
-            if mix.arrivals.expected(mix.seconds - mix.warm_up_seconds) < 1:
-                raise ScenarioError(f"{where}: arrivals: no session is due in {mix.seconds:g} s")
-            if mix.arrivals.sessions_max(mix.seconds) > OBJECTS_MAX:
-                raise ScenarioError(f"{where}: arrivals: more than {OBJECTS_MAX:,} sessions in {mix.seconds:g} s")
-        ends = _ends_seconds(phase, mix.until, beginnings)
+        if mix.arrivals is not None and mix.planned_seconds is not None:
+            if mix.arrivals.expected(mix.planned_seconds - mix.planned_warm_up_seconds) < 1:
+                raise ScenarioError(f"{where}: arrivals: no session is due in {mix.planned_seconds:g} s")
+            if mix.arrivals.sessions_max(mix.planned_seconds) > OBJECTS_MAX:
+                raise ScenarioError(
+                    f"{where}: arrivals: more than {OBJECTS_MAX:,} sessions in {mix.planned_seconds:g} s"
+                )
+        ends = _ends_seconds(phase, mix.ends_with, beginnings)
         begins = beginnings[workload.name]
-        if ends is not None and begins is not None and ends <= begins + mix.warm_up_seconds:
-            raise ScenarioError(f"{where}: until: {mix.until!r} ends before this workload is measured")
+        if ends is not None and begins is not None and ends <= begins + mix.planned_warm_up_seconds:
+            raise ScenarioError(f"{where}: until: {mix.ends_with!r} ends before this workload is measured")
 
 
 def _ends_seconds(phase: Phase, name: str | None, beginnings: Mapping[str, float | None]) -> float | None:

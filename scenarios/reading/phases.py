@@ -237,12 +237,12 @@ def _mix(table: WorkloadTable, prefix: str, begins: float, after: str | None, un
         if arrivals is not None
         else None,
         deadline_seconds=table.deadline,
-        begins_seconds=begins,
-        warm_up_seconds=table.warm_up,
-        seconds=table.seconds,
+        starts_seconds=begins,
+        planned_warm_up_seconds=table.warm_up,
+        planned_seconds=table.seconds,
         objects=table.objects,
         fill=table.fill,
-        after=after,
-        until=until,
+        waits_for=after,
+        ends_with=until,
         bytes_max=table.bytes_max,
     )

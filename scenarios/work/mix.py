@@ -105,13 +105,13 @@ class Mix(Work):
     aside: Aside | None = None
     arrivals: Arrivals | None = None  # None: closed loop, the next session when the previous one has ended
     deadline_seconds: float | None = None  # a longer response time of an object is a missed deadline
-    begins_seconds: float = 0.0  # after the phase's start, or after the end of ``after``
-    warm_up_seconds: float = 0.0
-    seconds: float | None = None  # duration, warm-up included
+    starts_seconds: float = 0.0  # after the phase's start, or after the end of ``waits_for``
+    planned_warm_up_seconds: float = 0.0
+    planned_seconds: float | None = None  # duration, warm-up included
     objects: int | None = None  # or: until this many objects are archived
     fill: int | None = None  # or: until the data set has this many objects
-    after: str | None = None  # begins when that workload has ended
-    until: str | None = None  # ends when that workload has ended
+    waits_for: str | None = None  # begins when that workload has ended
+    ends_with: str | None = None  # ends when that workload has ended
     bytes_max: int | None = None  # upper bound of archived bytes; the workload ends when they are used up
 
     @property
@@ -167,32 +167,12 @@ class Mix(Work):
         return "intervals" if self.is_timed else "all"
 
     @property
-    def starts_seconds(self) -> float:
-        return self.begins_seconds
-
-    @property
-    def waits_for(self) -> str | None:
-        return self.after
-
-    @property
-    def ends_with(self) -> str | None:
-        return self.until
-
-    @property
-    def planned_seconds(self) -> float | None:
-        return self.seconds
-
-    @property
-    def planned_warm_up_seconds(self) -> float:
-        return self.warm_up_seconds
-
-    @property
     def seconds_max(self) -> float:
-        return self.seconds if self.seconds is not None else UNKNOWN_SECONDS
+        return self.planned_seconds if self.planned_seconds is not None else UNKNOWN_SECONDS
 
     @property
     def has_time_limit(self) -> bool:
-        return self.seconds is not None
+        return self.planned_seconds is not None
 
     @property
     def is_repeatable(self) -> bool:
@@ -209,7 +189,7 @@ class Mix(Work):
     @property
     def is_timed(self) -> bool:
         """Return whether its measured time is a window that is known in advance."""
-        return self.seconds is not None and self.until is None
+        return self.planned_seconds is not None and self.ends_with is None
 
     def written_per_transaction(self) -> float:
         """Return the mean number of objects of its own data set that a transaction writes."""
@@ -233,8 +213,8 @@ class Mix(Work):
         count = self.objects if self.objects is not None else self.fill
         if count is not None:
             transactions = math.ceil(count / per_transaction)
-        elif self.arrivals is not None and self.seconds is not None:
-            transactions = self.arrivals.sessions_max(self.seconds) * objects_per_session
+        elif self.arrivals is not None and self.planned_seconds is not None:
+            transactions = self.arrivals.sessions_max(self.planned_seconds) * objects_per_session
             transactions += len(self.transaction_items()) if len(self.transactions) > 1 else 0
         elif self.bytes_max is not None and aside is not None:
             transactions = int(
@@ -268,7 +248,7 @@ class Mix(Work):
     def sessions_within(self, seconds: float, clients: int, objects_per_session: int) -> float:
         due = self.arrivals
         if due is not None:
-            lasts = min(seconds, self.seconds if self.seconds is not None else math.inf)
+            lasts = min(seconds, self.planned_seconds if self.planned_seconds is not None else math.inf)
             bursts = due.burst_sessions * math.ceil(lasts / due.every_seconds) if due.burst_sessions else 0
             return max(due.per_second, due.to_per_second or 0.0) * lasts + bursts
         planned = self.objects if self.objects is not None else self.fill

@@ -41,7 +41,7 @@ def test_every_combination_becomes_a_separate_phase() -> None:
     assert names[-1] == "retrieve 1MiB x 100, 16 clients"
     assert {each.application for each in scenario.workloads} == {"archive", "retrieve"}
     assert [(each.clients, each.objects_per_session) for each in scenario.workloads][:3] == [(1, 1), (16, 1), (1, 100)]
-    assert {(each.seconds, each.warm_up_seconds) for each in mixes(scenario)} == {(6.0, 0.6)}
+    assert {(each.planned_seconds, each.planned_warm_up_seconds) for each in mixes(scenario)} == {(6.0, 0.6)}
 
 
 def test_retrieve_reads_data_of_archive_phase() -> None:
@@ -55,7 +55,7 @@ def test_load_phase_archives_objects_if_first_operation_retrieves(operations: tu
     first, *others = made(operations=operations, object_bytes=(8192, 64 << 20)).phases
     assert first.is_load
     assert not any(phase.is_load for phase in others)
-    assert [(each.operation, each.object_bytes) for each in first.workloads] == [
+    assert [(each.work.operation_label, each.work.mean_bytes) for each in first.workloads] == [
         ("archive", 8192),
         ("archive", 64 << 20),
     ]

@@ -44,7 +44,7 @@ def test_lone_rates_are_measured_one_after_another(scenario: Scenario) -> None:
     before = first.name
     for each in others:
         mix = mix_of(each)
-        assert (mix.after, mix.begins_seconds) == (before, 0.0)
+        assert (mix.waits_for, mix.starts_seconds) == (before, 0.0)
         before = each.name
 
 
@@ -66,8 +66,8 @@ def test_mail_lone_rates_use_sizes_and_sessions_of_night() -> None:
     night, alone = workload(phases, "nightly archive"), workload(phases, "archive alone 8")
     assert alone.objects_per_session == night.objects_per_session
     assert alone.clients == night.clients
-    assert alone.object_bytes == pytest.approx(night.object_bytes, rel=0.01)  # the mean
-    assert alone.object_bytes == workload(phases, "messages alike").object_bytes
+    assert alone.work.mean_bytes == pytest.approx(night.work.mean_bytes, rel=0.01)  # the mean
+    assert alone.work.mean_bytes == workload(phases, "messages alike").work.mean_bytes
     for single, wanted in (("message alone", "single retrieval"), ("discovery alone", "discovery")):
         assert workload(phases, single).objects_per_session == workload(phases, wanted).objects_per_session
 
@@ -76,7 +76,7 @@ def test_retrievals_continue_until_nightly_archive_ends() -> None:
     phases = read_scenario("mail").phases
     for name in ("discovery", "single retrieval"):
         mix = mix_of(workload(phases, name))
-        assert mix.until == "nightly archive"
+        assert mix.ends_with == "nightly archive"
         assert mix.arrivals is not None
 
 
@@ -87,13 +87,13 @@ def test_each_camera_has_chunk_every_two_seconds_with_two_second_deadline(camera
     assert mix.arrivals is not None
     chunk_seconds = cameras / mix.arrivals.per_second
     assert (chunk_seconds, mix.deadline_seconds) == (2.0, 2.0)
-    assert streams.object_bytes * 8 / chunk_seconds == 4_000_000
+    assert streams.work.mean_bytes * 8 / chunk_seconds == 4_000_000
     assert (streams.clients, streams.objects_per_session) == (cameras, 1)
 
 
 def test_video_lone_rates_use_chunks_and_films_of_shift() -> None:
     phases = read_scenario("video").phases
-    assert workload(phases, "archive alone 1").object_bytes == workload(phases, "camera streams").object_bytes
+    assert workload(phases, "archive alone 1").work.mean_bytes == workload(phases, "camera streams").work.mean_bytes
     assert workload(phases, "film alone 2").objects_per_session == workload(phases, "editors").objects_per_session
     assert workload(phases, "film alone 2").clients == workload(phases, "editors").clients
 
@@ -111,7 +111,7 @@ def test_chunks_of_16_mb_are_multipart_uploads() -> None:
     streams = workload(larger.phases, "camera streams")
     part_bytes = mix_of(streams).part_bytes
     assert part_bytes is not None
-    assert part_bytes < streams.object_bytes == 16_000_000
+    assert part_bytes < streams.work.mean_bytes == 16_000_000
 
 
 def run(home: Path, name: str, *settings: str, backend: str = "s3") -> tuple[int, dict[str, Any], RunDatabase]:

@@ -40,7 +40,7 @@ class Platform:
         self.written_bytes.clear()
         kept: list[Kept] = []
         for share in share_mixes(phase, self.numbers, LockedTimes(NOW, NOW + 10, LATER), workers):
-            changed = {w.data for w in phase.workloads if w.does & CHANGES}
+            changed = {w.data for w in phase.workloads if w.work.does & CHANGES}
             data = {name: DataSet(members, is_changed=name in changed) for name, members in share.data.items()}
             for mine in share.mixes:
                 workload = phase.workloads[mine.workload]
@@ -82,7 +82,7 @@ class Platform:
 
 def _sessions(workload: Workload, mine: Any) -> int:
     mix = mix_of(workload)
-    arrivals, seconds = mix.arrivals, mix.seconds
+    arrivals, seconds = mix.arrivals, mix.planned_seconds
     if arrivals is not None and seconds is not None:
         return len(due_times(arrivals, seconds, mine.arrivals_seed, mine.part, mine.parts))
     return SESSIONS * len(mine.clients)

@@ -61,13 +61,13 @@ def test_omitted_keys_have_defaults(read: Read) -> None:
     assert not phase.measures_ceiling
     workload, mixed = only(phase)
     assert (workload.name, workload.application, workload.copy) == ("read", "read", None)
-    assert (workload.operation, workload.objects_per_session, workload.clients) == ("retrieve", 1, 4)
+    assert (workload.work.operation_label, workload.objects_per_session, workload.clients) == ("retrieve", 1, 4)
     assert (workload.lock, workload.checksum, workload.retain_for_seconds) == (None, None, None)
     assert mixed == Mix(
         transactions=(Transaction(("retrieve",), 1.0),), data="d", sizes=Sizes.constant(1), keys="uniform",
         zipf_exponent=0.99, range_bytes=None, part_bytes=None, aside=None, arrivals=None, deadline_seconds=None,
-        begins_seconds=0.0, warm_up_seconds=0.0, seconds=5.0, objects=None, fill=None, after=None, until=None,
-        bytes_max=None,
+        starts_seconds=0.0, planned_warm_up_seconds=0.0, planned_seconds=5.0, objects=None, fill=None,
+        waits_for=None, ends_with=None, bytes_max=None,
     )  # fmt: skip
 
 
@@ -92,15 +92,15 @@ def test_every_key_is_read(read: Read) -> None:
     assert phase.keeps_cache
     assert phase.measures_ceiling
     workload = phase.workloads[1]
-    assert (workload.name, workload.application, workload.operation) == ("mail", "e-mail", "mixed")
-    assert (workload.clients, workload.objects_per_session, workload.object_bytes) == (3, 7, 14 * 1024)
+    assert (workload.name, workload.application, workload.work.operation_label) == ("mail", "e-mail", "mixed")
+    assert (workload.clients, workload.objects_per_session, workload.work.mean_bytes) == (3, 7, 14 * 1024)
     assert (workload.lock, workload.checksum, workload.retain_for_seconds) == (Lock.SEPARATE, Checksum.MD5, 3.0)
     assert workload.work == Mix(
         transactions=(Transaction(("range-retrieve", "archive"), 3.0), Transaction(("delete",), 1.0)), data="d",
         sizes=Sizes(((8192, 0.25), (16384, 0.75))), keys="zipf", zipf_exponent=1.2, range_bytes=4096,
         part_bytes=5 << 20, aside=Aside("log", "log", Sizes.constant(5667), 0.227),
-        arrivals=Arrivals("ramp", 1.0, 9.5, backlog_max=11), deadline_seconds=0.04, begins_seconds=2.0,
-        warm_up_seconds=1.0, seconds=9.0, after="first", until="longest",
+        arrivals=Arrivals("ramp", 1.0, 9.5, backlog_max=11), deadline_seconds=0.04, starts_seconds=2.0,
+        planned_warm_up_seconds=1.0, planned_seconds=9.0, waits_for="first", ends_with="longest",
     )  # fmt: skip
 
 
@@ -114,8 +114,8 @@ def test_workloads_bounded_by_counts_are_read(read: Read) -> None:
     assert only(phases[0])[1].fill == 100
     bursting, write, reading, counting = map(mix_of, phases[1].workloads)
     assert bursting.arrivals == Arrivals("bursts", 0.0, None, 5, 0.5)
-    assert (write.bytes_max, write.seconds) == (1_000_000, 5.0)
-    assert (reading.keys, reading.seconds) == ("each-once", None)
+    assert (write.bytes_max, write.planned_seconds) == (1_000_000, 5.0)
+    assert (reading.keys, reading.planned_seconds) == ("each-once", None)
     assert (counting.objects, counting.fill) == (40, None)
 
 
@@ -132,7 +132,7 @@ def test_workloads_bounded_by_counts_are_read(read: Read) -> None:
 def test_sizes_are_constant_uniform_lognormal_or_a_histogram(read: Read, sizes: Any, expected: Sizes) -> None:
     workload, mixed = only(read(load(workload=[{**LOAD, "sizes": sizes}])).phases[0])
     assert mixed.sizes == expected
-    assert workload.object_bytes == round(expected.mean)
+    assert workload.work.mean_bytes == round(expected.mean)
 
 
 # ---- copies, lists of clients and repetitions
@@ -149,9 +149,9 @@ def test_each_copy_has_separate_names_and_data(read: Read) -> None:
         for copy in (1, 2)
         for name, data in (("read", "d"), ("late", "d"), ("write", "w"))
     ]
-    assert [mix_of(w).after for w in phase.workloads if w.application == "late"] == ["copy 1 read", "copy 2 read"]
+    assert [mix_of(w).waits_for for w in phase.workloads if w.application == "late"] == ["copy 1 read", "copy 2 read"]
     writing = [mix_of(w) for w in phase.workloads if w.application == "write"]
-    assert [each.until for each in writing] == ["copy 1 read", "copy 2 read"]
+    assert [each.ends_with for each in writing] == ["copy 1 read", "copy 2 read"]
     assert [each.aside.data for each in writing if each.aside] == ["copy 1 log", "copy 2 log"]
 
 
@@ -162,8 +162,8 @@ def test_list_of_clients_gives_consecutive_workloads(read: Read) -> None:
     assert [(w.name, w.application, w.clients) for w in chain] == [
         ("read 1", "read", 1), ("read 4", "read", 4), ("read 2", "read", 2),
     ]  # fmt: skip
-    assert [mix_of(w).after for w in chain] == [None, "read 1", "read 4"]
-    assert mix_of(late).after == "read 2"
+    assert [mix_of(w).waits_for for w in chain] == [None, "read 1", "read 4"]
+    assert mix_of(late).waits_for == "read 2"
     assert [phase.begins_seconds(w) for w in (*chain, late)] == [3.0, 8.0, 13.0, 18.0]
 
 
@@ -241,7 +241,12 @@ def test_scale_may_have_the_name_of_any_word_of_the_file(read: Read, name: str) 
         scale={"name": name, "each": name, "values": [3]}, criterion=[{"that": "errors == 0", "workload": "read"}],
     )  # fmt: skip
     workload, mixed = only(scenario.phases[1])
-    assert (workload.name, workload.operation, mixed.data, mixed.keys) == ("read", "retrieve", "d", "uniform")
+    assert (workload.name, workload.work.operation_label, mixed.data, mixed.keys) == (
+        "read",
+        "retrieve",
+        "d",
+        "uniform",
+    )
     assert mixed.arrivals == Arrivals("constant", 3.0)
     assert scenario.title == "Mine"
 
@@ -322,11 +327,11 @@ def test_quick_tables_override_keys_at_every_level(read: Read) -> None:
     assert len(quick.phases[1].workloads) == 2
     assert quick.phases[1].keeps_cache
     mixed = mix_of(quick.phases[1].workloads[0])
-    assert mixed.seconds == 1.0
+    assert mixed.planned_seconds == 1.0
     assert mixed.arrivals == Arrivals("constant", 10.0, backlog_max=7)  # keys that quick does not name are kept
     searched = read(*phases, **SEARCHED, given={"quick": True, "searches": True}).search
     assert searched == SearchRange("tiles", 2, 4, 3, 2)
-    assert mix_of(read(*phases, **SEARCHED).phases[1].workloads[0]).seconds == 5.0
+    assert mix_of(read(*phases, **SEARCHED).phases[1].workloads[0]).planned_seconds == 5.0
 
 
 @pytest.mark.parametrize(
@@ -390,4 +395,4 @@ def test_e_mail_of_tiles_ends_after_the_database(quick: bool) -> None:
     for name in ("web", "scan"):
         work = of[name].work
         assert isinstance(work, Mix)
-        assert work.until == of["e-mail"].name
+        assert work.ends_with == of["e-mail"].name

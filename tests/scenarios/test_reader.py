@@ -63,7 +63,7 @@ def written(folder: Path, text: str) -> str:
 
 def cells(scenario: Scenario, sweep: str, *, drift_check: bool = False) -> list[tuple[int, int, int]]:
     return [
-        (w.object_bytes, w.objects_per_session, w.clients)
+        (w.work.mean_bytes, w.objects_per_session, w.clients)
         for phase in scenario.phases
         if phase.name == sweep and phase.drift_check is drift_check
         for w in phase.workloads
@@ -88,7 +88,7 @@ def test_full_dr550_matrix_equals_that_of_paper() -> None:
         assert set(found) == expected
     assert Counter(phase.name for phase in scenario.phases if phase.drift_check) == {"archive": 1, "retrieve": 1}
     assert len(scenario.phases) == 56 + 56 + 24 + 24 + 2
-    assert all(phase.workloads[0].operation == phase.name.partition("-")[0] for phase in scenario.phases)
+    assert all(phase.workloads[0].work.operation_label == phase.name.partition("-")[0] for phase in scenario.phases)
 
 
 def test_phases_are_numbered_in_order_of_execution() -> None:
@@ -121,11 +121,11 @@ def test_quick_matrix_measures_long_enough_for_a_headline() -> None:
 
 def test_bound_counts_archived_objects_but_not_retrieved() -> None:
     scenario = read_scenario("dr550")
-    archiving = [phase for phase in scenario.phases if phase.workloads[0].operation == "archive"]
+    archiving = [phase for phase in scenario.phases if phase.workloads[0].work.operation_label == "archive"]
     bounds = [phase.archived_max() for phase in archiving]
     assert scenario.archived_max() == (sum(objects for objects, _ in bounds), sum(size for _, size in bounds))
     assert all(
-        size == objects * phase.workloads[0].object_bytes
+        size == objects * phase.workloads[0].work.mean_bytes
         for phase, (objects, size) in zip(archiving, bounds, strict=True)
     )
 
@@ -322,7 +322,7 @@ def test_variants_of_one_cell_follow_each_other(tmp_path: Path, order: Any) -> N
         assert len(found) == 4 * 8
         for start in range(0, len(found), 8):
             group = found[start : start + 8]
-            assert len({(w.object_bytes, w.objects_per_session, w.clients) for w in group}) == 1
+            assert len({(w.work.mean_bytes, w.objects_per_session, w.clients) for w in group}) == 1
             assert len({(w.lock, w.checksum) for w in group}) == 8
 
 
@@ -362,7 +362,7 @@ def test_lock_cost_scenario_has_every_lock_and_lock_operation() -> None:
     for quick in (False, True):
         scenario = read_scenario("lock-cost", quick=quick)
         assert {w.lock for w in workloads(scenario, "archive")} == set(Lock)
-        operations = [phase.workloads[0].operation for phase in scenario.phases]
+        operations = [phase.workloads[0].work.operation_label for phase in scenario.phases]
         assert set(operations) == {
             "archive", "query", "extend", "refused-delete", "hold", "release", "delete",
         }  # fmt: skip
@@ -401,7 +401,7 @@ def test_set_overrides_lock_and_checksum_variants(tmp_path: Path, override: str,
 def test_operation_is_accepted_after_required_lock_variant(tmp_path: Path, operation: str, after: str) -> None:
     text = LOCKS.replace('operation = "delete"', f'operation = "{operation}"')
     scenario = read_scenario(written(tmp_path, text), overrides=[f"archive.locks={after}"])
-    assert workloads(scenario, "last")[0].operation == operation
+    assert workloads(scenario, "last")[0].work.operation_label == operation
 
 
 def test_objects_of_hold_sweep_can_be_released(tmp_path: Path) -> None:
@@ -594,7 +594,7 @@ def test_override_is_toml_value_or_plain_list(
 ) -> None:
     one = SMALL[: SMALL.rindex("[[sweep]]")]
     workloads = [phase.workloads[0] for phase in read_scenario(written(tmp_path, one), overrides=[override]).phases]
-    assert {each.object_bytes for each in workloads} == sizes
+    assert {each.work.mean_bytes for each in workloads} == sizes
     assert {each.lock for each in workloads} == locks
 
 

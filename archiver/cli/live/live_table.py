@@ -121,7 +121,7 @@ def _table(moment: Moment, width: int) -> Table:
 
 def _name(figures: Figures, several: bool) -> str:
     parts = [
-        f"{w.operation} {format_size(w.object_bytes)} x {w.objects_per_session}{' ' if w.variant else ''}{w.variant}"
+        f"{w.work.operation_label} {format_size(w.work.mean_bytes)} x {w.objects_per_session} {w.variant}".rstrip()
         for w in figures.phase.workloads
     ]
     return " + ".join(parts) + (f", {figures.platform}" if several else "")

@@ -131,7 +131,7 @@ class Meter:
         self._title = scenario.title
         self._phases = max((phase.position for phase in scenario.phases), default=0)
         self._first = min((phase.position for phase in scenario.phases), default=1)
-        self._operations = sorted({each for phase in scenario.phases for w in phase.workloads for each in w.does})
+        self._operations = sorted({each for phase in scenario.phases for w in phase.workloads for each in w.work.does})
         self._platforms = platforms
         self._lock = threading.Lock()
         self._began: float | None = None  # start of the first phase; in seconds of the clock, as all times here
@@ -162,7 +162,7 @@ class Meter:
             self._current.add(report, now_ns)
             self._by_second.setdefault(int(now_ns / 1e9), 0)  # an idle second counts too
             for key, tally in report.tallies.items():
-                operation = self._current.phase.workloads[key.workload].operation
+                operation = self._current.phase.workloads[key.workload].work.operation_label
                 done: list[tuple[str, Tally | PartTally]] = [(part.operation, part) for part in tally.parts.values()]
                 for what, counts in done or [(operation, tally)]:
                     self._totals.setdefault((self._current.platform, what), Totals()).add(counts)

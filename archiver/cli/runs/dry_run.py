@@ -197,7 +197,7 @@ def _description(group: Sequence[Workload], phase: Phase) -> str:
             counts = [str(each.clients) for each in group]
             clients = ", ".join(counts) if len(counts) < 4 else f"{counts[0]}, {counts[1]} ... {counts[-1]}"
             words = [
-                f"{workload.application}: {workload.operation}",
+                f"{workload.application}: {workload.work.operation_label}",
                 f"{clients} client{'' if counts == ['1'] else 's'}{' in turn' if len(group) > 1 else ''}",
                 _rate(mix.arrivals) if mix.arrivals is not None else "",
                 _times(workload, mix, len(group) > 1, phase),
@@ -231,16 +231,16 @@ def _rate(arrivals: Arrivals) -> str:
 
 def _times(workload: Workload, mix: Mix, is_chain: bool, phase: Phase) -> str:
     begins = phase.begins_seconds(workload)
-    when = f"from {begins:g}s" if begins is not None else f"after {_application(mix.after, phase)}"
+    when = f"from {begins:g}s" if begins is not None else f"after {_application(mix.waits_for, phase)}"
     if mix.fill is not None:
         return f"{when} until there are {mix.fill:,}"
     if mix.objects is not None:
         return f"{when} until {mix.objects:,} are archived"
-    if mix.seconds is None:
+    if mix.planned_seconds is None:
         return f"{when} until all is read"
-    warm_up = f", {mix.warm_up_seconds:g}s of it warm-up" if mix.warm_up_seconds else ""
-    until = f" or until {_application(mix.until, phase)} ends" if mix.until is not None else ""
-    return f"{when} for {mix.seconds:g}s{' each' if is_chain else ''}{until}{warm_up}"
+    warm_up = f", {mix.planned_warm_up_seconds:g}s of it warm-up" if mix.planned_warm_up_seconds else ""
+    until = f" or until {_application(mix.ends_with, phase)} ends" if mix.ends_with is not None else ""
+    return f"{when} for {mix.planned_seconds:g}s{' each' if is_chain else ''}{until}{warm_up}"
 
 
 def _application(name: str | None, phase: Phase) -> str:

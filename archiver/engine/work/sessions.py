@@ -40,13 +40,15 @@ def share_sessions(
     clients: list[ClientAssignment] = []
     for index, workload in enumerate(phase.workloads):
         share = workload.objects_max // workload.clients
-        if workload.operation == "archive":
+        if workload.work.operation_label == "archive":
             numbers_of: list[tuple[int, int] | NDArray[np.int64]] = [
                 numbers.fresh(share) for _ in range(workload.clients)
             ]
         else:
             wanted = share * workload.clients
-            pool = numbers.sample(workload.object_bytes, wanted, phase.position, workload.operation, times[index])
+            pool = numbers.sample(
+                workload.work.mean_bytes, wanted, phase.position, workload.work.operation_label, times[index]
+            )
             each = len(pool) // workload.clients
             numbers_of = [pool[i * each : (i + 1) * each] for i in range(workload.clients)]
         clients += [ClientAssignment(len(clients) + i, index, part) for i, part in enumerate(numbers_of)]
@@ -60,7 +62,9 @@ def nothing_to_do(assignments: Sequence[Assignment]) -> str | None:
         for client in assignment.clients:
             workload = assignment.phase.workloads[client.workload]
             if not isinstance(client.numbers, tuple) and len(client.numbers) < workload.objects_per_session:
-                return _TOO_FEW.get(workload.operation, "too few objects of this size were archived for one session")
+                return _TOO_FEW.get(
+                    workload.work.operation_label, "too few objects of this size were archived for one session"
+                )
     return None
 
 
@@ -92,7 +96,7 @@ class SessionsRun(PhaseRun):
     """Clients that each carry out one operation, until the stop rule of their workload ends it."""
 
     def _sizes(self) -> set[int]:
-        return {workload.object_bytes for workload in self._assignment.phase.workloads}
+        return {workload.work.mean_bytes for workload in self._assignment.phase.workloads}
 
     def _client_numbers(self) -> Iterable[int]:
         return (client.client for client in self._assignment.clients)
@@ -101,7 +105,7 @@ class SessionsRun(PhaseRun):
         return (client.numbers for client in self._assignment.clients if not isinstance(client.numbers, tuple))
 
     def _deletes(self) -> Iterable[NDArray[np.int64]]:
-        deletes = self._assignment.phase.workloads[0].does & {"delete", "refused-delete"}
+        deletes = self._assignment.phase.workloads[0].work.does & {"delete", "refused-delete"}
         return self._reads() if deletes else ()
 
     def _begin(self) -> list[Coroutine[Any, Any, None]]:

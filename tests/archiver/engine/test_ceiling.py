@@ -27,7 +27,9 @@ from scenarios.work.mix import Arrivals, Aside, Mix, Transaction
 from tests.support.commands import archiver
 from tests.support.runs import left_in
 
-READ = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), warm_up_seconds=0.1, seconds=0.6)
+READ = Mix(
+    (Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), planned_warm_up_seconds=0.1, planned_seconds=0.6
+)
 WRITE = replace(READ, transactions=(Transaction(("archive",), 1.0),), data="new", bytes_max=100 * 8192)
 
 
@@ -183,9 +185,9 @@ def test_ceiling_of_open_loop_is_measured_in_closed_loop() -> None:
 def test_archive_limit_of_ceiling_exceeds_any_client_rate(write: Mix) -> None:
     phase = at_full_speed(phase_of(write), workers=2)
     (mix,) = mixes_of(phase)
-    assert mix.seconds is not None
+    assert mix.planned_seconds is not None
     objects = phase.workloads[0].objects_max
-    assert objects == pytest.approx(OBJECTS_PER_SECOND_MAX * 2 * mix.seconds, rel=0.01)
+    assert objects == pytest.approx(OBJECTS_PER_SECOND_MAX * 2 * mix.planned_seconds, rel=0.01)
 
 
 def test_writers_of_a_phase_share_the_archive_limit() -> None:
@@ -193,24 +195,27 @@ def test_writers_of_a_phase_share_the_archive_limit() -> None:
     assert phase.archived_max()[0] == pytest.approx(OBJECTS_PER_SECOND_MAX * 0.6, rel=0.01)
 
 
-LONG = replace(READ, warm_up_seconds=2.0, seconds=30.0)
+LONG = replace(READ, planned_warm_up_seconds=2.0, planned_seconds=30.0)
 
 
 @pytest.mark.parametrize(
     ("phase", "seconds"),
     [
         (phase_of(LONG, LONG), [3.5, 3.5]),
-        (phase_of(LONG, replace(LONG, after="workload 1")), [3.5, 3.5]),
-        (phase_of(LONG, LONG, replace(LONG, after="workload 1")), [30, 30, 30]),  # the second overlaps both others
-        (phase_of(LONG, replace(LONG, begins_seconds=5.0)), [30, 30]),
-        (phase_of(LONG, replace(LONG, keys="each-once", seconds=None, warm_up_seconds=0.0)), [30, None]),
+        (phase_of(LONG, replace(LONG, waits_for="workload 1")), [3.5, 3.5]),
+        (phase_of(LONG, LONG, replace(LONG, waits_for="workload 1")), [30, 30, 30]),  # the second overlaps both others
+        (phase_of(LONG, replace(LONG, starts_seconds=5.0)), [30, 30]),
+        (
+            phase_of(LONG, replace(LONG, keys="each-once", planned_seconds=None, planned_warm_up_seconds=0.0)),
+            [30, None],
+        ),
         (phase_of(READ), [0.6]),
     ],
 )
 def test_ceiling_time_is_shortened_only_if_the_phase_stays_equivalent(
     phase: Phase, seconds: list[float | None]
 ) -> None:
-    assert [mix.seconds for mix in mixes_of(at_full_speed(phase, 1))] == seconds
+    assert [mix.planned_seconds for mix in mixes_of(at_full_speed(phase, 1))] == seconds
 
 
 SCENARIO = """

@@ -80,7 +80,7 @@ def sweep(objects_max: int, clients: int = 1, warm_up_seconds: float = 0.0) -> P
 
 def open_loop(sessions_per_second: float, seconds: float) -> Phase:
     arrivals = Arrivals("constant", sessions_per_second)
-    mix = Mix((Transaction(("retrieve",), 1.0),), "all", Sizes.constant(1), arrivals=arrivals, seconds=seconds)
+    mix = Mix((Transaction(("retrieve",), 1.0),), "all", Sizes.constant(1), arrivals=arrivals, planned_seconds=seconds)
     return Phase("shift", 1, 1, (Workload("web", mix, clients=4),))
 
 

@@ -452,7 +452,9 @@ def test_client_cpu_time_is_summed_over_all_workers() -> None:
 
 
 def test_ceiling_is_set_only_in_result_of_its_workload() -> None:
-    one = mixed_phase(mix_of("retrieve", seconds=2.0), mix_of("retrieve", "e", seconds=2.0), mix_of("archive"))
+    one = mixed_phase(
+        mix_of("retrieve", planned_seconds=2.0), mix_of("retrieve", "e", planned_seconds=2.0), mix_of("archive")
+    )
 
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
         tell_all(tell, {(workload, 3): Tally(sessions=1, objects=10, bytes=100) for workload in range(3)})
@@ -501,7 +503,9 @@ def packed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("packed")
 def test_each_workload_is_measured_in_its_own_time() -> None:
     one = mixed_phase(
-        mix_of("archive", objects=50), mix_of("retrieve", seconds=2.0), mix_of("retrieve", "e", seconds=1.0)
+        mix_of("archive", objects=50),
+        mix_of("retrieve", planned_seconds=2.0),
+        mix_of("retrieve", "e", planned_seconds=1.0),
     )
 
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
@@ -536,7 +540,9 @@ def test_each_workload_is_measured_in_its_own_time() -> None:
 def test_late_open_loop_work_counts_in_latency_but_not_in_rates() -> None:
     """Otherwise a stall at the end would not show in any result."""
     arrivals = Arrivals("constant", 10.0)
-    one = mixed_phase(mix_of("retrieve", seconds=1.0, arrivals=arrivals), mix_of("retrieve", seconds=1.0))
+    one = mixed_phase(
+        mix_of("retrieve", planned_seconds=1.0, arrivals=arrivals), mix_of("retrieve", planned_seconds=1.0)
+    )
 
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
         for workload in range(2):
@@ -573,7 +579,7 @@ def test_late_open_loop_work_counts_in_latency_but_not_in_rates() -> None:
 
 
 def test_offered_counts_of_workers_are_summed() -> None:
-    one = mixed_phase(mix_of("retrieve", seconds=1.0, arrivals=Arrivals("constant", 10.0)))
+    one = mixed_phase(mix_of("retrieve", planned_seconds=1.0, arrivals=Arrivals("constant", 10.0)))
 
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
         return [
@@ -592,7 +598,9 @@ def test_offered_counts_of_workers_are_summed() -> None:
 
 def test_archived_ranges_have_their_data_set_and_workload() -> None:
     aside = Aside("log", "logs", Sizes.constant(9), 1.0)
-    one = mixed_phase(mix_of("archive", "mail", seconds=1.0, bytes_max=10**6, aside=aside), mix_of("archive", "web"))
+    one = mixed_phase(
+        mix_of("archive", "mail", planned_seconds=1.0, bytes_max=10**6, aside=aside), mix_of("archive", "web")
+    )
 
     def script(_: object, start_ns: int, tell: OnReport) -> list[PhaseReport]:
         for changed in (

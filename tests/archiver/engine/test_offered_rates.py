@@ -18,7 +18,7 @@ from scenarios.reading.reader import read_scenario
 from scenarios.work.mix import CHANGES, Arrivals, Mix, Transaction
 from tests.support.commands import archiver
 
-READ = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), seconds=10.0)
+READ = Mix((Transaction(("retrieve",), 1.0),), "pages", Sizes.constant(8192), planned_seconds=10.0)
 
 
 def loop(name: str, per_second: float, clients: int = 8, **changes: Any) -> Workload:
@@ -85,10 +85,10 @@ def test_concurrent_open_loops_are_counted_together(measured: list[Workload]) ->
     web, mail = loop("web", 60), loop("mail", 60)
     with pytest.raises(UsageError, match=r"'web' \(60 .* and workload 'mail' \(60 .* request 1.2 times"):
         OfferedRates().warnings([phase_of(web, mail)], workers=1)
-    later = loop("mail", 60, begins_seconds=10.0)
-    after = loop("mail", 60, after="web")
-    never_known = loop("mail", 60, after="copy")
-    copy = Workload("copy", replace(READ, keys="each-once", seconds=None), clients=8)
+    later = loop("mail", 60, starts_seconds=10.0)
+    after = loop("mail", 60, waits_for="web")
+    never_known = loop("mail", 60, waits_for="copy")
+    copy = Workload("copy", replace(READ, keys="each-once", planned_seconds=None), clients=8)
     for phase in (phase_of(web, later), phase_of(web, after), phase_of(web, copy, never_known)):
         assert OfferedRates().warnings([phase], workers=1) == []
     assert OfferedRates().warnings([phase_of(web), phase_of(mail)], workers=1) == []

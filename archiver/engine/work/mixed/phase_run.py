@@ -48,14 +48,14 @@ class MixedRun(PhaseRun):
         for mix in self._assignment.mixes:
             workload = self._assignment.phase.workloads[mix.workload]
             data = self._assignment.data[workload.data]
-            if "refused-delete" in workload.does:
+            if "refused-delete" in workload.work.does:
                 yield data.numbers[data.locked | data.expired]
-            elif "delete" in workload.does:
+            elif "delete" in workload.work.does:
                 yield data.numbers[data.expired]
 
     def _prepare(self) -> None:
         assignment, phase = self._assignment, self._assignment.phase
-        changed = {each.data for each in phase.workloads if each.does & (CHANGES | {"refused-delete"})}
+        changed = {each.data for each in phase.workloads if each.work.does & (CHANGES | {"refused-delete"})}
         data_sets = {name: DataSet(members, is_changed=name in changed) for name, members in assignment.data.items()}
         for assigned in assignment.mixes:
             workload = phase.workloads[assigned.workload]
@@ -118,5 +118,5 @@ def _population(assigned: MixAssignment, assignment: Assignment) -> Population:
         sizes[order],
         (int(aside_numbers.min()), int(aside_numbers.max()) + 1) if len(aside_numbers) else (0, 0),
         aside.name if aside is not None else "",
-        in_parts=len(workload.does) > 1 or aside is not None,
+        in_parts=len(workload.work.does) > 1 or aside is not None,
     )

@@ -79,7 +79,7 @@ def _new(phase: Phase, numbers: ObjectNumbers, workload: Workload, count: int, i
             count = 0
         else:
             sizes = mix.aside.sizes
-    if not workload.archives:
+    if not workload.work.archives:
         count = 0
     return NewObjects(*numbers.new_objects(sizes, count, phase.position, index))
 

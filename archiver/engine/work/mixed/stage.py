@@ -70,9 +70,9 @@ class Stage:
     async def run(self, stages: Mapping[str, Stage]) -> None:
         """Wait for the start, let the clients work, and end the stage."""
         mix = self._mix
-        if mix.after is not None and mix.after in stages:
-            await stages[mix.after].over.wait()
-        planned_ns = time.monotonic_ns() + int(mix.begins_seconds * 1e9)
+        if mix.waits_for is not None and mix.waits_for in stages:
+            await stages[mix.waits_for].over.wait()
+        planned_ns = time.monotonic_ns() + int(mix.starts_seconds * 1e9)
         if self._planned_seconds is not None:
             planned_ns = self._host.start_ns + int(self._planned_seconds * 1e9)
         await self._sleep_until(planned_ns)
@@ -82,11 +82,11 @@ class Stage:
             self.over.set()
             return
         began_ns = now_ns if now_ns - planned_ns > INTERVAL_NS else planned_ns
-        if mix.seconds is not None:
-            self._end_ns = began_ns + int(mix.seconds * 1e9)
-        self.measured_from_ns = began_ns + int(mix.warm_up_seconds * 1e9)
+        if mix.planned_seconds is not None:
+            self._end_ns = began_ns + int(mix.planned_seconds * 1e9)
+        self.measured_from_ns = began_ns + int(mix.planned_warm_up_seconds * 1e9)
         self.measured_to_ns = self._end_ns
-        other = stages.get(mix.until) if mix.until is not None else None
+        other = stages.get(mix.ends_with) if mix.ends_with is not None else None
         follower = asyncio.create_task(self._follow(other)) if other is not None else None
         try:
             clients = asyncio.gather(*(client.run() for client in self.clients))
@@ -118,7 +118,7 @@ class Stage:
         Otherwise the load would no longer be the offered load.
         """
         now_ns = time.monotonic_ns()
-        if self._mix.seconds is not None and now_ns < self._end_ns:
+        if self._mix.planned_seconds is not None and now_ns < self._end_ns:
             self._ended_early = True
             self.finish()
 
@@ -177,8 +177,8 @@ class Stage:
     def _schedule(self, begin_ns: int) -> None:
         mix, assigned = self._mix, self._assignment
         assert mix.arrivals is not None
-        assert mix.seconds is not None
-        due = due_times(mix.arrivals, mix.seconds, assigned.arrivals_seed, assigned.part, assigned.parts)
+        assert mix.planned_seconds is not None
+        due = due_times(mix.arrivals, mix.planned_seconds, assigned.arrivals_seed, assigned.part, assigned.parts)
         # The memory view yields plain integers without a list of them.
         self._pacer.start((due + begin_ns).data, self._arrive, self._close)
 

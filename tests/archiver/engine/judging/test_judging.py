@@ -37,11 +37,11 @@ LOG = Aside("log", "logs", Sizes.constant(5700), 0.227)
 # Measured from second 2 to 42 of the phase: intervals 8 to 167.
 MAIL = Mix(
     (Transaction(("retrieve",), 0.6), Transaction(("archive",), 0.4)), "mail", Sizes.constant(8192), aside=LOG,
-    begins_seconds=1.0, warm_up_seconds=1.0, seconds=41.0, bytes_max=1 << 30,
+    starts_seconds=1.0, planned_warm_up_seconds=1.0, planned_seconds=41.0, bytes_max=1 << 30,
 )  # fmt: skip
 CAMERA = Mix(
     (Transaction(("archive",), 1.0),), "film", Sizes.constant(1 << 20),
-    arrivals=Arrivals("constant", 2.0), deadline_seconds=1.0, seconds=40.0,
+    arrivals=Arrivals("constant", 2.0), deadline_seconds=1.0, planned_seconds=40.0,
 )  # fmt: skip
 NIGHT = Mix((Transaction(("archive",), 1.0),), "mail", Sizes.constant(8192), objects=1000)
 
@@ -355,7 +355,7 @@ def test_without_known_end_only_growing_metrics_can_break() -> None:
 
 
 def test_workload_after_one_of_unknown_length_is_watched_only_for_errors() -> None:
-    later = workload("check", replace(MAIL, after="mail"))
+    later = workload("check", replace(MAIL, waits_for="mail"))
     assert broken_at(watch("object_ms.max <= 20", workload("mail", NIGHT), later), tally(1, 9.0), range(400)) is None
     for text, breaks in (("object_ms.max <= 20", False), ("errors == 0", True)):
         watching = watch(text, workload("mail", NIGHT), later)

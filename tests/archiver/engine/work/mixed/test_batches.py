@@ -42,7 +42,7 @@ def workload(
     range_bytes: int | None = None,
     clients: int = 1,
 ) -> Workload:
-    mix = Mix(transactions, "d", sizes, keys=keys, aside=aside, seconds=1.0, range_bytes=range_bytes)
+    mix = Mix(transactions, "d", sizes, keys=keys, aside=aside, planned_seconds=1.0, range_bytes=range_bytes)
     return Workload("w", mix, clients, objects_per_session)
 
 

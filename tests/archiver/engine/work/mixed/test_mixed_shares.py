@@ -43,7 +43,7 @@ def workload(
         bytes_max=bytes_max,
         arrivals=arrivals,
         aside=aside,
-        seconds=None if fill or objects else 2.0,
+        planned_seconds=None if fill or objects else 2.0,
     )
     return Workload(name, mix, clients, retain_for_seconds=retain_for_seconds)
 

@@ -131,10 +131,10 @@ def adds_up(stage: StageReport) -> bool:
 def test_each_workload_has_its_own_time(use: Callable[[type[NullSession]], None]) -> None:
     use(Calm)
     channel, report, (first, follower, companion, late) = carry_out(
-        workload("first", "retrieve", warm_up_seconds=0.1, seconds=0.5),
-        workload("follower", "retrieve", after="first", begins_seconds=0.1, seconds=0.4),
-        workload("companion", "retrieve", until="first", seconds=LONG),
-        workload("late", "retrieve", begins_seconds=0.2, warm_up_seconds=0.05, seconds=0.35),
+        workload("first", "retrieve", planned_warm_up_seconds=0.1, planned_seconds=0.5),
+        workload("follower", "retrieve", waits_for="first", starts_seconds=0.1, planned_seconds=0.4),
+        workload("companion", "retrieve", ends_with="first", planned_seconds=LONG),
+        workload("late", "retrieve", starts_seconds=0.2, planned_warm_up_seconds=0.05, planned_seconds=0.35),
     )
     start_ns = channel.start_ns
     for stage, begins_ms, lasts_ms in ((first, 100, 400), (follower, 600, 400), (late, 250, 300)):
@@ -161,9 +161,11 @@ def test_workload_sends_nothing_outside_its_time(use: Callable[[type[NullSession
 
     use(Noting)
     channel, _, stages = carry_out(
-        workload("a", "archive", data="a", sizes=Sizes.constant(100), seconds=0.2, bytes_max=10**6),
-        workload("b", "archive", data="b", sizes=Sizes.constant(200), seconds=0.2, bytes_max=10**6, after="a"),
-        workload("c", "archive", data="c", sizes=Sizes.constant(300), objects=10, begins_seconds=0.15),
+        workload("a", "archive", data="a", sizes=Sizes.constant(100), planned_seconds=0.2, bytes_max=10**6),
+        workload(
+            "b", "archive", data="b", sizes=Sizes.constant(200), planned_seconds=0.2, bytes_max=10**6, waits_for="a"
+        ),
+        workload("c", "archive", data="c", sizes=Sizes.constant(300), objects=10, starts_seconds=0.15),
     )
     a, b, c = (opened[size] for size in (100, 200, 300))
     assert min(b) >= stages[0].measured_to_ns
@@ -196,8 +198,8 @@ def test_workload_that_used_up_its_byte_limit_ended_early(
 ) -> None:
     use(Calm)
     channel, report, stages = carry_out(
-        workload("w", "archive", clients=3, seconds=LONG, until=until, bytes_max=30_000),
-        workload("other", "retrieve", data="d", seconds=1.0),
+        workload("w", "archive", clients=3, planned_seconds=LONG, ends_with=until, bytes_max=30_000),
+        workload("other", "retrieve", data="d", planned_seconds=1.0),
     )
     assert stages[0].ended_early
     assert not stages[1].ended_early
@@ -228,7 +230,7 @@ def test_sessions_arrive_whether_or_not_earlier_ones_are_done(use: Callable[[typ
     sessions wait, and the rest is dropped."""
     use(holding(1500))
     channel, _, (stage,) = carry_out(
-        workload("w", "retrieve", clients=3, seconds=0.2, arrivals=Arrivals("constant", 100.0, backlog_max=5))
+        workload("w", "retrieve", clients=3, planned_seconds=0.2, arrivals=Arrivals("constant", 100.0, backlog_max=5))
     )
     assert (stage.due, stage.waited, stage.dropped, stage.backlog_max) == (20, 5, 12, 5)
     assert stage.started == 8
@@ -245,7 +247,7 @@ def test_sessions_arrive_whether_or_not_earlier_ones_are_done(use: Callable[[typ
 def test_open_loop_starts_waiting_sessions_after_its_measured_time(use: Callable[[type[NullSession]], None]) -> None:
     use(holding(1200))
     channel, _, (stage,) = carry_out(
-        workload("w", "retrieve", clients=2, seconds=0.1, arrivals=Arrivals("constant", 200.0))
+        workload("w", "retrieve", clients=2, planned_seconds=0.1, arrivals=Arrivals("constant", 200.0))
     )
     assert (stage.due, stage.started, stage.waited, stage.dropped) == (20, 20, 18, 0)
     assert channel.total().sessions == 20
@@ -258,7 +260,7 @@ def test_backlog_is_dropped_after_the_drain_time(
     monkeypatch.setattr("archiver.engine.work.mixed.stage.DRAIN_NS", 50 * MS)
     use(holding(1200))
     channel, _, (stage,) = carry_out(
-        workload("w", "retrieve", clients=2, seconds=0.1, arrivals=Arrivals("constant", 200.0))
+        workload("w", "retrieve", clients=2, planned_seconds=0.1, arrivals=Arrivals("constant", 200.0))
     )
     assert (stage.due, stage.started, stage.waited, stage.dropped) == (20, 2, 18, 18)
     assert channel.total().sessions == 2
@@ -267,7 +269,14 @@ def test_backlog_is_dropped_after_the_drain_time(
 def test_sessions_due_in_warm_up_are_performed_but_not_counted(use: Callable[[type[NullSession]], None]) -> None:
     use(holding(150))  # sessions due in the warm-up still wait when the measured time begins
     channel, _, (stage,) = carry_out(
-        workload("w", "retrieve", clients=1, warm_up_seconds=0.1, seconds=0.3, arrivals=Arrivals("constant", 100.0))
+        workload(
+            "w",
+            "retrieve",
+            clients=1,
+            planned_warm_up_seconds=0.1,
+            planned_seconds=0.3,
+            arrivals=Arrivals("constant", 100.0),
+        )
     )
     assert (stage.due, stage.started, stage.dropped) == (20, 20, 0)
     assert 0 < stage.waited <= 20
@@ -276,7 +285,9 @@ def test_sessions_due_in_warm_up_are_performed_but_not_counted(use: Callable[[ty
 
 def test_open_loop_response_time_exceeds_service_time() -> None:
     channel, _, (stage,) = carry_out(
-        workload("w", "retrieve", clients=4, objects_per_session=3, seconds=0.2, arrivals=Arrivals("poisson", 300.0))
+        workload(
+            "w", "retrieve", clients=4, objects_per_session=3, planned_seconds=0.2, arrivals=Arrivals("poisson", 300.0)
+        )
     )
     total = channel.total()
     assert adds_up(stage)
@@ -301,18 +312,18 @@ def test_every_due_session_is_either_started_or_dropped(
     use(Uneven)
     arrivals = Arrivals(kind, 400.0, burst_sessions=20 * (kind == "bursts"), every_seconds=0.05 * (kind == "bursts"),
                         backlog_max=backlog_max)  # fmt: skip
-    more: dict[str, Any] = {"seconds": 60.0 if ending == "used up" else 0.2}
+    more: dict[str, Any] = {"planned_seconds": 60.0 if ending == "used up" else 0.2}
     channel = Channel()
     if ending == "told to finish":
         channel = Channel(finish_when=lambda self: time.monotonic_ns() > self.start_ns + 100 * MS)
     elif ending == "another's end":
-        more |= {"until": "other"}
+        more |= {"ends_with": "other"}
     step: OperationName = "archive" if ending == "used up" else "retrieve"
     asked = workload("w", step, clients=3, arrivals=arrivals, **more)
     if ending == "used up":
         # Fewer new objects than sessions, which no scenario can have.
         asked = replace(asked, work=replace(mix_of(asked), objects=10))
-    channel, report, stages = carry_out(asked, workload("other", "retrieve", seconds=0.1), channel=channel)
+    channel, report, stages = carry_out(asked, workload("other", "retrieve", planned_seconds=0.1), channel=channel)
     assert adds_up(stages[0]), stages[0]
     assert stages[0].backlog_max <= backlog_max
     assert channel.total().sessions + channel.total().errors == stages[0].started
@@ -334,10 +345,12 @@ def test_finish_request_completes_running_sessions_and_loses_nothing(use: Callab
 
     use(Noting)
     channel, report, stages = carry_out(
-        workload("closed", "retrieve", "archive", clients=3, objects_per_session=5, seconds=LONG, bytes_max=10**8),
-        workload("open", "retrieve", clients=2, seconds=LONG, arrivals=Arrivals("constant", 300.0)),
-        workload("not begun", "retrieve", begins_seconds=LONG / 2, seconds=LONG / 2),
-        workload("after", "retrieve", after="closed", seconds=LONG),
+        workload(
+            "closed", "retrieve", "archive", clients=3, objects_per_session=5, planned_seconds=LONG, bytes_max=10**8
+        ),
+        workload("open", "retrieve", clients=2, planned_seconds=LONG, arrivals=Arrivals("constant", 300.0)),
+        workload("not begun", "retrieve", starts_seconds=LONG / 2, planned_seconds=LONG / 2),
+        workload("after", "retrieve", waits_for="closed", planned_seconds=LONG),
         channel=Channel(finish_when=lambda self: performed.total() > 200),
     )
     total = [channel.total(index) for index in range(4)]
@@ -366,9 +379,9 @@ def test_stop_request_ends_all_workloads_at_once(
     use(Counting)
     caplog.set_level(logging.WARNING)
     channel, report, _ = carry_out(
-        workload("w", "archive", clients=3, seconds=LONG, bytes_max=10**6, arrivals=None),
-        workload("open", "retrieve", clients=3, seconds=LONG, arrivals=arrivals),
-        workload("not begun", "retrieve", begins_seconds=LONG / 2, seconds=LONG / 2),
+        workload("w", "archive", clients=3, planned_seconds=LONG, bytes_max=10**6, arrivals=None),
+        workload("open", "retrieve", clients=3, planned_seconds=LONG, arrivals=arrivals),
+        workload("not begun", "retrieve", starts_seconds=LONG / 2, planned_seconds=LONG / 2),
         channel=Channel(stop_when=lambda _: len(performed) >= 20),
     )
     assert len(channel.changed("archive")) == channel.total(0).objects >= len(performed) >= 20
@@ -379,7 +392,7 @@ def test_stop_request_ends_all_workloads_at_once(
 
 def test_stop_before_start_carries_out_no_session() -> None:
     channel, report, stages = carry_out(
-        workload("w", "archive", seconds=LONG, bytes_max=10**6), channel=Channel(stop_when=lambda self: True)
+        workload("w", "archive", planned_seconds=LONG, bytes_max=10**6), channel=Channel(stop_when=lambda self: True)
     )
     assert channel.total().sessions == 0
     assert stages == []
@@ -387,7 +400,7 @@ def test_stop_before_start_carries_out_no_session() -> None:
 
 
 def test_workload_on_empty_data_set_gives_up_with_a_reason() -> None:
-    channel, report, _ = carry_out(workload("w", "retrieve", data="d", seconds=LONG), objects=0)
+    channel, report, _ = carry_out(workload("w", "retrieve", data="d", planned_seconds=LONG), objects=0)
     assert report.gave_up == "data set 'd' has no object for it"
     assert channel.total().sessions == 0
 
@@ -412,8 +425,8 @@ def test_phase_gives_up_if_no_session_can_be_opened(
 
     use(Refused)
     channel, report, stages = carry_out(
-        workload("closed", "retrieve", clients=1, seconds=LONG),
-        workload("open", "retrieve", clients=1, seconds=LONG, arrivals=Arrivals("constant", 500.0)),
+        workload("closed", "retrieve", clients=1, planned_seconds=LONG),
+        workload("open", "retrieve", clients=1, planned_seconds=LONG, arrivals=Arrivals("constant", 500.0)),
     )
     assert report.gave_up is not None
     assert report.gave_up.startswith("the platform stopped answering at ")
@@ -490,9 +503,9 @@ def test_mix_requests_only_existing_objects_and_its_check_reads_them_all(
     )  # fmt: skip
 
     channel, report, _ = carry_out(
-        workload("e-mail", transactions=email, clients=6, objects_per_session=seed + 1, seconds=0.6, aside=aside,
-                 bytes_max=500_000),
-        workload("check", "retrieve", clients=6, objects_per_session=20, keys="each-once", after="e-mail"),
+        workload("e-mail", transactions=email, clients=6, objects_per_session=seed + 1, planned_seconds=0.6,
+                 aside=aside, bytes_max=500_000),
+        workload("check", "retrieve", clients=6, objects_per_session=20, keys="each-once", waits_for="e-mail"),
         objects=300,
     )  # fmt: skip
     assert store.wrong == []
@@ -524,7 +537,7 @@ def test_changes_to_objects_of_another_workload_are_reported_with_their_size() -
     sizes = Sizes.of([(100, 0.5), (900, 0.5)])
     channel, _, _ = carry_out(
         workload("load", "archive", data="new", clients=2, objects=40, sizes=sizes),
-        workload("hide", "delete-marker", data="new", clients=2, after="load", seconds=LONG),
+        workload("hide", "delete-marker", data="new", clients=2, waits_for="load", planned_seconds=LONG),
         objects=0,
     )
     archived = {n: c.object_bytes for r in channel.reports for c in r.changed if c.operation == "archive"
@@ -538,7 +551,9 @@ def test_changes_to_objects_of_another_workload_are_reported_with_their_size() -
 def test_deadline_is_compared_with_response_time(use: Callable[[type[NullSession]], None]) -> None:
     use(holding(300))
     channel, _, _ = carry_out(
-        workload("w", "retrieve", clients=2, seconds=0.1, deadline_seconds=0.15, arrivals=Arrivals("constant", 100.0))
+        workload(
+            "w", "retrieve", clients=2, planned_seconds=0.1, deadline_seconds=0.15, arrivals=Arrivals("constant", 100.0)
+        )
     )
     # The last session was due 200 ms before the platform's first answer.
     assert channel.total().missed_deadlines == channel.total().objects == 10
