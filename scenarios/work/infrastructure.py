@@ -71,11 +71,16 @@ class Infrastructure(Work):
     has_own_instances: bool = False  # the file gives the maximum number of instances
 
     @property
+    def clones(self) -> bool:
+        """Return whether it is clone and deploy; otherwise it is a storage migration."""
+        return self.kind == "clone and deploy"
+
+    @property
     def does(self) -> frozenset[str]:
         """Return the labels of its operations."""
         if self.prepares:
             return frozenset(("archive",))
-        if self.kind == "clone and deploy":
+        if self.clones:
             return frozenset(("copy", "retrieve", "new-version", "delete"))
         return frozenset(("archive", "copy", "audit", "delete"))
 
@@ -88,7 +93,7 @@ class Infrastructure(Work):
 
     def locks_with(self, lock: Lock | None) -> frozenset[Lock | None]:
         """Return the ways in which its objects get their locks, in the second place as well."""
-        if self.prepares or self.kind == "clone and deploy":
+        if self.prepares or self.clones:
             return frozenset((self.lock,))
         return frozenset((None, Lock.NONE, Lock.HEADER_AND_HOLD))
 
@@ -104,7 +109,7 @@ class Infrastructure(Work):
     @property
     def parts(self) -> tuple[Part, ...]:
         """Return the parts that must be prepared for it."""
-        return ("locked",) if self.kind == "clone and deploy" else ("held", "locked")
+        return ("locked",) if self.clones else ("held", "locked")
 
     def places(self, part: Part | Literal["", "unlocked"]) -> range:
         """Return the positions in the set of the objects of a part.
@@ -112,7 +117,7 @@ class Infrastructure(Work):
         For a migration, held objects come first, then locked objects, then the others. For a clone, all objects are
         locked.
         """
-        if self.kind == "clone and deploy":
+        if self.clones:
             return range(self.objects if part == "locked" else 0)
         third = self.objects // 3
         edges = {"held": (0, third), "locked": (third, 2 * third), "unlocked": (2 * third, self.objects)}
@@ -121,7 +126,7 @@ class Infrastructure(Work):
     @property
     def upgrades(self) -> int:
         """Return the number of a clone's objects that get a new version."""
-        return math.ceil(self.upgrade_share * self.objects) if self.kind == "clone and deploy" else 0
+        return math.ceil(self.upgrade_share * self.objects) if self.clones else 0
 
     @property
     def archived_own_max(self) -> tuple[int, int]:
@@ -131,14 +136,14 @@ class Infrastructure(Work):
         """
         if self.prepares:
             return self._of(self.places(self.prepares))
-        if self.kind == "clone and deploy":
+        if self.clones:
             return self._times(self._of(range(self.objects)), self._of(range(self.upgrades)))
         return self._times(self._of(self.places("unlocked")))
 
     @property
     def archived_second_max(self) -> tuple[int, int]:
         """Upper bound of (objects, bytes) that it copies to a second place."""
-        if self.prepares or self.kind == "clone and deploy":
+        if self.prepares or self.clones:
             return 0, 0
         return self._times(self._of(range(self.objects)))
 
@@ -184,7 +189,7 @@ class Infrastructure(Work):
         """Upper bound of new object numbers in the run's own place."""
         if self.prepares:
             return len(self.places(self.prepares))
-        of_one = self.objects if self.kind == "clone and deploy" else len(self.places("unlocked"))
+        of_one = self.objects if self.clones else len(self.places("unlocked"))
         return self.instances_max * of_one
 
     @property

@@ -46,7 +46,7 @@ def refusal(what: Infrastructure, backend: Backend, *, locks: bool) -> str | Non
             f"{what.kind} copies objects on the platform itself, which the {backend.name} backend does not offer; "
             "leave [[phase.infrastructure]] out"
         )
-    if what.kind == "clone and deploy":
+    if what.clones:
         return None
     if not isinstance(backend, HasSecondPlace):
         return (
@@ -194,8 +194,7 @@ class InfrastructureRun:
                     self._ended_ns = max(self._ended_ns, min(until_ns, time.monotonic_ns()))
                     break
                 made, done = instance(what, self._assigned, count), self._done
-                clones = what.kind == "clone and deploy"
-                began_ns = await (self._clone(made, own) if clones else self._migrate(made, own, second))
+                began_ns = await (self._clone(made, own) if what.clones else self._migrate(made, own, second))
                 self._ended_ns = time.monotonic_ns()
                 if began_ns is None:
                     self._failed += 1
@@ -346,7 +345,7 @@ class InfrastructureRun:
     def _size_of(self, number: int) -> int:
         """Return the size of an object that an instance makes."""
         what, assigned = self._what, self._assigned
-        if what.kind == "clone and deploy":
+        if what.clones:
             return what.size_of((number - assigned.own_first) % what.objects)
         if assigned.second_first <= number < assigned.second_first + what.second_numbers:
             return what.size_of((number - assigned.second_first) % what.objects)
@@ -385,7 +384,7 @@ def _planes(assignment: Assignment, what: Infrastructure, assigned: Infrastructu
     operations = frozenset(OPERATION_OF[label] for label in what.does)
     planes: list[DataPlane] = []
     for index, setting in enumerate((assignment.backend_setting, assigned.second_setting)):
-        if index and what.kind == "clone and deploy":
+        if index and what.clones:
             continue
         first = assigned.client + index * assigned.clients
         planes.append(backends.load(assignment.backend).in_worker(setting))
@@ -427,7 +426,7 @@ def _expected(assignment: Assignment, what: Infrastructure, assigned: Infrastruc
 def _population(what: Infrastructure, assigned: InfrastructureAssignment) -> Population:
     """Return the numbers of all objects that instances may make."""
     of_set = np.array([what.size_of(place) for place in range(what.objects)], dtype=np.int64)
-    of_one = of_set if what.kind == "clone and deploy" else of_set[what.places("unlocked").start :]
+    of_one = of_set if what.clones else of_set[what.places("unlocked").start :]
     own, second = what.own_numbers, what.second_numbers
     numbers = np.concatenate(
         [

@@ -38,7 +38,7 @@ def infrastructure_of(assignment: Assignment, assigned: InfrastructureAssignment
 def instance(what: Infrastructure, assigned: InfrastructureAssignment, index: int) -> Instance:
     """Return instance number ``index``, counted from 0."""
     objects = what.objects
-    if what.kind == "clone and deploy":
+    if what.clones:
         golden, first = assigned.prepared["locked"], assigned.own_first + index * objects
         return Instance(range(first, first + objects), (range(golden, golden + objects),))
     prepared = [range(assigned.prepared[part], assigned.prepared[part] + len(what.places(part))) for part in what.parts]
