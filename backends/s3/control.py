@@ -35,8 +35,8 @@ _DOCUMENT_OF: Mapping[str, re.Pattern[bytes] | None] = {
     "ListMultipartUploads": re.compile(rb"<ListMultipartUploadsResult\b"),
     "DeleteObjects": re.compile(rb"<DeleteResult\b"),
     "GetObjectLockConfiguration": re.compile(rb"<ObjectLockConfiguration\b"),
-    "GetObjectRetention": re.compile(rb"<Mode>"),
-    "GetObjectLegalHold": re.compile(rb"<Status>"),
+    "GetObjectRetention": re.compile(rb"<\w*Retention\b"),
+    "GetObjectLegalHold": re.compile(rb"<LegalHold\b"),
     "PutObjectRetention": None,
     "PutObjectLegalHold": None,
 }
@@ -201,12 +201,12 @@ class Control:
             lock = _lock_in(self._client.head_object(**which))
             if lock.mode is None:
                 with suppress(botocore.exceptions.ClientError):  # it has none, or the credential may not see it
-                    found = self._client.get_object_retention(**which)["Retention"]
+                    found = self._client.get_object_retention(**which).get("Retention", {})
                     until = found.get("RetainUntilDate")
-                    lock = lock._replace(mode=found["Mode"], until=epoch_seconds(until) if until else None)
+                    lock = lock._replace(mode=found.get("Mode"), until=epoch_seconds(until) if until else None)
             if not lock.on_hold:
                 with suppress(botocore.exceptions.ClientError):
-                    hold = self._client.get_object_legal_hold(**which)["LegalHold"]
+                    hold = self._client.get_object_legal_hold(**which).get("LegalHold", {})
                     lock = lock._replace(on_hold=hold.get("Status") == "ON")
         return lock
 
