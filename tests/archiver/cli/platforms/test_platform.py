@@ -328,7 +328,7 @@ def test_embedded_store_that_cannot_start_reports_the_reason(home: Path, tmp_pat
         "port": f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port",
         "folder": "cannot hold a store: Not a directory",
         "in use": "is already open (process",
-        "damaged": "catalogue.db cannot be read: file is not a database",
+        "damaged": "catalogue.db cannot be used: file is not a database",
     }[fault]
     assert (done.returncode, words in done.stderr) == (3, True), done.stderr
     assert "Traceback" not in done.stderr
