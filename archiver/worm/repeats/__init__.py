@@ -1,1 +1,1 @@
-"""Repeats conformance checks under load and after kill -9."""
+"""What the later rounds of conformance checks need: a background load, and a restart after kill -9."""
