@@ -330,8 +330,12 @@ class S3Session:
             return
         part = batch.range[index] if batch.range is not None and operation is _RANGE_RETRIEVE else None
         verdict = verdicts.answer(operation, reply, self._check, batch.size_bytes[index], part)
-        if verdict is None and operation is _AUDIT:
-            verdict = self._lock_verdict(reply)
+        if verdict is None:
+            if operation is _RETRIEVE or operation is _HEAD_OPERATION or operation is _RANGE_RETRIEVE:
+                is_head = operation is _HEAD_OPERATION
+                verdict = self._source.shown_lock_failure(batch.number[index], reply.headers, is_head=is_head)
+            elif operation is _AUDIT:
+                verdict = self._lock_verdict(reply)
         self._object_answered(verdict, reply, sent_ns, first_byte_ns, done_ns)
 
     def _take_upload(self, reply: ReplyReader, sent_ns: int, first_byte_ns: int, done_ns: int) -> None:
