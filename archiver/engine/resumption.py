@@ -202,6 +202,7 @@ def _go_on(broken: BrokenRun, scenario: Scenario, plan: Plan, ledger: Ledger, ob
     seed = broken.row.content_seed
     numbers = earlier.numbers() if earlier is not None else ObjectNumbers(seed, _first_free(broken))
     database.resume(now_seconds(), time.monotonic_ns())
+    ledger.begin_run(broken.id, database.path, reads=earlier.run if earlier is not None else None)
     run = open_run(plan, placement(plan, location, seed), database, numbers, ledger, observer)
     _restore_objects(run, scenario)
     return run

@@ -426,7 +426,8 @@ class Run:
                 self.expiries[each.data or each.object_bytes] = latest
             kept = Kept(each.object_bytes, each.first, each.last, earliest, latest, each.data)
             self.numbers.keep(kept, held=retention.legal_hold, event_held=retention.event_hold_days is not None)
-            self.locks.archived(ExpectedLock(each.first, each.last, retention, earliest, latest))
+            if len(workload.locks) == 1:
+                self.locks.archived(ExpectedLock(each.first, each.last, retention, earliest, latest))
             self.archived_bytes += each.object_bytes * each.objects
         for operation, object_bytes, first, last in changed:
             self.numbers.change(operation, object_bytes, first, last)
@@ -477,10 +478,12 @@ class Run:
         if self.prober is None:
             return []
         self.locks.done(phase.does)
-        retentions = {self.retention(workload) for workload in phase.workloads if workload.work.archives}
+        archiving = [workload for workload in phase.workloads if workload.work.archives]
+        retentions = {self.retention(workload) for workload in archiving}
         latest = max((maker.latest for maker in dates.values()), default=None)
         new = None
-        if len(retentions) == 1:  # otherwise the lock of a new object does not follow from its number
+        # Otherwise the lock of a new object does not follow from its number.
+        if len(retentions) == 1 and all(len(workload.locks) == 1 for workload in archiving):
             (retention,) = retentions
             until = latest_date(retention, self.plan.options.request.guards, self.plan.backend.server_now)
             earliest = self.dates_between(retention, started_at)[0]

@@ -100,7 +100,12 @@ def to_read_back(outcome: PhaseOutcome) -> list[tuple[int, int]]:
 
 
 def _keeps_lock(workload: Workload) -> bool:
-    """Return whether objects of a workload stay as it archives them; migrations and clones remove theirs."""
+    """Return whether objects of a workload have one way of locking, and stay as it archives them.
+
+    A replay archives without a lock what its trace deletes; migrations and clones remove their objects.
+    """
+    if len(workload.locks) != 1:
+        return False
     return not isinstance(workload.work, Infrastructure) or bool(workload.work.prepares)
 
 

@@ -185,7 +185,15 @@ def test_search_step_limited_by_client_is_void(
     for phase in execution.searched(scenario, cast(Any, SimpleNamespace(read=lambda phases: phases)), [run]):
         passed = phase.scale == 1
         run.outcome.results.append(
-            SimpleNamespace(position=phase.position, limited_by=limited_by, void="", lost=(), incomplete=None)
+            SimpleNamespace(
+                position=phase.position,
+                workload="",
+                limited_by=limited_by,
+                void="",
+                lost=(),
+                incomplete=None,
+                platform_errors=False,
+            )
         )
         run.outcome.criteria.append(
             CriterionResult("errors == 0", "reading", phase.position, 0, 0, passed, phase.scale)

@@ -118,7 +118,17 @@ def test_every_operation_is_replayed_and_its_objects_are_prepared(tmp_path: Path
 def test_every_operation_is_carried_out_on_real_platforms_in_two_sets(tmp_path: Path, platform: str) -> None:
     path = write(tmp_path / "everything.parquet", EVERYTHING)
     found = archiver(
-        "replay", str(path), "--sets", "2", "--platform", platform, "--tolerance", "30s", "--json", "--quiet"
+        "replay",
+        str(path),
+        "--sets",
+        "2",
+        "--platform",
+        platform,
+        "--tolerance",
+        "30s",
+        "--legal-hold",
+        "--json",
+        "--quiet",
     )
     assert found.returncode == 0, found.stderr
     results = measured(json.loads(found.stdout))

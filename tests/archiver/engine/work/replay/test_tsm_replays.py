@@ -123,7 +123,7 @@ def transactions(rows: Sequence[TracedOperation]) -> list[list[tuple[str, int | 
 
 def test_each_transaction_is_replayed_as_one_transaction(store: embedded.StoreProcess, tmp_path: Path) -> None:
     was = night().rows
-    result, now = replayed(night().write(tmp_path / "night.parquet"), store, tmp_path)
+    result, now = replayed(night().write(tmp_path / "night.parquet"), store, tmp_path, "--legal-hold")
     assert [len(each) for each in transactions(was)] == [20, 20, 20, 20, 20, 5, 5, 4]
     assert transactions(now) == transactions(was)
     committed = [row.size_bytes for row in was if row.operation == "transaction" and not row.status]
@@ -162,16 +162,16 @@ def test_sessions_of_several_clients_keep_their_transactions(
 
 
 def test_operation_log_of_a_replay_keeps_its_transactions(store: embedded.StoreProcess, tmp_path: Path) -> None:
-    _, now = replayed(night().write(tmp_path / "night.parquet"), store, tmp_path)
+    _, now = replayed(night().write(tmp_path / "night.parquet"), store, tmp_path, "--legal-hold")
     log = max((tmp_path / "log").glob("*.parquet"), key=lambda log: log.name)
     assert archiver("trace", "sort", str(tmp_path / "again.parquet"), str(log)).returncode == 0
     (tmp_path / "second").mkdir()
-    _, again = replayed(tmp_path / "again.parquet", store, tmp_path / "second")
+    _, again = replayed(tmp_path / "again.parquet", store, tmp_path / "second", "--legal-hold")
     assert transactions(again) == transactions(now)
 
 
 def test_smaller_transaction_limit_splits_transactions(store: embedded.StoreProcess, tmp_path: Path) -> None:
     path = night().write(tmp_path / "night.parquet")
-    result, now = replayed(path, store, tmp_path, "--objects-per-transaction", "6")
+    result, now = replayed(path, store, tmp_path, "--objects-per-transaction", "6", "--legal-hold")
     assert result["errors"] == 0
     assert [len(each) for each in together(now)] == [*[6, 6, 6, 2] * 5, 4]
