@@ -65,12 +65,13 @@ def s3(store: StoreProcess) -> Any:
 
 
 def left_in(home: Path) -> list[sqlite3.Row]:
-    """Return the ledger's rows of objects that were not removed. The list is empty if there is no ledger."""
+    """Return the ledger's rows of objects that were not removed. The list is empty until the ledger has its tables."""
     if not (home / "ledger.db").exists():
         return []
     with sqlite3.connect(home / "ledger.db") as db:
         db.row_factory = sqlite3.Row
-        rows = db.execute("SELECT * FROM placement WHERE removed_at IS NULL").fetchall()
+        has_tables = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'placement'").fetchone()
+        rows = db.execute("SELECT * FROM placement WHERE removed_at IS NULL").fetchall() if has_tables else []
     db.close()
     return rows
 

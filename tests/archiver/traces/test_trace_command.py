@@ -101,7 +101,7 @@ def test_info_reports_empty_and_unsorted_traces(tmp_path: Path) -> None:
 def test_head_escapes_control_characters_in_keys(tmp_path: Path) -> None:
     path = write(tmp_path / "trace.parquet", [TracedOperation(i, key="a\x1b[2J\nü\0") for i in range(5)])
     text = ask("head", path, "-n", "2").stdout
-    assert text.count("a\\x1b[2J\\nü\\x00") == 2
+    assert text.count(r"a\u001b[2J\u000aü\u0000") == 2
     rows = json.loads(ask("head", path, "-n", "2", "--json").stdout)["operations"]
     assert [row["key"] for row in rows] == ["a\x1b[2J\nü\0"] * 2
 

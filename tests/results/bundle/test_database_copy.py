@@ -11,6 +11,7 @@ import pytest
 
 from results.bundle.database_copy import copy_database, database_version, stored_counts, stored_histograms, unsound
 from results.database import VERSION, HistogramRow, IntervalRow, RunDatabase
+from results.recorded import RecordedRun
 from tests.results.conftest import MakeResult
 from tests.results.watched_run import phase_record
 
@@ -40,11 +41,11 @@ def written(copy: Path) -> Iterator[sqlite3.Connection]:
         yield database
 
 
-def test_database_copy_is_complete_single_file_and_reproducible(run: RunDatabase, copy: Path, tmp_path: Path) -> None:
+def test_database_copy_is_complete_single_file_and_reproducible(run: RecordedRun, copy: Path, tmp_path: Path) -> None:
     assert unsound(copy) is None
     assert database_version(copy) == VERSION
     with closing(RunDatabase.open(copy)) as copied:
-        assert copied.results() == run.results()
+        assert copied.results() == run.results
     assert [path.name for path in tmp_path.glob("copy*")] == ["copy.db"]
     copy_database(run.path, tmp_path / "again.db")
     assert (tmp_path / "again.db").read_bytes() == copy.read_bytes()
