@@ -174,6 +174,7 @@ def test_raw_requests_of_checks_name_the_bucket_in_the_host(server: ScriptedServ
 def test_report_shows_that_buckets_are_named_in_the_host(server: ScriptedServer, tmp_path: Path) -> None:
     profile = backend_to(server, addressing="virtual").profile()
     settings = {
+        "poll": "wait",
         "retention_mode": "none", "legal_hold": False, "session_kind": "opened", "session_open": "connect",
         "checksum": "crc32c", "verify": "all", "watched": [],
     }  # fmt: skip

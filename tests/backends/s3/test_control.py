@@ -163,7 +163,7 @@ def client_error(code: str, message: str, request_id: str | None = "R-1") -> bot
 def test_a_refusal_is_explained_with_code_message_request_and_remedy(code: str, message: str, remedy: str) -> None:
     text = control._explain("http://store:9000", "list buckets", client_error(code, message))
     assert text.startswith("http://store:9000: list buckets was refused: ")
-    assert f"{code} {message} (request R-1); " in text
+    assert " ".join(f"was refused: {code} {message} (request R-1); ".split()) in text
     assert text.endswith(remedy) or remedy in text.split("(request R-1); ")[1]
 
 

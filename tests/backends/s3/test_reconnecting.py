@@ -76,7 +76,7 @@ def objects_of(record: Recorder) -> list[Row]:
 
 
 def failures(record: Recorder) -> list[tuple[str, str, int, int]]:
-    return [(e.operation, e.reason, e.count, e.outcomes_unknown) for e in record.errors.values()]
+    return [(e.operation, e.reason, e.count, e.outcomes_unknown) for e in record.errors.values() if e.count]
 
 
 def reconnects(record: Recorder) -> int:
