@@ -194,7 +194,9 @@ def _tail(objects: int) -> Iterator[Contenders]:
 def _answer(listening: socket.socket) -> None:
     """Answer every request of every connection after the same time, with a busy wait."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    reply = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: 0\r\nx-amz-version-id: null\r\n\r\n"
+    reply = (
+        b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: "0"\r\nx-amz-request-id: 0\r\nx-amz-version-id: null\r\n\r\n'
+    )
     while True:
         connection, _ = listening.accept()
         with connection, connection.makefile("rb") as requests:
