@@ -7,9 +7,9 @@ then its numbers and the main figure, then what they rest on, then the sections.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from results.table import Table
 
@@ -99,7 +99,6 @@ class Document:
     main: Drawing | None = None  # the figure next to the numbers
     findings: tuple[KeyFinding, ...] = ()
     sections: tuple[Section, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)  # for programs
 
     def tables(self) -> Iterator[Table]:
         """Yield every table in the order of the sections."""
