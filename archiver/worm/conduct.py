@@ -59,7 +59,6 @@ def conduct(run: WormRun, platforms: Sequence[UnderTest], options: WormOptions, 
     """
     checks.load()
     database = RunDatabase.create(options.out_dir / run.id / FILE_NAME, _run_record(run, options))
-    run.ledger.begin_run(run.id, database.path)
     results: list[CheckResult] = []  # of all rounds, each added when its check ends
     rounds_done: list[RoundRecord] = []
     verdict = "fail"
@@ -71,6 +70,7 @@ def conduct(run: WormRun, platforms: Sequence[UnderTest], options: WormOptions, 
     try:
         with ExitStack() as servers, ExitStack() as opened:  # restarted servers run until the places are removed
             try:
+                run.ledger.begin_run(run.id, database.path)
                 rounds = []
                 for platform in platforms:
                     ids = [each for each in options.ids if platform.covers(each)]
