@@ -97,7 +97,8 @@ class Document:
     caution: str = ""  # what to mind about the answer, as a sentence
     numbers: tuple[Number, ...] = ()  # at most six
     main: Drawing | None = None  # the figure next to the numbers
-    findings: tuple[KeyFinding, ...] = ()
+    findings: tuple[KeyFinding, ...] = ()  # those of the first screen
+    further_findings: tuple[KeyFinding, ...] = ()
     sections: tuple[Section, ...] = ()
 
     def tables(self) -> Iterator[Table]:

@@ -26,8 +26,8 @@ def _parts(document: Document, figures: str) -> Iterator[str]:
             + (f" ({escape_markdown(each.basis)})" if each.basis else "")
             for each in document.numbers
         )
-    if document.findings:
-        yield "\n".join(map(_line, document.findings))
+    if document.findings or document.further_findings:
+        yield "\n".join(map(_line, (*document.findings, *document.further_findings)))
     for section in document.sections:
         yield from _section(section, figures)
 

@@ -149,10 +149,8 @@ def build_report(
         caution=shown.caution,
         numbers=shown.numbers,
         main=_main(results, [*(each for section in mixed_sections for each in section.drawings), *drawings]),
-        findings=(
-            *shown.findings("doubts"),
-            *findings(run, results, checks, audits, recorded.criteria, recorded.search),
-        ),
+        findings=shown.findings("doubts"),
+        further_findings=tuple(findings(run, results, checks, audits, recorded.criteria, recorded.search)),
         sections=filled(named),
     )
 
