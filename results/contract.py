@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from archiver.values.errors import ResultsError
+from archiver.values.typed import typed
 from results.measures import amounts
 from results.model import CriterionResult, Result, SearchOutcome
 from results.units import all_cells
@@ -27,7 +28,7 @@ _Value = TypeVar("_Value")
 def read(kind: type[_Value], document: Any) -> _Value:
     """Return the value of this kind from a document. Raises ResultsError naming what is missing or of another kind."""
     try:
-        return msgspec.convert(document, kind)
+        return typed(document, kind)
     except msgspec.ValidationError as error:
         raise ResultsError(f"{kind.__name__}: {error}; the document is damaged or not Archiver's") from error
 

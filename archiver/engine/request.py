@@ -16,6 +16,7 @@ import msgspec
 
 from archiver.engine.workers.contract import IfLost
 from archiver.values.retention import Guards, RetentionWish
+from archiver.values.typed import typed
 from scenarios.model import Order
 
 Poll = Literal["auto", "busy", "sleep"]  # how workers wait for answers
@@ -143,7 +144,7 @@ class RunRequest:
     def from_json(cls, text: str) -> RunRequest:
         """Return the request of such a document. Raises ValueError for any other text."""
         try:
-            return msgspec.convert(json.loads(text), cls, dec_hook=_path)
+            return typed(json.loads(text), cls, decode=_path)
         except msgspec.ValidationError as wrong:
             raise ValueError(str(wrong)) from wrong
 

@@ -22,6 +22,7 @@ from archiver.machine.home import archiver_home
 from archiver.platforms import servers
 from archiver.platforms.servers import Server, TsmAccess
 from archiver.values.errors import PlatformError, UsageError
+from archiver.values.typed import typed_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +99,7 @@ def find(name: str) -> ServerEntry | None:
     """Return a platform's entry, running or not, or None. Raises UsageError if its file is damaged."""
     path = _path(name)
     try:
-        return msgspec.json.decode(
-            path.read_bytes(), type=ServerEntry, dec_hook=lambda kind, text: kind(text)
-        )  # a Path
+        return typed_json(path.read_bytes(), ServerEntry, decode=lambda kind, text: kind(text))  # a Path
     except FileNotFoundError:
         return None
     except OSError as failed:

@@ -17,6 +17,7 @@ from math import inf
 import msgspec
 
 from archiver.values.errors import UsageError
+from archiver.values.typed import typed
 from archiver.watch.source import Source, WatchError
 from backends.exposition import Labels, MetricsAddress, ScrapeError, Series
 from results.resources import QUANTITIES, Reading
@@ -140,7 +141,7 @@ def _names(text: str, where: str) -> Names:
 
 def _rule(table: object, where: str) -> MetricRule:
     try:
-        rule = msgspec.convert(table, MetricRule)
+        rule = typed(table, MetricRule)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: {_explained(str(error))}") from error
     if not all(rule.metrics()) or not _several(rule.metric):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from archiver.values.typed import typed_json
+
 FILE_NAME = "live.json"
 
 
@@ -73,7 +75,7 @@ def write_live_state(folders: Sequence[Path], state: LiveState) -> None:
 def read_live_state(folder: Path) -> LiveState | None:
     """Return the last state of a run; None if there is none, or it is not readable."""
     try:
-        return msgspec.json.decode((folder / FILE_NAME).read_bytes(), type=LiveState)
+        return typed_json((folder / FILE_NAME).read_bytes(), LiveState)
     except (OSError, msgspec.MsgspecError):
         return None
 

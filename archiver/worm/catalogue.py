@@ -8,6 +8,7 @@ from importlib.resources import files
 
 import msgspec
 
+from archiver.values.typed import typed
 from results.model import VIOLATIONS
 
 
@@ -45,7 +46,7 @@ class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def _catalogue() -> _Catalogue:
     text = files("archiver.worm").joinpath("catalogue.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _Catalogue)
+    return typed(tomllib.loads(text), _Catalogue)
 
 
 @cache

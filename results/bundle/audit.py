@@ -26,6 +26,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import msgspec
 
 from archiver.values.errors import ResultsError
+from archiver.values.typed import typed_json
 from results.bundle import attestations
 from results.bundle.attestations import Attestations
 
@@ -205,7 +206,7 @@ def _read(bundle: ZipFile, folder: Path) -> ReadBundle:
         return ReadBundle((f"{MANIFEST} is missing",))
     text = _content(bundle, MANIFEST)
     try:
-        manifest = msgspec.json.decode(text, type=Manifest)
+        manifest = typed_json(text, Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return ReadBundle((f"{MANIFEST} was changed: {error}",))
     if manifest.format != FORMAT:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from archiver.values.errors import UsageError
+from archiver.values.typed import typed
 from results.database import StoredRun
 from results.planning.prices import key_and_reason
 from results.recorded import RecordedRun
@@ -83,7 +84,7 @@ _LABELS = {
 def read_disclosure(path: Path) -> Disclosure:
     """Return the configuration in a TOML file. Raises UsageError naming the file, the key and the remedy."""
     try:
-        found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Disclosure)
+        found = typed(tomllib.loads(path.read_text(encoding="utf-8")), Disclosure)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     except msgspec.ValidationError as error:
@@ -99,7 +100,7 @@ def read_disclosure(path: Path) -> Disclosure:
 def disclosed(run: StoredRun) -> Disclosure | None:
     """Return the configuration that was disclosed with a run, or None."""
     given = json.loads(run.request).get("disclosure") if run.request is not None else None
-    return None if given is None else msgspec.convert(given, Disclosure)
+    return None if given is None else typed(given, Disclosure)
 
 
 def disclosure_tables(recorded: RecordedRun) -> list[Table]:

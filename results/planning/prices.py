@@ -17,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from archiver.values.errors import UsageError
+from archiver.values.typed import typed
 
 RequestKind = Literal["put", "get", "head"]
 MONTHS_PER_YEAR = 12
@@ -89,7 +90,7 @@ def read_prices(path: Path) -> PriceList:
     """Return the prices in a TOML file. Raises UsageError naming the file, the key and the remedy."""
     try:
         document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        prices = msgspec.convert(document, PriceList)
+        prices = typed(document, PriceList)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     except msgspec.ValidationError as error:

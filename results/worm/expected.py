@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from archiver.values.errors import UsageError
+from archiver.values.typed import typed
 from results.database import StoredRun
 from results.model import CheckRecord
 from results.table import Column, Table, TableSpec
@@ -42,7 +43,7 @@ class Expectation(NamedTuple):
 def read_expected(path: Path, known: Collection[str]) -> dict[str, ExpectedFailure]:
     """Return the expected failures of a TOML file by check. Raises UsageError that names the faulty entry."""
     try:
-        entries = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _ExpectedFile).expected
+        entries = typed(tomllib.loads(path.read_text(encoding="utf-8")), _ExpectedFile).expected
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     except msgspec.ValidationError as error:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from archiver.values.typed import typed
 from results.model import CheckRecord
 from results.table import Column, Table, TableSpec, columns_of
 from results.worm.findings import DISCLAIMER, VERDICT_COUNTS, failed_checks
@@ -43,7 +44,7 @@ class _Evidence(NamedTuple):
 def provisions() -> tuple[Provision, ...]:
     """Return every provision, in the order of regimes.toml."""
     text = files("results.worm").joinpath("regimes.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text)["provision"], tuple[Provision, ...])
+    return typed(tomllib.loads(text)["provision"], tuple[Provision, ...])
 
 
 def regime_table(checks: Sequence[CheckRecord]) -> Table:

@@ -6,6 +6,7 @@ One idea: a bad file is refused before anything is touched, with the file, the k
 from __future__ import annotations
 
 import difflib
+import json
 import random
 import re
 import tomllib
@@ -23,6 +24,7 @@ import msgspec
 from archiver.values.content import Checksum
 from archiver.values.errors import ScenarioError
 from archiver.values.retention import SHORTEST_SECONDS, Lock
+from archiver.values.typed import typed
 from scenarios.criteria import check_names, read_criterion
 from scenarios.model import OBJECTS_PER_SESSION_MAX, Order, Phase, Scenario, SearchRange, Workload
 from scenarios.notation.units import decode
@@ -189,7 +191,7 @@ def _criterion_tables(criteria: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 def phases_at(scenario: Scenario, scale: int, position: int) -> tuple[Phase, ...]:
     """Return the phases of one step of a search, the first at ``position``."""
-    document = msgspec.json.decode(scenario.text)
+    document = json.loads(scenario.text)
     return tuple(_phases(document, scenario.name, [float(scale)], 1, position))
 
 
@@ -201,7 +203,7 @@ def recorded_scenario(
     Raises ScenarioError if this version of Archiver does not know the scenario.
     """
     where = "the scenario that the run recorded"
-    document = msgspec.json.decode(text)
+    document = json.loads(text)
     return _scenario(document, where, order, order_seed, repetitions, text, retrieving=retrieving_only)
 
 
@@ -374,7 +376,7 @@ def _convert(document: dict[str, Any], where: str, kind: type[_Converted]) -> _C
     if wrong:
         raise ScenarioError("\n".join(wrong))
     try:
-        return msgspec.convert(document, kind, dec_hook=decode)
+        return typed(document, kind, decode=decode)
     except msgspec.ValidationError as error:
         text = str(error)
         found = re.search(r" - at `\$\.?(.*)`$", text)

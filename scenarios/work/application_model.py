@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from archiver.values.errors import ScenarioError
+from archiver.values.typed import typed
 from scenarios.notation.distribution import Sizes
 from scenarios.notation.sizes import SHARE_MAX, SizesTable, sizes_of
 from scenarios.notation.units import Seconds, SizeBytes, decode
@@ -173,7 +174,7 @@ def _read(replay: dict[str, Any], phase: dict[str, Any], key: str) -> tuple[Appl
 
     def known(value: Any, wanted: Any) -> Any:
         try:
-            return msgspec.convert(value, wanted, dec_hook=decode)
+            return typed(value, wanted, decode=decode)
         except (msgspec.ValidationError, ValueError) as error:
             raise ScenarioError(f"{key}: {error}") from error
 

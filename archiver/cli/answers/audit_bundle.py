@@ -21,6 +21,7 @@ from archiver.cli.output import document, facts
 from archiver.engine.judging.rejudging import Recorded, what_does_not_follow
 from archiver.values import version
 from archiver.values.errors import ResultsError, UsageError
+from archiver.values.typed import typed_json
 from archiver.values.visible import visible
 from results.bundle.attestations import Attestations, Trusted, attest, check_attestations
 from results.bundle.audit import DATABASE, ReadBundle, read_audit_bundle, sha256_of, write_audit_bundle
@@ -166,7 +167,7 @@ def _other_version(read: ReadBundle, path: Path) -> str:
     if found != VERSION:
         return f"its database is of version {found}, and this Archiver's is {VERSION}"
     try:
-        environment = msgspec.json.decode(read.documents[ENVIRONMENT], type=_Environment)
+        environment = typed_json(read.documents[ENVIRONMENT], _Environment)
         makers = {environment.bundle_made_by.archiver, environment.run.host.archiver}
     except (KeyError, ValueError, RecursionError):
         return ""  # later found not to follow

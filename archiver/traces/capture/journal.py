@@ -25,6 +25,7 @@ import msgspec
 
 from archiver.traces.format import Origin, Trace, TracedOperation, TraceInfo, TraceWriter
 from archiver.values.errors import ArchiverError, UsageError, other_version
+from archiver.values.typed import typed_json
 
 VERSION = 1
 _RUN_ROWS = 100_000  # about 100 MB
@@ -105,7 +106,7 @@ class LeftJournal:
             self._file.close()
             raise UsageError(f"{path}: a capture is still writing it; end that with Ctrl-C") from None
         try:
-            self.beginning = msgspec.json.decode(self._file.readline(), type=Beginning)
+            self.beginning = typed_json(self._file.readline(), Beginning)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._file.close()
             raise UsageError(f"{path}: not a capture's journal: {error}") from None

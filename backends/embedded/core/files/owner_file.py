@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from archiver.values.errors import StoreError
+from archiver.values.typed import typed_json
 
 from ..rules.refusals import WriteFailed
 from .segments import sync_folder
@@ -24,7 +25,7 @@ def read_document(path: Path, kind: type[Document], otherwise: str) -> Document 
     Raises StoreError, with `otherwise` after the file's name if it has no document of this kind.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return typed_json(path.read_bytes(), kind)
     except FileNotFoundError:
         return None
     except OSError as failed:
