@@ -25,16 +25,19 @@ picture: browser ## take the picture of README.md: the page that the last demo w
 	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,800 \
 		--screenshot=docs/images/demo.png file://$(abspath $(DEMO_HOME))/page/comparison.html
 
-# Tests wait for other processes and for the disk: four at a time keep two cores busy.
+# Tests wait for other processes and for the disk: four at a time keep two cores busy. A process of pytest that ended
+# is not replaced: pytest-xdist 3.8 then waits for ever (its issue 1323).
+BY_FILE := --dist loadfile --max-worker-restart 0
+
 test: $(VENV)/installed ## run the tests (minutes)
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not long and not platforms and not browser" \
+	$(BIN)/python -m pytest -q -n 4 $(BY_FILE) --no-loadscope-reorder -m "not long and not platforms and not browser" \
 		--ignore=tests/benchmarks
 
 test-benchmarks: $(VENV)/installed ## run every benchmark small, and test what they say
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long" tests/benchmarks
+	$(BIN)/python -m pytest -q -n 2 $(BY_FILE) -m "not long" tests/benchmarks
 
 test-platforms: $(VENV)/installed ## run the tests against real platforms
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m platforms
+	$(BIN)/python -m pytest -q -n 2 $(BY_FILE) -m platforms
 
 test-browser: $(VENV)/installed ## look at the reports in Chromium
 	$(BIN)/python -m pytest -q -m browser
