@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Literal
 
 from benchmarks.values import Figures, Labels, Measured, Results, Values, digits_of, spread
-from results.table import NOT_MEASURED, Cell, Column, Table
+from results.document.table import NOT_MEASURED, Cell, Column, Table
 
 Contenders = Mapping[Labels, Callable[[], Figures]]  # by the labels of its row: measures it once
 Relation = Literal["at least", "at most", "below"]

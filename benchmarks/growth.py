@@ -21,8 +21,8 @@ import psutil
 from benchmarks.benchmark import Benchmark, Experiment, Goal, measured_at_once
 from benchmarks.processes import MIB, peaks_of_command
 from benchmarks.values import Figures, Labels, Results
-from results.database import RunDatabase
-from results.statistics import t_quantile
+from results.measures.statistics import t_quantile
+from results.recorded.database import RunDatabase
 
 MEMORY_OBJECT_BYTES = 8192
 MEMORY_SWEEP = """

@@ -26,7 +26,7 @@ from benchmarks.benchmark import Benchmark, Contenders, Experiment, Goal
 from benchmarks.own_worker import carry_out_job
 from benchmarks.peers.base import Job, Target
 from benchmarks.values import Figures, Results, median_ratio
-from results.statistics import t_quantile
+from results.measures.statistics import t_quantile
 from scenarios.work.sessions import InWindow, UntilPrecise
 
 RULE = UntilPrecise(3.0, 10.0, 1 << 60, 0.05, sessions_min=3)

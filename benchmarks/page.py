@@ -16,7 +16,7 @@ from archiver.platforms import programs
 from archiver.values.sizes import format_bytes
 from benchmarks.benchmark import Outcome
 from benchmarks.peers import minio_go, warp, wrk
-from results.text import render_markdown, render_text
+from results.document.text import render_markdown, render_text
 
 ROOT = Path(__file__).parent.parent
 _QUOTE = re.compile(r"(<!-- benchmark ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)

@@ -38,7 +38,7 @@ from benchmarks.peers.base import CPU, Job
 from benchmarks.peers.servers import null_server
 from benchmarks.processes import MIB, in_own_process, memory_of, pinned, usable_cores
 from benchmarks.values import Figures, Labels, Results, medians
-from results.table import Table
+from results.document.table import Table
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import InWindow, Sessions

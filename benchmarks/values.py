@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from results.table import NOT_MEASURED, Cell
+from results.document.table import NOT_MEASURED, Cell
 
 Labels = tuple[str, ...]
 # By name, which has the unit and is the heading of its column. A text describes the contender; it is not measured.

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from archiver.machine.home import find_run
-from results.database import RunDatabase
+from results.recorded.database import RunDatabase
 from results.worm.findings import worm_document
 from tests.archiver.traces.made import write_example_files
 from tests.archiver.web.served import started_web

@@ -42,7 +42,13 @@ ROOMS_MAX = 14  # in one folder
 C_SOURCES = Path("backends/tsm/shim")  # built as one library; its header says which file holds which call
 # The engine imports no command line, and of results only what it needs to fill the database.
 SHOWING = ("archiver.cli", "archiver.web")  # rooms that show results
-ENGINE_RESULTS = {"results.database", "results.model", "results.resources", "results.statistics", "results.verdict"}
+ENGINE_RESULTS = {
+    "results.recorded.database",
+    "results.recorded.model",
+    "results.recorded.resources",
+    "results.measures.statistics",
+    "results.measures.verdict",
+}
 
 
 def modules() -> Iterator[tuple[str, Path]]:

@@ -70,8 +70,8 @@ def test_wheel_contains_only_code_and_data(installed: Path) -> None:
     data = (
         "scenarios/dr550.toml",
         "results/reference/dr550.json",
-        "results/schema.sql",
-        "results/render/pages/page.css",
+        "results/recorded/schema.sql",
+        "results/document/pages/page.css",
     )
     for name in (*data, "archiver/py.typed"):
         assert (installed / name).exists(), name

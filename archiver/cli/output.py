@@ -14,24 +14,25 @@ from archiver.ledger.holdings import until_words
 from archiver.ledger.ledger import Ledger
 from archiver.machine.home import ledger_path
 from archiver.values.sizes import format_bytes, format_duration, format_instant
-from results.contract import Verdict, json_text, run_document
-from results.database import StoredRun
-from results.doubts import ages, doubts, drifts, origin, resumed
+from results.document.files import json_text
+from results.document.table import TLS_WORDS, Table
+from results.document.text import render_text
+from results.measures.doubts import ages, doubts, drifts, origin, resumed
+from results.measures.requests import request_counts
+from results.measures.watched import watched
+from results.mixed.replay.contents import REPORT_TABLES, replay_document
+from results.mixed.replay.trials import replay_run
+from results.mixed.replay.verdicts import run_verdict
 from results.mixed.workloads import lone_rates_table
-from results.model import Result
-from results.planning.disclosure import disclosed
-from results.recorded import RecordedRun
-from results.replay.contents import REPORT_TABLES, replay_document
-from results.replay.trials import replay_run
-from results.replay.verdicts import run_verdict
+from results.prices.disclosure import disclosed
+from results.recorded.database import StoredRun
+from results.recorded.model import Result
+from results.recorded.run import RecordedRun
+from results.report.contract import Verdict, run_document
 from results.report.mixed_contents import COURSE_TABLES, mixed_run, mixed_tables
-from results.summary.summary import summary, summary_lines
-from results.table import TLS_WORDS, Table
+from results.report.summary import summary, summary_lines
 from results.tables.rates import CELLS, build_tables
-from results.tables.requests import request_counts
-from results.tables.watched import watched
 from results.tables.workers import worker_documents, worker_tables
-from results.text import render_text
 
 # Tables of cells that a command prints unless others are asked for. All others are in the report.
 _CELL_TABLES = (CELLS, "lock-cost", "life-cycle", "errors")

@@ -34,8 +34,8 @@ from archiver.values.errors import PlatformError, UsageError
 from archiver.values.record import TSM_ERROR, ErrorKind, Status
 from archiver.values.retention import Lock, Retention, RetentionMode
 from backends.base import Backend, CloserLook, ExpectedLock, HasCredentials, Location, VersionedBackend
-from results.database import ObjectChange
-from results.statistics import bad_objects_max
+from results.measures.statistics import bad_objects_max
+from results.recorded.database import ObjectChange
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import AllObjects, Sessions
 

@@ -42,7 +42,7 @@ from archiver.values.record import NO_LOCAL_PORT_REASON, ErrorKind, Operation
 from archiver.values.retention import DATE_TOLERANCE_SECONDS, DateMaker, Retention
 from archiver.watch.sampler import ResourceSampler
 from backends.base import ExpectedLock
-from results.database import (
+from results.recorded.database import (
     ArchivedRange,
     HistogramRow,
     IntervalRow,
@@ -52,7 +52,7 @@ from results.database import (
     ProbeRow,
     WorkerRow,
 )
-from results.model import Ceiling, ClientUsage, CriterionResult, FirstError, PartResult, Result, ServerUsage
+from results.recorded.model import Ceiling, ClientUsage, CriterionResult, FirstError, PartResult, Result, ServerUsage
 from scenarios.model import Phase, Workload
 from scenarios.work.base import Trait
 from scenarios.work.mix import EVENT_HOLDS, RETRIEVES, WRITES_CONTENT

@@ -22,7 +22,7 @@ from archiver.measure.server_usage import ServerView
 from archiver.values.retention import DateMaker, Retention
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from results.model import Result
+from results.recorded.model import Result
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import InWindow, Sessions

@@ -19,7 +19,7 @@ from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import Retention, RetentionMode
 from archiver.values.sizes import format_size
 from backends.base import Backend, Location
-from results.database import ObjectChange, ObjectsFrom
+from results.recorded.database import ObjectChange, ObjectsFrom
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.work.sessions import AllObjects, Sessions
 

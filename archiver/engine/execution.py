@@ -40,10 +40,10 @@ from archiver.values.record import Operation
 from archiver.values.retention import check
 from archiver.watch.sampler import ResourceSampler
 from backends.base import HasSecondPlace, Location, RunPlan
-from results.database import FILE_NAME, RunDatabase, RunRecord
-from results.model import Result
-from results.resources import CLIENT
-from results.verdict import phases_verdict
+from results.measures.verdict import phases_verdict
+from results.recorded.database import FILE_NAME, RunDatabase, RunRecord
+from results.recorded.model import Result
+from results.recorded.resources import CLIENT
 from scenarios.model import Phase, Scenario, archived_max
 from scenarios.reading.reader import phases_at
 

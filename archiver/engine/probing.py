@@ -18,7 +18,7 @@ from archiver.engine.workers.in_process import InProcessChannel, carry_out
 from archiver.measure.reports import Change
 from archiver.values.record import ErrorKind
 from archiver.values.retention import DateMaker, Lock, Retention, RetentionMode
-from results.database import ArchivedRange
+from results.recorded.database import ArchivedRange
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import AllObjects, Sessions

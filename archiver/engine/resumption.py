@@ -23,7 +23,7 @@ from archiver.values.clock import now_seconds
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import DateMaker, Lock, latest_date
 from backends.base import Backend, Location
-from results.database import RunDatabase, StoredRun
+from results.recorded.database import RunDatabase, StoredRun
 from scenarios.model import Phase, Scenario
 from scenarios.work.mix import EVENT_HOLDS
 

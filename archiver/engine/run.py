@@ -50,9 +50,9 @@ from archiver.values.retention import (
 )
 from archiver.watch.sampler import ResourceSampler
 from backends.base import Backend, ExpectedLock, HasCredentials
-from results.database import ArchivedRange, ObjectChange, PhaseRecord, RunDatabase
-from results.model import CriterionResult, Result, SearchOutcome, ServerUsage
-from results.verdict import verdict
+from results.measures.verdict import verdict
+from results.recorded.database import ArchivedRange, ObjectChange, PhaseRecord, RunDatabase
+from results.recorded.model import CriterionResult, Result, SearchOutcome, ServerUsage
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import EVENT_HOLDS, RETRIEVES, OperationName
 

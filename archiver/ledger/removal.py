@@ -20,7 +20,7 @@ from archiver.values.errors import ArchiverError, PlatformError
 from archiver.values.sizes import format_instant
 from backends.base import Backend, Location, RemovalReport
 from backends.tsm.library.configuration import parse_server
-from results.database import LOCK_NAME
+from results.recorded.database import LOCK_NAME
 
 _SILENT_SECONDS_MAX = 86_400.0  # a run without an end that wrote nothing for a day was killed
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from archiver.values.record import NO_LOCAL_PORT_REASON
-from results.model import FAILURES, ClientUsage, DiskUsage, FirstError, LinkUsage, ServerUsage, Utilisation
+from results.recorded.model import FAILURES, ClientUsage, DiskUsage, FirstError, LinkUsage, ServerUsage, Utilisation
 
 # Of the attempts, retried ones included, or of the time of all sessions. A platform that is silent costs few attempts
 # and much time. Above this share failures limit a result, and no resource.

@@ -15,9 +15,9 @@ from archiver.measure.histogram import merged
 from archiver.measure.merging import Merge, Window
 from archiver.measure.reports import Carried, PhaseReport
 from archiver.measure.server_usage import ServerView, WorkDone, server_usage
-from results.database import WorkerRow
-from results.model import ClientUsage
-from results.resources import CLIENT, Timeline
+from results.recorded.database import WorkerRow
+from results.recorded.model import ClientUsage
+from results.recorded.resources import CLIENT, Timeline
 
 LATE_NS = 20_000_000
 STANDSTILL_SECONDS = 5.0  # a worker samples its CPU time several times a second; in a longer gap it did not run

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.ma  # otherwise np.unique loads it at its first call, during a measured phase
 from numpy.typing import NDArray
 
-from results.model import Latency
+from results.recorded.model import Latency
 
 HIGHEST_NS = 24 * 3600 * 10**9
 # HdrHistogram's layout for three digits: 2048 sub-buckets; each further bucket adds only the upper half.

@@ -31,9 +31,9 @@ from archiver.measure.reports import (
 )
 from archiver.measure.server_usage import WorkDone
 from archiver.values.record import ErrorKind
-from results.database import ArchivedRange, IntervalRow, PartRow
-from results.model import FirstError
-from results.statistics import BATCHES_MAX, relative_half_width
+from results.measures.statistics import BATCHES_MAX, relative_half_width
+from results.recorded.database import ArchivedRange, IntervalRow, PartRow
+from results.recorded.model import FirstError
 from scenarios.model import Phase
 from scenarios.work.mix import RETRIEVES
 

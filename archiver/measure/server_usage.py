@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from results.model import DiskUsage, LinkUsage, ServerUsage
-from results.resources import QUANTITIES, Timeline
+from results.recorded.model import DiskUsage, LinkUsage, ServerUsage
+from results.recorded.resources import QUANTITIES, Timeline
 
 _BUSY = ("cpu_user_seconds", "cpu_system_seconds")
 _ALL = (*_BUSY, "cpu_iowait_seconds", "cpu_steal_seconds", "cpu_idle_seconds")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from results.model import TOO_SHORT
+from results.recorded.model import TOO_SHORT
 
 HALVES_SHARE = 0.10
 SLOPE_SHARE = 0.10

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from archiver.values.errors import ResultsError
+
 _Value = TypeVar("_Value")
 Decode = Callable[[type, Any], Any]
 
@@ -32,3 +34,11 @@ def typed_json(text: bytes | str, kind: type[_Value], decode: Decode | None = No
     """Return the value of this kind from JSON. Raises msgspec.DecodeError for other text, too."""
     with _lock:
         return msgspec.json.decode(text, type=kind, dec_hook=decode)
+
+
+def undamaged(kind: type[_Value], document: Any) -> _Value:
+    """Return the value of a recorded document. Raises ResultsError naming what is missing or of another kind."""
+    try:
+        return typed(document, kind)
+    except msgspec.ValidationError as error:
+        raise ResultsError(f"{kind.__name__}: {error}; the document is damaged or not Archiver's") from error

@@ -18,7 +18,7 @@ from archiver.watch.minio import MinioSource
 from archiver.watch.process import ProcessSource
 from archiver.watch.prometheus import PrometheusSource
 from archiver.watch.source import Source
-from results.resources import CLIENT
+from results.recorded.resources import CLIENT
 
 KINDS = "local, pid:N, name:PROGRAM, prometheus:URL or minio"
 

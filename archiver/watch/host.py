@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from archiver.watch.source import Source, WatchError
-from results.resources import LOCAL, Reading
+from results.recorded.resources import LOCAL, Reading
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _VMSTAT = Path("/proc/vmstat")

@@ -13,7 +13,7 @@ from archiver.watch.prometheus import Names, builtin, metrics_of, read_by, read_
 from archiver.watch.source import Source, WatchError
 from backends.exposition import Labels, MetricsAddress, ScrapeError, Series
 from backends.s3.endpoints import expand
-from results.resources import Reading
+from results.recorded.resources import Reading
 
 # The second form writes operations in lower case; other items are unchanged.
 _OPERATIONS = {

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 from archiver.machine import cgroup
 from archiver.values.errors import UsageError
 from archiver.watch.source import Source, WatchError
-from results.resources import Reading
+from results.recorded.resources import Reading
 
 READS_PER_SEARCH = 10  # a search reads the whole process table, so it is not done at every read
 

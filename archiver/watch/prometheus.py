@@ -20,7 +20,7 @@ from archiver.values.errors import UsageError
 from archiver.values.typed import typed
 from archiver.watch.source import Source, WatchError
 from backends.exposition import Labels, MetricsAddress, ScrapeError, Series
-from results.resources import QUANTITIES, Reading
+from results.recorded.resources import QUANTITIES, Reading
 
 _LOOKED_FOR_SHOWN = 3
 # The keys of a rule, and their formats.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from archiver.machine import interruption
 from archiver.values.clock import now_seconds
 from archiver.watch.source import Source, WatchError
-from results.resources import CLIENT, LOCAL, SampleRow, SourceProblem, Timeline
+from results.recorded.resources import CLIENT, LOCAL, SampleRow, SourceProblem, Timeline
 
 PERIOD_SECONDS = 1.0
 EDGE_SECONDS_MAX = 0.25  # maximum time that a phase waits for the samples of its edges

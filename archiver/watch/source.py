@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from results.resources import Reading
+from results.recorded.resources import Reading
 
 
 class WatchError(Exception):
@@ -26,4 +26,4 @@ class Source(Protocol):
         return 0.0
 
     def read(self) -> Reading:
-        """Read all values, by names of results.resources.QUANTITIES. Raises WatchError."""
+        """Read all values, by names of results.recorded.resources.QUANTITIES. Raises WatchError."""

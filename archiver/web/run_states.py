@@ -10,11 +10,11 @@ from threading import Lock
 from time import time_ns
 
 from archiver.engine.resumption import not_resumable
-from results.database import FILE_NAME, StoredRun, is_under_way
-from results.doubts import doubts
-from results.recorded import opened
+from results.measures.doubts import doubts
+from results.recorded.database import FILE_NAME, StoredRun, is_under_way
+from results.recorded.run import opened
 from results.report.index import ListedRun, listed_run
-from results.summary.key_figures import KeyFigures
+from results.report.key_figures import KeyFigures
 
 _Fingerprint = tuple[tuple[int, int], ...]
 _SETTLED_NS = 5 * 10**9  # a transaction takes less time from its first byte to its end

@@ -33,10 +33,10 @@ from archiver.web.live_state import read_live_state
 from archiver.web.run_states import RunList, RunState, ShownRun, run_details
 from archiver.web.templates import STATIC_FILES, live_view, render, static_file
 from results.comparison import page as comparison_page
-from results.render.html import table_view
+from results.document.html import table_view
+from results.document.table import Table, linked
 from results.report.documents import PAGE_NAME
 from results.report.index import runs_table
-from results.table import Table, linked
 
 EVENT_SECONDS = 1.0  # as often as a run writes its live state
 _RECONNECT_MILLISECONDS = 2000

@@ -9,7 +9,7 @@ from importlib.resources import files
 import msgspec
 
 from archiver.values.typed import typed
-from results.model import VIOLATIONS
+from results.recorded.model import VIOLATIONS
 
 
 class CatalogueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

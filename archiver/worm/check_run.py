@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from archiver.worm.catalogue import catalogue, expectation, severity_rank
 from archiver.worm.verdict import Answered, CheckEnded, CheckVerdict, Failed, Inconclusive
-from results.model import CheckFinding
+from results.recorded.model import CheckFinding
 
 
 class Exchange(Protocol):

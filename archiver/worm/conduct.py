@@ -23,8 +23,8 @@ from archiver.worm.platforms.under_test import UnderTest, WormRun
 from archiver.worm.rounds import Rounds
 from archiver.worm.suite import CheckResult, OnResult, Round
 from backends.base import RemovalReport
-from results.database import FILE_NAME, RunDatabase, RunRecord
-from results.model import CheckRecord, RoundRecord
+from results.recorded.database import FILE_NAME, RunDatabase, RunRecord
+from results.recorded.model import CheckRecord, RoundRecord
 
 _ROUNDS = list(Round)
 

@@ -19,7 +19,7 @@ from archiver.worm.repeats.load import CLIENTS, OBJECT_BYTES, BackgroundLoad, Lo
 from archiver.worm.repeats.restart import Restart
 from archiver.worm.suite import CheckResult, OnResult, Round, Suite
 from archiver.worm.verdict import CheckVerdict, Failed, Inconclusive
-from results.model import RoundRecord
+from results.recorded.model import RoundRecord
 
 READ_BACK = "VER-01"  # under load it reads every object that the load archived
 RESTART = "VER-08"  # runs only in the round after a restart

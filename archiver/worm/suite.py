@@ -20,7 +20,7 @@ from archiver.worm.checks import CHECKS, CheckFunction
 from archiver.worm.repeats.load import BackgroundLoad
 from archiver.worm.repeats.restart import Restart
 from archiver.worm.verdict import CheckEnded, CheckVerdict
-from results.model import FIRST_ROUND, RESTARTED_ROUND, VIOLATIONS, CheckFinding
+from results.recorded.model import FIRST_ROUND, RESTARTED_ROUND, VIOLATIONS, CheckFinding
 
 CHECKS_AT_ONCE = 12  # they spend most of their time waiting
 _NOT_FROM_OUTSIDE = {  # what the run would need, in words

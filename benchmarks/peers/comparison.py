@@ -22,7 +22,7 @@ from benchmarks.peers.base import CPU, RATE, Case, Job, Target
 from benchmarks.peers.servers import has_minio, minio_server, null_server
 from benchmarks.processes import pinned, usable_cores
 from benchmarks.values import Figures, Measured, Results, median_ratio
-from results.statistics import PAIRS_MIN, estimate, paired_ratio
+from results.measures.statistics import PAIRS_MIN, estimate, paired_ratio
 
 ARCHIVER, WARP, MINIO_GO, WRK = "archiver", "warp", "minio-go", "wrk"
 MINIO_GO_ALIKE, WRK_FORMATTED = "minio-go, Archiver's options", "wrk, formatted"

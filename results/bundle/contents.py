@@ -14,20 +14,20 @@ from typing import Any
 
 from archiver.values import version
 from results.bundle.audit import TRACES
-from results.database import VERSION
-from results.model import Replayed, Result
-from results.planning.disclosure import disclosed, disclosure_tables
-from results.planning.prices import parts_bill, read_prices
-from results.recorded import RecordedRun
-from results.replay.price import priced
-from results.replay.trials import ReplayedRun
+from results.document.text import render_csv
+from results.measures.watched import Watched
+from results.mixed.replay.price import priced
+from results.mixed.replay.trials import ReplayedRun
+from results.prices.disclosure import disclosed, disclosure_tables
+from results.prices.prices import parts_bill, read_prices
+from results.recorded.database import VERSION
+from results.recorded.model import Replayed, Result
+from results.recorded.run import RecordedRun
 from results.report.documents import report_markdown
 from results.report.mixed_contents import WorkloadsShown, mixed_tables
 from results.tables.audits import audits_table
 from results.tables.rates import build_tables
-from results.tables.watched import Watched
 from results.tables.workers import worker_tables
-from results.text import render_csv
 
 PRICES = "prices.toml"
 SUPPORT_YEARS = 3  # also the default of a report's price

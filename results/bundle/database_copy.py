@@ -8,7 +8,7 @@ from pathlib import Path
 
 from archiver.values.databases import Database, open_database, words_of
 from archiver.values.errors import ResultsError
-from results.database import HistogramRow, schema
+from results.recorded.database import HistogramRow, schema
 
 Counts = dict[str, dict[str, int]]  # part of the phase -> quantity -> count
 _COUNTED = ("sessions", "objects", "bytes", "attempts", "errors")

@@ -17,7 +17,7 @@ from typing import Any
 from archiver.values.errors import ResultsError
 from archiver.values.platform import PlatformProfile
 from results.bundle.attestations import Attestations
-from results.recorded import RecordedRun
+from results.recorded.run import RecordedRun
 from results.worm.findings import DISCLAIMER, worm_document
 
 FORMAT = "archiver-bundle-1"

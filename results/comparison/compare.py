@@ -17,17 +17,11 @@ from archiver.values.errors import ResultsError, UsageError
 from results.comparison.likeness import Likeness, likeness, refuse_named_twice
 from results.comparison.ratios import Evidence, Ratio, Verdict, judged_as_a_whole, judged_together, paired
 from results.comparison.whole_phase import whole_phase_units
-from results.database import StoredRun
-from results.doubts import doubts, drifts
-from results.measures import CELL_MEASURES, MEASURES, OBJECT_TIMES, RATE, Measure
-from results.model import CheckRecord, Result
-from results.phases import phases_of
-from results.planning.disclosure import Disclosure, disclosed
-from results.recorded import RecordedRun
-from results.report.mixed_contents import WorkloadsShown, mixed_run
-from results.summary.summary import RunSummary, summary
-from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
-from results.units import (
+from results.measures.doubts import doubts, drifts
+from results.measures.metrics import CELL_MEASURES, MEASURES, OBJECT_TIMES, RATE, Measure
+from results.measures.phases import phases_of
+from results.measures.stored_times import NO_TIMES, StoredTimes, stored_times
+from results.measures.units import (
     CLIENT_SHARE_MAX,
     Unit,
     UnitKey,
@@ -36,6 +30,12 @@ from results.units import (
     phase_units,
     workload_units,
 )
+from results.prices.disclosure import Disclosure, disclosed
+from results.recorded.database import StoredRun
+from results.recorded.model import CheckRecord, Result
+from results.recorded.run import RecordedRun
+from results.report.mixed_contents import WorkloadsShown, mixed_run
+from results.report.summary import RunSummary, summary
 from results.worm.findings import CheckCatalogue, catalogue_of
 
 NOT_INTERLEAVED = "not interleaved: drift between the runs is part of every difference"

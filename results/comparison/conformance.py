@@ -9,11 +9,11 @@ from typing import Any
 
 from archiver.values.errors import ResultsError, UsageError
 from results.comparison.likeness import refuse_named_twice
-from results.database import StoredRun
-from results.document import KeyFinding
-from results.model import CheckRecord, RoundRecord
-from results.recorded import RecordedRun
-from results.table import Column, Table, TableSpec
+from results.document.document import KeyFinding
+from results.document.table import Column, Table, TableSpec
+from results.recorded.database import StoredRun
+from results.recorded.model import CheckRecord, RoundRecord
+from results.recorded.run import RecordedRun
 from results.worm.findings import (
     DISCLAIMER,
     VERDICTS,

@@ -27,9 +27,9 @@ from results.comparison.compare import ComparedUnit, Comparison, Overall, Side
 from results.comparison.gate import Judgement
 from results.comparison.power import POWER, REPETITIONS_MAX
 from results.comparison.ratios import VERDICTS, WORTH_SHOWING_SHARE, Ratio
-from results.measures import CELL_LATENCIES, CELL_MEASURES, MEASURES, RATE, amounts
-from results.statistics import FALSE_DISCOVERY_RATE
-from results.units import Unit
+from results.measures.metrics import CELL_LATENCIES, CELL_MEASURES, MEASURES, RATE, amounts
+from results.measures.statistics import FALSE_DISCOVERY_RATE
+from results.measures.units import Unit
 
 
 def comparison_document(comparison: Comparison, judgements: Sequence[Judgement] = ()) -> dict[str, Any]:

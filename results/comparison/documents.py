@@ -30,13 +30,12 @@ from results.comparison.tables import (
     forced_sentence,
     overall_sentences,
 )
-from results.contract import json_text
+from results.document.drawing import COLOURS, GREY, MARKERS, STYLE, png_bytes, svg_bytes
+from results.document.files import json_text, write_files
+from results.document.text import escape_markdown, render_markdown
 from results.figures.log_axes import label_log_axis
-from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, png_bytes, svg_bytes
-from results.measures import CELL_LATENCIES, RATE
-from results.render.files import write_files
-from results.text import escape_markdown, render_markdown
-from results.units import UnitKey
+from results.measures.metrics import CELL_LATENCIES, RATE
+from results.measures.units import UnitKey
 
 _WIDTH_INCHES = 10.0
 _ROW_INCHES = 0.2

@@ -21,8 +21,8 @@ from archiver.values.errors import UsageError
 from archiver.values.sizes import format_size
 from results.comparison.compare import Comparison, Side
 from results.comparison.ratios import Ratio
-from results.measures import MEASURES, MEGABYTE_RATE, RATE
-from results.units import Unit, UnitKey
+from results.measures.metrics import MEASURES, MEGABYTE_RATE, RATE
+from results.measures.units import Unit, UnitKey
 
 GRAMMAR = "NAME.QUANTITY COMPARISON NUMBER"
 EXAMPLES = ("archive.8KiB.500.objects_per_second < 0.9", "e-mail@4.objects_per_second < 0.9")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from archiver.values.errors import UsageError
-from results.database import StoredRun
+from results.recorded.database import StoredRun
 
 Action = Literal["refuse everywhere", "refuse", "refuse within a protocol", "mark", "mark on one platform"]
 

@@ -22,18 +22,18 @@ from results.comparison.documents import comparison_figure
 from results.comparison.gate import Judgement, gate_sentences
 from results.comparison.ratio_tables import listed
 from results.comparison.tables import answer_sentences, comparison_tables, doubt_sentences, overall_sentences
-from results.document import Document, Drawing, KeyFinding, Number, Section, State, filled
-from results.measures import bytes_of, objects_of, server_mean
-from results.render.files import write_files
-from results.render.html import html_page
-from results.render.markdown import markdown_page
-from results.summary.numbers import lock_cost_numbers, percentile_numbers, rate_number, setup_numbers
-from results.summary.summary import WARNINGS_MAX
-from results.table import NOT_MEASURED, Column, Table, TableSpec
-from results.tables.headline import Headline, best, failed_conditions
-from results.tables.stored_times import NO_TIMES
+from results.document.document import Document, Drawing, KeyFinding, Number, Section, State, filled
+from results.document.files import write_files
+from results.document.html import html_page
+from results.document.markdown import markdown_page
+from results.document.table import NOT_MEASURED, Column, Table, TableSpec
+from results.measures.headline import Headline, best, failed_conditions
+from results.measures.metrics import bytes_of, objects_of, server_mean
+from results.measures.stored_times import NO_TIMES
+from results.measures.units import Unit, UnitKey
+from results.report.numbers import lock_cost_numbers, percentile_numbers, rate_number, setup_numbers
+from results.report.summary import WARNINGS_MAX
 from results.tables.usage import limits_table, resource_table
-from results.units import Unit, UnitKey
 from results.worm.findings import checks_sentence
 
 PAGE_NAME = "comparison.html"

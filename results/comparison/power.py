@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from statistics import NormalDist
 
-from results.statistics import PAIRS_MIN, t_quantile
+from results.measures.statistics import PAIRS_MIN, t_quantile
 
 POWER = 0.8
 REPETITIONS_MAX = 1000  # limit of the numbers of repetitions that are reported exactly

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from results.comparison.ratio_cells import ratio_number
+from results.document.table import Column, Table, TableSpec
 from results.reference import published_data
-from results.table import Column, Table, TableSpec
 
 
 class _PublishedRatio(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from results.comparison.power import POWER
 from results.comparison.ratios import WORTH_SHOWING_SHARE, Needed, Ratio
-from results.statistics import FALSE_DISCOVERY_RATE, PAIRS_MIN
-from results.table import NOT_MEASURED, Cell, Column
+from results.document.table import NOT_MEASURED, Cell, Column
+from results.measures.statistics import FALSE_DISCOVERY_RATE, PAIRS_MIN
 
 _P_SHOWN_MIN = 0.0001
 _PERCENT_SHOWN_MAX = 1000

@@ -13,7 +13,8 @@ from archiver.values.sizes import format_size
 from results.comparison.compare import ComparedUnit, Comparison, Kind
 from results.comparison.ratio_cells import DIFFERENCE_COLUMNS, difference_caption, interval, noted_ratio
 from results.comparison.ratios import Ratio
-from results.measures import (
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, label_columns, number
+from results.measures.metrics import (
     P50,
     P99,
     RATE,
@@ -23,19 +24,9 @@ from results.measures import (
     SESSION_RATE,
     Measure,
 )
+from results.measures.units import ALL_WORKLOADS, LARGE_BYTES, Unit, UnitKey
 from results.mixed.programme import PEAK_SECONDS
-from results.table import (
-    KEY_COLUMNS,
-    NOT_MEASURED,
-    Cell,
-    Column,
-    Table,
-    TableSpec,
-    columns_of,
-    label_columns,
-    number,
-)
-from results.units import ALL_WORKLOADS, LARGE_BYTES, Unit, UnitKey
+from results.tables.columns import KEY_COLUMNS
 
 _TOLD_BY = (
     f"The rate of workloads with objects of {format_size(LARGE_BYTES)} or more on average is MB/s (10^6 bytes), of"

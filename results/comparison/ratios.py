@@ -14,10 +14,10 @@ from statistics import fmean
 from typing import Literal, get_args
 
 from results.comparison.power import REPETITIONS_MAX, detectable, pairs_needed
-from results.measures import Measure
-from results.model import FAILURES
-from results.statistics import LOGARITHM_MAX, PAIRS_MIN, PairedRatio, paired_ratio, read_together
-from results.units import Sample, UnitKey
+from results.measures.metrics import Measure
+from results.measures.statistics import LOGARITHM_MAX, PAIRS_MIN, PairedRatio, paired_ratio, read_together
+from results.measures.units import Sample, UnitKey
+from results.recorded.model import FAILURES
 
 Verdict = Literal["better", "worse", "no difference shown", "no verdict"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

@@ -26,10 +26,10 @@ from results.comparison.ratio_tables import (
     whole_phase_lines,
 )
 from results.comparison.ratios import VERDICTS, Ratio
-from results.measures import P50, P99, RATE, SESSION, Measure
-from results.planning.disclosure import disclosure_table
-from results.statistics import PAIRS_MIN
-from results.table import Column, Table, TableSpec
+from results.document.table import Column, Table, TableSpec
+from results.measures.metrics import P50, P99, RATE, SESSION, Measure
+from results.measures.statistics import PAIRS_MIN
+from results.prices.disclosure import disclosure_table
 
 
 @dataclass(frozen=True, slots=True)

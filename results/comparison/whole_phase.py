@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from results.database import StoredRun
-from results.measures import MEGABYTE_RATE, RATE, SCORE
+from results.measures.metrics import MEGABYTE_RATE, RATE, SCORE
+from results.measures.phases import MeasuredPhase
+from results.measures.units import ALL_WORKLOADS, Unit, one_sample, phase_key
 from results.mixed.programme import MEGABYTES, OBJECTS, Course, summary
 from results.mixed.reference_tile import stored_reference
 from results.mixed.score import scale_score, score_weights
 from results.mixed.tiles import APPLICATIONS, tile_scales
-from results.phases import MeasuredPhase
+from results.recorded.database import StoredRun
 from results.report.mixed_contents import WorkloadsShown
-from results.units import ALL_WORKLOADS, Unit, one_sample, phase_key
 
 STEADY, PEAK, SCORED = "steady", "peak", "score"
 

@@ -14,12 +14,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from archiver.values.sizes import format_size
+from results.document.drawing import COLOURS, GREY, MARKERS, STYLE
 from results.figures.log_axes import label_log_axis
 from results.figures.marks import draw_marks, mark_facts, rate_point
-from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, Caption, place_legend, set_frame
-from results.measures import P50, P99, Measure
-from results.model import Result
-from results.units import Unit, UnitKey, parallel_cells
+from results.figures.phases import Caption, place_legend, set_frame
+from results.measures.metrics import P50, P99, Measure
+from results.measures.units import Unit, UnitKey, parallel_cells
+from results.recorded.model import Result
 
 CLIENTS = "figure-20-clients"
 _LINES_MAX = 7  # of an operation, those of the most objects per session first: as many as colours

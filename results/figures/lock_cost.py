@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from archiver.values.sizes import format_size
-from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, Caption, place_legend, set_frame
-from results.model import Result
-from results.statistics import PAIRS_MIN, PairedRatio
+from results.document.drawing import COLOURS, GREY, MARKERS, STYLE
+from results.figures.phases import Caption, place_legend, set_frame
+from results.measures.statistics import PAIRS_MIN, PairedRatio
+from results.recorded.model import Result
 from results.tables.lock_cost import VariantCost, variant_costs
 
 LOCK_COST = "figure-9-lock-cost"

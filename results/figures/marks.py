@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
-from results.units import Unit
+from results.measures.units import Unit
 
 _INK = "#000000"
 

@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from results.document.drawing import COLOURS, GREY, MARKERS, STYLE
 from results.figures.log_axes import label_log_axis
 from results.figures.marks import draw_marks, mark_facts, rate_point
-from results.figures.phases import COLOURS, GREY, MARKERS, STYLE
-from results.model import Result
-from results.units import Unit, UnitKey, all_cells, object_sizes, session_lengths
+from results.measures.units import Unit, UnitKey, all_cells, object_sizes, session_lengths
+from results.recorded.model import Result
 
 OVERVIEW = "overview"
 _LINES_MAX = 3  # numbers of objects per session: the fewest, the most, and one between them

@@ -6,7 +6,6 @@ give the same bytes: no date, no version, a fixed salt for the ids of an SVG.
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,10 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from matplotlib.transforms import blended_transform_factory
 
 from archiver.values.errors import ResultsError
+from results.document.drawing import COLOURS, GREY, MARKERS, STYLE
 from results.figures.log_axes import label_log_axis, plain_number
 from results.figures.marks import draw_marks, mark_facts, rate_point
-from results.model import Result
-from results.reference.published import NAME, dr550
-from results.units import (
+from results.measures.units import (
     NO_RESULTS,
     Quantity,
     Unit,
@@ -34,26 +32,9 @@ from results.units import (
     single_cells,
     temperatures,
 )
+from results.recorded.model import Result
+from results.reference.published import NAME, dr550
 
-# Okabe and Ito's palette is distinguishable with any colour vision. Black replaces yellow, which is too faint on white.
-# Markers distinguish the lines without colour. There is one more marker than colours, so an eighth line differs from
-# the first.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-GREY = "#666666"
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # included with matplotlib, so that every machine draws the same
-    "font.size": 9.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "svg.fonttype": "none",  # text stays text, so readers can search and copy it and screen readers can read it
-    "svg.hashsalt": "archiver",
-    "text.parse_math": False,  # a platform's name may contain dollars
-}
 _NAMES: dict[tuple[str, Quantity], str] = {
     ("archive", "objects_per_second"): "figure-1-archive-objects-per-second",
     ("retrieve", "objects_per_second"): "figure-2-retrieve-objects-per-second",
@@ -165,23 +146,6 @@ def parallel_figure(results: Sequence[Result], objects_per_session: int, caption
             caption,
         )
     return figure
-
-
-def svg_bytes(figure: Figure) -> bytes:
-    """Return an SVG with text as text. The same figure gives the same bytes."""
-    return _saved(figure, "svg", {"Date": None, "Creator": None})
-
-
-def png_bytes(figure: Figure) -> bytes:
-    """Return a PNG with 144 dots per inch. The same figure gives the same bytes."""
-    return _saved(figure, "png", {"Software": None})
-
-
-def _saved(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
-    file = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(file, format=kind, dpi=144, metadata=metadata)
-    return file.getvalue()
 
 
 def _draw_lines(

@@ -13,11 +13,12 @@ from math import isnan
 
 from matplotlib.figure import Figure
 
-from results.figures.phases import COLOURS, Caption
+from results.document.drawing import COLOURS
+from results.figures.phases import Caption
 from results.figures.timelines import DrawnCurve, TimelineLimit, TimelinePanel, draw_timelines
+from results.measures.watched import Curve, Watched
+from results.recorded.resources import Timeline
 from results.reference.published import NAME, dr550
-from results.resources import Timeline
-from results.tables.watched import Curve, Watched
 
 _DATABASE_ROLES = {"catalogue", "database"}
 

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from results.database import PhaseTimes, WorkloadInterval
-from results.figures.phases import COLOURS, Caption
+from results.document.drawing import COLOURS
+from results.figures.phases import Caption
 from results.figures.timelines import DrawnCurve, TimelinePanel, draw_timelines
-from results.tables.watched import Curve, Watched
+from results.measures.watched import Curve, Watched
+from results.recorded.database import PhaseTimes, WorkloadInterval
 
 RUN_COURSE = "figure-19-run-course"
 _PHASES_MAX = 8  # with a figure of their own

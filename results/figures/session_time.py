@@ -13,14 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from archiver.values.sizes import format_size
+from results.document.drawing import COLOURS, GREY, STYLE
 from results.figures.log_axes import label_log_axis
 from results.figures.marks import CellPoint, draw_marks, mark_facts
-from results.figures.phases import COLOURS, GREY, STYLE, Caption, label_y, place_legend, set_frame
-from results.model import Result
+from results.figures.phases import Caption, label_y, place_legend, set_frame
+from results.measures.session_time import RESIDUAL_MAX_PERCENT, SessionTimeFit
+from results.measures.units import Unit
+from results.recorded.model import Result
 from results.reference.published import NAME
 from results.tables.session_fits import FittedTimes, session_fits
-from results.tables.session_time import RESIDUAL_MAX_PERCENT, SessionTimeFit
-from results.units import Unit
 
 _NAMES = {"archive": "figure-17-archive-session-time", "retrieve": "figure-18-retrieve-session-time"}
 _COLUMNS_MAX = 4  # panels

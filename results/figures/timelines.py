@@ -14,10 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from results.database import PhaseTimes
+from results.document.drawing import GREY, STYLE
 from results.figures.log_axes import label_log_axis, plain_number
-from results.figures.phases import GREY, STYLE, Caption, label_y, place_legend, set_frame
-from results.tables.watched import Curve, Watched
+from results.figures.phases import Caption, label_y, place_legend, set_frame
+from results.measures.watched import Curve, Watched
+from results.recorded.database import PhaseTimes
 
 BANDS_MAX = 200  # above it, consecutive phases of a sweep share a band
 LIMIT_IN_SIGHT = 2.5  # limits above this multiple of the highest value are not drawn

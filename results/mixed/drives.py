@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from results.document.table import Column, Table, TableSpec
 from results.mixed.published import Guideline, guidelines
 from results.mixed.tiles import DATABASE_LARGE, DATABASE_SMALL, EMAIL, Scale, total
-from results.table import Column, Table, TableSpec
 
 
 def drives_table(scales: Sequence[Scale], drives: int) -> Table:

@@ -16,14 +16,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from results.document.drawing import COLOURS, GREY, MARKERS, STYLE
 from results.figures.log_axes import label_log_axis, plain_number
-from results.figures.phases import COLOURS, GREY, MARKERS, STYLE, Caption, label_y, place_legend, set_frame
-from results.measures import pooled_mean_ms
+from results.figures.phases import Caption, label_y, place_legend, set_frame
+from results.measures.metrics import pooled_mean_ms
+from results.measures.phases import phases_of
 from results.mixed.mailboxes import all_mailboxes, highest_limit_ms
 from results.mixed.programme import MEGABYTES, OBJECTS, PEAK_SECONDS, Course, Spike, spikes, summary
 from results.mixed.tiles import LOG, RETRIEVE, Scale, part_of
-from results.model import Result
-from results.phases import phases_of
+from results.recorded.model import Result
 
 CLIENT_UTILISATION = "figure-10-client-utilisation"
 AGGREGATE_RATE = "figure-11-aggregate-rate"

@@ -11,11 +11,11 @@ import re
 from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
+from results.measures.headline import failed_conditions
+from results.measures.verdict import CLIENT_LIMIT
 from results.mixed.published import email_limits_ms, mailbox_rates
 from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, mean_ms, part_of
-from results.model import CriterionResult, Result
-from results.tables.headline import failed_conditions
-from results.verdict import CLIENT_LIMIT
+from results.recorded.model import CriterionResult, Result
 
 VOID = f"void: {CLIENT_LIMIT}"
 

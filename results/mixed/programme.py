@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean, median
 
-from results.database import WorkloadInterval
-from results.model import Result
+from results.recorded.database import WorkloadInterval
+from results.recorded.model import Result
 
 BIN_SECONDS = 1.0
 PEAK_SECONDS = 10.0

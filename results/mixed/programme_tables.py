@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 from results.mixed.programme import (
     BESIDE_SECONDS,
     CAUSE_SECONDS,
@@ -28,7 +29,6 @@ from results.mixed.programme import (
     summary,
 )
 from results.reference.esg_peaks import PublishedPeaks, whose
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
 
 RULE = (
     f"Spike: at least {SPIKE_BINS_MIN} s in which the total MB/s or objects/s of all workloads exceed the steady rate"

@@ -9,9 +9,9 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from archiver.values.sizes import format_size
-from results.model import CriterionResult, Result, SearchOutcome, SearchStep
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
-from results.verdict import result_of, unmeasured_because, void_because, void_positions, worst
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec
+from results.measures.verdict import result_of, unmeasured_because, void_because, void_positions, worst
+from results.recorded.model import CriterionResult, Result, SearchOutcome, SearchStep
 
 ALL_APPLICATIONS = "all applications"
 THE_RUN = "the run"

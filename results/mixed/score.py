@@ -14,11 +14,11 @@ from statistics import median_low
 from typing import NamedTuple
 
 from archiver.values.errors import ScenarioError
+from results.document.table import Cell, Column, Table, TableSpec, number
+from results.measures.headline import failed_conditions, in_brackets
+from results.measures.phases import MeasuredPhase
 from results.mixed.reference_tile import ReferenceTile
 from results.mixed.tiles import APPLICATIONS, Scale, Tile
-from results.phases import MeasuredPhase
-from results.table import Cell, Column, Table, TableSpec, number
-from results.tables.headline import failed_conditions, in_brackets
 
 _NAMED_MAX = 2  # failed criteria that are named
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from archiver.values.sizes import format_size
-from results.measures import pooled_mean_ms
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
+from results.measures.metrics import pooled_mean_ms
 from results.mixed.mailboxes import Mailboxes, all_mailboxes, tile_mailboxes
 from results.mixed.published import (
     MIB,
@@ -36,8 +37,7 @@ from results.mixed.tiles import (
     part_of,
     total,
 )
-from results.model import Result
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
+from results.recorded.model import Result
 
 MEASURED = "measured"
 _ALL = "all"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median_low
 
+from results.measures.phases import MeasuredPhase
 from results.mixed.published import small_latency_limit_ms
-from results.model import PartResult, Result
-from results.phases import MeasuredPhase
+from results.recorded.model import PartResult, Result
 
 EMAIL = "e-mail"
 EMAIL_CHECK = "e-mail check"

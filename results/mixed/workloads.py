@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from results.measures import Measured, pooled_mean_ms
-from results.model import Offered, Result
-from results.table import Column, Table, TableSpec
+from results.document.table import Column, Table, TableSpec
+from results.measures.metrics import Measured, pooled_mean_ms
+from results.recorded.model import Offered, Result
 from results.tables.usage import limited_by
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from results.planning.cost import PlanCost, plan_cost
+from results.planning.cost import plan_cost
 from results.planning.loads import PlanRequest
 from results.planning.plan import CapacityPlan, make_plan
 from results.planning.rate_surface import RateSurface
+from results.prices.cost import PlanCost
 
 
 @dataclass(frozen=True, slots=True)

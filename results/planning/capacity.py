@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from statistics import median
 
 from archiver.values.errors import ArchiverError
-from results.model import CriterionResult, Result
-from results.phases import MeasuredPhase, phases_of
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
+from results.measures.phases import MeasuredPhase, phases_of
+from results.measures.ranges import Range
 from results.planning.loads import LoadCourse, MailLoad, PlannedLoad, PlanRequest, RetrieveLoad, VideoLoad
 from results.planning.measured_rates import RATES_PHASE, exercise_surface
 from results.planning.plan import Archiving, CapacityPlan, Retrieval, make_plan
-from results.planning.rate_surface import PlannedRate, Range, RateSurface
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
+from results.planning.rate_surface import PlannedRate, RateSurface
+from results.recorded.model import CriterionResult, Result
 
 NIGHT, DISCOVERY, SINGLE = "nightly archive", "discovery", "single retrieval"
 CAMERAS, PLAYBACK, EDITORS = "camera streams", "playback", "editors"

@@ -7,32 +7,14 @@ per object/s, per MB/s, per mailbox or camera, per TB kept for a year. Different
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from archiver.values.errors import UsageError
+from results.measures.ranges import Range
 from results.planning.plan import Archiving, CapacityPlan
-from results.planning.prices import MONTHS_PER_YEAR, Bill, Demand, PriceList, RequestKind, bill
-from results.planning.rate_surface import Range
+from results.prices.cost import PlanCost, UnitPrice
+from results.prices.prices import MONTHS_PER_YEAR, Bill, Demand, PriceList, RequestKind, bill
 
 _PRICED_UNITS = {"user": "mailbox", "camera": "camera"}
-
-
-@dataclass(frozen=True, slots=True)
-class UnitPrice:
-    """The bill divided by the number of units."""
-
-    unit: str  # object/s, MB/s, mailbox, camera, TB-year
-    price: Range
-
-
-@dataclass(frozen=True, slots=True)
-class PlanCost:
-    """The bill of the platforms that the plan needs, and prices per unit."""
-
-    bill: Bill
-    years: int
-    platforms: float
-    units: tuple[UnitPrice, ...]
 
 
 def plan_cost(plan: CapacityPlan, prices: PriceList, retrieved_share: float = 0.0) -> PlanCost:

@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from results.contract import json_text
+from results.document.files import json_text
+from results.document.text import escape_markdown, render_csv, render_markdown, render_text
+from results.measures.ranges import Range
 from results.planning.answer import PlanAnswer
-from results.planning.cost import PlanCost
 from results.planning.plan import Archiving, Retrieval
-from results.planning.rate_surface import PlannedRate, Range
+from results.planning.rate_surface import PlannedRate
 from results.planning.sensitivity import Outcome, Sensitivity, sensitivities
 from results.planning.tables import plan_tables
-from results.text import escape_markdown, render_csv, render_markdown, render_text
+from results.prices.cost import PlanCost
 
 
 def plan_document(found: PlanAnswer, *, what_if: bool = False) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def plan_files(found: PlanAnswer) -> dict[str, bytes]:
     for table in plan_tables(found, what_if=what_if):
         contents[f"{table.name}.csv"] = render_csv(table).encode()
     if found.plan.archiving is not None:
-        from results.figures.phases import png_bytes, svg_bytes  # import matplotlib only for drawing
+        from results.document.drawing import png_bytes, svg_bytes
         from results.planning.figure import what_if_figure
 
         figure = what_if_figure(found.plan.archiving, found.plan.surface)

@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from archiver.values.sizes import format_duration
+from results.document.drawing import COLOURS, GREY, STYLE
 from results.figures.log_axes import plain_number
-from results.figures.phases import COLOURS, GREY, STYLE, place_legend
+from results.figures.phases import place_legend
 from results.planning.plan import Archiving
 from results.planning.rate_surface import RateSurface
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from archiver.values.sizes import format_bytes, format_duration, format_size
-from results.planning.prices import PriceList
+from results.prices.prices import PriceList
 
 HOUR_SECONDS = 3600.0
 DAY_SECONDS = 24 * HOUR_SECONDS

@@ -12,18 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from archiver.values.errors import ResultsError
-from results.doubts import platform_doubts
-from results.measures import RATE
-from results.model import FAILURES, CriterionResult, Latency, PartResult, Result
-from results.planning.disclosure import disclosed
-from results.planning.rate_surface import OpeningRequest, Range, RateCell, RateSurface
-from results.recorded import RecordedRun
+from results.measures.doubts import platform_doubts
+from results.measures.headline import failed_conditions
+from results.measures.metrics import RATE
+from results.measures.ranges import Range
+from results.measures.stored_times import NO_TIMES, StoredTimes, stored_times
+from results.measures.units import NO_RESULTS, Unit, UnitKey, all_cells, cell_of, joined, one_sample
+from results.measures.verdict import void_positions
+from results.planning.rate_surface import OpeningRequest, RateCell, RateSurface
+from results.prices.disclosure import disclosed
+from results.recorded.model import FAILURES, CriterionResult, Latency, PartResult, Result
+from results.recorded.run import RecordedRun
 from results.reference import published_data
 from results.reference.published import NAME, PublishedCell, dr550
-from results.tables.headline import failed_conditions
-from results.tables.stored_times import NO_TIMES, StoredTimes, stored_times
-from results.units import NO_RESULTS, Unit, UnitKey, all_cells, cell_of, joined, one_sample
-from results.verdict import void_positions
 
 RATES_PHASE = "rates"
 REFERENCES = ("reference:dr550",)

@@ -15,6 +15,7 @@ from typing import Literal
 
 from archiver.values.errors import ResultsError, UsageError
 from archiver.values.sizes import format_bytes, format_duration
+from results.measures.ranges import Range, combined
 from results.planning.loads import (
     HOUR_SECONDS,
     YEAR_SECONDS,
@@ -27,7 +28,7 @@ from results.planning.loads import (
     SizeLoad,
     VideoLoad,
 )
-from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurface, combined
+from results.planning.rate_surface import PlannedRate, RateCell, RateSurface
 
 DAYS_PER_YEAR = 365
 GB = 10**9

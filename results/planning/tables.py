@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_bytes, format_duration, format_size
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of
+from results.measures.ranges import Range
 from results.planning.answer import PlanAnswer
-from results.planning.cost import PlanCost
-from results.planning.disclosure import disclosure_table
 from results.planning.loads import (
     DAY_SECONDS,
     HOUR_SECONDS,
@@ -26,9 +25,10 @@ from results.planning.loads import (
     VideoLoad,
 )
 from results.planning.plan import DAYS_PER_YEAR, Archiving, CapacityPlan, Restore, Retrieval, make_plan
-from results.planning.rate_surface import PlannedRate, Range, RateCell, RateSurface
+from results.planning.rate_surface import PlannedRate, RateCell, RateSurface
 from results.planning.sensitivity import Outcome, sensitivities
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
+from results.prices.cost import bill_table, range_columns, unit_price_table
+from results.prices.disclosure import disclosure_table
 
 _NAMES = {"mail": "mail", "video": "video", "retrieve": "retrieval", "size": "mixed sizes", "backup": "backups"}
 _VALUES = tuple(Column(name, words=True) for name in ("value", "from", "to"))  # each row has its own unit
@@ -153,7 +153,7 @@ def what_if_table(archiving: Archiving) -> Table:
         title=f"What if: {load.units_name}",
         columns=(
             Column(f"{load.unit}s", of=lambda trial: trial.units, label=True),
-            *_range_columns(period, unit, lambda trial: trial.archive_seconds.times(1 / unit_seconds)),
+            *range_columns(period, unit, lambda trial: trial.archive_seconds.times(1 / unit_seconds)),
             Column("of the window", "%", lambda trial: trial.archive_seconds.value / load.window_seconds * 100, 1),
             Column("fits", of=lambda trial: "yes" if trial.fits else "no", words=True),
             Column("platforms", of=lambda trial: trial.platforms.value),
@@ -197,55 +197,6 @@ def _outcome(outcome: Outcome | None) -> str:
     if outcome.need is None:
         return f"{outcome.value:,.1f}"
     return f"{outcome.need.platforms.value:,.0f} ({outcome.value:,.2f}), {outcome.need.reason}"
-
-
-def bill_table(cost: PlanCost) -> Table:
-    """Return every priced line and the total."""
-    currency = cost.bill.currency
-    total = (Cell("total"), Cell(""), Cell(""), number(cost.bill.total, 2), Cell(""))
-    return TableSpec(
-        name="prices",
-        title=f"Priced configuration: {cost.platforms:,.0f} platform{'' if cost.platforms == 1 else 's'}, "
-        f"{cost.years} years",
-        columns=(
-            Column("item", of=lambda line: line.item, label=True, words=True),
-            Column("quantity", of=lambda line: line.quantity, digits=2),
-            Column("list price of one", currency, lambda line: _price(line.price)),
-            Column("amount", currency, lambda line: line.amount, 2),
-            Column("note", of=lambda line: line.note, words=True),
-        ),
-        caption="List prices from the price file, without discount, tax, power or interest"
-        + ("; all platforms of the last year are bought at once." if cost.platforms > 1 else "."),
-    ).table(cost.bill.lines, more=[total])
-
-
-def unit_price_table(cost: PlanCost, caption: str = "") -> Table:
-    """Return the price of each kind of unit over the years. ``caption`` replaces the caption of a plan."""
-    return TableSpec(
-        name="price-per-unit",
-        title="Price per unit",
-        columns=(
-            Column("per", of=lambda each: each.unit, label=True),
-            *_range_columns("price", cost.bill.currency, lambda each: each.price, _price),
-        ),
-        caption=caption
-        or f"The whole bill of {cost.years} years divided by the number of units: objects/s and MB/s that all platforms"
-        " archive, today's mailboxes or cameras, TB kept for a year.",
-    ).table(cost.units)
-
-
-def _range_columns(
-    name: str,
-    unit: str,
-    of: Callable[[Any], Range],
-    written: Callable[[float | None], Cell] = lambda value: number(value, 2),
-) -> tuple[Column, ...]:
-    """Return the columns of a value and the ends of its likely range."""
-    return (
-        Column(name, unit, lambda row: written(of(row).value)),
-        Column("from", unit, lambda row: written(of(row).low)),
-        Column("to", unit, lambda row: written(of(row).high)),
-    )
 
 
 def basis_table(plan: CapacityPlan) -> Table:
@@ -514,13 +465,6 @@ def _basis_of(retrieval: Retrieval) -> str:
     if len(parts) == 1:
         return f"{one_of}{basis_sentence(parts[0][1])}"
     return f"{one_of}the mean over {len(parts)} sizes{_failed(cell for _, rate in parts for cell in rate.cells)}"
-
-
-def _price(price: float | None) -> Cell:
-    """Return the price in hundredths, and a small one with four digits."""
-    if price is None or price >= 1 or not price:
-        return number(price, 2)
-    return Cell(f"{price:.4g}", price)
 
 
 def _times(seconds: Range) -> tuple[Cell, Cell, Cell]:

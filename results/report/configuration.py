@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from archiver.values.sizes import format_bytes, format_duration, format_instant
-from results.table import NOT_MEASURED
+from results.document.table import NOT_MEASURED
 
 _INSTANTS = ("_until", "_at")  # ends of the names of moments, in epoch seconds
 _SECONDS_MAX = 120.0  # longer durations are written in minutes, hours and days

@@ -14,9 +14,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from archiver.values.sizes import format_instant
-from results.database import StoredRun
-from results.document import Document, Drawing, Section, filled
-from results.doubts import drifts
+from results.document.document import Document, Drawing, Section, filled
+from results.document.table import Table, settings_table
 from results.figures.clients import CLIENTS, build_clients_figure
 from results.figures.lock_cost import build_lock_figures
 from results.figures.overview import OVERVIEW, overview_figure, overview_note
@@ -24,19 +23,26 @@ from results.figures.phases import Caption, build_figures
 from results.figures.resources import RESOURCE_FIGURES, build_resource_figures
 from results.figures.run_course import RUN_COURSE, build_course_figures
 from results.figures.session_time import build_session_time_figures
-from results.model import CheckRecord, Result
-from results.planning.disclosure import disclosure_tables
+from results.measures.doubts import drifts
+from results.measures.units import Unit, all_cells, parallel_cells, session_lengths
+from results.measures.watched import Watched
+from results.mixed.replay.contents import SECTIONS as REPLAY_SECTIONS
+from results.mixed.replay.contents import SETS
 from results.planning.measured_rates import measured_surface
-from results.planning.prices import PriceList
-from results.planning.tables import bill_table, examples_table, unit_price_table
-from results.recorded import RecordedRun
+from results.planning.tables import examples_table
+from results.prices.cost import bill_table, unit_price_table
+from results.prices.disclosure import disclosure_tables
+from results.prices.prices import PriceList
+from results.recorded.database import StoredRun
+from results.recorded.model import CheckRecord, Result
+from results.recorded.run import RecordedRun
 from results.reference.published import dr550
-from results.replay.contents import SECTIONS as REPLAY_SECTIONS
-from results.replay.contents import SETS
 from results.report.configuration import readable_settings
 from results.report.distributions import distributions_table
+from results.report.key_figures import findings, limit_sentences
 from results.report.mixed_contents import COURSE_TABLES, FIGURE_TABLES, WorkloadsShown, mixed_figures, mixed_tables
 from results.report.run_price import platform_cost
+from results.report.summary import summary
 from results.report.tables import (
     asked_table,
     doubted_cells_table,
@@ -44,15 +50,10 @@ from results.report.tables import (
     published_parallel_table,
     published_table,
 )
-from results.summary.key_figures import findings, limit_sentences
-from results.summary.summary import summary
-from results.table import Table, settings_table
 from results.tables.audits import audits_table
 from results.tables.rates import AMOUNTS, CELLS, build_tables
 from results.tables.usage import SERVER_RESOURCES
-from results.tables.watched import Watched
 from results.tables.workers import worker_tables
-from results.units import Unit, all_cells, parallel_cells, session_lengths
 from results.worm.findings import DISCLAIMER
 from results.worm.report import worm_tables
 

@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from results.model import Latency
-from results.recorded import RecordedRun
-from results.statistics import lowest_ns
-from results.table import KEY_COLUMNS, SKETCH_HEIGHT, Cell, Column, Sketch, Table, TableSpec, columns_of
-from results.tables.stored_times import StoredTimes
-from results.units import Unit, UnitKey
+from results.document.table import SKETCH_HEIGHT, Cell, Column, Sketch, Table, TableSpec, columns_of
+from results.measures.statistics import lowest_ns
+from results.measures.stored_times import StoredTimes
+from results.measures.units import Unit, UnitKey
+from results.recorded.model import Latency
+from results.recorded.run import RecordedRun
+from results.tables.columns import KEY_COLUMNS
 
 BINS = 48
 

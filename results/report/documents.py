@@ -15,19 +15,20 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from archiver.values.errors import ResultsError
-from results.contract import json_text, read
-from results.figures.phases import Caption, png_bytes, svg_bytes
-from results.model import Result
-from results.recorded import RecordedRun
-from results.render.files import write_files
-from results.render.html import html_page
+from archiver.values.typed import undamaged
+from results.document.drawing import png_bytes, svg_bytes
+from results.document.files import json_text, write_files
+from results.document.html import html_page
+from results.document.table import Table
+from results.document.text import escape_markdown, render_csv, render_markdown
+from results.figures.phases import Caption
+from results.measures.watched import NOTHING_WATCHED, Watched
+from results.recorded.model import Result
+from results.recorded.run import RecordedRun
 from results.report.contents import LONG_TABLES, ROWS_SHOWN_MAX, Priced, belongs, build_report, draw_figures
 from results.report.mixed_contents import WorkloadsShown, mixed_figures, mixed_tables
-from results.table import Table
 from results.tables.audits import audits_table
 from results.tables.rates import build_tables
-from results.tables.watched import NOTHING_WATCHED, Watched
-from results.text import escape_markdown, render_csv, render_markdown
 
 PAGE_NAME = "report.html"
 
@@ -46,14 +47,14 @@ def write_documents(
 ) -> list[Path]:
     """Write every document of a run into ``folder`` and return their paths, report.md first.
 
-    The function creates the folder if necessary. ``document`` is the run document of ``results.contract`` and becomes
-    results.json. ``facts`` (label -> text) begin the report in their order. ``doubts`` are sentences with warnings and
-    remedies. ``shares_machine`` states that client and server ran on one host. ``watched`` has the server's samples.
-    ``audits`` are the results of later audits of the run. ``further`` are the tables of its conformance checks and of
-    its workers. ``mixed`` has its simultaneous workloads. Files of the same names are replaced; the function leaves
-    other files alone. Raises ResultsError if the folder cannot be written.
+    The function creates the folder if necessary. ``document`` is that of ``run_document`` and becomes results.json.
+    ``facts`` (label -> text) begin the report in their order. ``doubts`` are sentences with warnings and remedies.
+    ``shares_machine`` states that client and server ran on one host. ``watched`` has the server's samples. ``audits``
+    are the results of later audits of the run. ``further`` are the tables of its conformance checks and of its workers.
+    ``mixed`` has its simultaneous workloads. Files of the same names are replaced; the function leaves other files
+    alone. Raises ResultsError if the folder cannot be written.
     """
-    results = [read(Result, entry) for entry in document["results"]]
+    results = [undamaged(Result, entry) for entry in document["results"]]
     tables = _tables(results, watched, audits, further, mixed)
     caption = Caption(document["run"], document["platform"]["name"], shares_machine)
     figures = draw_figures(results, watched, caption)
@@ -103,7 +104,7 @@ def write_csv(
     The arguments are those of ``write_documents``. Raises ResultsError if the folder cannot be written, or if there is
     nothing to tabulate.
     """
-    results = [read(Result, entry) for entry in document["results"]]
+    results = [undamaged(Result, entry) for entry in document["results"]]
     files = _csv_files(_tables(results, watched, audits, further, mixed))
     if not files:
         raise ResultsError(f"run {document['run']} has no results: no phase finished, so there are no tables")

@@ -13,15 +13,15 @@ from urllib.parse import quote
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_instant
-from results.database import FILE_NAME
-from results.document import Document, Section, filled
-from results.recorded import opened
-from results.render.files import write_files
-from results.render.html import html_page
+from results.document.document import Document, Section, filled
+from results.document.files import write_files
+from results.document.html import html_page
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, linked, number
+from results.measures.headline import HEADLINE_SECONDS_MIN
+from results.recorded.database import FILE_NAME
+from results.recorded.run import opened
 from results.report.documents import PAGE_NAME
-from results.summary.key_figures import KeyFigures, Peak, key_figures
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec, linked, number
-from results.tables.headline import HEADLINE_SECONDS_MIN
+from results.report.key_figures import KeyFigures, Peak, key_figures
 
 INDEX_NAME = "index.html"
 _PAGES = (PAGE_NAME, "worm.html")  # possible names of a run's report in its folder

@@ -10,26 +10,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from results.document.table import Table
+from results.measures.phases import phases_of
 from results.mixed.drives import drives_table
 from results.mixed.programme import Course, course
 from results.mixed.programme_tables import programme_tables
 from results.mixed.published import ds5020, storwize_v7000
 from results.mixed.reference_tile import stored_reference
+from results.mixed.replay.contents import FIGURE_TABLES as REPLAY_FIGURE_TABLES
+from results.mixed.replay.contents import replay_tables
+from results.mixed.replay.trials import ReplayedRun, replay_run
+from results.mixed.replay.verdicts import capacity_sentence
 from results.mixed.scale_up import criteria_table, search_table
 from results.mixed.score import score_table
 from results.mixed.tile_tables import tile_tables
 from results.mixed.tiles import tile_scales
 from results.mixed.workloads import workloads_table
-from results.model import CriterionResult, Result, SearchOutcome
-from results.phases import phases_of
 from results.planning.capacity import capacity_tables
-from results.recorded import RecordedRun
+from results.recorded.model import CriterionResult, Result, SearchOutcome
+from results.recorded.run import RecordedRun
 from results.reference.esg_peaks import published_peaks
-from results.replay.contents import FIGURE_TABLES as REPLAY_FIGURE_TABLES
-from results.replay.contents import replay_tables
-from results.replay.trials import ReplayedRun, replay_run
-from results.replay.verdicts import capacity_sentence
-from results.table import Table
 from results.tables.characterization import characterization_tables
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def mixed_tables(run: WorkloadsShown) -> list[Table]:
 def mixed_figures(run: WorkloadsShown, caption: Caption) -> dict[str, Figure]:
     """Return every figure for which the run has data, by the stem of its file name."""
     from results.mixed.figures import tile_figures
-    from results.replay.figures import replay_figures
+    from results.mixed.replay.figures import replay_figures
 
     scales = tile_scales(phases_of(run.results, run.criteria))
     figures = replay_figures(run.replay, caption) if run.replay is not None else {}

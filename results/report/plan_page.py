@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from archiver.values.sizes import format_bytes
-from results.document import Document, Drawing, KeyFinding, Section, filled
+from results.document.document import Document, Drawing, KeyFinding, Section, filled
+from results.document.table import Table, settings_table
+from results.measures.ranges import Range
 from results.planning.answer import PlanAnswer
 from results.planning.figure import what_if_figure
 from results.planning.loads import INPUTS, written
 from results.planning.plan import Archiving, CapacityPlan
-from results.planning.rate_surface import Range
 from results.planning.tables import SENSITIVITY, plan_tables, readable_time
-from results.table import Table, settings_table
 
 _FIGURE = "figure-plan-what-if"
 _DOUBTS_FIRST = 3  # warnings next to the answer; the section of warnings has all of them

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from results.model import Result
-from results.planning.cost import PlanCost, UnitPrice
-from results.planning.prices import PriceList, parts_bill
-from results.planning.rate_surface import Range
-from results.summary.key_figures import peaks
-from results.tables.headline import in_brackets
-from results.units import Unit
+from results.measures.headline import in_brackets
+from results.measures.ranges import Range
+from results.measures.units import Unit
+from results.prices.cost import PlanCost, UnitPrice
+from results.prices.prices import PriceList, parts_bill
+from results.recorded.model import Result
+from results.report.key_figures import peaks
 
 
 def platform_cost(results: Sequence[Result], prices: PriceList, years: int) -> PlanCost:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from results.doubts import Drift
-from results.model import Result
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
+from results.measures.doubts import Drift
+from results.measures.units import Unit, UnitKey, parallel_cells, single_cells
+from results.recorded.model import Result
 from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
-from results.table import NOT_MEASURED, UNIT_AMOUNT_COLUMNS, UNIT_COLUMNS, Cell, Column, Table, TableSpec, number
-from results.units import Unit, UnitKey, parallel_cells, single_cells
+from results.tables.columns import UNIT_AMOUNT_COLUMNS, UNIT_COLUMNS
 
 
 def asked_table(scenario: Mapping[str, Any]) -> Table:

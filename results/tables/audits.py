@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archiver.values.sizes import format_instant
-from results.table import Cell, Column, Table, TableSpec
+from results.document.table import Cell, Column, Table, TableSpec
 
 
 def audits_table(audits: Sequence[Mapping[str, Any]]) -> Table:

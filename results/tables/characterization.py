@@ -12,10 +12,11 @@ from statistics import median
 from typing import NamedTuple
 
 from archiver.values.sizes import format_size
-from results.model import Ceiling, CriterionResult, Result
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
+from results.measures.verdict import void_positions, worst
+from results.recorded.model import Ceiling, CriterionResult, Result
 from results.reference.esg_peaks import PublishedPeaks, whose
-from results.table import AMOUNT_COLUMNS, NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
-from results.verdict import void_positions, worst
+from results.tables.columns import AMOUNT_COLUMNS
 
 NOTHING = "nothing"
 _UNSETTLED = "it ended before its time was over"

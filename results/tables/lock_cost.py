@@ -11,21 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from results.model import Latency, Result
-from results.statistics import PAIRS_MIN, PairedRatio, paired_ratio, read_together
-from results.table import (
-    NOT_MEASURED,
-    UNIT_AMOUNT_COLUMNS,
-    UNIT_COLUMNS,
-    Cell,
-    Column,
-    Table,
-    TableSpec,
-    columns_of,
-    interval,
-)
-from results.tables.stored_times import NO_TIMES, StoredTimes
-from results.units import Unit, single_cells
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of
+from results.measures.statistics import PAIRS_MIN, PairedRatio, paired_ratio, read_together
+from results.measures.stored_times import NO_TIMES, StoredTimes
+from results.measures.units import Unit, single_cells
+from results.recorded.model import Latency, Result
+from results.tables.columns import UNIT_AMOUNT_COLUMNS, UNIT_COLUMNS, interval
 
 LIFE_CYCLE = ("query", "extend", "hold", "release", "event-hold", "event-release", "refused-delete", "delete")
 BASELINES = ("none", "header")  # the first of these that was measured is the baseline

@@ -12,34 +12,10 @@ from typing import NamedTuple
 from archiver.values.errors import ResultsError
 from archiver.values.record import in_short
 from archiver.values.sizes import format_size
-from results.measures import amounts
-from results.model import FirstError, Latency, Result
-from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
-from results.table import (
-    NOT_MEASURED,
-    UNIT_AMOUNT_COLUMNS,
-    UNIT_COLUMNS,
-    Cell,
-    Column,
-    Table,
-    TableSpec,
-    columns_of,
-    interval,
-    number,
-)
-from results.tables.lock_cost import life_cycle_table, lock_cost_table
-from results.tables.session_fits import session_time_table
-from results.tables.stored_times import NO_TIMES, StoredTimes
-from results.tables.usage import (
-    limited_by,
-    limits_table,
-    per_object_table,
-    requests_table,
-    resource_table,
-    server_resources_table,
-)
-from results.tables.watched import NOTHING_WATCHED, Watched
-from results.units import (
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of, number
+from results.measures.metrics import amounts
+from results.measures.stored_times import NO_TIMES, StoredTimes
+from results.measures.units import (
     NO_RESULTS,
     Quantity,
     Unit,
@@ -50,6 +26,20 @@ from results.units import (
     session_lengths,
     single_cells,
     temperatures,
+)
+from results.measures.watched import NOTHING_WATCHED, Watched
+from results.recorded.model import FirstError, Latency, Result
+from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
+from results.tables.columns import UNIT_AMOUNT_COLUMNS, UNIT_COLUMNS, interval
+from results.tables.lock_cost import life_cycle_table, lock_cost_table
+from results.tables.session_fits import session_time_table
+from results.tables.usage import (
+    limited_by,
+    limits_table,
+    per_object_table,
+    requests_table,
+    resource_table,
+    server_resources_table,
 )
 
 OPERATIONS = ("archive", "retrieve")

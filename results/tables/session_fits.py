@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
-from results.model import Result
+from results.document.table import Cell, Column, Table, TableSpec, number
+from results.measures.session_time import RESIDUAL_MAX_PERCENT, SessionTimeBounds, SessionTimeFit, fit_session_time
+from results.measures.statistics import RelativeError
+from results.measures.units import Unit, single_cells
+from results.recorded.model import Result
 from results.reference.published import NAME, dr550
-from results.statistics import RelativeError
-from results.table import Cell, Column, Table, TableSpec, number
-from results.tables.session_time import RESIDUAL_MAX_PERCENT, SessionTimeBounds, SessionTimeFit, fit_session_time
-from results.units import Unit, single_cells
 
 OPERATIONS = ("archive", "retrieve")
 PUBLISHED = "published"
@@ -82,7 +82,7 @@ def _fit(rates: Mapping[int, float], errors: Mapping[int, RelativeError | None])
         fit = fit_session_time(rates)
     except ResultsError as error:
         return str(error)
-    from results.tables.session_bootstrap import with_intervals  # numpy, which most commands do not need
+    from results.measures.session_bootstrap import with_intervals  # numpy, which most commands do not need
 
     return with_intervals(fit, errors)
 

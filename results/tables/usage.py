@@ -14,14 +14,14 @@ from itertools import groupby
 from typing import NamedTuple
 
 from archiver.values.sizes import format_size
-from results.measures import bytes_of, mean_over, objects_of, seconds_of, server_mean
-from results.model import FAILURES, Result, ServerUsage, Utilisation
+from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec
+from results.measures.metrics import bytes_of, mean_over, objects_of, seconds_of, server_mean
+from results.measures.requests import SHARE_IN_TIME, RequestCount
+from results.measures.units import Unit, all_cells
+from results.measures.watched import Watched
+from results.recorded.model import FAILURES, Result, ServerUsage, Utilisation
+from results.recorded.resources import CLIENT, QUANTITIES, Spread, Timeline
 from results.reference.published import NAME, dr550
-from results.resources import CLIENT, QUANTITIES, Spread, Timeline
-from results.table import NOT_MEASURED, Cell, Column, Table, TableSpec
-from results.tables.requests import SHARE_IN_TIME, RequestCount
-from results.tables.watched import Watched
-from results.units import Unit, all_cells
 
 SERVER_RESOURCES = "server-resources"  # name of the long table
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from results.database import WorkerRow
-from results.recorded import RecordedRun
-from results.table import Column, Table, TableSpec
+from results.document.table import Column, Table, TableSpec
+from results.recorded.database import WorkerRow
+from results.recorded.run import RecordedRun
 
 WORKERS_SHOWN_MAX = 16  # workers shown individually; with more, each host is a row
 

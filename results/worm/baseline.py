@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from archiver.values.errors import ResultsError
-from results.contract import read
-from results.model import CheckRecord
-from results.recorded import RecordedRun, opened
-from results.table import Column, Table, TableSpec
+from archiver.values.typed import undamaged
+from results.document.table import Column, Table, TableSpec
+from results.recorded.model import CheckRecord
+from results.recorded.run import RecordedRun, opened
 
 _TRIED = ("PASS", "DEVIATION", "FAIL")
 _FAIL_RANKS = {"S1": 5, "S2": 4, "S3": 3}
@@ -106,7 +106,7 @@ def _of_run(recorded: RecordedRun) -> Baseline:
 
 
 def _of_document(document: Mapping[str, Any]) -> Baseline:
-    checks = [read(CheckRecord, check) for check in document["checks"]]
+    checks = [undamaged(CheckRecord, check) for check in document["checks"]]
     return Baseline(document["run"], document["platform"]["name"], checks)
 
 

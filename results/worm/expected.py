@@ -11,9 +11,9 @@ import msgspec
 
 from archiver.values.errors import UsageError
 from archiver.values.typed import typed
-from results.database import StoredRun
-from results.model import CheckRecord
-from results.table import Column, Table, TableSpec
+from results.document.table import Column, Table, TableSpec
+from results.recorded.database import StoredRun
+from results.recorded.model import CheckRecord
 
 
 class ExpectedFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from archiver.values.platform import PlatformProfile
-from results.database import StoredRun
-from results.model import FIRST_ROUND, CheckRecord, RoundRecord
-from results.table import Cell, Column, Table, TableSpec, columns_of
+from results.document.table import Cell, Column, Table, TableSpec, columns_of
+from results.recorded.database import StoredRun
+from results.recorded.model import FIRST_ROUND, CheckRecord, RoundRecord
 
 VERDICTS = ("PASS", "DEVIATION", "FAIL", "NOT OFFERED", "NOT TRIED", "INCONCLUSIVE")
 DISCLAIMER = (

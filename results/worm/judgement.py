@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results.database import StoredRun
-from results.model import CheckRecord
-from results.table import Table
+from results.document.table import Table
+from results.recorded.database import StoredRun
+from results.recorded.model import CheckRecord
 from results.worm.baseline import (
     Baseline,
     BaselineComparison,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from archiver.values.typed import typed
-from results.model import CheckRecord
-from results.table import Column, Table, TableSpec, columns_of
+from results.document.table import Column, Table, TableSpec, columns_of
+from results.recorded.model import CheckRecord
 from results.worm.findings import DISCLAIMER, VERDICT_COUNTS, failed_checks
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from results.document import Document, KeyFinding, Section
-from results.recorded import RecordedRun
-from results.render.files import write_files
-from results.render.html import html_page
-from results.render.markdown import markdown_page
-from results.table import Table
+from results.document.document import Document, KeyFinding, Section
+from results.document.files import write_files
+from results.document.html import html_page
+from results.document.markdown import markdown_page
+from results.document.table import Table
+from results.recorded.run import RecordedRun
 from results.worm.findings import (
     DISCLAIMER,
     catalogue_of,

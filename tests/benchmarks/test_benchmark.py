@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.benchmark import Contenders, Experiment, Goal, Ratio, Relation
 from benchmarks.values import Figures, Measured, median_ratio, medians
-from results.text import render_markdown
+from results.document.text import render_markdown
 
 OURS, OTHER = ("archive", "ours"), ("archive", "other")
 

@@ -13,10 +13,10 @@ from archiver.engine.doctor import MeasuredCeiling
 from results.comparison.compare import compare_runs
 from results.comparison.contract import comparison_document
 from results.comparison.gate import judge, parse_condition
-from results.model import CheckRecord
-from results.recorded import read_run
-from results.scorecard.cards import scorecard_of, scored_run
-from results.scorecard.document import scorecard_document
+from results.comparison.scorecard.cards import scorecard_of, scored_run
+from results.comparison.scorecard.document import scorecard_document
+from results.recorded.model import CheckRecord
+from results.recorded.run import read_run
 from tests.archiver.traces.made import write_example_files
 from tests.docs.json_page import Met, compare, printed, tables
 from tests.results.comparison.compared_runs import measured_run

@@ -48,7 +48,7 @@ def test_commands_page_has_row_for_every_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heading", "schema"), [("run.db", "results/schema.sql"), ("ledger.db", "archiver/ledger/ledger.sql")]
+    ("heading", "schema"), [("run.db", "results/recorded/schema.sql"), ("ledger.db", "archiver/ledger/ledger.sql")]
 )
 def test_database_page_has_tables_and_columns_of_schema(heading: str, schema: str) -> None:
     database = sqlite3.connect(":memory:")

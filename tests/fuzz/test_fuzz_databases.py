@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from archiver.cli import main
 from results.bundle.audit import read_audit_bundle, write_audit_bundle
 from results.bundle.database_copy import copy_database
-from results.model import Result
+from results.recorded.model import Result
 from tests.fuzz.hostile import damaged, tries
 from tests.results.conftest import make_result
 from tests.results.report.reported_runs import whole_run

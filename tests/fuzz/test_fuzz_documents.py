@@ -13,8 +13,8 @@ from archiver.values.errors import UsageError
 from archiver.watch.prometheus import builtin, read_names
 from backends.exposition import MetricsAddress, ScrapeError
 from backends.tsm.library.configuration import parse_server, read_password
-from results.planning.prices import Demand, bill, read_prices
 from results.planning.size_histogram import read_size_histogram
+from results.prices.prices import Demand, bill, read_prices
 from tests.fuzz.hostile import damaged, damaged_text, tried, tries
 
 PRICES = """currency = "USD"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from results.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
-from results.model import ClientUsage, DiskUsage, Latency, Result, ServerUsage, Utilisation
-from results.recorded import RecordedRun, read_run
+from results.recorded.database import FILE_NAME, PhaseRecord, RunDatabase, RunRecord
+from results.recorded.model import ClientUsage, DiskUsage, Latency, Result, ServerUsage, Utilisation
+from results.recorded.resources import SampleRow
+from results.recorded.run import RecordedRun, read_run
 from results.reference.published import dr550
-from results.resources import SampleRow
 from tests.results.watched_run import RECORD
 
 MakeResult = Callable[..., Result]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from results.database import WorkloadInterval
+from results.measures.phases import phases_of
 from results.mixed.tiles import Scale, tile_scales
-from results.model import ClientUsage, CriterionResult, Latency, PartResult, Result
-from results.phases import phases_of
+from results.recorded.database import WorkloadInterval
+from results.recorded.model import ClientUsage, CriterionResult, Latency, PartResult, Result
 
 INTERVAL_NS = 250_000_000
 MakeResult = Callable[..., Result]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from archiver.values.platform import PlatformProfile
-from results.database import IntervalRow, PhaseRecord, PhaseTimes
-from results.model import Result
-from results.resources import SampleRow
+from results.recorded.database import IntervalRow, PhaseRecord, PhaseTimes
+from results.recorded.model import Result
+from results.recorded.resources import SampleRow
 
 PLATFORM = PlatformProfile(
     name="minio", backend="s3", endpoints=(), version=None, tls=None, shares_host=False, durability="unknown",

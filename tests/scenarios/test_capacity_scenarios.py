@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from archiver.engine.work.mixed.shares import mix_of
-from results.database import RunDatabase
 from results.planning.capacity import capacity_tables
 from results.planning.measured_rates import RATES_PHASE
+from results.recorded.database import RunDatabase
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.reading.reader import phases_at, read_scenario
 from tests.support.commands import archiver

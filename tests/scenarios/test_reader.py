@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from archiver.values.content import Checksum
 from archiver.values.errors import ScenarioError, UsageError
 from archiver.values.retention import Lock
-from results.tables.headline import HEADLINE_SECONDS_MIN
+from results.measures.headline import HEADLINE_SECONDS_MIN
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.reading.reader import builtin_names, read_scenario
 from scenarios.work.sessions import AllObjects, InWindow, Sessions, UntilPrecise

@@ -32,7 +32,7 @@ _MODULES = (
     "archiver.engine.work.replay.compile.compiling", "archiver.engine.work.replay.shares",
     "archiver.engine.workers.dask.cluster", "backends.embedded.server", "dask.cli", "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg", "pytest", "results.bundle.contents", "results.comparison.documents",
-    "results.comparison.page", "results.mixed.figures", "results.replay.figures", "results.report.documents",
+    "results.comparison.page", "results.mixed.figures", "results.mixed.replay.figures", "results.report.documents",
     "results.report.index", "results.tables.workers", "tests.support.caches", "tests.support.commands",
 )  # fmt: skip
 

@@ -36,11 +36,11 @@ from results.bundle.contents import (
 )
 from results.bundle.database_copy import copy_database, database_version, stored_counts, stored_histograms, unsound
 from results.bundle.evidence import check_same_platform, whole_evidence
-from results.contract import json_text
-from results.database import VERSION
-from results.recorded import RecordedRun, read_run
+from results.document.files import json_text
+from results.measures.watched import watched
+from results.recorded.database import VERSION
+from results.recorded.run import RecordedRun, read_run
 from results.report.mixed_contents import mixed_run
-from results.tables.watched import watched
 from scenarios.reading.reader import recorded_scenario
 
 RESULTS = "results.json"

@@ -16,8 +16,8 @@ from archiver.values.errors import ResultsError, UsageError
 from archiver.values.sizes import format_bytes
 from results.bundle import audit, evidence
 from results.bundle.attestations import Attestations, Trusted, attest, check_attestations
-from results.contract import json_text
-from results.recorded import RecordedRun, opened
+from results.document.files import json_text
+from results.recorded.run import RecordedRun, opened
 
 
 @click.group()

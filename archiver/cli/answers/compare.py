@@ -31,8 +31,8 @@ from results.comparison.tables import (
     doubt_sentences,
     overall_sentences,
 )
-from results.contract import json_text
-from results.recorded import RecordedRun, opened
+from results.document.files import json_text
+from results.recorded.run import RecordedRun, opened
 from results.worm.findings import DISCLAIMER
 
 _DOUBTS_MAX = 6  # printed unless all tables are

@@ -15,7 +15,7 @@ from archiver.cli.parameters import DURATION, SIZE
 from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
 from archiver.values.sizes import parse_size
-from results.contract import json_text
+from results.document.files import json_text, write_files
 from results.planning.answer import PlanAnswer, answer
 from results.planning.documents import plan_document, plan_files, plan_text
 from results.planning.loads import (
@@ -33,11 +33,10 @@ from results.planning.loads import (
     VideoLoad,
 )
 from results.planning.measured_rates import REFERENCES, measured_surface, published_surface
-from results.planning.prices import read_prices
 from results.planning.rate_surface import RateSurface
 from results.planning.size_histogram import read_size_histogram
-from results.recorded import opened
-from results.render.files import write_files
+from results.prices.prices import read_prices
+from results.recorded.run import opened
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -458,7 +457,7 @@ def _show(kind: str, given: Mapping[str, Any]) -> None:
     out, what_if, as_json = given["out"], given.get("what_if", False), given["as_json"]
     paths = []
     if out is not None:
-        from results.render.html import html_page  # import the templates only for writing
+        from results.document.html import html_page  # import the templates only for writing
         from results.report.plan_page import plan_as_document
 
         paths = write_files(out, {PAGE_NAME: html_page(plan_as_document(found)).encode(), **plan_files(found)})

@@ -15,15 +15,14 @@ from archiver.cli.parameters import tables_option
 from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_instant
-from results.contract import json_text
-from results.doubts import doubts
-from results.planning.disclosure import disclosure_tables
-from results.planning.prices import PriceList, read_prices
-from results.recorded import RecordedRun, opened
-from results.render.files import write_files
-from results.replay.price import priced
+from results.document.files import json_text, write_files
+from results.measures.doubts import doubts
+from results.measures.watched import watched
+from results.mixed.replay.price import priced
+from results.prices.disclosure import disclosure_tables
+from results.prices.prices import PriceList, read_prices
+from results.recorded.run import RecordedRun, opened
 from results.report.mixed_contents import WorkloadsShown, mixed_run
-from results.tables.watched import watched
 from results.worm.findings import worm_document
 
 FORMATS = ("markdown", "html", "csv", "json", "text", "junit", "hlog", "prometheus")
@@ -185,9 +184,9 @@ def _write(
 
 def _export(recorded: RecordedRun, form: str, folder: Path) -> Path:
     """Write a run in the format of other programs; return the path."""
-    from results.exports.hdr_log import hdr_log
-    from results.exports.junit import junit_xml
-    from results.exports.prometheus import prometheus_text
+    from results.report.hdr_log import hdr_log
+    from results.report.junit import junit_xml
+    from results.report.prometheus import prometheus_text
 
     texts = {"hlog": hdr_log, "junit": junit_xml, "prometheus": prometheus_text}
     (path,) = write_files(folder, {_EXPORTS[form]: texts[form](recorded).encode()})

@@ -16,7 +16,7 @@ from archiver.web.forms import CommandForm, FieldKind, FormField
 from archiver.web.guard import is_loopback
 from archiver.web.server import PageSources
 from archiver.web.server import serve as serve_pages
-from results.table import Table
+from results.document.table import Table
 
 _NICENESS = 10  # a run on this machine gets the processors first
 _OF_OUTPUT = ("out", "as_json")  # parameters that are not inputs of a plan

@@ -20,7 +20,7 @@ from archiver.engine.worker.phase_run import REPORT_SECONDS
 from archiver.measure.histogram import Histogram, HistogramPart, index_of, merged, percentiles
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally
 from archiver.web.live_state import LogLine
-from results.model import ServerUsage
+from results.recorded.model import ServerUsage
 from scenarios.model import Phase, Scenario
 
 LAST_SECONDS = 5.0  # period of current rates and percentiles

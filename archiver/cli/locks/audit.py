@@ -27,8 +27,8 @@ from archiver.machine.home import ledger_path
 from archiver.platforms.opening import PlatformOptions, open_backend
 from archiver.values.errors import ResultsError, UsageError
 from archiver.values.sizes import format_bytes
-from results.contract import json_text
-from results.database import ObjectChange, RunDatabase
+from results.document.files import json_text
+from results.recorded.database import ObjectChange, RunDatabase
 
 NAMED_MAX = 20  # of each kind of finding; the JSON document and the run's database have the others
 

@@ -14,9 +14,9 @@ from archiver.ledger.ledger import Ledger, Placement
 from archiver.machine.home import ledger_path
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_bytes, format_instant
-from results.contract import json_text
-from results.table import NOT_MEASURED, Cell, Column, Table
-from results.text import render_text
+from results.document.files import json_text
+from results.document.table import NOT_MEASURED, Cell, Column, Table
+from results.document.text import render_text
 
 _WIDTH = 132
 _WIDTH_WITH_COSTS = 158

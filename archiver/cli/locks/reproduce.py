@@ -9,7 +9,7 @@ import click
 from archiver.cli.completion import run_names
 from archiver.machine.home import find_run
 from archiver.values.errors import ResultsError
-from results.recorded import opened
+from results.recorded.run import opened
 from results.worm.reproduction.evidence import reproducible_check, reproduction_of
 from results.worm.reproduction.script import script_text
 from results.worm.reproduction.tracker import title_of, tracker_text

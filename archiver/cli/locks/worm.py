@@ -42,9 +42,9 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
 from backends.s3.credentials import FoundCredentials
 from backends.tsm import TsmOptions
-from results.contract import json_text
-from results.recorded import RecordedRun, read_run
-from results.text import render_text
+from results.document.files import json_text
+from results.document.text import render_text
+from results.recorded.run import RecordedRun, read_run
 from results.worm.baseline import read_baselines
 from results.worm.expected import read_expected
 from results.worm.findings import (

@@ -20,7 +20,7 @@ from archiver.engine.request import (
 from archiver.values.errors import UsageError
 from archiver.values.retention import Guards, RetentionMode, RetentionWish
 from archiver.values.sizes import parse_size
-from results.planning.disclosure import read_disclosure
+from results.prices.disclosure import read_disclosure
 from scenarios.ad_hoc import AdHoc, ad_hoc_text
 
 _Value = TypeVar("_Value")

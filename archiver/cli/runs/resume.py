@@ -21,7 +21,7 @@ from archiver.ledger.ledger import Ledger
 from archiver.machine.home import find_run, ledger_path
 from archiver.platforms.opening import PlatformOptions, open_backend
 from archiver.values.errors import UsageError
-from results.database import RunDatabase, StoredRun
+from results.recorded.database import RunDatabase, StoredRun
 from scenarios.model import Scenario
 from scenarios.reading.reader import recorded_scenario
 

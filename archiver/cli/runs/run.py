@@ -64,7 +64,7 @@ from backends.s3 import S3Options
 from backends.s3.aws_settings import aws_settings
 from backends.tsm import TsmOptions
 from results.mixed.scale_up import criteria_lines
-from results.recorded import RecordedRun, read_run
+from results.recorded.run import RecordedRun, read_run
 from scenarios.model import Scenario
 from scenarios.reading.reader import read_scenario
 

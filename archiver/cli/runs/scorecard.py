@@ -24,12 +24,12 @@ from archiver.worm.case import COMPLIANCE_SECONDS
 from archiver.worm.catalogue import catalogue
 from archiver.worm.conduct import WormOptions
 from backends.s3 import S3Options
-from results.contract import json_text
-from results.recorded import opened
-from results.scorecard.cards import POINTS, Card, Scorecard, ScoredRun, scorecard_of, scored_run
-from results.scorecard.document import scorecard_document
-from results.scorecard.tables import main_tables
-from results.scorecard.verdicts import answers, conditions, findings
+from results.comparison.scorecard.cards import POINTS, Card, Scorecard, ScoredRun, scorecard_of, scored_run
+from results.comparison.scorecard.document import scorecard_document
+from results.comparison.scorecard.tables import main_tables
+from results.comparison.scorecard.verdicts import answers, conditions, findings
+from results.document.files import json_text
+from results.recorded.run import opened
 from results.worm.findings import DISCLAIMER
 
 PageFormat = Literal["markdown", "html"]
@@ -109,7 +109,7 @@ def scorecard(
     for each in measured:
         print_left_behind(each.row.id, err=as_json)
     if out is not None:
-        from results.scorecard.page import write_scorecard  # import Jinja and matplotlib only for writing
+        from results.comparison.scorecard.page import write_scorecard  # import Jinja and matplotlib only for writing
 
         click.echo(f"{write_scorecard(out, made, page_format)}: 1 file", err=as_json)
 

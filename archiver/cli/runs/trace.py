@@ -21,9 +21,9 @@ from archiver.traces.summary import KindSummary, Summary, summarise
 from archiver.values.errors import UsageError
 from archiver.values.sizes import format_bytes, format_instant
 from archiver.values.visible import visible_line
-from results.contract import json_text
-from results.table import NOT_MEASURED, Cell, Column, Table
-from results.text import render_text
+from results.document.files import json_text
+from results.document.table import NOT_MEASURED, Cell, Column, Table
+from results.document.text import render_text
 from scenarios.reading.reader import scenario_text
 from scenarios.work.application_model import model_of
 

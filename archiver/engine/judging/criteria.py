@@ -13,7 +13,7 @@ import numpy as np
 
 from archiver.measure.histogram import HIGHEST_NS, Histogram, index_of, percentiles
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally, TallyKey
-from results.model import CriterionResult, Latency, PartResult, Result
+from results.recorded.model import CriterionResult, Latency, PartResult, Result
 from scenarios.criteria import Criterion
 from scenarios.model import Phase, Workload
 

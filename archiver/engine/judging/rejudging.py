@@ -19,9 +19,9 @@ from archiver.engine.judging.criteria import judge
 from archiver.engine.work.mixed.shares import part_result
 from archiver.measure.histogram import Histogram, HistogramPart
 from archiver.measure.reports import PartTally
-from results.database import HistogramRow
-from results.model import CriterionResult, Latency, PartResult, Result, SearchOutcome
-from results.verdict import phases_verdict, verdict
+from results.measures.verdict import phases_verdict, verdict
+from results.recorded.database import HistogramRow
+from results.recorded.model import CriterionResult, Latency, PartResult, Result, SearchOutcome
 from scenarios.model import Phase, Scenario
 from scenarios.reading.reader import phases_at
 

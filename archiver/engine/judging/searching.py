@@ -8,7 +8,7 @@ more than ``repeat`` times, and the search ends on any platform.
 from __future__ import annotations
 
 from archiver.values.errors import ScenarioError
-from results.model import SearchOutcome, SearchStep
+from results.recorded.model import SearchOutcome, SearchStep
 
 CONFIDENCE = 0.95
 

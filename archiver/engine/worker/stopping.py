@@ -12,7 +12,7 @@ import math
 from statistics import fmean
 from typing import NamedTuple
 
-from results.statistics import VALUES_MIN, relative_half_width
+from results.measures.statistics import VALUES_MIN, relative_half_width
 from scenarios.work.sessions import MEASURED_SESSIONS_MIN, InWindow, UntilPrecise
 
 NO_END_NS = 2**62

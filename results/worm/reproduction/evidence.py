@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from archiver.values.errors import ResultsError
-from results.model import FIRST_ROUND, CheckFinding, CheckRecord
+from results.recorded.model import FIRST_ROUND, CheckFinding, CheckRecord
 
 RACES = "Races"  # family of the checks that send two requests at the same time
 Headers = tuple[tuple[str, str], ...]

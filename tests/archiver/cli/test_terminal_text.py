@@ -14,7 +14,7 @@ import pytest
 
 from archiver.values.visible import visible, visible_line
 from archiver.web.templates import render
-from results.render.files import write_files
+from results.document.files import write_files
 from tests.support.commands import archiver
 from tests.support.runs import TINY
 from tests.support.servers.hostile import hostile

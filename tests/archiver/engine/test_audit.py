@@ -27,8 +27,8 @@ from archiver.values.errors import PlatformError, UsageError
 from backends.embedded import process as embedded
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from results.database import ObjectChange
-from results.statistics import bad_objects_max
+from results.measures.statistics import bad_objects_max
+from results.recorded.database import ObjectChange
 from tests.support.servers import real
 
 RUN, SEED = "20260101t000000-abcdef", 7

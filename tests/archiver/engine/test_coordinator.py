@@ -32,7 +32,7 @@ from archiver.measure.reports import (
 from archiver.values.record import ErrorKind
 from archiver.values.retention import Retention
 from archiver.watch.sampler import ResourceSampler
-from results.model import Ceiling, Result
+from results.recorded.model import Ceiling, Result
 from scenarios.model import Phase, Workload
 from scenarios.notation.distribution import Sizes
 from scenarios.work.mix import Arrivals, Aside, Mix, OperationName, Transaction

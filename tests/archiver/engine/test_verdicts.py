@@ -17,7 +17,7 @@ from archiver.watch.process import ProcessSource
 from archiver.watch.sampler import ResourceSampler
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from results.model import Result
+from results.recorded.model import Result
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 from tests.support.servers.stand_in_store import stand_in_store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from results.resources import Reading, SampleRow, Timeline
+from results.recorded.resources import Reading, SampleRow, Timeline
 
 SECONDS = 10
 TO_NS = SECONDS * 1_000_000_000

@@ -11,7 +11,7 @@ import pytest
 
 from archiver.measure.bottleneck import Verdict, failures_of, judge
 from archiver.values.record import NO_LOCAL_PORT_REASON
-from results.model import ClientUsage, DiskUsage, FirstError, LinkUsage, ServerUsage
+from results.recorded.model import ClientUsage, DiskUsage, FirstError, LinkUsage, ServerUsage
 
 IDLE = ClientUsage(10.0, 10.0, 10.0, 1.0)
 

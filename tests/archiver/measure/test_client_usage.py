@@ -17,9 +17,9 @@ from archiver.measure.reports import Carried, CpuSample, PhaseReport
 from archiver.values.errors import UsageError
 from archiver.watch.choosing import WatchedPlatform, WatchOptions, watch_sources
 from archiver.watch.sampler import ResourceSampler
-from results.database import RunDatabase
-from results.model import ClientUsage
-from results.resources import Reading, Timeline
+from results.recorded.database import RunDatabase
+from results.recorded.model import ClientUsage
+from results.recorded.resources import Reading, Timeline
 from tests.archiver.measure.sampled import SECONDS, TO_NS, between
 from tests.support.commands import archiver
 

@@ -21,7 +21,7 @@ from archiver.measure.histogram import (
     part_of,
     percentiles,
 )
-from results.exports.hdr_log import SIGNIFICANT_DIGITS, hdr_histogram
+from results.report.hdr_log import SIGNIFICANT_DIGITS, hdr_histogram
 from tests.support.examples import share_of
 
 REFERENCE = HdrHistogram(1, HIGHEST_NS, SIGNIFICANT_DIGITS)

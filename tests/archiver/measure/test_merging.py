@@ -11,7 +11,7 @@ from archiver.measure import merging
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.merging import OPEN_INTERVALS, Merge, ReplayMerge, Window
 from archiver.measure.reports import IntervalReport, Tally, TallyKey
-from results.database import IntervalRow
+from results.recorded.database import IntervalRow
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import Sessions, UntilPrecise
 

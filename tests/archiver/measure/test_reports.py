@@ -14,7 +14,7 @@ from archiver.measure.merging import Merge, ReplayMerge, Window
 from archiver.measure.reports import Change, IntervalReport, PartTally, Tally, TallyKey, joined
 from archiver.values.errors import RunFailed
 from archiver.values.record import ErrorKind
-from results.model import Latency
+from results.recorded.model import Latency
 from scenarios.model import Phase, Workload
 from scenarios.work.sessions import Sessions, UntilPrecise
 from tests.support.examples import share_of

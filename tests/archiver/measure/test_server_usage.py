@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from archiver.measure.server_usage import ServerView, WorkDone, read_bytes, server_usage, usage_throughout
-from results.model import ServerUsage
-from results.resources import SampleRow, Timeline
+from results.recorded.model import ServerUsage
+from results.recorded.resources import SampleRow, Timeline
 from tests.archiver.measure.sampled import SECONDS, TO_NS, between
 
 WORK = WorkDone(objects=1000, archived_bytes=8_192_000, retrieved_bytes=0)

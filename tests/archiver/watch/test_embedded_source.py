@@ -14,7 +14,7 @@ from archiver.watch.embedded import EmbeddedSource
 from archiver.watch.source import WatchError
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
-from results.resources import QUANTITIES, Reading
+from results.recorded.resources import QUANTITIES, Reading
 from tests.backends.embedded.tsm_client import Client
 
 

@@ -15,7 +15,7 @@ import pytest
 from archiver.machine.description import disks_under
 from archiver.watch.host import READS_PER_SPEED, HostSource
 from archiver.watch.source import WatchError
-from results.resources import QUANTITIES
+from results.recorded.resources import QUANTITIES
 
 CoreTimes = namedtuple("CoreTimes", "user nice system idle iowait irq softirq steal guest guest_nice")
 Disk = namedtuple("Disk", "read_count write_count read_bytes write_bytes read_time write_time busy_time")

@@ -24,7 +24,7 @@ from archiver.values.errors import UsageError
 from archiver.watch import process
 from archiver.watch.process import READS_PER_SEARCH, ProcessSource
 from archiver.watch.source import WatchError
-from results.resources import QUANTITIES, Reading
+from results.recorded.resources import QUANTITIES, Reading
 from tests.support.waiting import wait_until
 
 BEGINNING = """

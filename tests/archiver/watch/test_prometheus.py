@@ -10,7 +10,7 @@ import pytest
 from archiver.values.errors import UsageError
 from archiver.watch.prometheus import PrometheusSource, builtin, read_names
 from archiver.watch.source import WatchError
-from results.resources import QUANTITIES
+from results.recorded.resources import QUANTITIES
 from tests.support.servers.scripted import Request, ScriptedServer, serve
 
 # A shortened answer of node_exporter 1.9: two cores, a disk, and a virtual interface without a speed

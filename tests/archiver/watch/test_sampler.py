@@ -10,7 +10,7 @@ import pytest
 import archiver.watch.sampler as sampler_module
 from archiver.watch.sampler import ResourceSampler
 from archiver.watch.source import Source, WatchError
-from results.resources import Reading
+from results.recorded.resources import Reading
 
 QUICKLY, NEVER = 0.01, 3600.0
 

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from archiver.cli.answers.web import page_sources
 from archiver.web.server import Pages
-from results.database import FILE_NAME, RunDatabase, RunRecord
+from results.recorded.database import FILE_NAME, RunDatabase, RunRecord
 from tests.results.watched_run import RECORD
 from tests.support.commands import hear_ctrl_c
 

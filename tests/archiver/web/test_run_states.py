@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from archiver.web.run_states import RunList
-from results.database import FILE_NAME
+from results.recorded.database import FILE_NAME
 from tests.archiver.web.served import ended_run
 
 

@@ -27,8 +27,8 @@ from archiver.worm.requests.exchange import Answer, S3Client
 from archiver.worm.suite import Suite
 from backends.embedded import process
 from backends.s3.control import Credentials
-from results.database import RunDatabase
-from results.model import CheckRecord
+from results.recorded.database import RunDatabase
+from results.recorded.model import CheckRecord
 from results.worm.reproduction.evidence import Reproduction, reproducible_check, reproduction_of
 from results.worm.reproduction.script import script_text
 from results.worm.reproduction.tracker import tracker_text

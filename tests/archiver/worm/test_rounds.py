@@ -41,8 +41,8 @@ from archiver.worm.verdict import CheckVerdict, Inconclusive
 from backends.embedded import process
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Credentials
-from results.database import RunDatabase
-from results.model import RoundRecord
+from results.recorded.database import RunDatabase
+from results.recorded.model import RoundRecord
 from tests.support.servers import real
 from tests.support.servers.lying_client import BYPASS, GONE, MODE, UNTIL, Asked, Lie, Store, lying
 from tests.support.servers.lying_server import LyingServer, lying_server, tell

@@ -21,8 +21,8 @@ from archiver.worm.requests.exchange import S3Client
 from backends.base import RunPlan
 from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Control, Credentials
-from results.database import FILE_NAME, RunDatabase, RunRecord
-from results.recorded import read_run
+from results.recorded.database import FILE_NAME, RunDatabase, RunRecord
+from results.recorded.run import read_run
 from tests.backends.s3.s3_sessions import archives, data_plane, record_of_sessions, retrieves
 from tests.backends.s3.scripted_answers import LOCK_CONFIGURATION
 from tests.support.servers.scripted import Request, ScriptedServer, serve

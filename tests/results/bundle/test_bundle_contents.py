@@ -19,9 +19,9 @@ from results.bundle.contents import (
     traces_document,
 )
 from results.bundle.evidence import check_same_platform
-from results.database import VERSION
-from results.model import Replayed
-from results.recorded import RecordedRun
+from results.recorded.database import VERSION
+from results.recorded.model import Replayed
+from results.recorded.run import RecordedRun
 from tests.results.conftest import MakeResult
 from tests.results.watched_run import PLATFORM, phase_record
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from results.bundle.database_copy import copy_database, database_version, stored_counts, stored_histograms, unsound
-from results.database import VERSION, HistogramRow, IntervalRow, RunDatabase
-from results.recorded import RecordedRun
+from results.recorded.database import VERSION, HistogramRow, IntervalRow, RunDatabase
+from results.recorded.run import RecordedRun
 from tests.results.conftest import MakeResult
 from tests.results.watched_run import phase_record
 

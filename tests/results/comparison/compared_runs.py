@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from results.comparison.compare import MeasuredRun
-from results.database import StoredRun
-from results.model import Result
+from results.recorded.database import StoredRun
+from results.recorded.model import Result
 from tests.results.watched_run import PLATFORM, RECORD
 
 MakeResult = Callable[..., Result]

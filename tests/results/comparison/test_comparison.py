@@ -31,11 +31,11 @@ from results.comparison.power import detectable, pairs_needed
 from results.comparison.ratio_tables import differences_table, latencies_table, rates_table
 from results.comparison.ratios import Ratio
 from results.comparison.tables import comparison_tables, doubt_sentences, overall_sentences
-from results.figures.phases import png_bytes, svg_bytes
-from results.model import ClientUsage
-from results.statistics import paired_ratio
-from results.text import render_csv, render_text
-from results.units import CONNECTIONS_ENDED
+from results.document.drawing import png_bytes, svg_bytes
+from results.document.text import render_csv, render_text
+from results.measures.statistics import paired_ratio
+from results.measures.units import CONNECTIONS_ENDED
+from results.recorded.model import ClientUsage
 from tests.results.comparison.compared_runs import CELL, MakeResult, MakeRun, measured_run
 
 

@@ -25,10 +25,10 @@ from results.comparison.page import (
     write_comparison_page,
     write_conformance_documents,
 )
-from results.database import RunDatabase
-from results.model import CheckRecord
-from results.recorded import read_run
-from results.table import Table
+from results.document.table import Table
+from results.recorded.database import RunDatabase
+from results.recorded.model import CheckRecord
+from results.recorded.run import read_run
 from results.worm.findings import CheckCatalogue, requirement_table
 from tests.results.comparison.compared_runs import MakeResult, MakeRun, measured_run
 from tests.results.report.reported_runs import CHECK, HOSTILE

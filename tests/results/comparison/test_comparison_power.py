@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from results.comparison.power import POWER, detectable, pairs_needed, power
-from results.statistics import t_quantile
+from results.measures.statistics import t_quantile
 
 
 @pytest.mark.parametrize(("effect", "pairs"), [(0.5, 34), (0.8, 15), (0.2, 199)])

@@ -9,7 +9,7 @@ import pytest
 from results.comparison.compare import Comparison, compare_runs
 from results.comparison.ratio_tables import matrix_table
 from results.comparison.tables import comparison_tables
-from results.text import render_csv, render_markdown, render_text
+from results.document.text import render_csv, render_markdown, render_text
 from tests.results.comparison.compared_runs import CELL, MakeResult, MakeRun, measured_run
 
 LARGE = ("archive", 1 << 20, 25)

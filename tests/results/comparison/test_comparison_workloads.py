@@ -24,11 +24,11 @@ from results.comparison.published import published_table
 from results.comparison.ratio_tables import matrix_table, rates_table
 from results.comparison.ratios import Ratio
 from results.comparison.tables import comparison_tables, overall_sentences
+from results.document.table import Table
+from results.document.text import render_csv, render_text
+from results.measures.units import ALL_WORKLOADS
 from results.mixed.reference_tile import stored_reference
-from results.model import Offered, Result
-from results.table import Table
-from results.text import render_csv, render_text
-from results.units import ALL_WORKLOADS
+from results.recorded.model import Offered, Result
 from tests.results.comparison.workloads_together import TILES, mixed_run, together
 from tests.results.tile_run import TileRun, criterion, email_parts, held, latency, part, steps
 

@@ -11,7 +11,7 @@ import pytest
 
 from archiver.values.platform import PlatformProfile
 from results.comparison.likeness import RULES, Likeness, likeness
-from results.database import StoredRun
+from results.recorded.database import StoredRun
 from tests.results.watched_run import PLATFORM, RECORD
 
 LABELS = ("minio", "versitygw")

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from results.comparison.compare import MeasuredRun
-from results.database import WorkloadInterval
 from results.mixed.programme import course
-from results.model import CriterionResult, Result
+from results.recorded.database import WorkloadInterval
+from results.recorded.model import CriterionResult, Result
 from results.report.mixed_contents import WorkloadsShown
 from tests.results.comparison.compared_runs import measured_run
 from tests.results.tile_run import INTERVAL_NS, TileRun, steps

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from results.figures.clients import CLIENTS, build_clients_figure
 from results.figures.overview import overview_figure, overview_note
 from results.figures.phases import Caption, rate_figure
-from results.model import Result
+from results.recorded.model import Result
 from tests.results.conftest import MakeResult
 
 CAPTION = Caption("run-1", "minio")

@@ -12,8 +12,9 @@ import pytest
 from matplotlib.lines import Line2D
 
 from archiver.values.errors import ResultsError
-from results.figures.phases import Caption, build_figures, parallel_figure, png_bytes, rate_figure, svg_bytes
-from results.model import Result
+from results.document.drawing import png_bytes, svg_bytes
+from results.figures.phases import Caption, build_figures, parallel_figure, rate_figure
+from results.recorded.model import Result
 
 MakeResult = Callable[..., Result]
 CAPTION = Caption("run-7", "embedded", shares_machine=True)
@@ -134,5 +135,6 @@ def test_figures_without_results_are_refused() -> None:
 
 def test_results_can_be_imported_without_matplotlib() -> None:
     """Most commands draw nothing and should not have to wait for its import."""
-    code = "import results.contract, results.tables.rates, results.text, sys; sys.exit('matplotlib' in sys.modules)"
+    modules = "results.report.contract, results.tables.rates, results.document.text"
+    code = f"import {modules}, sys; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from results.figures.phases import Caption, parallel_figure, rate_figure
-from results.model import Result
+from results.recorded.model import Result
 
 MakeResult = Callable[..., Result]
 CAPTION = Caption("run-7", "embedded")

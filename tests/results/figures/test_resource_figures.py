@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from results.figures.phases import Caption, png_bytes, svg_bytes
+from results.document.drawing import png_bytes, svg_bytes
+from results.figures.phases import Caption
 from results.figures.resources import (
     build_resource_figures,
     database_disk_figure,
@@ -17,10 +18,10 @@ from results.figures.resources import (
     object_disk_figure,
     processor_figure,
 )
-from results.model import Result
-from results.recorded import RecordedRun
-from results.resources import SampleRow
-from results.tables.watched import NOTHING_WATCHED, Watched, watched
+from results.measures.watched import NOTHING_WATCHED, Watched, watched
+from results.recorded.model import Result
+from results.recorded.resources import SampleRow
+from results.recorded.run import RecordedRun
 from tests.results.watched_run import phase_record, sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]

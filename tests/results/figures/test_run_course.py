@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from results.database import IntervalRow
-from results.figures.phases import Caption, svg_bytes
+from results.document.drawing import svg_bytes
+from results.figures.phases import Caption
 from results.figures.run_course import RUN_COURSE, build_course_figures
-from results.model import Result
-from results.recorded import RecordedRun
-from results.tables.watched import NOTHING_WATCHED, watched
+from results.measures.watched import NOTHING_WATCHED, watched
+from results.recorded.database import IntervalRow
+from results.recorded.model import Result
+from results.recorded.run import RecordedRun
 from tests.results.watched_run import phase_record, ten_seconds
 
 MakeResult = Callable[..., Result]

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from results.figures.phases import Caption, png_bytes, svg_bytes
+from results.document.drawing import png_bytes, svg_bytes
+from results.figures.phases import Caption
 from results.figures.session_time import build_session_time_figures
-from results.model import Result
+from results.recorded.model import Result
 
 MakeResult = Callable[..., Result]
 CAPTION = Caption("run-7", "embedded")

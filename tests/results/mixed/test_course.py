@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.database import WorkloadInterval
 from results.mixed.programme import MEGABYTES, OBJECTS, Course, course, spikes, standing_out, summary
 from results.mixed.programme_tables import others_table, programme_table, programme_tables, rates_table, spikes_table
-from results.model import Result
+from results.recorded.database import WorkloadInterval
+from results.recorded.model import Result
 from results.reference.esg_peaks import published_peaks
 from tests.results.tile_run import INTERVAL_NS, TileRun, steps
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from results.document.table import Table
 from results.mixed.workloads import lone_rates_table
-from results.model import Ceiling, Result
-from results.table import Table
+from results.recorded.model import Ceiling, Result
 from tests.results.tile_run import TileRun
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from results.document.table import NOT_MEASURED, Table
+from results.measures.verdict import CLIENT_LIMIT
 from results.mixed.scale_up import criteria_lines, criteria_table, search_sentence, search_table
-from results.model import ClientUsage, CriterionResult, Result, SearchOutcome, SearchStep
-from results.table import NOT_MEASURED, Table
-from results.verdict import CLIENT_LIMIT
+from results.recorded.model import ClientUsage, CriterionResult, Result, SearchOutcome, SearchStep
 from tests.results.tile_run import TileRun, criterion
 
 

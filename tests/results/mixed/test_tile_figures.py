@@ -13,7 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from results.figures.phases import Caption, png_bytes, svg_bytes
+from results.document.drawing import png_bytes, svg_bytes
+from results.document.inline_figures import describe, figure_csv, inline_svg
+from results.figures.phases import Caption
 from results.mixed.figures import (
     AGGREGATE_RATE,
     CLIENT_UTILISATION,
@@ -28,8 +30,7 @@ from results.mixed.figures import (
     tile_figures,
 )
 from results.mixed.programme import Course, course
-from results.model import Result
-from results.render.inline_figures import describe, figure_csv, inline_svg
+from results.recorded.model import Result
 from tests.results.tile_run import INTERVAL_NS, TileRun, busy_client, criterion, held, scales_of, steps
 
 CAPTION = Caption("run-7", "embedded", shares_machine=True)

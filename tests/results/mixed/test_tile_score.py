@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.values.errors import ScenarioError
+from results.document.table import Table
 from results.mixed.reference_tile import ReferenceTile, stored_reference
 from results.mixed.score import Score, best_score, scale_score, score_table, score_weights
 from results.mixed.tiles import APPLICATIONS
-from results.model import CriterionResult, Result
+from results.recorded.model import CriterionResult, Result
 from results.report.mixed_contents import mixed_run, mixed_tables
-from results.table import Table
 from tests.results.conftest import MakeRun
 from tests.results.tile_run import TileRun, criterion, held, scales_of
 from tests.results.watched_run import phase_record

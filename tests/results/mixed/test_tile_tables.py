@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from results.document.table import NOT_MEASURED, Table
+from results.document.text import render_csv, render_text
 from results.mixed.drives import drives_table
 from results.mixed.mailboxes import all_mailboxes, tile_mailboxes
 from results.mixed.published import ds5020, storwize_v7000
@@ -20,9 +22,7 @@ from results.mixed.tile_tables import (
 )
 from results.mixed.tiles import Scale
 from results.mixed.workloads import workloads_table
-from results.model import CriterionResult, Result
-from results.table import NOT_MEASURED, Table
-from results.text import render_csv, render_text
+from results.recorded.model import CriterionResult, Result
 from tests.results.tile_run import TileRun, criterion, latency, scales_of
 
 TABLE_3 = [(882.0, 108.0, 5.42), (899.0, 111.0, 5.54), (875.0, 106.0, 5.43), (883.0, 108.0, 5.35)]

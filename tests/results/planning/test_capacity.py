@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from results.model import CriterionResult, Offered, Result
+from results.document.table import NOT_MEASURED, Table
 from results.planning.capacity import capacity_tables
 from results.planning.measured_rates import measured_surface, published_surface, rate_cells
-from results.table import NOT_MEASURED, Table
+from results.recorded.model import CriterionResult, Offered, Result
 from tests.results.conftest import MakeRun
 from tests.results.tile_run import criterion, latency
 from tests.results.watched_run import phase_record

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError
-from results.model import CriterionResult, Offered, Result
 from results.planning.measured_rates import OFFERED, measured_surface, workload_cells
 from results.planning.rate_surface import RateCell
+from results.recorded.model import CriterionResult, Offered, Result
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.planning.plans import plan_mail
 from tests.results.tile_run import criterion, part

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from archiver.values.errors import ResultsError
+from results.document.files import write_files
+from results.document.table import Table
+from results.document.text import render_text
 from results.planning.answer import PlanAnswer, answer
 from results.planning.documents import plan_document, plan_files
 from results.planning.loads import LoadCourse, MailLoad, PlanRequest, RetrieveLoad, VideoLoad
 from results.planning.measured_rates import measured_surface, published_surface
-from results.planning.prices import PriceList, read_prices
 from results.planning.rate_surface import RateSurface
 from results.planning.tables import examples_table, plan_tables, what_if_table
-from results.render.files import write_files
-from results.table import Table
-from results.text import render_text
+from results.prices.prices import PriceList, read_prices
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.watched_run import phase_record
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError, UsageError
-from results.model import Result
-from results.planning.disclosure import Disclosure
 from results.planning.loads import LoadCourse, PlatformLimits
 from results.planning.measured_rates import measured_surface, published_surface
 from results.planning.plan import Archiving, CapacityPlan, Year
 from results.planning.rate_surface import RateSurface
+from results.prices.disclosure import Disclosure
+from results.recorded.model import Result
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.planning.plans import plan_backup, plan_mail, plan_retrieve, plan_size
 from tests.results.watched_run import phase_record

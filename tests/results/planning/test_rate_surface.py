@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from archiver.values.errors import ResultsError
-from results.model import Result
+from results.measures.ranges import Range
 from results.planning.measured_rates import measured_surface, published_surface
-from results.planning.rate_surface import BEYOND_MAX, Range, RateSurface
-from results.recorded import read_run
+from results.planning.rate_surface import BEYOND_MAX, RateSurface
+from results.recorded.model import Result
+from results.recorded.run import read_run
 from tests.results.conftest import MakeDatabase, MakeResult, MakeRun
 from tests.results.watched_run import phase_record
 

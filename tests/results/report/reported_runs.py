@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from archiver.measure.histogram import part_of
-from results.database import HistogramRow, RunDatabase, RunRecord
-from results.document import Document
-from results.model import CheckRecord, FirstError, Result
-from results.recorded import RecordedRun
+from results.document.document import Document
+from results.measures.watched import watched
+from results.recorded.database import HistogramRow, RunDatabase, RunRecord
+from results.recorded.model import CheckRecord, FirstError, Result
+from results.recorded.run import RecordedRun
 from results.report.contents import build_report
-from results.tables.watched import watched
 from tests.results.watched_run import PLATFORM, RECORD, phase_record, ten_seconds
 
 HOSTILE = """</script><script>alert(1)</script> & <b a='1'>"x"</b> $a_{b$ {{ 7*7 }}"""

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError
-from results.contract import read, run_document
-from results.model import Result
-from results.recorded import RecordedRun
+from archiver.values.typed import undamaged
+from results.measures.watched import watched
+from results.recorded.model import Result
+from results.recorded.run import RecordedRun
 from results.report.contents import ROWS_SHOWN_MAX
+from results.report.contract import run_document
 from results.report.documents import write_csv, write_documents
-from results.tables.watched import watched
 from tests.results.watched_run import phase_record, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]
@@ -112,7 +113,7 @@ def test_results_json_has_run_document_with_results(tmp_path: Path, make_result:
         "criteria",
         "verdict",
     }
-    assert [read(Result, entry) for entry in saved["results"]] == [make_result()]
+    assert [undamaged(Result, entry) for entry in saved["results"]] == [make_result()]
 
 
 def test_figure_caption_states_not_capacity_only_on_shared_machine(tmp_path: Path, make_result: MakeResult) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from results.database import FILE_NAME
-from results.model import Result
+from results.document.html import html_page
 from results.planning.answer import answer
 from results.planning.loads import MailLoad, PlanRequest
 from results.planning.measured_rates import published_surface
-from results.recorded import read_run
-from results.render.html import html_page
+from results.recorded.database import FILE_NAME
+from results.recorded.model import Result
+from results.recorded.run import read_run
 from results.report.index import write_index
 from results.report.plan_page import plan_as_document
 from tests.results.report.reported_runs import HOSTILE, report_of, whole_run

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from results.document.html import html_page
 from results.planning.answer import PlanAnswer, answer
-from results.planning.disclosure import Disclosure
 from results.planning.loads import BackupLoad, LoadCourse, MailLoad, PlanRequest, PlatformLimits, RetrieveLoad
 from results.planning.measured_rates import measured_surface, published_surface
-from results.planning.prices import read_prices
-from results.recorded import read_run
-from results.render.html import html_page
+from results.prices.disclosure import Disclosure
+from results.prices.prices import read_prices
+from results.recorded.run import read_run
 from results.report.plan_page import inputs_table, plan_as_document
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.watched_run import PLATFORM, phase_record

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from results.database import FILE_NAME
-from results.model import Result
-from results.recorded import RecordedRun, read_run
-from results.render.html import html_page
+from results.document.html import html_page
+from results.document.table import SKETCH_HEIGHT
+from results.measures.stored_times import stored_times
+from results.measures.units import UnitKey, all_cells
+from results.measures.watched import watched
+from results.recorded.database import FILE_NAME
+from results.recorded.model import Result
+from results.recorded.run import RecordedRun, read_run
 from results.report.distributions import BINS, distributions_table
 from results.report.documents import write_page
-from results.table import SKETCH_HEIGHT
-from results.tables.stored_times import stored_times
-from results.tables.watched import watched
-from results.units import UnitKey, all_cells
 from tests.results.report.reported_runs import DOUBTS, FACTS, HOSTILE, histogram, report_of, whole_run
 from tests.results.watched_run import PLATFORM, phase_record
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from archiver.values.errors import ResultsError
-from results.database import FILE_NAME, RunDatabase, RunRecord
-from results.model import Result
+from results.recorded.database import FILE_NAME, RunDatabase, RunRecord
+from results.recorded.model import Result
 from results.report.index import listed_runs, write_index
 from tests.results.watched_run import RECORD, phase_record
 

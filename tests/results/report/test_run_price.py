@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from archiver.values.errors import UsageError
-from results.model import Result
-from results.planning.cost import PlanCost
-from results.planning.prices import CloudPrices, PricedPart, PriceList
-from results.planning.rate_surface import Range
+from results.measures.ranges import Range
+from results.prices.cost import PlanCost
+from results.prices.prices import CloudPrices, PricedPart, PriceList
+from results.recorded.model import Result
 from results.report.run_price import platform_cost
 
 NODE = PricedPart(item="node", quantity=2, list_price=3000.0, support_years=1, support_price_per_year=500.0)

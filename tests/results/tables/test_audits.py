@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from results.document.text import render_text
 from results.tables.audits import audits_table
-from results.text import render_text
 
 GOOD: dict[str, Any] = {
     "started_at": 1_700_000_000.0, "objects": 1000, "population_objects": 1000, "objects_per_second": 812.4,

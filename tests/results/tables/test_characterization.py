@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from results.model import Ceiling, ClientUsage, CriterionResult, Latency, Offered, Result
+from results.document.table import Table
+from results.recorded.model import Ceiling, ClientUsage, CriterionResult, Latency, Offered, Result
 from results.reference.esg_peaks import published_peaks
-from results.table import Table
 from results.tables.characterization import (
     characterization_criteria_table,
     characterization_table,

@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 
-from results.database import WorkloadHistogram
+from results.document.drawing import png_bytes, svg_bytes
+from results.document.table import NOT_MEASURED, Table
 from results.figures.lock_cost import LOCK_COST, build_lock_figures
-from results.figures.phases import Caption, png_bytes, svg_bytes
-from results.model import Latency, Result
+from results.figures.phases import Caption
+from results.measures.stored_times import StoredTimes
+from results.measures.units import single_cells
+from results.recorded.database import WorkloadHistogram
+from results.recorded.model import Latency, Result
 from results.report.documents import report_markdown
-from results.table import NOT_MEASURED, Table
 from results.tables.lock_cost import life_cycle_table, lock_cost_table, variant_costs
 from results.tables.rates import build_tables
-from results.tables.stored_times import StoredTimes
-from results.units import single_cells
 
 MakeResult = Callable[..., Result]
 CAPTION = Caption("run-7", "embedded", shares_machine=True)

@@ -11,11 +11,24 @@ import pytest
 
 from archiver.measure.histogram import Histogram, part_of
 from archiver.values.errors import ResultsError
-from results.database import WorkloadHistogram
-from results.model import ClientUsage, DiskUsage, FirstError, Latency, LinkUsage, Result, ServerUsage, Utilisation
-from results.recorded import RecordedRun
+from results.document.table import Cell, Table
+from results.measures.requests import RequestCount
+from results.measures.stored_times import StoredTimes
+from results.measures.units import CLIENT_LIMITED, ERRORS, UNSETTLED
+from results.measures.watched import Watched, watched
+from results.recorded.database import WorkloadHistogram
+from results.recorded.model import (
+    ClientUsage,
+    DiskUsage,
+    FirstError,
+    Latency,
+    LinkUsage,
+    Result,
+    ServerUsage,
+    Utilisation,
+)
+from results.recorded.run import RecordedRun
 from results.reference.published import dr550
-from results.table import Cell, Table
 from results.tables.rates import (
     amounts_table,
     build_tables,
@@ -24,12 +37,8 @@ from results.tables.rates import (
     parallel_tables,
     rate_table,
 )
-from results.tables.requests import RequestCount
 from results.tables.session_fits import session_time_table
-from results.tables.stored_times import StoredTimes
 from results.tables.usage import limits_table, per_object_table, requests_table, resource_table, server_resources_table
-from results.tables.watched import Watched, watched
-from results.units import CLIENT_LIMITED, ERRORS, UNSETTLED
 from tests.results.watched_run import sample, ten_seconds, two_phases
 
 MakeResult = Callable[..., Result]

@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 import pytest
 
 from archiver.values.errors import ArchiverError, ResultsError, UsageError
-from results.contract import json_text
-from results.database import RunDatabase
-from results.exports.junit import junit_xml
-from results.model import CheckRecord
-from results.recorded import read_run
+from results.document.files import json_text
+from results.recorded.database import RunDatabase
+from results.recorded.model import CheckRecord
+from results.recorded.run import read_run
+from results.report.junit import junit_xml
 from results.worm.baseline import Baseline, baseline_for, compare_with, read_baselines
 from results.worm.expected import read_expected
 from results.worm.findings import worm_document

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from archiver.worm.catalogue import catalogue
-from results.model import CheckRecord
-from results.table import Table
+from results.document.table import Table
+from results.recorded.model import CheckRecord
 from results.worm.findings import DISCLAIMER
 from results.worm.regimes import provisions, regime_table
 

@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from archiver.values.typed import undamaged
 from results.bundle.evidence import make_evidence, verify_evidence, write_evidence
-from results.contract import read
-from results.database import RunDatabase
-from results.exports.junit import junit_xml
-from results.model import CheckRecord, RoundRecord
-from results.recorded import read_run
-from results.table import Table
+from results.document.table import Table
+from results.recorded.database import RunDatabase
+from results.recorded.model import CheckRecord, RoundRecord
+from results.recorded.run import read_run
+from results.report.junit import junit_xml
 from results.worm.findings import findings_table, matrix_table, rounds_table, worm_document
 from results.worm.report import write_worm_report
 from tests.results.watched_run import PLATFORM
@@ -106,7 +106,7 @@ def test_reports_name_source_of_expected_behaviour(make_database: Callable[..., 
 def test_check_document_without_source_is_readable() -> None:
     document = dataclasses.asdict(check("DEL-02", "PASS"))
     del document["source"]
-    assert read(CheckRecord, document) == check("DEL-02", "PASS")
+    assert undamaged(CheckRecord, document) == check("DEL-02", "PASS")
 
 
 def test_violation_under_load_is_counted() -> None:

@@ -20,7 +20,7 @@ from archiver.engine.worker.assignment import (
 from archiver.measure.histogram import Histogram, merged
 from archiver.measure.reports import PartTally, StageReport, Tally
 from archiver.values.sizes import format_size
-from results.model import Offered, PartResult
+from results.recorded.model import Offered, PartResult
 from scenarios.model import Phase, Workload
 from scenarios.notation.distribution import Sizes
 from scenarios.work.mix import Mix

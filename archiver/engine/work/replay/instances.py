@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from archiver.engine.worker.assignment import Assignment, InfrastructureAssignment
 from archiver.measure.reports import InfrastructureReport
-from results.model import InfrastructureResult
+from results.recorded.model import InfrastructureResult
 from scenarios.work.infrastructure import Infrastructure
 
 

@@ -20,7 +20,7 @@ from archiver.engine.work.replay.compile.compiled import CompiledTrace
 from archiver.engine.work.replay.instances import infrastructure_result
 from archiver.engine.worker.assignment import InfrastructureAssignment, ReplayAssignment, WorkerShare
 from archiver.measure.reports import InfrastructureReport, StageReport, Tally
-from results.model import Latency, Replayed
+from results.recorded.model import Latency, Replayed
 from scenarios.model import Phase, Workload
 from scenarios.work.infrastructure import Infrastructure
 from scenarios.work.replay import Replay

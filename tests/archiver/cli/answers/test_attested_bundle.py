@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archiver.cli import main
-from results.database import RunDatabase, RunRecord
-from results.model import CheckRecord
+from results.recorded.database import RunDatabase, RunRecord
+from results.recorded.model import CheckRecord
 from tests.results.bundle.audit_bundles import packed, unpacked
 from tests.results.watched_run import PLATFORM, RECORD
 from tests.support.commands import archiver

@@ -20,9 +20,9 @@ from click.testing import CliRunner, Result
 from archiver.cli import main
 from archiver.cli.answers import audit_bundle
 from archiver.measure.histogram import Histogram, part_of
-from results.database import VERSION, RunDatabase, RunRecord
-from results.model import CheckRecord
-from results.recorded import read_run
+from results.recorded.database import VERSION, RunDatabase, RunRecord
+from results.recorded.model import CheckRecord
+from results.recorded.run import read_run
 from tests.results.bundle.audit_bundles import flipped, packed, unpacked, with_manifest
 from tests.results.watched_run import PLATFORM, RECORD
 from tests.support.commands import archiver

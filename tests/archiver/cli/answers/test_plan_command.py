@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from archiver.cli import main
 from archiver.cli.answers.plan import parse_redundancy, parse_share, parse_stream_rate
-from results.database import VERSION
+from results.recorded.database import VERSION
 from tests.support.commands import archiver
 from tests.support.documented import ROOT, words_of, written_commands
 from tests.support.runs import TINY

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from archiver.worm.catalogue import catalogue
-from results.database import FILE_NAME, VERSION, RunDatabase, RunRecord
+from results.recorded.database import FILE_NAME, VERSION, RunDatabase, RunRecord
 from tests.results.watched_run import RECORD
 from tests.support.commands import archiver
 from tests.support.runs import TINY

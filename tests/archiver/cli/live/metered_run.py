@@ -7,7 +7,7 @@ import numpy as np
 from archiver.cli.live.meter import Meter
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, Tally, TallyKey
-from results.model import ServerUsage
+from results.recorded.model import ServerUsage
 from scenarios.model import Phase, Scenario
 from scenarios.reading.reader import read_scenario
 

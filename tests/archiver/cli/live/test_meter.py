@@ -14,7 +14,7 @@ from archiver.cli.live.meter import Meter
 from archiver.cli.live.progress import line_pause_seconds
 from archiver.measure.reports import IntervalReport
 from archiver.values.record import ErrorKind
-from results.model import ServerUsage
+from results.recorded.model import ServerUsage
 from scenarios.model import Scenario
 from tests.archiver.cli.live.metered_run import Run
 

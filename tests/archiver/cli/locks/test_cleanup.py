@@ -20,7 +20,7 @@ from archiver.cli import main
 from archiver.ledger.ledger import Ledger, Placement
 from backends.embedded import process as embedded
 from backends.s3.keys import key_of
-from results.database import FILE_NAME, LOCK_NAME
+from results.recorded.database import FILE_NAME, LOCK_NAME
 from tests.support.runs import keys_of, left_in
 
 HOUR = 3600.0

@@ -21,7 +21,7 @@ import pytest
 from archiver.ledger.ledger import Ledger, Placement
 from backends.embedded import process
 from backends.embedded.process import StoreProcess
-from results.database import RunDatabase
+from results.recorded.database import RunDatabase
 
 _LIMITED = """
 import resource, sys

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from archiver.engine.judging.criteria import MEASURED_METRICS, Watch, judge, measure
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally, TallyKey
-from results.model import (
+from results.recorded.model import (
     Ceiling,
     ClientUsage,
     CriterionResult,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from archiver.engine import execution
 from archiver.engine.judging.searching import Search, share_that_holds_min
 from archiver.values.errors import ScenarioError
-from results.model import CriterionResult, SearchOutcome
+from results.recorded.model import CriterionResult, SearchOutcome
 from scenarios.reading.reader import read_scenario
 
 SEARCHED = """

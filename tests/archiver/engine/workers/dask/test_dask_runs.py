@@ -19,8 +19,8 @@ from dask.cli import run_cli
 from archiver.engine.workers.dask.cluster import open_cluster
 from archiver.ledger.ledger import Ledger
 from archiver.web.live_state import FILE_NAME, read_live_state
-from results.database import RunDatabase
-from results.recorded import read_run
+from results.recorded.database import RunDatabase
+from results.recorded.run import read_run
 from results.tables.workers import worker_tables, worker_totals
 from tests.archiver.engine.workers.worker_assignments import SHORT, TIMER_NS, assignments
 from tests.support import forks

@@ -1,0 +1,1 @@
+"""What every subject is shown as: tables, figures and documents, and how they look. It knows no subject."""

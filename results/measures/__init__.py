@@ -1,0 +1,1 @@
+"""What the numbers of a run are: units, phases, metrics, statistics, verdicts, and doubts about them."""

@@ -1,0 +1,1 @@
+"""What platforms cost: price lists, and how a configuration is disclosed."""
