@@ -256,7 +256,7 @@ SCALE_OUT = Benchmark(
 )
 
 # Merging the reports of many workers over many phases.
-QUANTITIES = ("session_service", "object_service", "object_response", "first_byte")
+QUANTITIES = ("session_service", "object_service", "object", "first_byte")
 MERGED_OBJECTS = 250  # of one worker in one interval
 MERGE_CPU, MEMORY = "CPU, s", "memory above the start, MiB"
 

@@ -6,64 +6,13 @@ meet, because no metric, part or workload of that name is measured. No criterion
 
 from __future__ import annotations
 
-import difflib
-import math
-import operator as operators
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from archiver.values.errors import ScenarioError
-from scenarios.work.base import Trait, Work
-
-Operator = Literal["<=", "<", ">=", ">", "=="]
-
-STATISTICS = ("mean", "p50", "p70", "p90", "p99", "p99_9", "max")
-OPERATORS: dict[Operator, Callable[[float, float], bool]] = {
-    "<=": operators.le, "<": operators.lt, ">=": operators.ge, ">": operators.gt, "==": operators.eq,
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A metric of a workload in its measured time, which a criterion may limit."""
-
-    unit: str  # empty for counts and shares
-    meaning: str
-    has_statistics: bool = False  # a distribution of times: mean, percentiles, maximum
-    of_parts: bool = False  # also measured for each kind of object operation
-    needs: Trait | Literal["", "ceiling"] = ""  # required trait; empty: none
-
-
-METRICS = {
-    "object_ms": Metric("ms", "response time of an object: from when it was due to when it was done", True, True),
-    "object_service_ms": Metric("ms", "service time of an object: from its sending", True, True),
-    "first_byte_ms": Metric("ms", "from an object's sending to the first byte of the answer", True, True),
-    "session_ms": Metric("ms", "response time of a session: from when it was due to when it was closed", True),
-    "session_service_ms": Metric("ms", "service time of a session: from its opening", True),
-    "session_start_ms": Metric("ms", "time from when a session was due to when it was begun", True, needs="open loop"),
-    "lateness_ms": Metric("ms", "scheduling delay: how late the client itself was; in a closed loop only p99", True),
-    "errors": Metric("", "failures; for a whole workload also those in its warm-up and after its end", of_parts=True),
-    "missed_deadlines": Metric("", "objects done later than their deadline", of_parts=True, needs="deadline"),
-    "objects_per_second": Metric("objects/s", "objects done", of_parts=True),
-    "sessions_per_second": Metric("sessions/s", "sessions done"),
-    "megabytes_per_second": Metric("MB/s", "bytes archived or retrieved; MB are 10^6 bytes", of_parts=True),
-    "achieved_over_offered": Metric("", "sessions done / sessions due", needs="open loop"),
-    "dropped": Metric("", "due sessions that found the backlog full and were never begun", needs="open loop"),
-    "waited_share": Metric(
-        "", "share of due sessions that found no free client, and waited or were dropped", needs="open loop"
-    ),
-    "seconds": Metric("s", "how long the workload was measured"),
-    "share_of_ceiling": Metric("", "objects/s / objects/s against a platform that does nothing", needs="ceiling"),
-    "replay_margin_seconds": Metric(
-        "s", "time that was left of the trace's time and the allowed overrun when a replay ended", needs="replay"
-    ),
-    "infrastructure_ratio": Metric(
-        "", "infrastructure operations done per hour / those requested", needs="infrastructure"
-    ),
-    "client_cpu_percent": Metric("%", "processor time of the client; 100 is one core"),
-}
+from archiver.values.metrics import METRICS, OPERATORS, STATISTICS, Operator, nearest_name, read_condition, read_metric
+from scenarios.work.base import Work
 
 
 class CriterionWorkload(Protocol):
@@ -164,22 +113,12 @@ def read_criterion(
     Raises ScenarioError also for an operation if only whole workloads have the metric.
     """
     key = f"{where}: criterion {text!r}" if where else f"criterion {text!r}"
-    split = re.fullmatch(r"\s*([^\s<>=!~]+)\s*([<>=!~]+)\s*(.*?)\s*", text)
-    if split is None:
-        raise ScenarioError(f"{key}: write it as metric, operator, limit: object_ms.mean <= 20 or errors == 0")
-    measure, sign, limit = split.groups()
-    metric, dot, statistic = measure.partition(".")
-    known = METRICS.get(metric)
-    if known is None:
-        raise ScenarioError(f"{key}: there is no metric {metric!r}{_nearest(metric, METRICS)}")
-    if known.has_statistics and statistic not in STATISTICS:
-        problem = f"{metric} has no {statistic!r}" if dot else f"{metric} needs a statistic"
-        raise ScenarioError(f"{key}: {problem}; write one of {', '.join(f'{metric}.{each}' for each in STATISTICS)}")
-    if dot and not known.has_statistics:
-        raise ScenarioError(f"{key}: {metric} is a single number; leave {dot + statistic!r} out")
-    sign_known = next((each for each in OPERATORS if each == sign), None)
-    if sign_known is None:
-        raise ScenarioError(f"{key}: {sign!r} is not a comparison; write one of {' '.join(OPERATORS)}")
+    try:
+        condition = read_condition(text, "write it as metric, operator, limit: object_ms.mean <= 20 or errors == 0")
+        metric, statistic = read_metric(condition.left)
+    except ValueError as error:
+        raise ScenarioError(f"{key}: {error}") from None
+    known = METRICS[metric]
     if operation is not None and not known.of_parts:
         of_parts = ", ".join(name for name, each in METRICS.items() if each.of_parts)
         raise ScenarioError(
@@ -191,9 +130,9 @@ def read_criterion(
             f"{key}: all = true limits all applications together, at the end: leave out workload, operation and abort, "
             f"and limit one of {of_parts}"
         )
-    statistic_known = statistic if known.has_statistics else None
-    number = _limit(limit, known, key)
-    return Criterion(text.strip(), metric, statistic_known, sign_known, number, workload, operation, abort, of_all)
+    return Criterion(
+        text.strip(), metric, statistic, condition.operator, condition.limit, workload, operation, abort, of_all
+    )
 
 
 def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase], where: str = "") -> None:
@@ -212,13 +151,12 @@ def check_names(criteria: Iterable[Criterion], phases: Iterable[CriterionPhase],
         if not named:
             raise ScenarioError(
                 f"{key}: no workload {criterion.workload!r} is measured"
-                f"{_nearest(criterion.workload or '', {each.application or each.name for _, each in asked})}"
+                f"{nearest_name(criterion.workload or '', {each.application or each.name for _, each in asked})}"
             )
         parts = {part for _, each in named for part in each.work.part_names}
         if criterion.operation is not None and criterion.operation not in parts:
-            raise ScenarioError(
-                f"{key}: there is no operation {criterion.operation!r} of {whom}{_nearest(criterion.operation, parts)}"
-            )
+            problem = f"there is no operation {criterion.operation!r} of {whom}"
+            raise ScenarioError(f"{key}: {problem}{nearest_name(criterion.operation, parts)}")
         if not any(criterion.speaks_of(phase, each) for phase, each in named):
             raise ScenarioError(f"{key}: not measured for {whom}: {_REMEDIES[criterion.needs]}")
 
@@ -252,21 +190,3 @@ def _has(needs: str, phase: CriterionPhase, workload: CriterionWorkload) -> bool
     if needs == "ceiling":
         return phase.measures_ceiling
     return not needs or needs in workload.work.traits
-
-
-def _limit(text: str, metric: Metric, key: str) -> float:
-    unit = f"; it is in {metric.unit}" if metric.unit else ""
-    try:
-        limit = float(text)
-    except ValueError:
-        raise ScenarioError(f"{key}: the limit {text!r} is not a number: write only the number{unit}") from None
-    if not math.isfinite(limit):
-        raise ScenarioError(f"{key}: a limit of {text} decides nothing: write a finite number{unit}")
-    return limit
-
-
-def _nearest(given: str, known: Iterable[str]) -> str:
-    """Return a message with the most similar known name, and all known names."""
-    names = sorted(known)
-    close = difflib.get_close_matches(given, names, n=1)
-    return f"{f'; did you mean {close[0]!r}?' if close else ';'} known here: {', '.join(names)}"

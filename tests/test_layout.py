@@ -46,6 +46,7 @@ ENGINE_RESULTS = {
     "results.recorded.database",
     "results.recorded.model",
     "results.recorded.resources",
+    "results.measures.metrics",
     "results.measures.statistics",
     "results.measures.verdict",
 }

@@ -485,7 +485,7 @@ class Coordinator:
 
 
 _LATENCIES = (
-    "session_service", "session_response", "session_open", "session_close", "object_service", "object_response",
+    "session_service", "session", "session_open", "session_close", "object_service", "object",
     "first_byte", "transaction_send", "transaction_commit", "attempt", "reconnect",
 )  # fmt: skip
 _NOT_CLOSED: frozenset[Trait] = frozenset(("open loop", "replay", "infrastructure"))

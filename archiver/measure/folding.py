@@ -27,7 +27,7 @@ _CHANGES = (
 _WRITTEN = (Operation.ARCHIVE, Operation.NEW_VERSION)  # the bytes of these rows are the object's
 _MADE = (Operation.ARCHIVE, Operation.NEW_VERSION, Operation.COPY)
 _QUANTITIES: dict[int, tuple[tuple[str, str, str], ...]] = {
-    Operation.SESSION: (("session_service", "sent_ns", "done_ns"), ("session_response", "due_ns", "done_ns")),
+    Operation.SESSION: (("session_service", "sent_ns", "done_ns"), ("session", "due_ns", "done_ns")),
     Operation.OPEN: (("session_open", "sent_ns", "done_ns"),),
     Operation.CLOSE: (("session_close", "sent_ns", "done_ns"),),
     Operation.LOCK: (("lock", "sent_ns", "done_ns"),),
@@ -37,7 +37,7 @@ _QUANTITIES: dict[int, tuple[tuple[str, str, str], ...]] = {
 }  # fmt: skip
 _OBJECT_QUANTITIES = (
     ("object_service", "sent_ns", "done_ns"),
-    ("object_response", "due_ns", "done_ns"),
+    ("object", "due_ns", "done_ns"),
     ("first_byte", "sent_ns", "first_byte_ns"),
 )
 _PARTS: tuple[PartOfPhase, ...] = ("warm-up", "measured", "drain")

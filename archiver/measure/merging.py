@@ -256,7 +256,7 @@ class Merge:
             name = self._phase.workloads[key.workload].name
             rows.setdefault((key.interval, name, windows[key.workload].part(key)), Tally()).add(tally)
         return [
-            _with_percentiles(_interval_row(*key, tally), tally.histograms.get("object_response"))
+            _with_percentiles(_interval_row(*key, tally), tally.histograms.get("object"))
             for key, tally in sorted(rows.items(), key=lambda item: item[0])
         ]
 
@@ -369,7 +369,7 @@ class ReplayMerge(Merge):
         at = (key.interval, key.workload)
         row = _interval_row(key.interval, self._phase.workloads[key.workload].name, "measured", tally)
         self._rows[at] = _sum(self._rows[at], row) if at in self._rows else row
-        response = tally.histograms.get("object_response")
+        response = tally.histograms.get("object")
         if response is not None and key.interval >= self._open_from:
             self._responses.setdefault(at, Histogram()).add_all(response)
             if key.interval - OPEN_INTERVALS > self._open_from:
@@ -425,7 +425,7 @@ def _with_percentiles(row: IntervalRow, responses: Histogram | None) -> Interval
 
 
 def _interval_row(interval: int, workload: str, part: str, tally: Tally) -> IntervalRow:
-    times = tally.histograms.get("object_response")
+    times = tally.histograms.get("object")
     return IntervalRow(
         interval, workload, part, tally.sessions, tally.objects, tally.bytes, tally.attempts, tally.errors,
         times.total_ns if times is not None else 0, times.max_ns if times is not None else 0,

@@ -12,12 +12,12 @@ that cannot be judged fails.
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from archiver.values.errors import UsageError
+from archiver.values.metrics import STATISTICS, Condition, nearest_name, read_condition
 from archiver.values.sizes import format_size
 from results.comparison.compare import Comparison, Side
 from results.comparison.ratios import Ratio
@@ -30,24 +30,17 @@ ERRORS = "errors"
 QUANTITIES = (*(measure.name for measure in MEASURES), ERRORS)
 WORST_ALLOWED = 10  # a condition that allows a factor of ten is a mistake of units
 
-_CONDITION = re.compile(
-    r"(?P<name>.+)\.(?P<quantity>[A-Za-z0-9_]+)\s*(?P<comparison><=|>=|<|>)\s*(?P<number>\d+(?:\.\d+)?)"
-)
-_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
 _CELLS_SHOWN_MAX = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class GateCondition:
     """A condition that must not be true."""
 
     text: str
     name: str
     quantity: str
-    comparison: str
-    number: float  # candidate / first; for errors, their number
+    condition: Condition  # its limit: candidate / first; for errors, their number
 
     def names(self, key: UnitKey) -> bool:
         """Return whether this unit is one of those that the name stands for."""
@@ -56,15 +49,12 @@ class Condition:
         shorter = f"{key}.1" if key.is_cell and key.clients == 1 else f"{key._replace(scale=None)}"
         return any(re.fullmatch(pattern, name) for name in (f"{key}", shorter))
 
-    def holds(self, value: float) -> bool:
-        return _COMPARISONS[self.comparison](value, self.number)
-
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """One condition on one cell, or one workload, of one platform after the first."""
 
-    condition: Condition
+    condition: GateCondition
     platform: str
     key: UnitKey
     value: float | None  # None: cannot be judged, and fails
@@ -74,24 +64,38 @@ class Judgement:
     notes: tuple[str, ...]  # why it could not be judged, or needs care
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str) -> GateCondition:
     """Parse the text of a condition. Raises UsageError with the grammar, the quantities, or the meaning of a number."""
-    found = _CONDITION.fullmatch(text.strip())
-    if found is None:
-        first, second = EXAMPLES
-        raise UsageError(f"{text!r} is not a condition; write {GRAMMAR}, for example {first!r} or {second!r}")
-    quantity, comparison, number = found["quantity"], found["comparison"], float(found["number"])
-    if quantity not in QUANTITIES:
-        raise UsageError(f"{text!r}: there is no quantity {quantity!r}; there are {', '.join(QUANTITIES)}")
-    if quantity != ERRORS and _lets_everything_pass(comparison, number):
+    first, second = EXAMPLES
+    form = f"it is not a condition; write {GRAMMAR}, for example {first!r} or {second!r}"
+    try:
+        condition = read_condition(text, form)
+        name, quantity = _split(condition.left, form)
+    except ValueError as error:
+        raise UsageError(f"{text!r}: {error}") from None
+    if quantity != ERRORS and _lets_everything_pass(condition):
         raise UsageError(
             f"{text!r}: {quantity} is the ratio to the first platform, and a platform that is {WORST_ALLOWED} times"
             " worse would pass; write for example 0.9 for nine tenths, 1.2 for a fifth more"
         )
-    return Condition(text.strip(), found["name"].strip(), quantity, comparison, number)
+    return GateCondition(text.strip(), name, quantity, condition)
 
 
-def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judgement]:
+def _split(text: str, form: str) -> tuple[str, str]:
+    """Return the name and the quantity of ``archive.8KiB.500.object_ms.p99``. Raises ValueError."""
+    for quantity in QUANTITIES:
+        name = text.removesuffix(f".{quantity}")
+        if name and name != text:
+            return name, quantity
+    name, dot, last = text.rpartition(".")
+    if not dot:
+        raise ValueError(form)
+    before, _, last_but_one = name.rpartition(".")
+    given = f"{last_but_one}.{last}" if last in STATISTICS and before else last
+    raise ValueError(f"there is no quantity {given!r}{nearest_name(given, QUANTITIES)}")
+
+
+def judge(comparison: Comparison, conditions: Sequence[GateCondition]) -> list[Judgement]:
     """Judge every condition on each matching cell or workload of the first platform, for each further platform.
 
     Raises UsageError with the existing cells or workloads if a condition matches none of them.
@@ -99,7 +103,7 @@ def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judge
     return [judgement for condition in conditions for judgement in _judge(comparison, condition)]
 
 
-def _judge(comparison: Comparison, condition: Condition) -> list[Judgement]:
+def _judge(comparison: Comparison, condition: GateCondition) -> list[Judgement]:
     """Judge one condition. It skips units that cannot have the quantity, such as deletions for MB/s."""
     first = comparison.sides[0]
     compared = {unit.key: unit for unit in comparison.units}
@@ -153,32 +157,34 @@ def gate_sentences(judgements: Sequence[Judgement]) -> list[str]:
     return sentences
 
 
-def _judged(condition: Condition, side: Side, key: UnitKey, measured: Unit | None, ratio: Ratio | None) -> Judgement:
+def _judged(
+    condition: GateCondition, side: Side, key: UnitKey, measured: Unit | None, ratio: Ratio | None
+) -> Judgement:
     if measured is None:
         return Judgement(condition, side.label, key, None, None, None, True, (f"not measured on {side.label}",))
     if condition.quantity == ERRORS:
         errors = measured.errors
-        return Judgement(condition, side.label, key, errors, None, None, condition.holds(errors), ())
+        return Judgement(condition, side.label, key, errors, None, None, condition.condition.holds(errors), ())
     if ratio is None or ratio.ratio is None:
         return Judgement(condition, side.label, key, None, None, None, True, (ratio.because if ratio else "no pair",))
-    fails = condition.holds(ratio.ratio)
+    fails = condition.condition.holds(ratio.ratio)
     notes = (f"{ratio.verdict}: {ratio.because}",) if ratio.because else ()
     return Judgement(
         condition, side.label, key, ratio.ratio, ratio.low, ratio.high, fails, (*notes, *_unsure(condition, ratio))
     )
 
 
-def _unsure(condition: Condition, ratio: Ratio) -> tuple[str, ...]:
+def _unsure(condition: GateCondition, ratio: Ratio) -> tuple[str, ...]:
     """Return notes on the possible influence of chance on the judgement."""
     if ratio.low is None or ratio.high is None:
         return (f"no interval from {ratio.pairs} pair{'' if ratio.pairs == 1 else 's'}",)
-    if ratio.low <= condition.number <= ratio.high:
+    if ratio.low <= condition.condition.limit <= ratio.high:
         return ("the interval contains the threshold: repeat more often for a stable result",)
     return ()
 
 
-def _lets_everything_pass(comparison: str, number: float) -> bool:
-    return number < 1 / WORST_ALLOWED if comparison.startswith("<") else number > WORST_ALLOWED
+def _lets_everything_pass(condition: Condition) -> bool:
+    return condition.limit < 1 / WORST_ALLOWED if condition.operator in ("<", "<=") else condition.limit > WORST_ALLOWED
 
 
 def _parts(key: UnitKey) -> tuple[str, ...]:
@@ -190,7 +196,7 @@ def _parts(key: UnitKey) -> tuple[str, ...]:
 
 def _distance(judgement: Judgement) -> float:
     """Return the distance of a passing value from its threshold."""
-    value, number = judgement.value or 0.0, judgement.condition.number
+    value, number = judgement.value or 0.0, judgement.condition.condition.limit
     return abs(math.log(value / number)) if value and number else abs(value - number)
 
 

@@ -7,7 +7,6 @@ met. A tile that misses a criterion supports no mailboxes, whatever its rate. In
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
@@ -126,7 +125,8 @@ def _email_criteria(tile: Tile) -> list[CriterionResult]:
 
 def _limits(criterion: CriterionResult, part: str) -> bool:
     """Return whether it sets an upper limit to the mean response time of this part: ``object_ms.mean <= 5 (log)``."""
-    return re.fullmatch(rf"object_ms\.mean\s*<.*\({part}\)", criterion.name) is not None
+    condition = criterion.condition
+    return (condition.left, condition.operator[0], criterion.part) == ("object_ms.mean", "<", part)
 
 
 def _told(criterion: CriterionResult) -> str:

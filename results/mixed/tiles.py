@@ -177,7 +177,7 @@ def part_of(result: Result | None, name: str) -> PartResult | None:
 
 def mean_ms(measured: Result | PartResult | None) -> float | None:
     """Return the mean response time of its objects."""
-    return measured.object_response_ms.mean if measured and measured.object_response_ms else None
+    return measured.object_ms.mean if measured and measured.object_ms else None
 
 
 def total(values: Iterable[float | None]) -> float | None:

@@ -116,7 +116,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def _worst(row: _WorkloadRow, name: str) -> float | None:
-    times = (each.object_response_ms for each in row.measured)
+    times = (each.object_ms for each in row.measured)
     return max((getattr(time, name) for time in times if time is not None), default=None)
 
 

@@ -299,6 +299,6 @@ def _caption(kind: str, trials: _Trials) -> str:
 
 def _mean_ms(results: Sequence[Result]) -> float | None:
     """Return the milliseconds of a session from its due time, over all trials."""
-    known = [result.session_response_ms for result in results if result.session_response_ms is not None]
+    known = [result.session_ms for result in results if result.session_ms is not None]
     count = sum(latency.count for latency in known)
     return sum(latency.mean * latency.count for latency in known) / count if count else None

@@ -26,7 +26,7 @@ from archiver.values.visible import one_line
 from results.recorded.model import CheckRecord, CriterionResult, FirstError, Result, RoundRecord, SearchOutcome
 from results.recorded.resources import CLIENT, SampleRow, SourceProblem, Timeline
 
-VERSION = 10
+VERSION = 11
 FILE_NAME = "run.db"
 LOCK_NAME = "lock"  # next to the database; the writer locks it
 _LOCK_TRIES = 3  # ``is_under_way`` of another process has the lock for microseconds

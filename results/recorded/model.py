@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from archiver.values.errors import ResultsError
+from archiver.values.metrics import Condition, read_condition
 from archiver.values.record import NO_LOCAL_PORT_REASON, quoted
 
 
@@ -144,7 +146,7 @@ class PartResult:
     objects_per_second: float
     megabytes_per_second: float
     object_service_ms: Latency | None
-    object_response_ms: Latency | None
+    object_ms: Latency | None
     first_byte_ms: Latency | None
     attempt_ms: Latency | None = None  # as in the result
     reconnect_ms: Latency | None = None  # as in the result
@@ -264,11 +266,11 @@ class Result:
     megabytes_per_second: float
     mebibytes_per_second: float
     session_service_ms: Latency | None
-    session_response_ms: Latency | None
+    session_ms: Latency | None
     session_open_ms: Latency | None
     session_close_ms: Latency | None
     object_service_ms: Latency | None
-    object_response_ms: Latency | None
+    object_ms: Latency | None
     first_byte_ms: Latency | None
     server: ServerUsage | None
     client: ClientUsage
@@ -365,6 +367,19 @@ class CriterionResult:
     passed: bool
     scale: float | None = None
     aborted: bool = False  # the criterion ended the phase
+
+    @property
+    def condition(self) -> Condition:
+        """Return the condition that was judged. Raises ResultsError if a damaged database has none."""
+        try:
+            return read_condition(self.name.partition(" (")[0], "it is no condition")
+        except ValueError as error:
+            raise ResultsError(f"criterion {self.name!r}: {error}; the database is damaged") from None
+
+    @property
+    def part(self) -> str:
+        """Return the operation that it limits; empty: the whole workload."""
+        return self.name.partition(" (")[2].removesuffix(")")
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ def _of_phases(group: Sequence[MeasuredPhase], search: SearchOutcome | None, *, 
     measured = [result for phase in group for result in phase.results]
     seconds, failed = amounts(measured).seconds_min, failed_conditions(measured)
     megabytes = _number(median(phase.megabytes_per_second for phase in group))
-    p99_ms = max((each.object_response_ms.p99 for each in measured if each.object_response_ms), default=None)
+    p99_ms = max((each.object_ms.p99 for each in measured if each.object_ms), default=None)
     slowest = "" if p99_ms is None else _number(p99_ms)
     scale = group[0].scale
     at = f", {scale:g} {search.name}" if scale is not None and search is not None else ""

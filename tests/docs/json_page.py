@@ -19,7 +19,7 @@ from archiver.cli import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
 _SECTION = re.compile(r"^#{2,3} ([^\n]+)\n(.*?)(?=^#{2,3} |\Z)", re.MULTILINE | re.DOTALL)
-_ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| .*\|$", re.MULTILINE)
+_ROW = re.compile(r"^\| `([\w.]+)` \| (.*?) \| .*\|$", re.MULTILINE)
 _LINK = re.compile(r"\[(\w+)\]\(#\w+\)")
 
 Met = set[tuple[str, str]]

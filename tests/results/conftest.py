@@ -65,11 +65,11 @@ def make_result() -> MakeResult:
             "megabytes_per_second": objects_per_second * object_bytes / 1e6,
             "mebibytes_per_second": objects_per_second * object_bytes / 2**20,
             "session_service_ms": _latency(sessions, object_ms * objects_per_session),
-            "session_response_ms": _latency(sessions, object_ms * objects_per_session),
+            "session_ms": _latency(sessions, object_ms * objects_per_session),
             "session_open_ms": _latency(sessions, 2.0),
             "session_close_ms": _latency(sessions, 0.1),
             "object_service_ms": _latency(objects, object_ms),
-            "object_response_ms": _latency(objects, object_ms),
+            "object_ms": _latency(objects, object_ms),
             "first_byte_ms": _latency(objects, object_ms * 0.8),
             "server": ServerUsage(
                 cpu_percent=88.0,

@@ -56,7 +56,7 @@ class TileRun:
         """Return the points of a database by outstanding requests: (small operations/s, mean ms), and large MB/s."""
         points = [
             self.one("database small", tile, "mixed", clients=count, objects_per_second=rate,
-                     object_response_ms=latency(mean), workload=f"tile {tile} database small {count}", **given)
+                     object_ms=latency(mean), workload=f"tile {tile} database small {count}", **given)
             for count, (rate, mean) in small.items()
         ]  # fmt: skip
         return points + [

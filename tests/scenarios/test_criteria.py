@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archiver.values.errors import ScenarioError
-from scenarios.criteria import METRICS, OPERATORS, STATISTICS, check_names, metrics_table, read_criterion
+from archiver.values.metrics import METRICS, OPERATORS, STATISTICS
+from scenarios.criteria import check_names, metrics_table, read_criterion
 from scenarios.model import Workload
 from scenarios.notation.distribution import Sizes
 from scenarios.work.mix import Arrivals, Aside, Mix, Transaction

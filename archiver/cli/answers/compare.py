@@ -90,7 +90,7 @@ def compare(
     \b
     A CONDITION is NAME.QUANTITY COMPARISON NUMBER, for example
         --fail-if "archive.8KiB.500.objects_per_second < 0.9"  --fail-if "e-mail@4.objects_per_second < 0.9"
-        --fail-if "*.*.*.object_service_ms_p99 > 1.5"  --fail-if "e-mail/retrieve.object_response_ms_mean > 1.2"
+        --fail-if "*.*.*.object_service_ms.p99 > 1.5"  --fail-if "e-mail/retrieve.object_ms.mean > 1.2"
 
     NAME is the name of a cell or of a workload that ran in parallel. * stands for any part of a name. A cell is
     OPERATION.SIZE.OBJECTS: the operation as in the table (also `archive, lock header`), the object size, and the number
@@ -99,11 +99,11 @@ def compare(
     clients (without it the best), with @SCALE one number of tiles, users ... (without it every scale). `all
     workloads/steady` and `/peak` are all workloads together, `/score` is the score of tiles.
 
-    QUANTITY is objects_per_second, megabytes_per_second, sessions_per_second of an open loop, session_service_ms_mean
-    of a cell, object_response_ms_mean, object_service_ms_p50, object_service_ms_p99, object_response_ms_p99 of a
-    workload, or score, each as its ratio to the first platform, or errors, the number of failed operations on the other
-    platform. COMPARISON is <, <=, > or >=. The estimate is judged, and its interval is shown. A cell or workload that
-    the other platform lacks fails. Between S3 and TSM use rates and sessions, because the time of an object is defined
+    QUANTITY is objects_per_second, megabytes_per_second, sessions_per_second of an open loop, session_service_ms.mean
+    of a cell, object_ms.mean, object_service_ms.p50, object_service_ms.p99, object_ms.p99 of a workload, or score, each
+    as its ratio to the first platform, or errors, the number of failed operations on the other platform. COMPARISON is
+    <, <=, >, >= or ==. The estimate is judged, and its interval is shown. A cell or workload that the other platform
+    lacks fails. Between S3 and TSM use rates and sessions, because the time of an object is defined
     differently.
     """
     wanted = [parse_condition(condition) for condition in conditions]

@@ -7,57 +7,20 @@ therefore ends early only if its end would give the same verdict, as far as that
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from archiver.measure.histogram import HIGHEST_NS, Histogram, index_of, percentiles
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally, TallyKey
-from results.recorded.model import CriterionResult, Latency, PartResult, Result
+from archiver.values.metrics import METRICS, PERCENTS
+from results.measures.metrics import value_of
+from results.recorded.model import CriterionResult, PartResult, Result
 from scenarios.criteria import Criterion
 from scenarios.model import Phase, Workload
 
 MEASURED_SECONDS_MIN = 5.0
 MEASURED_VALUES_MIN = 100
-
-_Value = Latency | float | None
-
-_OF_PARTS: dict[str, Callable[[Result | PartResult], _Value]] = {
-    "object_ms": lambda part: part.object_response_ms,
-    "object_service_ms": lambda part: part.object_service_ms,
-    "first_byte_ms": lambda part: part.first_byte_ms,
-    "errors": lambda part: part.errors if part.attempts or part.errors else None,
-    "missed_deadlines": lambda part: part.missed_deadlines if part.objects or part.missed_deadlines else None,
-    "objects_per_second": lambda part: part.objects_per_second if part.objects else None,
-    "megabytes_per_second": lambda part: part.megabytes_per_second if part.objects else None,
-}
-_OF_WORKLOADS: dict[str, Callable[[Result], _Value]] = {
-    "session_ms": lambda result: result.session_response_ms,
-    "session_service_ms": lambda result: result.session_service_ms,
-    "session_start_ms": lambda result: result.session_start_ms,
-    "lateness_ms": lambda result: _lateness(result),
-    "sessions_per_second": lambda result: result.sessions / result.seconds if result.sessions else None,
-    "achieved_over_offered": lambda result: _per_session_due(result, result.sessions),
-    "dropped": lambda result: result.offered.dropped if result.offered and result.offered.sessions else None,
-    "waited_share": lambda result: _per_session_due(result, _found_no_client(result)),
-    "seconds": lambda result: result.seconds if result.objects else None,
-    "share_of_ceiling": lambda result: result.ceiling.share if result.ceiling and result.objects else None,
-    "replay_margin_seconds": lambda result: result.replayed.margin_seconds if result.replayed else None,
-    "infrastructure_ratio": lambda result: result.infrastructure.ratio if result.infrastructure else None,
-    "client_cpu_percent": lambda result: result.client.cpu_percent if result.objects else None,
-}
-MEASURED_METRICS = frozenset((*_OF_PARTS, *_OF_WORKLOADS))
-
-# The histograms in which a worker reports the metrics.
-_QUANTITIES = {
-    "object_ms": "object_response",
-    "object_service_ms": "object_service",
-    "first_byte_ms": "first_byte",
-    "session_ms": "session_response",
-    "session_service_ms": "session_service",
-    "session_start_ms": "session_start",
-}
-_PERCENTS = {"p50": 50.0, "p70": 70.0, "p90": 90.0, "p99": 99.0, "p99_9": 99.9}
 
 
 def judge(
@@ -77,7 +40,7 @@ def judge(
     judged = []
     for criterion in criteria:
         if criterion.of_all and not phase.is_load:
-            of_all = _value_of(criterion, _OF_PARTS[criterion.metric](whole)) if whole is not None else None
+            of_all = value_of(criterion.metric, criterion.statistic, whole) if whole is not None else None
             judged.append(_outcome(criterion, phase, "", of_all, criterion.holds(of_all)))
         for result in results:
             if not criterion.speaks_of(phase, workloads[result.workload]):
@@ -92,20 +55,8 @@ def judge(
 
 def measure(criterion: Criterion, result: Result) -> float | None:
     """Return the value that a criterion limits, in its metric's unit; None if nothing was measured."""
-    if criterion.metric in _OF_PARTS:
-        part = _part(criterion, result)
-        value = _OF_PARTS[criterion.metric](part) if part is not None else None
-    else:
-        value = _OF_WORKLOADS[criterion.metric](result)
-    return _value_of(criterion, value)
-
-
-def _value_of(criterion: Criterion, value: _Value) -> float | None:
-    """Return the statistic that the criterion limits."""
-    if isinstance(value, Latency):
-        assert criterion.statistic is not None
-        return float(getattr(value, criterion.statistic))
-    return value
+    part = _part(criterion, result)
+    return None if part is None else value_of(criterion.metric, criterion.statistic, part)
 
 
 class Watch:
@@ -169,7 +120,7 @@ class _Watched:
         self._missed_deadlines = 0
         self._count = self._total_ns = self._max_ns = 0
         # For a percentile, count the values beyond the limit. Sorting all values took 600 times as long at every check.
-        self._percent = _PERCENTS.get(criterion.statistic or "")
+        self._percent = PERCENTS.get(criterion.statistic or "")
         self._limit_index = int(index_of(np.array([np.clip(criterion.limit * 1e6, 0, HIGHEST_NS)], dtype=np.int64))[0])
         self._beyond = 0
         self._times = Histogram()
@@ -189,7 +140,7 @@ class _Watched:
         self._first = key.interval if self._first is None else min(self._first, key.interval)
         self._last = max(self._last, key.interval)
         self._missed_deadlines += part.missed_deadlines
-        times = part.histograms.get(_QUANTITIES.get(self.criterion.metric, ""))
+        times = part.histograms.get(self.criterion.metric.removesuffix("_ms"))
         if times is None:
             return
         self._count += times.count
@@ -250,7 +201,9 @@ def _is_reported(criterion: Criterion, phase: Phase, workload: Workload) -> bool
         return False
     if criterion.metric == "seconds":
         return work.planned_seconds is None
-    return criterion.metric in _QUANTITIES or criterion.metric in ("errors", "missed_deadlines")
+    if criterion.metric in ("errors", "missed_deadlines"):
+        return True
+    return METRICS[criterion.metric].has_statistics and criterion.metric != "lateness_ms"
 
 
 def _measured_intervals(phase: Phase, workload: Workload) -> tuple[int, int] | None:
@@ -272,25 +225,6 @@ def _part(criterion: Criterion, result: Result) -> Result | PartResult | None:
     if criterion.operation is None or not result.parts:
         return result
     return next((part for part in result.parts if part.name == criterion.operation), None)
-
-
-def _lateness(result: Result) -> _Value:
-    if result.replayed is not None:
-        return result.replayed.lateness_ms
-    return result.offered.lateness_ms if result.offered is not None else result.client.lateness_p99_ms
-
-
-def _found_no_client(result: Result) -> int:
-    """Return the sessions that were due while every client was busy. The others have a measured scheduling delay."""
-    offered = result.offered
-    if offered is None:
-        return 0
-    return offered.sessions - (offered.lateness_ms.count if offered.lateness_ms is not None else 0)
-
-
-def _per_session_due(result: Result, sessions: int) -> float | None:
-    offered = result.offered
-    return sessions / offered.sessions if offered is not None and offered.sessions else None
 
 
 def _outcome(

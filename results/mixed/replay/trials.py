@@ -7,12 +7,12 @@ are steps of the search.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from archiver.values.metrics import PERCENTS
 from results.measures.metrics import pooled_mean_ms
 from results.measures.phases import MeasuredPhase, phases_of
 from results.measures.responses import NO_RESPONSES, Responses, merged, responses_of
@@ -25,7 +25,6 @@ from results.recorded.run import RecordedRun
 READS = frozenset(("retrieve", "range-retrieve", "head", "query"))
 WRITES = frozenset(("archive", "copy", "new-version"))
 LIMIT_MS = 20.0  # default if the run has no limit
-_OF_ALL = re.compile(r"object_ms\.p(?P<percent>\d+)\s*<=?")
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,14 @@ class ReplayTrial:
     def asked_of_all(self) -> tuple[float, float] | None:
         """The criterion (percent, milliseconds) for all responses; None if there is none."""
         for each in self.criteria:
-            found = _OF_ALL.match(each.name)
-            if found and not each.workload:
-                return float(found["percent"]), each.limit
+            metric, _, statistic = each.condition.left.partition(".")
+            if (
+                metric == "object_ms"
+                and statistic in PERCENTS
+                and each.condition.operator[0] == "<"
+                and not each.workload
+            ):
+                return PERCENTS[statistic], each.limit
         return None
 
     @cached_property
@@ -133,11 +137,11 @@ def replay_run(recorded: RecordedRun, results: Sequence[Result]) -> ReplayedRun 
     if not phases:
         return None
     run = recorded.run
-    histograms = {(each.position, each.workload): each for each in recorded.cell_histograms("object_response")}
+    histograms = {(each.position, each.workload): each for each in recorded.cell_histograms("object")}
 
     def responses(result: Result) -> Responses:
         found = histograms.get((result.position, result.workload))
-        times = result.object_response_ms
+        times = result.object_ms
         return (
             responses_of(found.indices, found.counts, times.max)
             if found is not None and times is not None

@@ -491,7 +491,7 @@ def tell_all(tell: OnReport, tallies: dict[tuple[int, int], Tally]) -> None:
 def times_of(milliseconds: int, count: int = 1) -> dict[str, Histogram]:
     histogram = Histogram()
     histogram.add(part_of(np.full(count, milliseconds * 10**6, dtype=np.int64)))
-    return {"session_response": histogram, "object_response": histogram}
+    return {"session": histogram, "object": histogram}
 
 
 @pytest.fixture(params=[merging.PACK_AT, 1], ids=["kept as they are", "packed"])
@@ -563,12 +563,12 @@ def test_late_open_loop_work_counts_in_latency_but_not_in_rates() -> None:
     for result, count, missed in ((open_loop, 10, 2), (closed_loop, 8, 0)):
         assert (result.sessions, result.objects, result.drained_objects) == (8, 8, 2)
         assert result.objects_per_second == pytest.approx(8.0)
-        assert result.session_response_ms is not None
-        assert result.session_response_ms.count == count
+        assert result.session_ms is not None
+        assert result.session_ms.count == count
         assert result.missed_deadlines == missed
         assert result.errors == 1
-    assert open_loop.session_response_ms is not None
-    assert open_loop.session_response_ms.p99 == pytest.approx(2000, rel=1e-3)
+    assert open_loop.session_ms is not None
+    assert open_loop.session_ms.p99 == pytest.approx(2000, rel=1e-3)
     offered = open_loop.offered
     assert offered is not None
     assert (offered.sessions, offered.started, offered.waited, offered.dropped, offered.backlog_max) == (10, 9, 2, 1, 2)

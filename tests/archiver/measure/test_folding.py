@@ -86,7 +86,7 @@ def test_only_objects_that_were_sent_again_have_the_time_of_an_attempt() -> None
     (tally,) = tallies.values()
     for each in (tally, tally.parts["archive"]):
         assert {name: (hist.count, hist.total_ns) for name, hist in each.histograms.items()} == {
-            "object_service": (2, 1004 * MS), "object_response": (2, 1004 * MS), "first_byte": (2, 2 * MS),
+            "object_service": (2, 1004 * MS), "object": (2, 1004 * MS), "first_byte": (2, 2 * MS),
             "attempt": (1, 2 * MS),
         }  # fmt: skip
     record.clear()
@@ -119,8 +119,8 @@ def test_session_of_three_objects_is_counted_and_timed() -> None:
     assert (tally.sessions, tally.objects, tally.bytes, tally.attempts, tally.errors) == (1, 3, 300, 3, 0)
     assert archived == [(7, 9)]
     assert {name: histogram.count for name, histogram in tally.histograms.items()} == {
-        "session_service": 1, "session_response": 1, "session_open": 1, "session_close": 1,
-        "object_service": 3, "object_response": 3, "first_byte": 3,
+        "session_service": 1, "session": 1, "session_open": 1, "session_close": 1,
+        "object_service": 3, "object": 3, "first_byte": 3,
     }  # fmt: skip
     assert tally.histograms["session_open"].total_ns == 5 * MS
     assert tally.histograms["session_close"].total_ns == 1 * MS
@@ -235,9 +235,9 @@ def test_response_time_counts_from_the_due_time() -> None:
     write(record, SESSION, 100, took_ms=4, late_ms=60)
     histograms = whole(folded(record)[0]).histograms
     assert histograms["object_service"].total_ns == 2 * MS
-    assert histograms["object_response"].total_ns == 52 * MS
+    assert histograms["object"].total_ns == 52 * MS
     assert histograms["session_service"].total_ns == 4 * MS
-    assert histograms["session_response"].total_ns == 64 * MS
+    assert histograms["session"].total_ns == 64 * MS
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_response_time_is_never_below_service_time(given_rows: list[tuple[Operat
     histograms = whole(folded(record)[0]).histograms
     for population in ("object", "session"):
         if f"{population}_service" in histograms:
-            service, response = histograms[f"{population}_service"], histograms[f"{population}_response"]
+            service, response = histograms[f"{population}_service"], histograms[population]
             assert service.count == response.count
             assert service.total_ns <= response.total_ns
             assert service.max_ns <= response.max_ns

@@ -26,7 +26,7 @@ def report(interval: int, *milliseconds: int, worker: int = 0) -> IntervalReport
     """Return a worker's report of one interval with objects of these response times."""
     times = Histogram()
     times.add(part_of(np.array(milliseconds, dtype=np.int64) * 10**6))
-    tally = Tally(objects=len(milliseconds), histograms={"object_response": times})
+    tally = Tally(objects=len(milliseconds), histograms={"object": times})
     return IntervalReport({TallyKey(interval, 0, "measured"): tally}, [], [], worker=worker)
 
 

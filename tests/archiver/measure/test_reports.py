@@ -23,7 +23,7 @@ PHASE = Phase(
     "archive", 1, 1, (Workload("archive", Sessions("archive", 8192, UntilPrecise(1.0, 10.0, 10**6, 0.05)), 1),)
 )
 WINDOW = Window(0, 1, None, None, True, 1.0)
-QUANTITIES = ("session_service", "object_service", "object_response")
+QUANTITIES = ("session_service", "object_service", "object")
 amounts = st.integers(0, 10**12)
 nanoseconds = st.one_of(st.integers(0, HIGHEST_NS), st.integers(2_000_000, 2_010_000))
 

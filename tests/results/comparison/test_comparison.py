@@ -439,9 +439,9 @@ def test_json_document_has_values_under_names_with_units(three: Comparison) -> N
     assert (small["operation"], small["object_bytes"], small["objects_per_session"], small["clients"]) == (*CELL, 1)
     assert small["rates"][1] == {
         "platform": "versitygw", "objects_per_second": 144, "megabytes_per_second": pytest.approx(1.179648),
-        "object_response_ms_mean": pytest.approx(1100 / 144), "object_service_ms_p50": pytest.approx(1000 / 144),
-        "object_service_ms_p99": pytest.approx(3000 / 144), "errors": 0, "repetitions": 3, "notes": [],
-        "session_service_ms_mean": pytest.approx(25 * 1100 / 144),
+        "object_ms.mean": pytest.approx(1100 / 144), "object_service_ms.p50": pytest.approx(1000 / 144),
+        "object_service_ms.p99": pytest.approx(3000 / 144), "errors": 0, "repetitions": 3, "notes": [],
+        "session_service_ms.mean": pytest.approx(25 * 1100 / 144),
         "seconds_min": pytest.approx(1000 / 147), "sessions_min": 40, "objects_min": 1000,
     }  # fmt: skip
     assert large["ratios"][0].keys() == {
@@ -618,13 +618,13 @@ def test_latencies_are_paired_and_lower_is_better(make_run: MakeRun, make_result
 
     comparison = compare_runs([run("a", 20.0), replace(run("b", 10.0))])
     (cell,) = comparison.cells
-    p50, p99 = (cell.ratios[name][0] for name in ("object_service_ms_p50", "object_service_ms_p99"))
+    p50, p99 = (cell.ratios[name][0] for name in ("object_service_ms.p50", "object_service_ms.p99"))
     assert p50 is not None
     assert p99 is not None
     assert (p50.ratio, p50.verdict) == (1.0, "no difference shown")
     assert p99.ratio == pytest.approx(0.5)
     assert p99.verdict == "better"
-    worse = compare_runs([run("a", 10.0), run("b", 20.0)]).overall[0].latencies["object_service_ms_p99"]
+    worse = compare_runs([run("a", 10.0), run("b", 20.0)]).overall[0].latencies["object_service_ms.p99"]
     assert worse.verdict == "worse"
     row = [each.text for each in latencies_table(comparison, "cell", 0).rows[0]]
     assert row[8:12] == ["1.000", "1.000", "1.00", "1.00 to 1.00"]
@@ -651,7 +651,7 @@ def test_between_protocols_sessions_compare_and_times_of_objects_do_not(make_run
 
     comparison = compare_runs([run("s3", 4.0, 4.0), run("tsm", 52.0, 100.0)])
     (ratios,) = [cell.ratios for cell in comparison.cells]
-    session, p50 = ratios["session_service_ms_mean"][0], ratios["object_service_ms_p50"][0]
+    session, p50 = ratios["session_service_ms.mean"][0], ratios["object_service_ms.p50"][0]
     assert session is not None
     assert p50 is not None
     assert (session.ratio, session.verdict) == (1.0, "no difference shown")
@@ -676,7 +676,7 @@ def test_object_times_are_compared_within_one_protocol(make_run: MakeRun) -> Non
 def test_p99_of_fewer_than_100_objects_gets_no_verdict(make_run: MakeRun) -> None:
     runs = [make_run("a", (100, 101, 102), objects=99), make_run("b", (200, 202, 203), objects=99)]
     comparison = compare_runs(runs)
-    p99 = comparison.cells[0].ratios["object_service_ms_p99"][0]
+    p99 = comparison.cells[0].ratios["object_service_ms.p99"][0]
     assert p99 is not None
     assert (p99.verdict, p99.because) == ("no verdict", "fewer than 100 objects")
     assert only_ratio(comparison).verdict == "better"

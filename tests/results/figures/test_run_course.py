@@ -77,7 +77,7 @@ def test_interval_without_objects_is_drawn_as_zero_rate(course: Callable[..., Fi
 
 def test_run_without_completed_objects_is_drawn(make_run: MakeRun, make_result: MakeResult) -> None:
     failed = IntervalRow(0, "archive", "measured", 0, 0, 0, 5, 5)
-    phase = phase_record(1, make_result(object_response_ms=None), 1, 2, intervals=[failed])
+    phase = phase_record(1, make_result(object_ms=None), 1, 2, intervals=[failed])
     figure = build_course_figures(watched(make_run([phase])), CAPTION)[RUN_COURSE]
     assert [axes.get_yscale() for axes in figure.axes] == ["linear"] * 3
     assert lines(figure, 2)["errors/s"] == [(0, None), (0, 5), (1, 5)]

@@ -313,7 +313,7 @@ def test_medians_over_trials_use_values_measured_together(run: TileRun) -> None:
 
 def test_mean_response_of_all_tiles_is_weighted_by_objects(run: TileRun) -> None:
     webs = [
-        run.web(tile, scale=2.0, object_response_ms=latency(mean, count))
+        run.web(tile, scale=2.0, object_ms=latency(mean, count))
         for tile, mean, count in ((1, 10.0, 900), (2, 40.0, 100))
     ]
     rows = measured(web_scan_table(scales_of(webs)))

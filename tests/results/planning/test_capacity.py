@@ -52,8 +52,8 @@ class Exercise:
         self._position += 1  # the rates were a phase of their own
         self.one("nightly archive", "archive", users, objects_per_session=30, clients=8, seconds=seconds,
                  sizes="32 sizes of 2421B to 195123B, 32.01KiB on average", **given)  # fmt: skip
-        self.one("single retrieval", "retrieve", users, objects_per_session=1, session_response_ms=latency(15.0, 60))
-        self.one("discovery", "retrieve", users, objects_per_session=30, session_response_ms=latency(250.0, 30))
+        self.one("single retrieval", "retrieve", users, objects_per_session=1, session_ms=latency(15.0, 60))
+        self.one("discovery", "retrieve", users, objects_per_session=30, session_ms=latency(250.0, 30))
         self.judged("nightly archive", f"seconds <= {window:g}", window, seconds, held, users, aborted)
         self.judged("single retrieval", "session_ms.p90 <= 250", 250, 20.0, True, users)
         self._position += 1
@@ -72,9 +72,9 @@ class Exercise:
         self._position += 1  # the rates were a phase of their own
         self.one("camera streams", "archive", cameras, objects_per_session=1, clients=cameras, deadline_seconds=2.0,
                  offered=offered(due), offered_per_second=due, sizes="1000000B", **each)  # fmt: skip
-        self.one("playback", "retrieve", cameras, objects_per_session=1, session_response_ms=latency(25.0), **each)
+        self.one("playback", "retrieve", cameras, objects_per_session=1, session_ms=latency(25.0), **each)
         self.one("editors", "retrieve", cameras, objects_per_session=30, clients=2,
-                 session_response_ms=latency(600.0), **each)  # fmt: skip
+                 session_ms=latency(600.0), **each)  # fmt: skip
         self.judged("camera streams", "missed_deadlines == 0", 0, missed, not missed, cameras)
         self._position += 1
 
@@ -160,7 +160,7 @@ def test_plan_from_single_trial_has_no_range(exercise: Exercise) -> None:
 def test_retrieval_times_of_trials_are_weighted_by_their_counts(exercise: Exercise) -> None:
     exercise.mail_rates()
     exercise.night(360, 30.0)
-    exercise.one("single retrieval", "retrieve", 360, session_response_ms=latency(45.0, 20), objects_per_session=1)
+    exercise.one("single retrieval", "retrieve", 360, session_ms=latency(45.0, 20), objects_per_session=1)
     exercise.results[-1] = replace(exercise.results[-1], position=exercise.results[-2].position)
     (row,) = [row for row in exercise.table().rows if row[0].text == "one message back (ms)"]
     assert row[2].number == pytest.approx((15 * 60 + 45 * 20) / 80)
@@ -306,7 +306,6 @@ def test_night_without_measurements_gives_empty_table(exercise: Exercise) -> Non
     exercise.mail_rates()
     exercise.night(100, 33.0)
     exercise.results = [
-        each if each.phase == "rates" else replace(each, objects=0, session_response_ms=None)
-        for each in exercise.results
+        each if each.phase == "rates" else replace(each, objects=0, session_ms=None) for each in exercise.results
     ]
     assert exercise.table().rows == ()

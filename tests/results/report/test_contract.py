@@ -29,8 +29,8 @@ PROMISED = {
     "repetition", "session_kind", "temperature", "checksum", "retention_mode", "verified",
     "sessions", "objects", "bytes", "attempts", "errors", "refusals", "seconds",
     "objects_per_second", "megabytes_per_second", "mebibytes_per_second", "offered_per_second",
-    "achieved_per_second", "session_service_ms", "session_response_ms", "object_service_ms",
-    "object_response_ms", "first_byte_ms", "server", "client", "limited_by",
+    "achieved_per_second", "session_service_ms", "session_ms", "object_service_ms",
+    "object_ms", "first_byte_ms", "server", "client", "limited_by",
 }  # fmt: skip
 FACTS: dict[str, Any] = {
     "run": "r1",

@@ -138,10 +138,7 @@ def part_result(name: str, part: PartTally, seconds: float) -> PartResult:
         part.missed_deadlines,
         part.objects / seconds if seconds else 0.0,
         part.bytes / seconds / 1e6 if seconds else 0.0,
-        *(
-            latency(quantity)
-            for quantity in ("object_service", "object_response", "first_byte", "attempt", "reconnect")
-        ),  # type: ignore[arg-type]
+        *(latency(quantity) for quantity in ("object_service", "object", "first_byte", "attempt", "reconnect")),  # type: ignore[arg-type]
     )
 
 

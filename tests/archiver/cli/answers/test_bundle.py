@@ -224,7 +224,7 @@ def set_in_results(where: str, value: str) -> Callable[[sqlite3.Connection], Any
 def swap_histograms(database: sqlite3.Connection) -> None:
     """Swap the first two histograms of one quantity."""
     (one, *first), (other, *second) = database.execute(
-        "SELECT rowid, total_ns, max_ns, indices, counts FROM histogram WHERE quantity = 'object_response' "
+        "SELECT rowid, total_ns, max_ns, indices, counts FROM histogram WHERE quantity = 'object' "
         "ORDER BY position DESC, workload LIMIT 2"
     ).fetchall()
     for rowid, values in ((one, second), (other, first)):
@@ -238,10 +238,10 @@ def in_criteria(where: str, value: str) -> Callable[[sqlite3.Connection], Any]:
 
 
 FORGERIES: dict[str, tuple[Callable[[sqlite3.Connection], Any], str]] = {
-    "better percentile": (set_in_results("$.object_response_ms.p99", "0.0001"), "differs from its histogram: p99"),
-    "better part": (set_in_results("$.parts[0].object_response_ms.p50", "0.0001"), "differs from its histogram"),
+    "better percentile": (set_in_results("$.object_ms.p99", "0.0001"), "differs from its histogram: p99"),
+    "better part": (set_in_results("$.parts[0].object_ms.p50", "0.0001"), "differs from its histogram"),
     "swapped histograms": (swap_histograms, "differs from its histogram"),
-    "no histogram": (lambda db: db.execute("DELETE FROM histogram WHERE quantity = 'object_response'"), "has no histo"),
+    "no histogram": (lambda db: db.execute("DELETE FROM histogram WHERE quantity = 'object'"), "has no histo"),
     "more objects": (set_in_results("$.objects", "json_extract(document, '$.objects') + 1"), "its intervals add up to"),
     "fewer errors": (lambda db: db.execute("UPDATE interval SET errors = 1"), "errors is 0, but its intervals"),
     "better rate": (set_in_results("$.objects_per_second", "1e9"), "amount and seconds give"),

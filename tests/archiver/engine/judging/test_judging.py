@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archiver.engine.judging.criteria import MEASURED_METRICS, Watch, judge, measure
+from archiver.engine.judging.criteria import Watch, judge, measure
 from archiver.measure.histogram import Histogram, part_of
 from archiver.measure.reports import INTERVAL_NS, IntervalReport, PartTally, Tally, TallyKey
+from archiver.values.metrics import METRICS, STATISTICS
+from results.measures.metrics import MEASURED_METRICS
 from results.recorded.model import (
     Ceiling,
     ClientUsage,
@@ -24,7 +26,7 @@ from results.recorded.model import (
     Replayed,
     Result,
 )
-from scenarios.criteria import METRICS, STATISTICS, read_criterion
+from scenarios.criteria import read_criterion
 from scenarios.model import Phase, Workload
 from scenarios.notation.distribution import Sizes
 from scenarios.notation.units import SizeBytes
@@ -70,8 +72,8 @@ def result(name: str, **changes: Any) -> Result:
         "errors": 0, "refusals": 0, "seconds": 40.0, "warm_up_objects": 0, "drained_objects": 0,
         "store_bytes_before": None, "archived_bytes_before": 0, "objects_per_second": 25.0,
         "megabytes_per_second": 0.2048, "mebibytes_per_second": 0.195, "session_service_ms": times(3),
-        "session_response_ms": times(4), "session_open_ms": None, "session_close_ms": None,
-        "object_service_ms": times(1), "object_response_ms": times(2), "first_byte_ms": times(0.5), "server": None,
+        "session_ms": times(4), "session_open_ms": None, "session_close_ms": None,
+        "object_service_ms": times(1), "object_ms": times(2), "first_byte_ms": times(0.5), "server": None,
         "client": ClientUsage(35.0, 20.0, 100.0, 0.7), "limited_by": None, "settled": True, "unsteady": None,
     }  # fmt: skip
     return Result(**plain | changes)
@@ -142,7 +144,7 @@ def test_part_has_separate_values_and_single_part_equals_workload() -> None:
 
 NOTHING = result(
     "camera", sessions=0, objects=0, attempts=0, objects_per_second=0.0, megabytes_per_second=0.0,
-    **dict.fromkeys(("session_service_ms", "session_response_ms", "object_service_ms", "object_response_ms")),
+    **dict.fromkeys(("session_service_ms", "session_ms", "object_service_ms", "object_ms")),
     first_byte_ms=None, offered=Offered(0, 0.0, 0, 0, 0, 0, None), deadline_seconds=1.0,
     ceiling=Ceiling("null", 100.0, 0.0),
 )  # fmt: skip
@@ -171,8 +173,8 @@ def test_failures_are_judged_if_no_object_was_done() -> None:
 def test_every_workload_matched_by_a_criterion_is_judged_separately() -> None:
     phase = phase_of(workload("e-mail", MAIL, 1), workload("e-mail", MAIL, 2), workload("camera", CAMERA))
     results = [
-        result("tile 1 e-mail", object_response_ms=times(20)),
-        result("tile 2 e-mail", object_response_ms=times(20.1)),
+        result("tile 1 e-mail", object_ms=times(20)),
+        result("tile 2 e-mail", object_ms=times(20.1)),
         RECORDED,
     ]
     criteria = [
@@ -212,7 +214,7 @@ def histogram(milliseconds: float, count: int) -> Histogram:
 
 
 def tally(count: int, milliseconds: float, **changes: Any) -> Tally:
-    return Tally(count, count, count, count, histograms={"object_response": histogram(milliseconds, count)}, **changes)
+    return Tally(count, count, count, count, histograms={"object": histogram(milliseconds, count)}, **changes)
 
 
 def report(intervals: dict[int, Tally], warm_up: bool = False, index: int = 0) -> IntervalReport:
@@ -291,7 +293,7 @@ def test_criterion_on_a_part_watches_only_that_part() -> None:
     watching = watch("object_ms.max <= 5", operation="log")
     watching.take(report({8: tally(9, 50.0, parts={"retrieve": PartTally("retrieve", 9, errors=1)})}))
     assert watching.broken() is None
-    log = PartTally("archive", 9, histograms={"object_response": histogram(6.0, 9)})
+    log = PartTally("archive", 9, histograms={"object": histogram(6.0, 9)})
     watching.take(report({9: tally(9, 50.0, parts={"log": log})}))
     broken = watching.broken()
     assert broken is not None

@@ -99,7 +99,7 @@ class ReplayedSets:
             "phase": "replay", "workload": f"{prefix}{name}", "application": name, "copy": copy, "position": 2,
             "scale": 1.0 if copy is not None else None, "begins_seconds": 0.0, "seconds": SECONDS,
             "objects": len(everything), "objects_per_second": len(everything) / SECONDS,
-            "object_response_ms": latency(everything), "parts": tuple(_part(*each) for each in times.items()),
+            "object_ms": latency(everything), "parts": tuple(_part(*each) for each in times.items()),
             "replayed": replayed(**{"operations": len(everything), "begun": len(everything), **(what or {})}),
         }  # fmt: skip
         result = self._make("mixed", **{**values, **given})
@@ -169,8 +169,8 @@ class ReplayedSets:
     def _histograms(self, result: Result) -> list[HistogramRow]:
         times = self._times.get((result.position, result.workload), {})
         everything = [each for values in times.values() for each in values]
-        rows = [_histogram(result.workload, "object_response", everything)] if everything else []
-        return rows + [_histogram(result.workload, f"object_response:{name}", each) for name, each in times.items()]
+        rows = [_histogram(result.workload, "object", everything)] if everything else []
+        return rows + [_histogram(result.workload, f"object:{name}", each) for name, each in times.items()]
 
 
 def _part(name: str, times: Sequence[float]) -> PartResult:

@@ -76,7 +76,7 @@ def test_share_figure_shows_verdict_and_capacity_mark(sets: ReplayedSets) -> Non
 
 
 def test_replay_without_responses_has_no_figure(sets: ReplayedSets) -> None:
-    run = sets.run([sets.application("mail", 1, {}, object_response_ms=None)])
+    run = sets.run([sets.application("mail", 1, {}, object_ms=None)])
     assert replay_figures(run, CAPTION) == {}
 
 

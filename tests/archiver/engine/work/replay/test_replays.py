@@ -201,7 +201,7 @@ def test_platform_stall_fails_the_replay_criterion_but_does_not_void_it(
     assert document["verdict"] == verdict_of_missed(document)
     assert result["replayed"]["void"] == ""
     assert result["replayed"]["waited"] > 0
-    assert result["object_response_ms"]["max"] > 2000
+    assert result["object_ms"]["max"] > 2000
     assert result["errors"] == 0
 
 
