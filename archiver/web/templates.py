@@ -16,8 +16,8 @@ from archiver.values.visible import visible
 from archiver.web.live_state import LiveState
 
 STATIC_FILES = {  # name in the address: package, path of the file in it, and media type
-    "page.css": ("results.render", "pages/page.css", "text/css"),
-    "page.js": ("results.render", "pages/page.js", "text/javascript"),
+    "page.css": ("results.document", "pages/page.css", "text/css"),
+    "page.js": ("results.document", "pages/page.js", "text/javascript"),
     "web.css": ("archiver.web", "pages/web.css", "text/css"),
     "web.js": ("archiver.web", "pages/web.js", "text/javascript"),
 }
@@ -64,7 +64,7 @@ def _chart(counts: tuple[int, ...]) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader("archiver.web", "pages"), PackageLoader("results.render", "pages")]),
+        loader=ChoiceLoader([PackageLoader("archiver.web", "pages"), PackageLoader("results.document", "pages")]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

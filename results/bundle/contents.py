@@ -14,20 +14,15 @@ from typing import Any
 
 from archiver.values import version
 from results.bundle.audit import TRACES
-from results.document.text import render_csv
-from results.measures.watched import Watched
 from results.mixed.replay.price import priced
 from results.mixed.replay.trials import ReplayedRun
-from results.prices.disclosure import disclosed, disclosure_tables
+from results.prices.disclosure import disclosed
 from results.prices.prices import parts_bill, read_prices
 from results.recorded.database import VERSION
 from results.recorded.model import Replayed, Result
 from results.recorded.run import RecordedRun
-from results.report.documents import report_markdown
-from results.report.mixed_contents import WorkloadsShown, mixed_tables
-from results.tables.audits import audits_table
-from results.tables.rates import build_tables
-from results.tables.workers import worker_tables
+from results.report.documents import report_texts
+from results.report.mixed_contents import WorkloadsShown
 
 PRICES = "prices.toml"
 SUPPORT_YEARS = 3  # also the default of a report's price
@@ -99,28 +94,9 @@ def prices_document(path: Path, replay: ReplayedRun | None) -> dict[str, Any]:
     }
 
 
-def report_texts(
-    recorded: RecordedRun,
-    document: Mapping[str, Any],
-    facts: Mapping[str, str],
-    watched: Watched,
-    mixed: WorkloadsShown | None,
-) -> dict[str, str]:
-    """Return report/report.md and report/tables/*.csv.
-
-    The bundle omits the figures, because they show the numbers of the same tables.
-    """
-    audits = recorded.audits
-    tables = [
-        *build_tables(recorded.results, watched),
-        *(mixed_tables(mixed) if mixed is not None else ()),
-        *worker_tables(recorded),
-        *disclosure_tables(recorded),
-        *([audits_table(audits)] if audits else ()),
-    ]
-    title = f"# {document['scenario']} on {document['platform']['name']}: run {document['run']}"
-    found = {"report/report.md": report_markdown(title, facts, document["doubts"], tables, {})}
-    return found | {f"report/tables/{table.name}.csv": render_csv(table) for table in tables}
+def report_files(recorded: RecordedRun, mixed: WorkloadsShown | None) -> dict[str, str]:
+    """Return report/report.md and report/tables/*.csv."""
+    return {f"report/{name}": text for name, text in report_texts(recorded, mixed).items()}
 
 
 def trace_name(sha256: str) -> str:

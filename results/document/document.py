@@ -101,6 +101,13 @@ class Document:
     further_findings: tuple[KeyFinding, ...] = ()
     sections: tuple[Section, ...] = ()
 
+    def drawings(self) -> Iterator[Drawing]:
+        """Yield every figure once, the main one first."""
+        found = {self.main.name: self.main} if self.main is not None else {}
+        for section in self.sections:
+            found |= {each.name: each for each in (*section.drawings, *section.further_drawings)}
+        yield from found.values()
+
     def tables(self) -> Iterator[Table]:
         """Yield every table in the order of the sections."""
         for section in self.sections:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 
-from results.document.document import Document, KeyFinding, Section
+from results.document.document import Document, Drawing, KeyFinding, Section
+from results.document.table import ROWS_SHOWN_MAX, Table
 from results.document.text import escape_markdown, render_markdown
 
 _MARKS = {"good": "✓ ", "bad": "✗ ", "care": "! ", "plain": ""}
 
 
-def markdown_page(document: Document, figures: str = "figures") -> str:
-    """Return the text of a document. ``figures``: the folder with its figures, as SVG and PNG."""
-    return "\n\n".join(_parts(document, figures)) + "\n"
+def markdown_page(document: Document) -> str:
+    """Return the text of a document. Its figures are figures/*.svg and *.png, its tables also tables/*.csv."""
+    return "\n\n".join(_parts(document)) + "\n"
 
 
-def _parts(document: Document, figures: str) -> Iterator[str]:
-    yield f"# {document.title}"
-    yield from document.answers
+def _parts(document: Document) -> Iterator[str]:
+    yield f"# {escape_markdown(document.title)}"
+    yield escape_markdown(document.kind)
+    yield from map(escape_markdown, document.answers)
     if document.caution:
-        yield document.caution
+        yield escape_markdown(document.caution)
     if document.numbers:
         yield "\n".join(
             f"- **{escape_markdown(each.name)}**: {escape_markdown(f'{each.value} {each.unit}'.strip())}"
             + (f" ({escape_markdown(each.basis)})" if each.basis else "")
             for each in document.numbers
         )
+    if document.main is not None:
+        yield _picture(document.main)
     if document.findings or document.further_findings:
         yield "\n".join(map(_line, (*document.findings, *document.further_findings)))
     for section in document.sections:
-        yield from _section(section, figures)
+        yield from _section(section)
 
 
 def _line(finding: KeyFinding) -> str:
@@ -37,11 +42,27 @@ def _line(finding: KeyFinding) -> str:
     return f"- {_MARKS[finding.state]}**{escape_markdown(finding.about)}**: {texts}"
 
 
-def _section(section: Section, figures: str) -> Iterator[str]:
+def _section(section: Section) -> Iterator[str]:
     yield f"## {section.title}"
-    yield from section.words
+    yield from map(escape_markdown, section.words)
     if section.sentences:
         yield "\n".join(f"- {escape_markdown(sentence)}" for sentence in section.sentences)
-    for drawing in (*section.drawings, *section.further_drawings):
-        yield f"[![{drawing.figure.get_suptitle()}]({figures}/{drawing.name}.svg)]({figures}/{drawing.name}.png)"
-    yield from (render_markdown(table).rstrip("\n") for table in section.every_table)
+    yield from map(_picture, (*section.drawings, *section.further_drawings))
+    for table in section.every_table:
+        yield from _table(table)
+    for label, text in section.code:
+        yield f"{escape_markdown(label)}:"
+        yield textwrap.indent(text, "    ")
+
+
+def _picture(drawing: Drawing) -> str:
+    title = escape_markdown(drawing.figure.get_suptitle())
+    return f"[![{title}](figures/{drawing.name}.svg)](figures/{drawing.name}.png)"
+
+
+def _table(table: Table) -> Iterator[str]:
+    file = f"tables/{table.name}.csv"
+    if table.is_long and len(table.rows) > ROWS_SHOWN_MAX:
+        yield from (f"### {table.title}", table.caption, f"[{len(table.rows):,} rows as CSV]({file})")
+    else:
+        yield from (render_markdown(table).rstrip("\n"), f"[The same as CSV]({file})")

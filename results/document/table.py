@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 NOT_MEASURED = "–"
+ROWS_SHOWN_MAX = 100  # of a long table
 SKETCH_HEIGHT = 24
 TLS_WORDS = {True: "yes", False: "no", None: "unknown"}  # TLS according to a platform's profile
 
@@ -69,6 +70,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
     across: str = ""  # meaning of the number columns' headings: "objects per session"
+    is_long: bool = False  # with more than ROWS_SHOWN_MAX rows, Markdown only links to its file
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -85,11 +87,12 @@ class TableSpec:
     columns: tuple[Column, ...]
     caption: str = ""
     across: str = ""
+    is_long: bool = False
 
     def table(self, rows: Iterable[Any], more: Sequence[tuple[Cell, ...]] = ()) -> Table:
         """Return the table of these rows, followed by the finished rows ``more``."""
         cells = (*(filled(self.columns, row) for row in rows), *more)
-        return Table(self.name, self.title, self.columns, cells, self.caption, self.across)
+        return Table(self.name, self.title, self.columns, cells, self.caption, self.across, self.is_long)
 
 
 def label_columns(*names: str) -> tuple[Column, ...]:

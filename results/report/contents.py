@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from archiver.values.sizes import format_instant
 from results.document.document import Document, Drawing, Section, filled
-from results.document.table import Table, settings_table
+from results.document.table import ROWS_SHOWN_MAX, Table, settings_table
 from results.figures.clients import CLIENTS, build_clients_figure
 from results.figures.lock_cost import build_lock_figures
 from results.figures.overview import OVERVIEW, overview_figure, overview_note
@@ -23,11 +23,10 @@ from results.figures.phases import Caption, build_figures
 from results.figures.resources import RESOURCE_FIGURES, build_resource_figures
 from results.figures.run_course import RUN_COURSE, build_course_figures
 from results.figures.session_time import build_session_time_figures
-from results.measures.doubts import drifts
+from results.measures.doubts import doubts, drifts
 from results.measures.units import Unit, all_cells, parallel_cells, session_lengths
-from results.measures.watched import Watched
+from results.measures.watched import Watched, watched
 from results.mixed.replay.contents import SECTIONS as REPLAY_SECTIONS
-from results.mixed.replay.contents import SETS
 from results.planning.measured_rates import measured_surface
 from results.planning.tables import examples_table
 from results.prices.cost import bill_table, unit_price_table
@@ -37,7 +36,7 @@ from results.recorded.database import StoredRun
 from results.recorded.model import CheckRecord, Result
 from results.recorded.run import RecordedRun
 from results.reference.published import dr550
-from results.report.configuration import readable_settings
+from results.report.configuration import facts, readable_settings
 from results.report.distributions import distributions_table
 from results.report.key_figures import findings, limit_sentences
 from results.report.mixed_contents import COURSE_TABLES, FIGURE_TABLES, WorkloadsShown, mixed_figures, mixed_tables
@@ -57,8 +56,6 @@ from results.tables.workers import worker_tables
 from results.worm.findings import DISCLAIMER
 from results.worm.report import worm_tables
 
-ROWS_SHOWN_MAX = 100  # of a long table; the page links to the CSV if there are more
-LONG_TABLES = (SERVER_RESOURCES, SETS)
 PHASES_TABULATED_MAX = 10  # of a page: the values of every source and phase are long, and slow to compute
 PARALLEL_FIGURES_MAX = 3  # of a page, one for each number of objects per session; the tables have all of them
 
@@ -89,24 +86,25 @@ class Priced:
 
 def build_report(
     recorded: RecordedRun,
+    mixed: WorkloadsShown | None,
     *,
-    facts: Mapping[str, str],
-    doubts: Sequence[str],
-    watched: Watched,
     priced: Priced | None = None,
-    mixed: WorkloadsShown | None = None,
+    is_page: bool = False,
+    has_figures: bool = True,
 ) -> Document:
     """Return the report of a run.
 
-    ``facts`` (label -> text) begin its configuration. ``doubts`` are its warnings. ``priced`` is the cost of the
-    platform. ``mixed`` has its simultaneous workloads. Raises ResultsError as reading a run's results does.
+    ``mixed`` has its simultaneous workloads, ``priced`` the cost of the platform. A page omits long tables that few
+    readers need. Raises ResultsError as reading a run's results does.
     """
     run, results, checks = recorded.run, recorded.results, recorded.checks
-    cells, audits = list(all_cells(results).values()), recorded.audits
-    tabulated = watched if len(watched.phases) <= PHASES_TABULATED_MAX else replace(watched, phases=())
-    tables = {table.name: table for table in build_tables(results, tabulated)} if results else {}
-    drawings = _drawings(run, results, watched, tables)
-    mixed_sections = list(_mixed(run, mixed))
+    cells, audits, warnings = list(all_cells(results).values()), recorded.audits, doubts(recorded)
+    seen = watched(recorded)
+    is_cut = is_page and len(seen.phases) > PHASES_TABULATED_MAX
+    tabulated = replace(seen, phases=()) if is_cut else seen
+    tables = {each.name: each for each in build_tables(results, tabulated)} if results else {}
+    drawings = _drawings(run, results, seen, tables) if has_figures else []
+    mixed_sections = list(_mixed(run, mixed, is_page, has_figures))
     named = [
         _measured(
             "objects", "Objects/s: archive and retrieve", tables, drawings, ("archive-objects", "retrieve-objects")
@@ -131,25 +129,27 @@ def build_report(
                 " logarithmic scale in every row. Its height is the square root of the share, so that tails are"
                 " visible.",
             ),
-            tables=tuple(_filled([distributions_table(recorded, cells, watched.times)])),
+            tables=tuple(_filled([distributions_table(recorded, cells, seen.times)])),
         ),
-        _errors(recorded, doubts, cells, tables),
+        _errors(recorded, warnings, cells, tables),
         _worm(recorded, checks),
         Section("audits", "Audits", tables=tuple(_filled([audits_table(audits)]))),
         _planning(recorded, results),
         _price(results, priced),
         Section("workers", "Workers and their clocks", tables=tuple(worker_tables(recorded)), is_folded=True),
-        Section("configuration", "Objective and configuration", is_folded=True, **_configuration(recorded, run, facts)),
+        Section("configuration", "Objective and configuration", is_folded=True, **_configuration(recorded, run)),
         _appendix(run, results, tables),
     ]
-    shown = summary(recorded, doubts)
+    shown = summary(recorded, warnings)
     return Document(
         kind=f"Archiver report, run {run.id}, {format_instant(run.started_at)}",
         title=f"{run.scenario_title} on {run.platform.name}",
         answers=(shown.answer,),
         caution=shown.caution,
         numbers=shown.numbers,
-        main=_main(results, [*(each for section in mixed_sections for each in section.drawings), *drawings]),
+        main=_main(results, [*(each for section in mixed_sections for each in section.drawings), *drawings])
+        if has_figures
+        else None,
         findings=shown.findings("doubts"),
         further_findings=tuple(findings(run, results, checks, audits, recorded.criteria, recorded.search)),
         sections=filled(named),
@@ -167,7 +167,7 @@ def _main(results: Sequence[Result], drawings: Sequence[Drawing]) -> Drawing | N
     return next((replace(each, name="main") for each in [*own, *course]), None)
 
 
-def draw_figures(results: Sequence[Result], watched: Watched, caption: Caption) -> dict[str, Figure]:
+def _draw_figures(results: Sequence[Result], watched: Watched, caption: Caption) -> dict[str, Figure]:
     """Return every figure of a run by the stem of its file name; empty if nothing was measured."""
     if not results:
         return {}
@@ -177,7 +177,7 @@ def draw_figures(results: Sequence[Result], watched: Watched, caption: Caption) 
     return figures | build_course_figures(watched, caption)
 
 
-def belongs(figure: str, table: str) -> bool:
+def _belongs(figure: str, table: str) -> bool:
     """Return whether the numbers of a figure are those of a table, by their names."""
     if figure in RESOURCE_FIGURES:
         return table == "resource-usage"
@@ -192,7 +192,7 @@ def _drawings(
     run: StoredRun, results: Sequence[Result], watched: Watched, tables: Mapping[str, Table]
 ) -> list[Drawing]:
     caption = Caption(run.id, run.platform.name, run.shared_host)
-    figures = draw_figures(_to_draw(results), watched, caption)
+    figures = _draw_figures(_to_draw(results), watched, caption)
     return [Drawing(name, figure, _table_of(name, tables)) for name, figure in figures.items()]
 
 
@@ -204,7 +204,7 @@ def _course(drawings: Sequence[Drawing]) -> Section:
 
 def _table_of(figure: str, tables: Mapping[str, Table]) -> str:
     """Return the table with a figure's numbers, or "". If there are several, the objects per session decide."""
-    found = [table for table in tables if belongs(figure, table)]
+    found = [table for table in tables if _belongs(figure, table)]
     count = figure.rpartition("-")[2]
     return next((table for table in found if table.endswith(f"-{count}")), found[0] if found else "")
 
@@ -240,7 +240,7 @@ def _to_draw(results: Sequence[Result]) -> list[Result]:
     return [result for result in results if result.clients == 1 or result.objects_per_session in chosen]
 
 
-def _mixed(run: StoredRun, mixed: WorkloadsShown | None) -> Iterator[Section]:
+def _mixed(run: StoredRun, mixed: WorkloadsShown | None, is_page: bool, has_figures: bool) -> Iterator[Section]:
     """Yield the sections of simultaneous workloads: their results, their offered load, and their course.
 
     Replays come first, in the order of a test report.
@@ -248,7 +248,7 @@ def _mixed(run: StoredRun, mixed: WorkloadsShown | None) -> Iterator[Section]:
     if mixed is None:
         return
     tables = mixed_tables(mixed)
-    drawn = mixed_figures(mixed, Caption(run.id, run.platform.name, run.shared_host))
+    drawn = mixed_figures(mixed, Caption(run.id, run.platform.name, run.shared_host)) if has_figures else {}
     drawings = [Drawing(name, figure, FIGURE_TABLES[name]) for name, figure in drawn.items()]
     for name, title, chosen in (
         *REPLAY_SECTIONS,
@@ -257,7 +257,7 @@ def _mixed(run: StoredRun, mixed: WorkloadsShown | None) -> Iterator[Section]:
         ("course", "Workloads side by side, and their course", COURSE_TABLES),
     ):
         mine = [each for each in tables if each.name in chosen]
-        hidden = [each for each in mine if each.name in LONG_TABLES and len(each.rows) > ROWS_SHOWN_MAX]
+        hidden = [each for each in mine if is_page and each.is_long and len(each.rows) > ROWS_SHOWN_MAX]
         yield Section(
             name,
             title,
@@ -285,9 +285,9 @@ def _resources(results: Sequence[Result], tables: Mapping[str, Table], drawings:
     )
 
 
-def _configuration(recorded: RecordedRun, run: StoredRun, facts: Mapping[str, str]) -> dict[str, Any]:
+def _configuration(recorded: RecordedRun, run: StoredRun) -> dict[str, Any]:
     settings = [
-        settings_table("facts", "This run", facts),
+        settings_table("facts", "This run", facts(recorded)),
         settings_table("platform", "Platform profile", readable_settings(asdict(run.platform))),
         *disclosure_tables(recorded),
         settings_table("lock-settings", "Settings, locks and guards", readable_settings(run.settings)),
@@ -301,7 +301,7 @@ def _configuration(recorded: RecordedRun, run: StoredRun, facts: Mapping[str, st
 
 
 def _errors(
-    recorded: RecordedRun, doubts: Sequence[str], cells: Sequence[Unit], tables: Mapping[str, Table]
+    recorded: RecordedRun, warnings: Sequence[str], cells: Sequence[Unit], tables: Mapping[str, Table]
 ) -> Section:
     offset = recorded.run.platform.server_clock_offset_seconds
     clock = "differed by an unknown amount" if offset is None else f"differed by {offset:+.2f} s"
@@ -310,9 +310,9 @@ def _errors(
         "Errors and doubts",
         words=(
             f"The server's clock {clock} from the client's.",
-            "Warnings about these numbers:" if doubts else "There are no warnings about these numbers.",
+            "Warnings about these numbers:" if warnings else "There are no warnings about these numbers.",
         ),
-        sentences=tuple(doubts),
+        sentences=tuple(warnings),
         tables=(tables["errors"],) if "errors" in tables else (),
         further_tables=tuple(_filled([doubted_cells_table(cells), drift_table(drifts(recorded))])),
     )

@@ -165,6 +165,7 @@ _SERVER = TableSpec(
     ),
     "During the measured time of each phase, from sample to sample. Counters are shown as rates. Only the busiest"
     " thread is shown. Source client: the client's host, if the server runs on another host.",
+    is_long=True,
 )
 
 

@@ -17,8 +17,16 @@ RECORD: dict[str, Any] = {
     "id": "run-1", "started_at": 1.0, "command_line": [], "scenario": "dr550", "scenario_title": "DR550",
     "scenario_json": "{}", "sweep_order": "shuffled", "order_seed": 0, "repetitions": 1, "phases_planned": 2,
     "backend": "s3", "platform": PLATFORM,
-    "settings": {"session_kind": "opened", "session_open": "head-bucket", "disk_roles": {"vda": "object"}},
-    "host": {}, "workers": 1, "worker_cores": [], "shared_host": False, "location": {}, "content_seed": 1,
+    "settings": {
+        "session_kind": "opened", "session_open": "head-bucket", "disk_roles": {"vda": "object"},
+        "retention_mode": "GOVERNANCE", "retain_until": None, "retain_for_seconds": 300.0, "legal_hold": False,
+        "watched": ["local"], "checksum": "crc32c", "verify": "all", "poll": "wait",
+    },
+    "host": {
+        "processor": "a processor", "cores": 2, "memory_bytes": 2**34, "kernel": "6.1", "python": "3",
+        "host": "here",
+    },
+    "workers": 1, "worker_cores": [], "shared_host": False, "location": {}, "content_seed": 1,
     "content_kind": "k", "interval_ns": 250_000_000,
 }  # fmt: skip
 SECOND = 10**9

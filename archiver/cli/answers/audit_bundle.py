@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 
-from archiver.cli.output import document, facts
 from archiver.engine.judging.rejudging import Recorded, what_does_not_follow
 from archiver.values import version
 from archiver.values.errors import ResultsError, UsageError
@@ -30,16 +29,16 @@ from results.bundle.contents import (
     environment_document,
     prices_document,
     replayed_traces,
-    report_texts,
+    report_files,
     trace_name,
     traces_document,
 )
 from results.bundle.database_copy import copy_database, database_version, stored_counts, stored_histograms, unsound
 from results.bundle.evidence import check_same_platform, whole_evidence
 from results.document.files import json_text
-from results.measures.watched import watched
 from results.recorded.database import VERSION
 from results.recorded.run import RecordedRun, read_run
+from results.report.contract import run_document
 from results.report.mixed_contents import mixed_run
 from scenarios.reading.reader import recorded_scenario
 
@@ -248,9 +247,9 @@ def _database_contradictions(read: ReadBundle, recorded: RecordedRun) -> Iterato
 
 def _follows(recorded: RecordedRun, given: Mapping[str, bytes], traces: Mapping[str, str]) -> dict[str, bytes]:
     """Return every file that follows from the database and the given ones, by name. ``traces``: name -> SHA-256."""
-    results, mixed = document(recorded), mixed_run(recorded)
+    mixed = mixed_run(recorded)
     made = {
-        RESULTS: json_text(results),
+        RESULTS: json_text(run_document(recorded)),
         ENVIRONMENT: json_text(environment_document(recorded)),
         "traces.json": json_text(traces_document(recorded, traces)),
     }
@@ -259,7 +258,7 @@ def _follows(recorded: RecordedRun, given: Mapping[str, bytes], traces: Mapping[
             path = Path(folder) / PRICES
             path.write_bytes(given[PRICES])
             made["prices.json"] = json_text(prices_document(path, mixed.replay if mixed is not None else None))
-    made |= report_texts(recorded, results, facts(recorded), watched(recorded), mixed)
+    made |= report_files(recorded, mixed)
     return {name: visible(text).encode() for name, text in made.items()}
 
 

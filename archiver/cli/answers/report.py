@@ -5,25 +5,20 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from archiver.cli.completion import run_names
-from archiver.cli.output import document, facts, print_run
+from archiver.cli.output import print_run
 from archiver.cli.parameters import tables_option
 from archiver.machine.home import find_run
 from archiver.values.errors import UsageError
-from archiver.values.sizes import format_instant
 from results.document.files import json_text, write_files
-from results.measures.doubts import doubts
-from results.measures.watched import watched
 from results.mixed.replay.price import priced
-from results.prices.disclosure import disclosure_tables
 from results.prices.prices import PriceList, read_prices
 from results.recorded.run import RecordedRun, opened
+from results.report.contract import run_document
 from results.report.mixed_contents import WorkloadsShown, mixed_run
-from results.worm.findings import worm_document
 
 FORMATS = ("markdown", "html", "csv", "json", "text", "junit", "hlog", "prometheus")
 _EXPORTS = {"junit": "junit.xml", "hlog": "latencies.hlog", "prometheus": "archiver.prom"}  # files of one text
@@ -135,7 +130,7 @@ def _write(
     mixed: WorkloadsShown | None,
 ) -> None:
     if form == "json" and out is None:
-        click.echo(json_text(_document(recorded)), nl=False)
+        click.echo(json_text(run_document(recorded)), nl=False)
         return
     folder = out if out is not None else recorded.path.parent / "report"
     if form in _EXPORTS:
@@ -144,41 +139,16 @@ def _write(
     # Import matplotlib only for writing.
     from results.report.contents import Priced
     from results.report.documents import write_csv, write_documents, write_json, write_page
-    from results.tables.workers import worker_tables
-    from results.worm.report import worm_tables
 
     gc.disable()  # values stay in memory until they are written: garbage collection took a third of the time
     if form == "html":
-        found = doubts(recorded)
         replays = mixed is not None and mixed.replay is not None  # the price is among its tables
-        paths = write_page(
-            folder,
-            recorded,
-            facts=_facts(recorded),
-            doubts=found,
-            watched=watched(recorded),
-            priced=Priced(prices, years) if prices is not None and not replays else None,
-            mixed=mixed,
-        )
+        cost = Priced(prices, years) if prices is not None and not replays else None
+        paths = write_page(folder, recorded, mixed, cost)
     elif form == "json":
-        paths = write_json(folder, _document(recorded))
-    elif form == "csv":
-        audits = recorded.audits
-        further = [*worm_tables(recorded), *worker_tables(recorded), *disclosure_tables(recorded)]
-        paths = write_csv(folder, _document(recorded), watched(recorded), audits, further, mixed)
+        paths = write_json(folder, recorded)
     else:
-        data = _document(recorded)
-        paths = write_documents(
-            folder,
-            data,
-            facts=_facts(recorded),
-            doubts=data["doubts"],
-            shares_machine=data["shared_host"],
-            watched=watched(recorded),
-            audits=recorded.audits,
-            further=[*worm_tables(recorded), *worker_tables(recorded), *disclosure_tables(recorded)],
-            mixed=mixed,
-        )
+        paths = (write_csv if form == "csv" else write_documents)(folder, recorded, mixed)
     click.echo(f"{paths[0]}: {len(paths)} file{'s' if len(paths) > 1 else ''}")
 
 
@@ -191,23 +161,3 @@ def _export(recorded: RecordedRun, form: str, folder: Path) -> Path:
     texts = {"hlog": hdr_log, "junit": junit_xml, "prometheus": prometheus_text}
     (path,) = write_files(folder, {_EXPORTS[form]: texts[form](recorded).encode()})
     return path
-
-
-def _document(recorded: RecordedRun) -> dict[str, Any]:
-    """Return the run's document, with its conformance checks if it made any."""
-    data, run, checks = document(recorded), recorded.run, recorded.checks
-    return data | worm_document(run.platform, run.id, checks, recorded.rounds) if checks else data
-
-
-def _facts(recorded: RecordedRun) -> dict[str, str]:
-    """Return the facts at the beginning of a report. A run with only conformance checks has fewer."""
-    run = recorded.run
-    if run.scenario != "worm":
-        return facts(recorded)
-    return {
-        "run": run.id,
-        "scenario": run.scenario_title,
-        "started": format_instant(run.started_at),
-        "platform": f"{run.platform.name}, {', '.join(run.platform.endpoints)}",
-        "command": " ".join(run.command_line),
-    }

@@ -23,7 +23,7 @@ from archiver.cli.completion import keys_to_set, run_names, scenario_or_file
 from archiver.cli.live.live_file import live_file
 from archiver.cli.live.metrics_page import metrics_page
 from archiver.cli.live.progress import Progress
-from archiver.cli.output import print_left_behind, print_run, run_json
+from archiver.cli.output import print_left_behind, print_run
 from archiver.cli.parameters import (
     DAYS,
     DURATION,
@@ -63,8 +63,10 @@ from backends.minio import read_token
 from backends.s3 import S3Options
 from backends.s3.aws_settings import aws_settings
 from backends.tsm import TsmOptions
+from results.document.files import json_text
 from results.mixed.scale_up import criteria_lines
 from results.recorded.run import RecordedRun, read_run
+from results.report.contract import run_document
 from scenarios.model import Scenario
 from scenarios.reading.reader import read_scenario
 
@@ -521,7 +523,7 @@ def conclude(outcomes: Sequence[RunOutcome], *, as_json: bool, say: bool, tables
         if as_json or say:
             _show_comparison(runs, outcomes, as_json=as_json, tables=tables)
     elif as_json:
-        click.echo(run_json(runs[0]), nl=False)
+        click.echo(json_text(run_document(runs[0])), nl=False)
     elif say:
         print_run(runs[0], tables)
     for outcome, recorded in zip(outcomes, runs, strict=True):

@@ -23,10 +23,10 @@ from results.mixed.replay.result_tables import infrastructure_table, passing_tab
 from results.mixed.replay.trials import READS, WRITES, ReplayedRun, mean_ms
 from results.mixed.replay.verdicts import capacity_mark
 
-SETS = "replay-sets"  # name of the long table
 FIGURE_TABLES = {"figure-15-response-share": "replay-applications"}  # the table with the numbers of each figure
 REPORT_TABLES = (  # tables that the terminal does not show
-    "replay-identifiers", "replay-traces", "replay-configuration", "replay-trace-facts", SETS, "replay-published",
+    "replay-identifiers", "replay-traces", "replay-configuration", "replay-trace-facts", "replay-sets",
+    "replay-published",
     "replay-method",
 )  # fmt: skip
 SECTIONS = (  # sections of a report: name, title, tables
@@ -36,7 +36,7 @@ SECTIONS = (  # sections of a report: name, title, tables
     ("replay-connected", "Replay: configuration and connectivity", ("replay-configuration", "replay-trace-facts")),
     ("replay-priced", "Replay: priced configuration", ("prices", "price-per-unit")),
     ("replay-detail", "Replay: detailed results",
-     ("replay-applications", "replay-infrastructure", SETS, "replay-published")),
+     ("replay-applications", "replay-infrastructure", "replay-sets", "replay-published")),
     ("replay-how", "Replay: method", ("replay-method",)),
 )  # fmt: skip
 

@@ -234,6 +234,7 @@ def sets_table(run: ReplayedRun) -> Table:
 
 _SETS_TABLE = TableSpec(
     name="replay-sets",
+    is_long=True,
     title="Replay: every application of every set",
     columns=(
         *columns_of(lambda row: row.trial, PHASE_COLUMNS),

@@ -14,7 +14,6 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
-from archiver.cli.output import facts
 from archiver.values.errors import PlatformError, UsageError
 from archiver.values.retention import Retention, RetentionMode
 from archiver.worm.requests.exchange import S3Client
@@ -23,6 +22,7 @@ from backends.s3 import S3Backend, S3Options
 from backends.s3.control import Control, Credentials
 from results.recorded.database import FILE_NAME, RunDatabase, RunRecord
 from results.recorded.run import read_run
+from results.report.configuration import facts
 from tests.backends.s3.s3_sessions import archives, data_plane, record_of_sessions, retrieves
 from tests.backends.s3.scripted_answers import LOCK_CONFIGURATION
 from tests.support.servers.scripted import Request, ScriptedServer, serve

@@ -11,16 +11,14 @@ import numpy as np
 
 from archiver.measure.histogram import part_of
 from results.document.document import Document
-from results.measures.watched import watched
 from results.recorded.database import HistogramRow, RunDatabase, RunRecord
 from results.recorded.model import CheckRecord, FirstError, Result
 from results.recorded.run import RecordedRun
 from results.report.contents import build_report
+from results.report.mixed_contents import mixed_run
 from tests.results.watched_run import PLATFORM, RECORD, phase_record, ten_seconds
 
 HOSTILE = """</script><script>alert(1)</script> & <b a='1'>"x"</b> $a_{b$ {{ 7*7 }}"""
-FACTS = {"platform": HOSTILE, "command": "archiver run dr550"}
-DOUBTS = (f"the first: {HOSTILE}", "the second")
 CHECK = CheckRecord(
     "DEL-01", "DEL", HOSTILE, "refuse", "403", ("R1",), "S1", "FAIL", "the record is gone", 1.0, 1.0, "alone"
 )
@@ -86,4 +84,4 @@ def whole_run(path: Path, make_result: Callable[..., Result]) -> RunDatabase:
 
 def report_of(recorded: RecordedRun) -> Document:
     """Return the report of a run."""
-    return build_report(recorded, facts=FACTS, doubts=DOUBTS, watched=watched(recorded))
+    return build_report(recorded, mixed_run(recorded), is_page=True)

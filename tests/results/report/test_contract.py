@@ -21,7 +21,7 @@ from results.recorded.model import (
     ServerUsage,
     Utilisation,
 )
-from results.report.contract import run_document
+from results.report.contract import document_of
 
 MakeResult = Callable[..., Result]
 PROMISED = {
@@ -89,7 +89,7 @@ def test_result_round_trips_through_json(make_result: MakeResult, overrides: dic
 
 
 def test_full_run_round_trips_through_json(full_run: list[Result]) -> None:
-    document = json.loads(json.dumps(run_document(FACTS, full_run)))
+    document = json.loads(json.dumps(document_of(FACTS, full_run)))
     assert [undamaged(Result, entry) for entry in document["results"]] == full_run
 
 
@@ -143,7 +143,7 @@ def test_a_value_of_another_kind_is_refused_with_its_place(make_result: MakeResu
 
 def test_run_document_has_results_cells_criteria_and_verdict(make_result: MakeResult) -> None:
     criterion = CriterionResult("objects_per_second >= 100", "archive", 1, 100.0, 500.0, True)
-    document = run_document({**FACTS, "seed": 7}, [make_result()], [criterion], "pass")
+    document = document_of({**FACTS, "seed": 7}, [make_result()], [criterion], "pass")
     assert document == {
         **FACTS,
         "seed": 7,
@@ -181,4 +181,4 @@ def test_run_document_has_results_cells_criteria_and_verdict(make_result: MakeRe
 
 def test_run_document_without_required_facts_is_refused() -> None:
     with pytest.raises(ResultsError, match="scenario, backend"):
-        run_document({"run": "r1", "platform": {"name": "x"}, "hosts": []}, [])
+        document_of({"run": "r1", "platform": {"name": "x"}, "hosts": []}, [])

@@ -12,6 +12,7 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 from results.document.drawing import png_bytes, svg_bytes
+from results.document.markdown import markdown_page
 from results.document.table import NOT_MEASURED, Table
 from results.figures.lock_cost import LOCK_COST, build_lock_figures
 from results.figures.phases import Caption
@@ -19,11 +20,14 @@ from results.measures.stored_times import StoredTimes
 from results.measures.units import single_cells
 from results.recorded.database import WorkloadHistogram
 from results.recorded.model import Latency, Result
-from results.report.documents import report_markdown
+from results.recorded.run import RecordedRun
+from results.report.contents import build_report
 from results.tables.lock_cost import life_cycle_table, lock_cost_table, variant_costs
 from results.tables.rates import build_tables
+from tests.results.watched_run import two_phases
 
 MakeResult = Callable[..., Result]
+MakeRun = Callable[..., RecordedRun]
 CAPTION = Caption("run-7", "embedded", shares_machine=True)
 T_2_DEGREES = 4.302653  # Student's t, 97.5%, from a table
 
@@ -276,9 +280,9 @@ def test_same_results_give_identical_lock_figure(variant: Callable[..., Result])
     assert png_bytes(first) == png_bytes(second)
 
 
-def test_figure_precedes_its_table_in_report(variant: Callable[..., Result]) -> None:
-    results = [variant("none", 100.0), variant("header", 90.0)]
-    report = report_markdown("# run", {}, (), build_tables(results), build_lock_figures(results, CAPTION))
+def test_figure_precedes_its_table_in_report(variant: Callable[..., Result], make_run: MakeRun) -> None:
+    results = [variant("none", 100.0, position=1), variant("header", 90.0, position=2)]
+    report = markdown_page(build_report(make_run(two_phases(*results)), None))
     assert report.count(f"figures/{LOCK_COST}.svg") == 1
     assert f"figures/{LOCK_COST}.png)\n\n### The cost of the lock\n" in report
 

@@ -258,7 +258,10 @@ FORGERIES: dict[str, tuple[Callable[[sqlite3.Connection], Any], str]] = {
     "the scenario requests"),
     "another verdict": (lambda db: db.execute("UPDATE run SET verdict = 'none'"), "verdict is 'none', but its results"),
     "words for numbers": (lambda db: db.execute("UPDATE histogram SET total_ns = 'x'"), "cannot be read as a run's"),
-    "no numbers": (lambda db: db.execute("UPDATE histogram SET indices = x'00'"), "cannot be read as a run's"),
+    "no numbers": (
+        lambda db: db.execute("UPDATE histogram SET indices = x'00' WHERE quantity = 'session_open'"),
+        "cannot be read as a run's",
+    ),
 }  # fmt: skip
 
 

@@ -10,9 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archiver.cli.answers.report import report
-from archiver.cli.output import document, print_run
+from archiver.cli.output import print_run
 from results.recorded.database import StoredRun
 from results.recorded.run import read_run
+from results.report.contract import run_document
 from results.report.index import write_index
 from results.report.key_figures import findings, verdict
 from results.report.summary import summary
@@ -46,7 +47,7 @@ def test_markdown_report_begins_with_verdict_and_has_all_sections(sets: Replayed
     folder = written(sets)
     assert made(folder).exit_code == 0
     text = (folder / "out" / "report.md").read_text()
-    assert text.index(f"| verdict | pass; {MARK} |") < text.index("| run |")
+    assert text.index("met 1 of 1 criteria") < text.index("## ") < text.index(f"| verdict | pass; {MARK} |")
     titles = [
         "Identifiers", "Traces that were replayed", "Replay: summary", "Replay: passing detail",
         "Configuration and connectivity", "What the traces are", "Replay: responses by application",
@@ -129,7 +130,7 @@ def test_void_verdict_is_reported_first(sets: ReplayedSets, capsys: pytest.Captu
     answer = " ".join(printed.split("\n\n")[1].split())
     assert answer.startswith("This run proves nothing about minio: VOID: set 1 ")
     assert "late by 40 ms" in answer
-    assert document(read_run(database.path))["verdict"] == "void"
+    assert run_document(read_run(database.path))["verdict"] == "void"
     run, measured = database.run(), database.results()
     found = findings(run, measured, [], [], database.criteria())
     assert (found[0].state, found[0].about, found[0].text[:5]) == ("bad", "Replay", "VOID:")
