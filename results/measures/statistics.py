@@ -71,21 +71,21 @@ class PairedRatio:
 
 
 VALUES_MIN = 8
-BATCHES_MAX = 10  # of batch means; Schmeiser: few large batches estimate as well as many small ones
-_LAG_1_MAX = 0.9  # a larger autocorrelation of ten batch means cannot be told from 1
+BATCHES_MAX = 20  # of batch means; Schmeiser: more of them add little
+_LAG_1_MAX = 0.6  # a larger autocorrelation of twenty batch means is their trend or their noise
 
 
-def relative_half_width(values: Sequence[float], look: int = 0) -> float:
-    """Return the 95% half-width of the mean of a series, relative to the mean; infinite for fewer than eight values,
-    which do not show whether they are autocorrelated.
+def relative_half_width(values: Sequence[float], outside: float = LEVEL) -> float:
+    """Return the half-width of an interval of the mean of a series, relative to the mean.
+
+    Infinite for fewer than eight values, which do not show whether they are autocorrelated.
 
     ``values`` are in the order of time, such as session times, and may be autocorrelated. They are divided into at most
-    ten batches of consecutive values (batch means: Schmeiser, Operations Research 30 (1982)). The first autocorrelation
-    of the batch means, if it is positive, increases their variance and reduces the degrees of freedom, as that of an
-    autoregressive process of first order does.
+    twenty batches of consecutive values (batch means: Schmeiser, Operations Research 30 (1982)). The first
+    autocorrelation of the batch means, if it is positive, increases their variance, as that of an autoregressive
+    process of first order does; its estimate is too low by about one batch's share, which is added.
 
-    ``look``: how many times a sequential stop rule has looked, this time included; 0 if the number of values did not
-    depend on them. Look k may be wrong with a probability of 5% x 6 / (pi x k)^2, which adds up to 5% over all looks.
+    ``outside``: probability that the interval misses the mean. A stop rule that looks twice shares it out.
     """
     count = len(values)
     mean = fmean(values) if values else 0.0
@@ -97,14 +97,11 @@ def relative_half_width(values: Sequence[float], look: int = 0) -> float:
     squares = sum(each * each for each in off)
     if not squares:
         return 0.0
-    # The estimate is too low by about 1 / batches if there is no autocorrelation, and by more if there is some.
-    lag_1 = sum(one * other for one, other in pairwise(off)) / squares + 1.5 / batches
+    lag_1 = sum(one * other for one, other in pairwise(off)) / squares + 1 / batches
     lag_1 = min(max(lag_1, 0.0), _LAG_1_MAX)
     inflation = (1 + lag_1) / (1 - lag_1)
-    degrees = max(1, int((batches - 1) / inflation))
-    outside = 0.05 * 6 / (math.pi * look) ** 2 if look else 0.05
-    half_width = t_quantile(1 - outside / 2, degrees) * math.sqrt(squares / (batches - 1) * inflation / batches)
-    return half_width / mean
+    error = math.sqrt(squares / (batches - 1) * inflation / batches)
+    return t_quantile(1 - outside / 2, batches - 1) * error / mean
 
 
 def t_two_sided(t: float, degrees: int) -> float:

@@ -16,7 +16,7 @@ from results.measures.statistics import VALUES_MIN, relative_half_width
 from scenarios.work.sessions import MEASURED_SESSIONS_MIN, InWindow, UntilPrecise
 
 NO_END_NS = 2**62
-LOOK_FACTOR = 1.5  # number of sessions at the next look at the precision, relative to this one's
+OUTSIDE_FIRST, OUTSIDE_LAST = 0.01, 0.04  # each look's share of the probability of a wrong interval
 
 
 class MeasuredSpan(NamedTuple):
@@ -32,8 +32,8 @@ class MeasuredSpan(NamedTuple):
 class SessionStop:
     """One client: whole sessions after the warm-up, until the mean session time is precise enough.
 
-    The rule looks at the precision when the minimum is reached and there are 8 sessions, and then whenever the number
-    of sessions has grown by half. ``relative_half_width`` corrects for the number of looks.
+    The rule looks at the precision twice: when the minimum is reached and there are 8 sessions, and at the limit. The
+    last look has most of the data, and most of the 5% by which the looks together may be wrong.
     """
 
     def __init__(self, stop: UntilPrecise, session_bytes: int, sessions_assigned: int) -> None:
@@ -44,8 +44,7 @@ class SessionStop:
         self._warm_up_sessions = 0
         self._began_ns = 0
         self._session_seconds: list[float] = []
-        self._looks = 0
-        self._next_look = VALUES_MIN  # number of sessions
+        self._has_looked = False
         self.measured_from_ns = 0
         self.measured_to_ns = 0
         self.half_width = math.inf
@@ -66,11 +65,13 @@ class SessionStop:
             return True
         elapsed_seconds = (now_ns - self.measured_from_ns) / 1e9
         is_at_limit = elapsed_seconds >= stop.seconds_max or sessions * self._session_bytes >= stop.bytes_max
-        if not is_at_limit and (elapsed_seconds < stop.seconds_min or sessions < self._next_look):
+        is_too_early = elapsed_seconds < stop.seconds_min or sessions < VALUES_MIN
+        if not is_at_limit and (is_too_early or self._has_looked):
             return True
-        self._looks += 1
-        self._next_look = math.ceil(sessions * LOOK_FACTOR)
-        self.half_width = relative_half_width(self._session_seconds, self._looks)
+        only_look = OUTSIDE_FIRST + OUTSIDE_LAST
+        outside = OUTSIDE_FIRST if not is_at_limit else OUTSIDE_LAST if self._has_looked else only_look
+        self._has_looked = True
+        self.half_width = relative_half_width(self._session_seconds, outside)
         # If a limit ended it before its minimum time, even a precise result is too short to count as settled.
         self.settled = self.half_width <= stop.precision and elapsed_seconds >= stop.seconds_min
         return not (self.settled or is_at_limit)

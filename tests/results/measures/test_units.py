@@ -94,7 +94,9 @@ def test_no_results_error_states_that_no_phase_finished() -> None:
 
 def test_error_of_single_repetition_is_that_of_mean_session_time(make_result: MakeResult) -> None:
     cell = single_cells([make_result(session_half_width=0.2)])[KEY]  # 40 sessions at 500 objects/s
-    assert cell.relative_error == pytest.approx((0.2 / 2.2622, 9), rel=1e-4)  # ten batches: t with 9 degrees of freedom
+    assert cell.relative_error == pytest.approx(
+        (0.2 / 2.0930, 19), rel=1e-4
+    )  # twenty batches: t with 19 degrees of freedom
     assert cell.rate_interval is not None
     low, high = cell.rate_interval
     assert (low * high) ** 0.5 == pytest.approx(500)
