@@ -32,7 +32,7 @@ def write_documents(folder: Path, recorded: RecordedRun, mixed: WorkloadsShown |
     names are replaced; other files stay. Raises ResultsError if the folder cannot be written.
     """
     report = build_report(recorded, mixed)
-    files = {"report.md": markdown_page(report).encode(), **_json(recorded), **_csv_files(report)}
+    files = {"report.md": markdown_page(report, has_files=True).encode(), **_json(recorded), **_csv_files(report)}
     for drawing in report.drawings():
         files[f"figures/{drawing.name}.svg"] = svg_bytes(drawing.figure)
         files[f"figures/{drawing.name}.png"] = png_bytes(drawing.figure)
@@ -69,7 +69,7 @@ def report_texts(recorded: RecordedRun, mixed: WorkloadsShown | None) -> dict[st
     """Return report.md and tables/*.csv, without figures, which show the numbers of the same tables."""
     report = build_report(recorded, mixed, has_figures=False)
     tables = {name: text.decode() for name, text in _csv_files(report).items()}
-    return {"report.md": markdown_page(report), **tables}
+    return {"report.md": markdown_page(report, has_files=True), **tables}
 
 
 def _json(recorded: RecordedRun) -> dict[str, bytes]:

@@ -44,7 +44,7 @@ def test_report_has_warnings_and_links_and_is_reproducible(
     assert {"report.md", "results.json", "tables/cells.csv", "figures/figure-5-parallel-clients-250.png"} <= one.keys()
     assert not any(str(tmp_path).encode() in content for content in one.values())
     report = one["report.md"].decode()
-    assert report.startswith("# DR550 on minio\n\nArchiver report, run run-1, ")
+    assert report.startswith("# DR550 on minio\n\nminio archives ")
     assert "\n\n## Errors and doubts\n\n" in report
     assert "| lock | GOVERNANCE for 5m |" in report
     assert set(re.findall(r"\]\(((?:figures|tables)/[^)]+)\)", report)) == {name for name in one if "/" in name}

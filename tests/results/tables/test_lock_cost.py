@@ -282,7 +282,7 @@ def test_same_results_give_identical_lock_figure(variant: Callable[..., Result])
 
 def test_figure_precedes_its_table_in_report(variant: Callable[..., Result], make_run: MakeRun) -> None:
     results = [variant("none", 100.0, position=1), variant("header", 90.0, position=2)]
-    report = markdown_page(build_report(make_run(two_phases(*results)), None))
+    report = markdown_page(build_report(make_run(two_phases(*results)), None), has_files=True)
     assert report.count(f"figures/{LOCK_COST}.svg") == 1
     assert f"figures/{LOCK_COST}.png)\n\n### The cost of the lock\n" in report
 
