@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from results.comparison.power import REPETITIONS_MAX, detectable, pairs_needed
 from results.measures.metrics import Measure
 from results.measures.statistics import LOGARITHM_MAX, PAIRS_MIN, PairedRatio, paired_ratio, read_together
-from results.measures.units import Sample, UnitKey
+from results.measures.units import Sample, UnitKey, is_enough
 from results.recorded.model import FAILURES
 
 Verdict = Literal["better", "worse", "no difference shown", "no verdict"]
@@ -87,17 +87,29 @@ def paired(
     logs = {number: math.log(their / our) for number, (our, their) in values.items() if our and their}
     unmeasured = "a rate of zero" if measure.more_is_better else f"no {measure.words} time measured"
     unmeasured = next((sample.why_none for sample in both if sample.why_none), unmeasured)
-    reasons = (
-        ("no pair", not pairs),
-        ("errors", any(sample.errors for sample in both)),
-        (unmeasured, len(logs) < len(pairs)),
-        ("limited by failures", any(FAILURES in sample.limits for sample in both)),
-        ("limited by the client", any("client" in sample.limits for sample in both)),
-        ("limited by the machine", any("host cpu" in sample.limits for sample in both)),
-        (f"fewer than {measure.objects_min} objects", any(sample.objects < measure.objects_min for sample in both)),
+    if not pairs or len(logs) < len(pairs):
+        return Evidence({}, len(pairs), unmeasured if pairs else "no pair", notes)
+    faults = {number: fault for number, pair in pairs.items() if (fault := _fault(pair, measure))}
+    named = ", ".join(dict.fromkeys(faults.values()))
+    if not is_enough(len(pairs) - len(faults), len(pairs)):
+        return Evidence(logs, len(pairs), named or unfit, notes)
+    if faults:
+        notes = (*notes, f"{len(faults)} of {len(pairs)} pairs left out: {named}")
+    good = {number: log for number, log in logs.items() if number not in faults}
+    return Evidence(good, len(good), unfit, notes)
+
+
+def _fault(pair: tuple[Sample, Sample], measure: Measure) -> str:
+    """Return why a pair says nothing about the platforms; empty if it does."""
+    limits = pair[0].limits | pair[1].limits
+    faults = (
+        ("errors", any(sample.errors for sample in pair)),
+        ("limited by failures", FAILURES in limits),
+        ("limited by the client", "client" in limits),
+        ("limited by the machine", "host cpu" in limits),
+        (f"fewer than {measure.objects_min} objects", any(sample.objects < measure.objects_min for sample in pair)),
     )
-    unfit = next((reason for reason, applies in reasons if applies), unfit)
-    return Evidence(logs if len(logs) == len(pairs) else {}, len(pairs), unfit, notes)
+    return next((fault for fault, applies in faults if applies), "")
 
 
 def judged_together(evidence: Mapping[UnitKey, Evidence], measure: Measure, *, forced: bool) -> dict[UnitKey, Ratio]:

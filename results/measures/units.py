@@ -78,6 +78,17 @@ _DOUBTS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
 )
 
 
+REPETITIONS_MIN = 3  # without doubt, for a verdict over repetitions of which some are doubtful
+REPETITIONS_DECIDE = 5
+_OF_PRECISION = frozenset((UNSETTLED, SHARE_USED_UP, SHORT))
+_OF_A_REPETITION = _OF_PRECISION | {UNSTEADY, CLIENT_LIMITED, CLIENT_SHARE, HOST_LIMITED}
+
+
+def is_enough(good: int, repetitions: int) -> bool:
+    """Return whether the good repetitions decide, and the others are left out: all, or three and two thirds of all."""
+    return good == repetitions or (good >= REPETITIONS_MIN and good * 3 >= repetitions * 2)
+
+
 class UnitKey(NamedTuple):
     """The parameters of a unit. ``str`` returns its name in conditions: archive.8KiB.500, database small.8@2."""
 
@@ -214,8 +225,20 @@ class Unit:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Warnings about this unit, each as a sentence for a footnote."""
-        return tuple(doubt for doubt, applies in _DOUBTS if any(map(applies, self.results)))
+        """Warnings about this unit, each as a sentence for a footnote.
+
+        What went wrong is always named. What makes a single repetition doubtful is named if too few others remain. With
+        REPETITIONS_DECIDE repetitions or more, their interval decides how well the rate is known, and not each of them.
+        """
+        return tuple(doubt for doubt, applies in _DOUBTS if self._is_doubtful(doubt, applies))
+
+    def _is_doubtful(self, doubt: str, applies: Callable[[Result], bool]) -> bool:
+        doubtful = sum(any(map(applies, sample.results)) for sample in self.samples)
+        if doubt not in _OF_A_REPETITION:
+            return doubtful > 0
+        if doubt in _OF_PRECISION and len(self.samples) >= REPETITIONS_DECIDE:
+            return False
+        return doubtful > 0 and not is_enough(len(self.samples) - doubtful, len(self.samples))
 
     @property
     def errors(self) -> int:

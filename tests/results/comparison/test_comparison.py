@@ -168,6 +168,29 @@ def test_invalid_cell_gets_no_verdict_and_is_excluded_from_mean(
     )
 
 
+@pytest.mark.parametrize(
+    ("pairs", "spoilt", "verdict", "because", "notes"),
+    [
+        (16, 1, "better", "", ("1 of 16 pairs left out: limited by the client",)),
+        (16, 5, "better", "", ("5 of 16 pairs left out: limited by the client",)),
+        (16, 6, "no verdict", "limited by the client", ()),  # less than two thirds remain
+        (4, 1, "better", "", ("1 of 4 pairs left out: limited by the client",)),
+        (3, 1, "no verdict", "limited by the client", ()),  # two pairs are no verdict
+    ],
+)
+def test_pairs_that_say_nothing_are_left_out_if_enough_remain(
+    make_run: MakeRun, pairs: int, spoilt: int, verdict: str, because: str, notes: tuple[str, ...]
+) -> None:
+    noise = [1 + 0.01 * (number % 3) for number in range(pairs)]
+    first, other = make_run("a", [100 * each for each in noise]), make_run("b", [436 * each for each in noise[::-1]])
+    bad = [replace(each, limited_by="client", objects_per_second=1.0) for each in other.results[:spoilt]]
+    found = only_ratio(compare_runs([first, replace(other, results=[*bad, *other.results[spoilt:]])]))
+    assert (found.verdict, found.because, found.notes) == (verdict, because, notes)
+    if verdict == "better":
+        assert found.pairs == pairs - spoilt
+        assert found.ratio == pytest.approx(4.36, rel=0.01)
+
+
 def test_unsettled_cells_are_judged_and_marked(make_run: MakeRun) -> None:
     comparison = compare_runs([make_run("a", (100, 101, 102)), make_run("b", (200, 202, 203), settled=False)])
     assert only_ratio(comparison).verdict == "better"

@@ -87,6 +87,27 @@ def test_results_with_different_settings_in_one_cell_are_refused(make_result: Ma
         single_cells(results)
 
 
+@pytest.mark.parametrize(
+    ("repetitions", "doubtful", "overrides", "doubts"),
+    [
+        (6, 2, {"limited_by": "client"}, ()),  # two thirds are without doubt
+        (6, 3, {"limited_by": "client"}, (CLIENT_LIMITED,)),
+        (3, 1, {"limited_by": "client"}, (CLIENT_LIMITED,)),  # two are too few
+        (4, 4, {"settled": False}, (UNSETTLED,)),
+        (5, 5, {"settled": False}, ()),  # the interval over the repetitions says how well it is known
+        (6, 1, {"errors": 1}, (ERRORS,)),  # failures are always named
+    ],
+)
+def test_a_few_doubtful_repetitions_make_no_doubtful_cell(
+    make_result: MakeResult, repetitions: int, doubtful: int, overrides: dict[str, Any], doubts: tuple[str, ...]
+) -> None:
+    results = [
+        make_result(position=number, repetition=number, **(overrides if number <= doubtful else {}))
+        for number in range(1, repetitions + 1)
+    ]
+    assert single_cells(results)[KEY].doubts == doubts
+
+
 def test_no_results_error_states_that_no_phase_finished() -> None:
     with pytest.raises(ResultsError, match="no phase finished"):
         build_tables([])
