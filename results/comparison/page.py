@@ -27,10 +27,11 @@ from results.document.files import write_files
 from results.document.html import html_page
 from results.document.markdown import markdown_page
 from results.document.table import NOT_MEASURED, Column, Table, TableSpec
-from results.measures.headline import Headline, best, failed_conditions
+from results.measures.headline import headline_of
 from results.measures.metrics import bytes_of, objects_of, server_mean
 from results.measures.stored_times import NO_TIMES
 from results.measures.units import Unit, UnitKey
+from results.report.key_figures import at_same_point
 from results.report.numbers import lock_cost_numbers, percentile_numbers, rate_number, setup_numbers
 from results.report.summary import WARNINGS_MAX
 from results.tables.usage import limits_table, resource_table
@@ -178,18 +179,19 @@ def _numbers(sides: Sequence[Side]) -> list[list[Number]]:
     found: list[list[Number]] = [[] for _ in sides]
     # Protocols define the time of an object differently, but a session of a cell has the same objects in each.
     timed: Literal["object", "session"] = "object" if len({side.protocol for side in sides}) == 1 else "session"
+    fastest = widest = None
     for operation in ("archive", "retrieve"):
-        fastest = _common_cell(sides, operation, lambda cell: cell.objects_per_second)
-        widest = _common_cell(sides, operation, lambda cell: cell.megabytes_per_second)
+        fastest = _common_cell(sides, operation, lambda cell: cell.objects_per_second, fastest)
+        widest = _common_cell(sides, operation, lambda cell: cell.megabytes_per_second, widest)
         if fastest is None or widest is None:
             continue
         for side, numbers in zip(sides, found, strict=True):
-            headline = _headline(side.units[fastest])
+            headline = headline_of(side.units[fastest])
             numbers.append(rate_number(operation, headline, "objects/s"))
             times = side.runs[0].times if len(side.runs) == 1 else NO_TIMES
             numbers += percentile_numbers(operation, headline, times, timed)
             numbers += setup_numbers(side.runs[0].results, operation, fastest.object_bytes)
-            numbers.append(rate_number(operation, _headline(side.units[widest]), "MB/s"))
+            numbers.append(rate_number(operation, headline_of(side.units[widest]), "MB/s"))
     for side, numbers in zip(sides, found, strict=True):
         numbers += lock_cost_numbers(side.runs[0].results)
     if any(found):
@@ -197,18 +199,19 @@ def _numbers(sides: Sequence[Side]) -> list[list[Number]]:
     return [list(run.summary.numbers) if (run := side.runs[0]).summary else [] for side in sides]
 
 
-def _common_cell(sides: Sequence[Side], operation: str, rate: Callable[[Unit], float]) -> UnitKey | None:
-    """Return the headline of the first side among the cells that every side measured; None if there is no such cell."""
+def _common_cell(
+    sides: Sequence[Side], operation: str, rate: Callable[[Unit], float], at: UnitKey | None = None
+) -> UnitKey | None:
+    """Return the headline of the first side among the cells that every side measured; None if there is no such cell.
+
+    ``at``: the cell of another operation, at whose sizes and clients it is, if these were measured.
+    """
     cells = [
         unit
         for key, unit in sides[0].units.items()
         if key.is_cell and unit.first.operation == operation and all(key in side.units for side in sides)
     ]
-    return best(cells, rate).cell.key if cells else None
-
-
-def _headline(cell: Unit) -> Headline:
-    return Headline(cell, failed_conditions(cell.results))
+    return at_same_point(sides[0].units[at] if at else None, cells, rate).cell.key if cells else None
 
 
 def _number_text(number: Number | None) -> str:

@@ -1,8 +1,8 @@
-"""Headlines: the numbers that represent a run, such as its best rate, and the conditions that they must meet.
+"""Headlines: the numbers that represent a run, such as its best rate, and the conditions that they should meet.
 
-A headline is read without its footnotes. It therefore comes from a cell whose rate was settled and steady, in which no
-operation failed, that the platform limited, and that was measured for at least 3 s. If no cell meets these conditions,
-the headline is the nearest cell's number, and the conditions that it failed are part of the headline.
+A headline is the fastest measured point. How well it is known is a mark beside it and never a reason to show another
+number, which would contradict the run's own tables. A rate that means nothing, since workers were lost or failures
+limited it, is a headline only if there is no other.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from results.measures.units import Unit
 from results.recorded.model import FAILURES, TOO_SHORT, Result
 
 HEADLINE_SECONDS_MIN = 3.0
-NO_CELL = (
-    f"no cell is settled, steady, free of errors, limited by the platform and measured for {HEADLINE_SECONDS_MIN:g} s"
-)
 
+INCOMPLETE, BY_FAILURES = "incomplete", "limited by failures"
+MEANINGLESS = frozenset((INCOMPLETE, BY_FAILURES))
 _CONDITIONS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
-    ("incomplete", lambda result: result.incomplete is not None),
-    ("limited by failures", lambda result: result.limited_by == FAILURES),
+    (INCOMPLETE, lambda result: result.incomplete is not None),
+    (BY_FAILURES, lambda result: result.limited_by == FAILURES),
     ("disturbed by errors", lambda result: result.errors > 0),
     ("unsettled", lambda result: not result.settled),
     ("unsteady", lambda result: result.unsteady is not None),
@@ -55,19 +54,14 @@ class Headline:
     @property
     def notes(self) -> tuple[str, ...]:
         """The note that must accompany the number."""
-        return (f"{NO_CELL}; of the nearest: {', '.join(self.failed)}",) if self.failed else ()
+        return (f"read with care: {', '.join(self.failed)}",) if self.failed else ()
 
 
 def best(cells: Sequence[Unit], rate: Callable[[Unit], float]) -> Headline:
-    """Return the cell with the highest rate among those that meet every condition of a headline.
+    """Return the cell with the highest rate, of those whose rate means something. ``cells`` is not empty."""
+    meaningful = [cell for cell in cells if MEANINGLESS.isdisjoint(failed_conditions(cell.results))]
+    return headline_of(max(meaningful or cells, key=rate))
 
-    If none does, return the nearest cell: the one with the fewest failed conditions, then the longest measured time,
-    then the highest rate. ``cells`` is not empty.
-    """
-    headlines = [Headline(cell, failed_conditions(cell.results)) for cell in cells]
 
-    def nearness(headline: Headline) -> tuple[int, float, float]:
-        shortest = min(result.seconds for result in headline.cell.results)
-        return -len(headline.failed), min(shortest, HEADLINE_SECONDS_MIN), rate(headline.cell)
-
-    return max(headlines, key=nearness)
+def headline_of(cell: Unit) -> Headline:
+    return Headline(cell, failed_conditions(cell.results))

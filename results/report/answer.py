@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from archiver.values.sizes import format_size
-from results.measures.headline import Headline, failed_conditions, in_brackets
+from results.measures.headline import failed_conditions, in_brackets
 from results.measures.phases import MeasuredPhase, repetitions_of
 from results.measures.units import Unit, all_cells
 from results.mixed.replay.verdicts import capacity_mark, void_words
@@ -186,7 +186,7 @@ def _of_peak(peak: Peak, cells: Iterable[Unit]) -> str:
     headline = peak.by_objects
     key = headline.cell.key
     same_objects = sorted(
-        (cell for cell in cells if cell.key[:3] == key[:3] and _is_as_reliable(cell, headline)),
+        (cell for cell in cells if cell.key[:3] == key[:3] and cell.objects_per_second > 0),
         key=lambda cell: cell.key.clients,
     )
     others = [cell for cell in same_objects if cell.key.clients != key.clients]
@@ -201,11 +201,6 @@ def _of_peak(peak: Peak, cells: Iterable[Unit]) -> str:
 
 def _objects(count: int) -> str:
     return "1 object" if count == 1 else f"{count:,} objects"
-
-
-def _is_as_reliable(cell: Unit, headline: Headline) -> bool:
-    """Return whether a cell with another number of clients meets the conditions that the headline meets."""
-    return cell.objects_per_second > 0 and set(failed_conditions(cell.results)) <= set(headline.failed)
 
 
 def _of_operations(platform: str, results: Sequence[Result]) -> str:

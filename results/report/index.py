@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote
 
 from archiver.values.errors import ResultsError
@@ -17,11 +18,11 @@ from results.document.document import Document, Section, filled
 from results.document.files import write_files
 from results.document.html import html_page
 from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, linked, number
-from results.measures.headline import HEADLINE_SECONDS_MIN
+from results.measures.headline import Headline
 from results.recorded.database import FILE_NAME
 from results.recorded.run import opened
 from results.report.documents import PAGE_NAME
-from results.report.key_figures import KeyFigures, Peak, key_figures
+from results.report.key_figures import KeyFigures, key_figures, where
 
 INDEX_NAME = "index.html"
 _PAGES = (PAGE_NAME, "worm.html")  # possible names of a run's report in its folder
@@ -84,19 +85,32 @@ def runs_table(runs: Iterable[KeyFigures]) -> Table:
     return _RUNS.table(runs)
 
 
-def _peak(operation: str) -> tuple[Column, Column]:
-    """Return the columns of an operation's highest rates, marked where no cell meets the conditions of a headline."""
+def _rates(unit: Literal["objects/s", "MB/s"]) -> tuple[Column, ...]:
+    """Return the point of the highest rate of archiving, and the rates there, with marks of their quality."""
+    is_objects = unit == "objects/s"
 
-    def of(read: Callable[[Peak], Cell]) -> Callable[[KeyFigures], Cell]:
-        return lambda run: read(run.peaks[operation]) if operation in run.peaks else Cell(NOT_MEASURED)
+    def headline(run: KeyFigures, operation: str) -> Headline | None:
+        peak = run.peaks.get(operation)
+        return None if peak is None else peak.by_objects if is_objects else peak.by_megabytes
 
-    def objects(peak: Peak) -> Cell:
-        return number(peak.by_objects.cell.objects_per_second, 0, peak.by_objects.notes)
+    def point(run: KeyFigures) -> str:
+        found = headline(run, "archive") or headline(run, "retrieve")
+        return where(found.cell) if found else NOT_MEASURED
 
-    def megabytes(peak: Peak) -> Cell:
-        return number(peak.by_megabytes.cell.megabytes_per_second, 1, peak.by_megabytes.notes)
+    def rate(operation: str) -> Callable[[KeyFigures], Cell]:
+        def of(run: KeyFigures) -> Cell:
+            found = headline(run, operation)
+            if found is None:
+                return Cell(NOT_MEASURED)
+            cell = found.cell
+            elsewhere = () if where(cell) == point(run) else (f"at {where(cell)}",)
+            value = cell.objects_per_second if is_objects else cell.megabytes_per_second
+            return number(value, 0 if is_objects else 1, (*found.notes, *elsewhere))
 
-    return Column(operation, "objects/s", of(objects)), Column(operation, "MB/s", of(megabytes))
+        return of
+
+    rates = (Column(operation, unit, rate(operation)) for operation in ("archive", "retrieve"))
+    return Column(f"{unit} at", of=point, words=True), *rates
 
 
 _RUNS = TableSpec(
@@ -109,11 +123,11 @@ _RUNS = TableSpec(
         Column("scenario", of=lambda run: run.scenario, label=True),
         Column("verdict", of=lambda run: run.verdict, label=True),
         Column("warnings", of=lambda run: run.doubts),
-        *_peak("archive"),
-        *_peak("retrieve"),
+        *_rates("objects/s"),
+        *_rates("MB/s"),
     ),
-    "Rates are the highest over the cells of a run that were settled, steady, limited by the platform and measured for"
-    f" {HEADLINE_SECONDS_MIN:g} s, with any number of clients; MB are 10^6 bytes.",
+    "The rates are those at the named point: where the run archived the most objects/s, and the most MB/s. MB are 10^6"
+    " bytes.",
 )
 
 

@@ -6,7 +6,7 @@ A verdict is a sentence with a state: good, bad or needs care. The state is only
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from archiver.values.sizes import format_size
 from results.document.document import KeyFinding, State
 from results.measures.doubts import doubts
-from results.measures.headline import NO_CELL, Headline, best, failed_conditions
+from results.measures.headline import Headline, best, failed_conditions
 from results.measures.units import Unit, all_cells, single_cells
 from results.mixed.replay.verdicts import capacity_mark, capacity_sentence, marked, void_words
 from results.mixed.scale_up import search_sentence
@@ -24,12 +24,13 @@ from results.recorded.run import RecordedRun
 from results.reference.published import NAME, dr550
 from results.tables.lock_cost import LIFE_CYCLE
 
+RATIOS_APART_MAX = 10  # of cells that one number may stand for
 _WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted": "interrupted", "void": "VOID"}
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The headlines of an operation: its highest rates over all cells; MB are 10^6 bytes."""
+    """The headlines of an operation: its objects/s and its MB/s at one point each; MB are 10^6 bytes."""
 
     operation: str
     by_objects: Headline
@@ -93,18 +94,28 @@ def _verdict(run: StoredRun, results: Sequence[Result], checks: Sequence[CheckRe
 
 
 def peaks(results: Sequence[Result]) -> dict[str, Peak]:
-    """Return the best rates of archiving and of retrieving, with any number of clients. Variants are included."""
+    """Return the best rates of archiving, with any number of clients, and those of retrieving at the same points.
+
+    Variants are included. If a point was only archived, or nothing was, these are the best rates of retrieving.
+    """
     cells = all_cells(results).values()
-    found = {}
+    found: dict[str, Peak] = {}
     for operation in ("archive", "retrieve"):
-        of_operation = [cell for cell in cells if cell.first.operation == operation and cell.objects_per_second > 0]
-        if of_operation:
+        mine = [cell for cell in cells if cell.first.operation == operation and cell.objects_per_second > 0]
+        if mine:
+            first = next(iter(found.values()), None)
             found[operation] = Peak(
                 operation,
-                best(of_operation, lambda cell: cell.objects_per_second),
-                best(of_operation, lambda cell: cell.megabytes_per_second),
+                at_same_point(first.by_objects.cell if first else None, mine, lambda cell: cell.objects_per_second),
+                at_same_point(first.by_megabytes.cell if first else None, mine, lambda cell: cell.megabytes_per_second),
             )
     return found
+
+
+def at_same_point(cell: Unit | None, cells: Sequence[Unit], rate: Callable[[Unit], float]) -> Headline:
+    """Return the headline of these cells at the sizes and clients of another cell; the best if none is there."""
+    there = [each for each in cells if cell is not None and each.key[1:4] == cell.key[1:4]]
+    return best(there or cells, rate)
 
 
 def where(cell: Unit) -> str:
@@ -231,7 +242,7 @@ def _of_checks(checks: Sequence[CheckRecord]) -> KeyFinding:
 
 
 def _beside_published(results: Sequence[Result]) -> list[KeyFinding]:
-    """Return the median ratio to the published rates, over the cells that meet the conditions of a headline."""
+    """Return the median ratio to the published rates over the cells of one client."""
     found = []
     for operation in ("archive", "retrieve"):
         ratios = [
@@ -247,12 +258,18 @@ def _beside_published(results: Sequence[Result]) -> list[KeyFinding]:
 
 
 def _of_ratios(ratios: Sequence[tuple[Unit, float]]) -> tuple[str, State]:
-    meeting = [ratio for cell, ratio in ratios if not failed_conditions(cell.results)]
-    shown = meeting or [ratio for _, ratio in ratios]
-    count = f"{len(shown)}" if len(shown) == len(ratios) else f"{len(shown)} of {len(ratios)}"
-    text = f"{_times(median(shown))} the published objects/s, the median of {count} cells"
-    text += f" ({_times(min(shown))} to {_times(max(shown))})" if len(shown) > 1 else ""
-    return (text, "plain") if meeting else (f"{text}; {NO_CELL}", "care")
+    """Return one ratio in words; none where the cells are more than RATIOS_APART_MAX times apart."""
+    values = [ratio for _, ratio in ratios]
+    sound = sum(not failed_conditions(cell.results) for cell, _ in ratios)
+    low, high = min(values), max(values)
+    if high > low * RATIOS_APART_MAX:
+        text = f"{_times(low)} to {_times(high)} the published objects/s over {len(values)} cells; see each cell"
+    else:
+        text = f"{_times(median(values))} the published objects/s, the median of {len(values)} cells"
+        text += f" ({_times(low)} to {_times(high)})" if len(values) > 1 else ""
+    if sound < len(values):
+        text += f"; {len(values) - sound} of them to be read with care"
+    return text, "plain" if sound == len(values) else "care"
 
 
 def _times(ratio: float) -> str:

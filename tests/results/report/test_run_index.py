@@ -57,11 +57,8 @@ def test_runs_are_listed_latest_first_with_their_key_figures(tmp_path: Path, mak
 def test_best_rate_that_fails_conditions_is_marked(tmp_path: Path, make_result: MakeResult) -> None:
     run_in(tmp_path / "one", make_result(seconds=0.45, limited_by="client"))
     text = write_index(tmp_path)[0].read_text()
-    assert (
-        "no cell is settled, steady, free of errors, limited by the platform and measured for 3 s; of the nearest: "
-        in text
-    )
-    assert "limited by the client, measured for 0.45 s" in text
+    assert "read with care: limited by the client, measured for 0.45 s" in text
+    assert "8KiB x 25, 1 client" in text  # the point of these rates
 
 
 def test_unreadable_runs_are_listed_with_their_problem(tmp_path: Path, make_result: MakeResult) -> None:
