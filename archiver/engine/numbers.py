@@ -1,7 +1,8 @@
 """Object numbers of a run: numbers for new objects, and numbers of existing objects by size and lock.
 
 One idea: an operation draws only from objects for which it makes sense. No measured refusal, expiry or absence is then
-caused by the client itself.
+caused by the client itself. For example, deletions that must be refused target objects that stay locked for longer than
+the phase takes.
 """
 
 from __future__ import annotations

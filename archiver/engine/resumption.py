@@ -1,7 +1,9 @@
 """Resume a run that was interrupted, was killed or failed, after its last finished phase.
 
 One idea: finished phases stay as they are, and a broken phase is never trusted. The engine repeats that phase with
-object numbers that it cannot have used, and excludes objects that it may have changed.
+object numbers that it cannot have used, and excludes objects that it may have changed. A phase that gave up did not
+finish. Neither did the previous one if errors in its last interval show that the platform was already failing. A run
+that deletes or replaces objects is not resumed within such a phase.
 """
 
 from __future__ import annotations

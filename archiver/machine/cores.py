@@ -1,7 +1,8 @@
 """Division of the cores between the client's workers and a server on the same host.
 
 One idea: two hyper-threads of one physical core share its units, so client and server each get whole physical cores. If
-a control group limits this process's CPU time, there are no more workers than that limit allows.
+a control group limits this process's CPU time, there are no more workers than that limit allows. The results say that
+such a measurement is a comparison and not a capacity.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ One idea: each resource is judged by the measure that best shows its saturation,
 is the limit. By the utilisation law, a resource at utilisation U can carry at most 1/U times the load. If the client
 was the limit, the rule makes no statement about the server, because the server was not measured. Before all resources
 come failures: where many attempts fail, no resource explains the rate. The thresholds below are the whole rule.
+Failures are judged by attempts and by time, because a silent platform costs few attempts and much time. A worker that
+is ready to run but has no core counts as busy.
 """
 
 from __future__ import annotations

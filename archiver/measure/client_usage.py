@@ -1,6 +1,8 @@
 """The client's resource usage in a phase: usage and work of its workers, and how synchronous they were.
 
-One idea: workers report counters, so the usage between two instants is a difference, for each worker and for all.
+One idea: workers report counters, so the usage between two instants is a difference, for each worker and for all. A
+phase is incomplete if it lost a worker, or if a worker did not run for ``STANDSTILL_SECONDS``, as after SIGSTOP: the
+platform had no load meanwhile. No criterion of such a run passes.
 """
 
 from __future__ import annotations

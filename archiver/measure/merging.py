@@ -2,7 +2,8 @@
 
 One idea: everything is a sum over intervals, so the order of reports does not matter. A phase may take an hour with
 hundreds of workloads. Its histograms are then summed at once, and each interval keeps only its amounts and two
-percentiles.
+percentiles. The work of each worker is counted per interval too, so that work by host and work of the run are two
+counts, which a test compares.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Programs of real platforms: their versions, where they are stored, and how to get them.
 
 One idea: a program's version is part of its path, so a program that is found has the requested version. It is built
-into an unfinished folder of a cache outside the source tree, and the folder is renamed when it is complete.
+into an unfinished folder of a cache outside the source tree, and the folder is renamed when it is complete. Programs
+come from where each project publishes them (Go modules, a wheel, Debian's packages), without root. The expected
+verdicts of every platform are in tests/archiver/worm/expected/, so a change of a platform or a check is seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The runs in a folder and the state of each: running, killed, ended, or not readable."""
+"""The runs in a folder and the state of each: running, killed, ended, or not readable.
+
+The lock of a run's results, which the kernel releases, shows whether the run's process is alive.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads the catalogue of conformance checks."""
+"""Reads the catalogue of conformance checks.
+
+What differs from Amazon is a deviation on every platform. "Amazon answers" needs a source in the catalogue.
+"""
 
 from __future__ import annotations
 

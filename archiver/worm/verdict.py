@@ -1,7 +1,10 @@
 """Verdicts of conformance checks.
 
-One idea: only state decides. A check passes if the platform did what it must. It fails if a record was lost, changed
-or left unprotected, or if the platform refused what it must allow. Any other verdict says why there is no conclusion.
+One idea: only state decides. A check passes if the platform did what it must. It fails if a record was lost, changed or
+left unprotected, or if the platform refused what it must allow. Any other verdict says why there is no conclusion. A
+finding is graded by what became of the record, never worse than the catalogue's severity of its check. Two requests at
+once may leave a version gone (S1), unlocked (S2) or locked with a wrong answer (S3). Each pair is counted by what it
+left, and the worst is quoted.
 """
 
 from __future__ import annotations

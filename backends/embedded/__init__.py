@@ -2,5 +2,6 @@
 
 The packages, from the bottom up: `core` is the store and knows no protocol; `s3` and `tsm` are its S3 server and its
 TSM server; `server` runs both in one process. `process` starts that process, which is how commands and tests use the
-store.
+store. Versions and archives are in the same segments, but in rows of different tables. So neither server can reach the
+other's objects.
 """

@@ -1,4 +1,7 @@
-"""Botocore's sessions here: they sign in Python by this process's clock, and read no profile and no file."""
+"""Botocore's sessions here: they sign in Python by this process's clock, and read no profile and no file.
+
+awscrt would wait for ever for a signature whose callback a signal interrupted.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """Attestations of a bundle: a signature and a timestamp of its manifest.
 
 Both cover exactly the bytes whose SHA-256 is published. A signature proves who vouches for the contents. A timestamp
-proves that they existed at that time. Neither proves that the measurement was honest.
+proves that they existed at that time. Neither proves that the measurement was honest. One file is enough for
+verification, and the published hash is the same with and without them. ssh-keygen and rfc3161-client do the
+cryptography.
 """
 
 from __future__ import annotations

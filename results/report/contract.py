@@ -1,7 +1,8 @@
 """The JSON that other programs read: ``archiver run --json`` and ``results.json``.
 
 The fields of Result are the contract. A document contains the same fields under the same names, nested in the same way.
-Fields may be added but never renamed. A reader ignores fields that it does not know.
+Fields may be added but never renamed. A reader ignores fields that it does not know. Cells and workloads stay two lists
+here, because programs read them; all tables read Units.
 """
 
 from __future__ import annotations

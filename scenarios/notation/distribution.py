@@ -1,7 +1,8 @@
 """Distributions of object sizes, drawn by a weighted shuffle.
 
 One idea: a list has each item as often as its share requires. The client repeats the shuffled list. Shares are
-therefore exact, and the amount that a phase can archive is known before it starts.
+therefore exact, and the amount that a phase can archive is known before it starts. A continuous distribution is a list
+of ``SIZE_CLASSES`` sizes that keep its mean.
 """
 
 from __future__ import annotations

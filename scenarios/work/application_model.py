@@ -1,7 +1,9 @@
 """The model of an application: the rates and kinds of its requests to an object store, as a few numbers.
 
 One idea: a model replaces a captured trace that is not available. It describes the arrival of operations (in sessions,
-in bursts), their kinds and their objects. It does not describe their duration, which a replay measures.
+in bursts), their kinds and their objects. It does not describe their duration, which a replay measures. The models are
+ours and say so. IOmark's traces are of block storage, and not ours to distribute. The models have its eight
+applications and capacities, and rates of our choice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The work of a workload that replays a trace, as plain values.
 
 One idea: a trace is read once before anything runs. The amounts that it archives, changes and requests are then known,
-so the guards bound a replay like any other work.
+so the guards bound a replay like any other work. A replay is void if 1% of its operations are later than the tolerance
+because of the client. It locks by the run's rules: a tester must not repeat a captured retention period of years.
 """
 
 from __future__ import annotations

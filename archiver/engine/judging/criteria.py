@@ -1,7 +1,8 @@
 """Verdicts on the scenario's criteria, at the end of a phase, and during it to end a phase that cannot pass.
 
 One idea: a missing measurement fails its criterion, and a criterion that can still be met is not yet missed. A phase
-therefore ends early only if its end would give the same verdict, as far as that can be known.
+therefore ends early only if its end would give the same verdict, as far as that can be known. Two things are known
+early: a count that only grows, and a mean that would be missed even if everything to come took no time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Workers that share a core let each other begin: each yields the core after the first passes of its event loop."""
+"""Workers that share a core let each other begin: each yields the core after the first passes of its event loop.
+
+The kernel lets a process keep its core for several milliseconds. With more workers than cores, the last of them would
+begin late.
+"""
 
 from __future__ import annotations
 

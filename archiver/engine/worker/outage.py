@@ -1,8 +1,9 @@
 """An outage: the platform completes nothing for any client of a worker.
 
 One idea: while any client completes an object, the platform works and is measured at full speed. Once every client has
-failed several times in a row, the clients pause before they try again, so that no platform is hammered that is down.
-If it does not return, the phase ends.
+failed several times in a row, the clients pause before they try again, so that no platform is hammered that is down. If
+it does not return, the phase ends. Numbers of objects that surely do not exist are used again after all others. Those
+of unknown outcome are not, so never more objects are locked than announced.
 """
 
 from __future__ import annotations

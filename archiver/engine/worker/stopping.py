@@ -3,7 +3,9 @@
 One idea: every client is measured in whole sessions, because the paper's rate includes the cost of a session. A single
 client continues until its mean session time is precise. Several clients continue for a window of time. Each of them is
 measured from its first session end after the warm-up to its first session end after the window, and for at least two
-sessions. No session is cut at an edge of the window, so the rate has no bias from such sessions.
+sessions. No session is cut at an edge of the window, so the rate has no bias from such sessions. The half-width that
+the rule computed is stored with the result, and is the bar of one repetition. The spread of a histogram of session
+times is not used: it has lost their order, so it would take autocorrelated sessions for independent ones.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ of a small request.
 
 The server verifies an object of at most `LARGE_BYTES` completely before the first byte of the answer. It verifies a
 larger one block by block while it sends it. At a damaged block it cuts the connection, so that no client can take the
-object for complete.
+object for complete. A request for something that the server does not do is refused by name: to ignore a condition or an
+encryption would break a promise. docs/s3-conformance.md has the list. Forms with a POST policy stay, because two
+conformance checks use them as a reference.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ A server may end the connection between two requests. If it had received no byte
 of it. The connection reports that to its owner, which may send the request over another connection.
 
 Every exchange ends. Within every --read-timeout the server must accept PROGRESS_BYTES_MIN of the request (or its end),
-begin its answer, send PROGRESS_BYTES_MIN of it, or complete it. Single bytes do not count as progress.
+begin its answer, send PROGRESS_BYTES_MIN of it, or complete it. Single bytes do not count, or they could hold a run for
+ever. A limit per request would fail large objects on slow links.
 """
 
 from __future__ import annotations

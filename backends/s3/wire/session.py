@@ -4,7 +4,8 @@ If the server ends its connection between two requests, the session continues ov
 connection that breaks while a request is outstanding is an error.
 
 One idea: while a request is outstanding, the next one is already made and signed, so the client's work overlaps with
-the platform's. On the wire there is still exactly one request at a time.
+the platform's. On the wire there is still exactly one request at a time. The time to reconnect is part of the response
+time, and a quantity of its own. A request that the server may have seen is never sent again.
 """
 
 from __future__ import annotations

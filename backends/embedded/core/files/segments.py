@@ -13,6 +13,8 @@ written after its content. So a file that does not begin with a header is an upl
 `commit` in the header is the number of the catalogue's commit that makes the record count. For a transaction in a
 segment of its own it is the earliest commit that the transaction may be part of. At most one commit is under way at a
 time: a record of a later commit than the catalogue's next one proves that the catalogue has lost commits.
+
+One write has at most 2 MiB: larger ones cost four times the CPU per byte on a virtual machine.
 """
 
 from __future__ import annotations

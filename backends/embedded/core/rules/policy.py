@@ -1,7 +1,9 @@
 """Management classes: the retention periods of archived objects.
 
 One idea: objects are archived under the promise of a class, so a class may become stricter and never weaker. Everything
-here is a value or a pure function of values and instants (milliseconds since the epoch).
+here is a value or a pure function of values and instants (milliseconds since the epoch). A stricter class also applies
+to what is archived already. Nothing expires by itself. Periods of seconds exist for tests; the API reports them in
+days, rounded up.
 """
 
 from __future__ import annotations
