@@ -12,12 +12,11 @@ import click
 from archiver.machine import description as machine
 from benchmarks import page
 from benchmarks.benchmark import Benchmark
-from benchmarks.client_cost import CEILINGS, CLIENT_COST, POLLING
+from benchmarks.client_cost import CEILINGS, CLIENT_COST, PEERS, POLLING
 from benchmarks.growth import MEMORY, SOAK, SOAK_MINUTES, soak_experiments
 from benchmarks.many_objects import MANY_OBJECTS
 from benchmarks.method import METHOD
 from benchmarks.open_loop import OPEN_LOOP
-from benchmarks.peers.comparison import PEERS
 from benchmarks.replay import REPLAY
 from benchmarks.sampling import SAMPLING
 from benchmarks.scale_out import MERGING, SCALE_OUT

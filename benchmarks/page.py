@@ -15,7 +15,7 @@ from archiver.machine import description as machine
 from archiver.platforms import programs
 from archiver.values.sizes import format_bytes
 from benchmarks.benchmark import Outcome
-from benchmarks.peers import minio_go, warp, wrk
+from benchmarks.peers import programs as peers
 from results.document.text import render_markdown, render_text
 
 ROOT = Path(__file__).parent.parent
@@ -57,9 +57,9 @@ def machine_table(outcomes: Sequence[Outcome]) -> str:
         "load average when each began": f"{min(loads):.1f} to {max(loads):.1f}",
         "Archiver": host["archiver"],
         **host["packages"],
-        "wrk": wrk.version() or "not installed",
-        "warp": warp.PROGRAM.module_version,
-        "minio-go": minio_go.PROGRAM.module_version,
+        "wrk": peers.wrk_version() or "not installed",
+        "warp": peers.WARP.module_version,
+        "minio-go": peers.MINIO_GO.module_version,
         "MinIO": programs.PROGRAMS["minio"].version,
     }
     lines = [f"| {name} | {value} |" for name, value in rows.items()]

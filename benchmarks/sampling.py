@@ -21,7 +21,7 @@ from archiver.watch.host import HostSource
 from archiver.watch.process import READS_PER_SEARCH, ProcessSource
 from archiver.watch.source import Source
 from benchmarks.benchmark import Benchmark, Contenders, Experiment, Goal
-from benchmarks.peers.servers import has_minio
+from benchmarks.peers.base import has_minio
 from benchmarks.values import Figures, Results
 
 THREADS = 20

@@ -34,8 +34,7 @@ from archiver.values.record import Operation, Recorder
 from archiver.values.sizes import format_size
 from benchmarks import own_worker
 from benchmarks.benchmark import Benchmark, Contenders, Experiment, Goal, table_of
-from benchmarks.peers.base import CPU, Job
-from benchmarks.peers.servers import null_server
+from benchmarks.peers.base import CPU, Job, null_server
 from benchmarks.processes import MIB, in_own_process, memory_of, pinned, usable_cores
 from benchmarks.values import Figures, Labels, Results, medians
 from results.document.table import Table

@@ -1,1 +1,1 @@
-"""Clients that others measure S3 stores with, and Archiver next to them."""
+"""Clients that other projects measure S3 stores with, for comparisons with Archiver."""

@@ -1,7 +1,11 @@
-"""``python -m benchmarks.peers``: build the clients that the comparison runs, where they are missing."""
+"""``python -m benchmarks.peers``: build the programs of the comparison that are missing."""
 
-from benchmarks.peers import minio_go, warp
-from benchmarks.peers.go_programs import install
+from archiver.platforms.programs import install_program
+from archiver.values.errors import PlatformError
+from benchmarks.peers.programs import MINIO_GO, WARP
 
-for program in (warp.PROGRAM, minio_go.PROGRAM):
-    install(program)
+for program in (WARP, MINIO_GO):
+    try:
+        print(install_program(program))
+    except PlatformError as failed:
+        print(failed)

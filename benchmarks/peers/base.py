@@ -1,20 +1,26 @@
-"""What every client is given, and what it returns: a server, a job on it, and the cost of the job."""
+"""The input and the result of every client: a server, a job on it, and the cost of the job."""
 
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import boto3
 from botocore.config import Config
 
+from archiver.platforms import servers
+from archiver.platforms.programs import PROGRAMS
 from archiver.values.sizes import format_size
 from backends.s3 import null_responder
+from benchmarks.processes import pinned
 from scenarios.work.mix import OperationName
 
 BUCKET = "null"
@@ -36,7 +42,7 @@ class Target:
 
 
 def boto3_client(target: Target, config: Config | None = None) -> Any:
-    """Return a client of boto3's. It trusts the servers' certificate."""
+    """Return a boto3 client. It trusts the servers' certificate."""
     return boto3.session.Session().client(
         "s3",
         endpoint_url=target.endpoint,
@@ -52,6 +58,37 @@ def make_bucket(target: Target, name: str = BUCKET) -> None:
     """Make a bucket whose objects can be locked."""
     with closing(boto3_client(target)) as client:
         client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
+
+
+def has_minio() -> bool:
+    return PROGRAMS["minio"].is_installed()
+
+
+@contextmanager
+def null_server(object_bytes: int, cores: Sequence[int], *, with_tls: bool = False) -> Iterator[Target]:
+    """Run a null responder on these cores; every object has ``object_bytes``."""
+    with null_responder.start(object_bytes, cores, with_tls=with_tls) as responder:
+        yield Target(responder.endpoint)
+
+
+@contextmanager
+def minio_server(cores: Sequence[int], *, with_tls: bool = False) -> Iterator[Target]:
+    """Run an empty MinIO on these cores, with a bucket that can lock objects; TLS is by the responder's certificate."""
+    certificate = null_responder.CERTIFICATE
+    with tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as temporary:
+        folder = Path(temporary) / "minio"
+        if with_tls:
+            certificates = folder / "certificates"
+            certificates.mkdir(mode=0o700, parents=True)
+            key, public = re.findall(r"-----BEGIN.*?-----END [A-Z ]+-----\n", certificate.read_text(), re.DOTALL)
+            (certificates / "private.key").write_text(key)
+            (certificates / "public.crt").write_text(public)
+        with ExitStack() as stack:
+            with pinned(cores):  # all threads of the server are started on these cores
+                server = stack.enter_context(servers.running("minio", folder, tls=certificate if with_tls else None))
+            target = Target(server.endpoint, server.access.access_key, server.access.secret_key)
+            make_bucket(target)
+            yield target
 
 
 @dataclass(frozen=True, slots=True)

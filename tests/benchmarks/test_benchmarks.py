@@ -10,7 +10,7 @@ import pytest
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.embedded_load import S3, SYNCS, TSM
 from benchmarks.open_loop import EARLIEST, PACER
-from benchmarks.peers.servers import has_minio
+from benchmarks.peers.base import has_minio
 from tests.benchmarks.small import document_of
 
 # Experiments by benchmark, and the number of their rows.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.peers.base import RATE
-from benchmarks.peers.comparison import (
+from benchmarks.client_cost import (
     ARCHIVER,
     MINIO,
     MINIO_GO,
@@ -17,6 +16,7 @@ from benchmarks.peers.comparison import (
     agreement,
     programs_found,
 )
+from benchmarks.peers.base import RATE
 from benchmarks.values import Measured
 from tests.benchmarks.small import document_of
 
