@@ -13,14 +13,11 @@ from archiver.machine import description as machine
 from benchmarks import page
 from benchmarks.benchmark import Benchmark
 from benchmarks.client_cost import CEILINGS, CLIENT_COST, PEERS, POLLING
-from benchmarks.growth import MEMORY, SOAK, SOAK_MINUTES, soak_experiments
-from benchmarks.many_objects import MANY_OBJECTS
+from benchmarks.growth import MEMORY, SAMPLING, SOAK, SOAK_MINUTES, soak_experiments
 from benchmarks.method import METHOD
-from benchmarks.open_loop import OPEN_LOOP
-from benchmarks.replay import REPLAY
-from benchmarks.sampling import SAMPLING
 from benchmarks.scale_out import MERGING, SCALE_OUT
-from benchmarks.store import AUDIT, STORE
+from benchmarks.schedules import OPEN_LOOP, REPLAY
+from benchmarks.store import AUDIT, MANY_OBJECTS, STORE
 from benchmarks.store import TSM_BENCHMARK as TSM
 from benchmarks.traces import CAPTURE, TRACES
 

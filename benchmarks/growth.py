@@ -1,4 +1,4 @@
-"""What grows that should not: memory with the number of objects, and memory, descriptors and files in long runs."""
+"""What Archiver itself uses: CPU of watching; memory, descriptors and files that grow with objects or in long runs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,96 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
 import psutil
 
-from benchmarks.benchmark import Benchmark, Experiment, Goal, measured_at_once
+from archiver.platforms import servers
+from archiver.watch.host import HostSource
+from archiver.watch.process import READS_PER_SEARCH, ProcessSource
+from archiver.watch.source import Source
+from benchmarks.benchmark import (
+    Benchmark,
+    Contenders,
+    Experiment,
+    Figures,
+    Goal,
+    Labels,
+    Results,
+    measured_at_once,
+    medians,
+)
+from benchmarks.peers.base import has_minio
 from benchmarks.processes import MIB, peaks_of_command
-from benchmarks.values import Figures, Labels, Results
 from results.measures.statistics import t_quantile
 from results.recorded.database import RunDatabase
 
+THREADS = 20
+HOST, PROCESS, MINIO = "this host", f"a process of {THREADS} threads", "MinIO, idle"
+MILLISECONDS = "CPU, ms"
+_IDLE = f"""
+import sys, threading
+for _ in range({THREADS} - 1):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def read_of(source: Source, reads: int, pause_seconds: float) -> Figures:
+    """Return the CPU time of a sample. Samples are some time apart, as in a run, so they find cold processor caches."""
+    used, values = 0.0, 0
+    for _ in range(reads):
+        time.sleep(pause_seconds)
+        before = time.thread_time()
+        found = source.read()
+        used += time.thread_time() - before
+        values = max(values, sum(map(len, found.values())))
+    return {"values": values, MILLISECONDS: used / reads * 1000}
+
+
+@contextmanager
+def _sources(reads: int, pause_seconds: float) -> Iterator[Contenders]:
+    with ExitStack() as running:
+        idle = running.enter_context(
+            subprocess.Popen([sys.executable, "-c", _IDLE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        )
+        assert idle.stdout is not None
+        idle.stdout.readline()
+        sources: dict[str, Source] = {HOST: HostSource(), PROCESS: ProcessSource.of_pid(idle.pid)}
+        if has_minio():
+            folder = running.enter_context(tempfile.TemporaryDirectory(prefix="archiver-benchmark-"))
+            server = running.enter_context(servers.running("minio", Path(folder)))
+            sources[MINIO] = ProcessSource.of_pid(server.pid)
+        yield {(name,): partial(read_of, source, reads, pause_seconds) for name, source in sources.items()}
+
+
+SAMPLING = Benchmark(
+    name="sampling",
+    question="CPU of watching: one sample of this host, and of a server's processes.",
+    experiments=lambda small: [
+        Experiment(
+            "sampling",
+            f"One read; {len(psutil.pids())} processes on the host",
+            ("source",),
+            [_sources(READS_PER_SEARCH, 0.0) if small else _sources(4 * READS_PER_SEARCH, 0.05)],
+            rounds=1 if small else 5,
+        )
+    ],
+    goals=(
+        Goal(
+            "host and process, once a second, % of a core",
+            lambda results: [sum(medians("sampling", MILLISECONDS, (HOST,), (PROCESS,))(results)) / 10],
+            "at most",
+            1.0,
+        ),
+    ),
+)
+
+# Memory.
 MEMORY_OBJECT_BYTES = 8192
 MEMORY_SWEEP = """
 [[sweep]]
@@ -63,18 +140,20 @@ def growth_of(experiment: str, figure_name: str, results: Results) -> list[float
     return [results[experiment].median(many, figure_name) - results[experiment].median(few, figure_name)]
 
 
+def peaks_experiment(name: str, title: str, label: str, peaks: Callable[[int], Figures], small: bool) -> Experiment:
+    """Return an experiment that measures the peaks of few and of ten times as many objects or operations."""
+    counts = (1_000, 10_000) if small else (100_000, 1_000_000)
+    return Experiment(
+        name, title, (label,), [nullcontext({(f"{count:,}",): partial(peaks, count)}) for count in counts]
+    )
+
+
 MEMORY = Benchmark(
     name="memory",
     question="Memory of a worker for 100,000 and for 1,000,000 objects.",
     experiments=lambda small: [
-        Experiment(
-            "memory",
-            "Peak memory: archive, then retrieve, 8 KiB, null backend",
-            ("objects",),
-            [
-                nullcontext({(f"{count:,}",): partial(peaks_of, count)})
-                for count in ((1_000, 10_000) if small else (100_000, 1_000_000))
-            ],
+        peaks_experiment(
+            "memory", "Peak memory: archive, then retrieve, 8 KiB, null backend", "objects", peaks_of, small
         )
     ],
     goals=(
@@ -83,6 +162,7 @@ MEMORY = Benchmark(
     ),
 )
 
+# Long runs.
 BACKENDS = ("s3", "tsm")
 SOAK_MINUTES = 30.0
 PHASE_SECONDS_MAX = 3300.0

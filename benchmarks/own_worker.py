@@ -55,8 +55,7 @@ class Counter:
     def should_stop(self) -> bool:
         return False
 
-    def should_finish(self) -> bool:
-        return False
+    should_finish = should_stop
 
 
 @dataclass(frozen=True, slots=True)

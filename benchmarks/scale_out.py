@@ -33,11 +33,9 @@ from archiver.measure.reports import (
 from archiver.values.record import Operation, Recorder
 from archiver.values.sizes import format_size
 from benchmarks import own_worker
-from benchmarks.benchmark import Benchmark, Contenders, Experiment, Goal, table_of
+from benchmarks.benchmark import Benchmark, Contenders, Experiment, Figures, Goal, Labels, Results, medians, table_of
 from benchmarks.peers.base import CPU, Job, null_server
 from benchmarks.processes import MIB, in_own_process, memory_of, pinned, usable_cores
-from benchmarks.values import Figures, Labels, Results, medians
-from results.document.table import Table
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import InWindow, Sessions
@@ -207,11 +205,6 @@ def needs(results: Results) -> dict[Labels, dict[str, float]]:
     return found
 
 
-def _machines(results: Results) -> list[Table]:
-    labels = ("operation", "object size", "objects/s")
-    return [table_of("client-machines", "What a rate takes at least", labels, needs(results))]
-
-
 def _quote(results: Results) -> str:
     """Return the summary of docs/client-machines.md."""
     rows = [("archive", format_size(SIZES[0]), name) for name in (AT_ONCE, WAITED_FOR)]
@@ -250,7 +243,11 @@ SCALE_OUT = Benchmark(
     name="scale-out",
     question="Client cores, machines and links for a rate; limit of a coordinator.",
     experiments=_scale_out,
-    more_tables=_machines,
+    more_tables=lambda results: [
+        table_of(
+            "client-machines", "What a rate takes at least", ("operation", "object size", "objects/s"), needs(results)
+        )
+    ],
     quote=_quote,
 )
 

@@ -8,8 +8,7 @@ from functools import partial
 
 import pytest
 
-from benchmarks.benchmark import Contenders, Experiment, Goal, Ratio, Relation
-from benchmarks.values import Figures, Measured, median_ratio, medians
+from benchmarks.benchmark import Contenders, Experiment, Figures, Goal, Measured, Ratio, Relation, median_ratio, medians
 from results.document.text import render_markdown
 
 OURS, OTHER = ("archive", "ours"), ("archive", "other")
@@ -44,9 +43,9 @@ def test_contenders_take_turns_and_another_begins_each_round() -> None:
 
 def test_ratio_is_the_median_of_the_ratios_within_rounds() -> None:
     results = {"e": measured([10.0, 30.0, 10.0], [100.0, 100.0, 50.0])}
-    assert median_ratio("e", "µs", OURS, OTHER)(results) == [0.2]
+    assert median_ratio("e", "µs", (OURS, OTHER))(results) == [0.2]
     assert medians("e", "µs")(results) == [10.0, 100.0]
-    assert median_ratio("e", "µs", OURS, ("archive", "missing"))(results) == []
+    assert median_ratio("e", "µs", (OURS, ("archive", "missing")))(results) == []
 
 
 def test_table_shows_medians_with_extremes_ratios_and_texts() -> None:

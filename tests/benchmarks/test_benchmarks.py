@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.embedded_load import S3, SYNCS, TSM
-from benchmarks.open_loop import EARLIEST, PACER
 from benchmarks.peers.base import has_minio
+from benchmarks.schedules import EARLIEST, PACER
+from benchmarks.store import S3, SYNCS, TSM
 from tests.benchmarks.small import document_of
 
 # Experiments by benchmark, and the number of their rows.

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from benchmarks import page
 from benchmarks.__main__ import ON_PAGE, main
-from benchmarks.benchmark import Benchmark, Experiment, Goal
-from benchmarks.values import medians
+from benchmarks.benchmark import Benchmark, Experiment, Goal, medians
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "docs" / "benchmarks.md"

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.client_cost import (
-    ARCHIVER,
-    MINIO,
-    MINIO_GO,
-    NULL,
-    OTHER,
-    OURS,
-    WARP,
-    WRK,
-    agreement,
-    programs_found,
-)
+from benchmarks.benchmark import Measured
+from benchmarks.client_cost import ARCHIVER, MINIO, MINIO_GO, NULL, OTHER, OURS, WARP, WRK, agreement, programs_found
 from benchmarks.peers.base import RATE
-from benchmarks.values import Measured
 from tests.benchmarks.small import document_of
 
 

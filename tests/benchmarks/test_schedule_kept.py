@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.open_loop import EARLIEST, GAPS, P50, WITHIN, distance, timing
+from benchmarks.schedules import EARLIEST, GAPS, P50, WITHIN, distance, timing
 
 MILLISECOND_NS = 10**6
 
