@@ -25,7 +25,7 @@ COMPILE_ARGS = ["-std=gnu11", "-O2", "-fvisibility=hidden", "-pthread", f"-ffile
 
 
 class BuildLibrary(build_ext):
-    """Builds a library that is named as programs look for it, and exports no symbol of Python's."""
+    """Build a library under the name that programs load, without symbols of a Python extension."""
 
     def get_ext_filename(self, fullname: str) -> str:
         return fullname.replace(".", "/") + ".so"
@@ -35,14 +35,14 @@ class BuildLibrary(build_ext):
 
 
 class WheelForEveryPython(bdist_wheel):
-    """A wheel for this kind of machine: its library knows nothing of Python."""
+    """A wheel for one platform and every Python 3, because its libraries do not use Python's API."""
 
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", super().get_tag()[2]
 
 
 class SameSdist(sdist):
-    """An sdist that says nothing of who packed it: rights, owners and times are the same for everybody."""
+    """A reproducible sdist: permissions, owners and times do not depend on who packs it."""
 
     def make_archive(self, base_name: Any, format: str, root_dir: Any = None, base_dir: Any = None, **_: Any) -> str:
         """Pack the folder `base_dir`; the only format is gztar."""
@@ -65,7 +65,7 @@ class SameSdist(sdist):
         return path
 
 
-os.umask(0o022)  # the rights of what is built are not those that its builder likes for files of his own
+os.umask(0o022)  # permissions of built files do not depend on the builder's umask
 setup(
     cmdclass={"bdist_wheel": WheelForEveryPython, "build_ext": BuildLibrary, "sdist": SameSdist},
     ext_modules=[

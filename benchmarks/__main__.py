@@ -42,38 +42,30 @@ def main() -> None:
     """
 
 
-def register(benchmark: Benchmark) -> None:
-    """Make a benchmark a command."""
-    help_text = f"{benchmark.question}\n\n\b\nExample:\n    python -m benchmarks {benchmark.name} --json"
-
-    def command(small: bool, as_json: bool, minutes: float = SOAK_MINUTES) -> None:
-        chosen = benchmark
-        if benchmark is SOAK:
-            chosen = replace(SOAK, experiments=partial(soak_experiments, minutes=minutes))
-        outcome = chosen.run(small=small)
-        document = {"command": " ".join(sys.argv[1:]), "host": machine.describe(), **outcome.document()}
-        click.echo(json.dumps(document, indent=2) if as_json else page.text(outcome))
-
-    options = [
-        click.option("--small", is_flag=True, help="Little: shows that it runs, not how fast."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-    ]
+def run_one(benchmark: Benchmark, small: bool, as_json: bool, minutes: float = SOAK_MINUTES) -> None:
+    """Run a benchmark and print its results."""
     if benchmark is SOAK:
-        minutes = click.FloatRange(min=0.1)
-        options.append(
-            click.option("--minutes", type=minutes, default=SOAK_MINUTES, show_default=True, help="How long.")
-        )
-    for option in reversed(options):
-        command = option(command)
-    main.command(benchmark.name, help=help_text)(command)
+        benchmark = replace(SOAK, experiments=partial(soak_experiments, minutes=minutes))
+    outcome = benchmark.run(small=small)
+    document = {"command": " ".join(sys.argv[1:]), "host": machine.describe(), **outcome.document()}
+    click.echo(json.dumps(document, indent=2) if as_json else page.text(outcome))
 
 
+OPTIONS: list[click.Parameter] = [
+    click.Option(["--small"], is_flag=True, help="Small amounts: a test that it runs, not a measurement."),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON document."),
+]
+MINUTES = click.Option(
+    ["--minutes"], type=click.FloatRange(min=0.1), default=SOAK_MINUTES, show_default=True, help="Duration."
+)
 for _benchmark in BENCHMARKS.values():
-    register(_benchmark)
+    _help = f"{_benchmark.question}\n\n\b\nExample:\n    python -m benchmarks {_benchmark.name} --json"
+    _options = [*OPTIONS, MINUTES] if _benchmark is SOAK else OPTIONS
+    main.add_command(click.Command(_benchmark.name, None, partial(run_one, _benchmark), _options, help=_help))
 
 
 @main.command("all")
-@click.option("--small", is_flag=True, help="Little: shows that it runs, not how fast; pages stay as they are.")
+@click.option("--small", is_flag=True, help="Small amounts: a test that it runs; pages stay as they are.")
 @click.argument("names", nargs=-1, type=click.Choice(ON_PAGE))
 def run_all(small: bool, names: tuple[str, ...]) -> None:
     """Carry out all benchmarks, or those named, and write their results into docs/benchmarks.md and other pages.

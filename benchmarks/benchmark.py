@@ -1,8 +1,8 @@
-"""What a benchmark is, the one runner of all of them, and the one writer of their tables.
+"""Benchmarks: their experiments, their values by row and round, their goals and their tables.
 
-One idea: a claim about speed is a ratio of two things that were measured in turns, because absolute times on a shared
-machine say little. Contenders therefore take turns in rounds, every value is kept by round, and a ratio is taken within
-a round. A cell shows the median of the rounds, with the lowest and the highest.
+One idea: a claim about speed is a ratio of two measurements in turns, because absolute times on a shared machine vary
+too much. Contenders therefore take turns in rounds, and every value is kept by round. A ratio is computed within each
+round, and a cell shows the median of the rounds, with the lowest and the highest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Figures = Mapping[str, float | str]
 
 
 class Measured:
-    """What one experiment measured: for each row and figure one value by round."""
+    """The values of one experiment: for each row and figure one value per round."""
 
     def __init__(self) -> None:
         self.rows: dict[Labels, dict[str, list[float]]] = {}
@@ -44,7 +44,7 @@ class Measured:
         return self.rows.get(row, {}).get(figure, [])
 
     def ratios(self, above: Labels, below: Labels, figure: str) -> list[float]:
-        """Return one row's value in proportion to another's, by round; none if one of them was not measured."""
+        """Return the ratio of one row's value to another's, by round; none if one of them was not measured."""
         values, others = self.values(above, figure), self.values(below, figure)
         if not values or not others:
             return []
@@ -105,7 +105,7 @@ _MEETS = {"at least": operator.ge, "at most": operator.le, "below": operator.lt}
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A column: a figure of the row with the last label ``above``, in proportion to that with ``below``.
+    """A column: the ratio of a figure in the row with the last label ``above`` to that with ``below``.
 
     None is the row itself. If both are given, the row ``above`` shows the ratio.
     """
@@ -124,9 +124,9 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Contenders that take turns, and the table of what they measured.
+    """Contenders that take turns, and the table of their figures.
 
-    Each case starts what its contenders need, such as a server, and stops it after the last round.
+    Each case starts the servers of its contenders, and stops them after the last round.
     """
 
     name: str  # of its table
@@ -208,7 +208,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark: a command, and a section of docs/benchmarks.md, which says what it measures and how."""
+    """One benchmark: a command, and a section of docs/benchmarks.md, which describes the measurement."""
 
     name: str
     question: str  # one line of help
@@ -229,7 +229,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a benchmark measured."""
+    """The results of a benchmark."""
 
     benchmark: Benchmark
     experiments: Sequence[Experiment]

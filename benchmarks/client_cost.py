@@ -185,11 +185,11 @@ def peers_of(server: str, case: Case) -> dict[str, Client]:
     if installed[WRK] and server == NULL:
         found[WRK] = partial(programs.run_wrk, seconds=1)
         found[WRK_FORMATTED] = partial(programs.run_wrk, seconds=1, formatted=True)
-    return {name: partial(_with_options, options_of(name, case), run) for name, run in found.items()}
 
+    def run(name: str, job: Job) -> Figures:
+        return {**options_of(name, case), **found[name](job)}
 
-def _with_options(options: Mapping[str, str], run: Client, job: Job) -> Figures:
-    return {**options, **run(job)}
+    return {name: partial(run, name) for name in found}
 
 
 def programs_found() -> dict[str, bool]:
@@ -353,12 +353,10 @@ def _polling(connections: int, objects: int) -> Iterator[Contenders]:
 
 def _poll(job: Job, busily: bool) -> Figures:
     counter, report = own_worker.carry_out_job(job, 100, polls_busily=busily)
-    latency = counter.service.latency()
-    assert latency is not None, "nothing was archived"
     return {
         RATE: counter.objects / ((report.ended_ns - report.began_ns) / 1e9),
         CPU: (report.cpu[-1].used_seconds - report.cpu[0].used_seconds) / counter.objects * 1e6,
-        "median object, µs": latency.p50 * 1e3,
+        "median object, µs": counter.latency().p50 * 1e3,
     }
 
 

@@ -1,4 +1,4 @@
-"""What Archiver itself uses: CPU of watching; memory, descriptors and files that grow with objects or in long runs."""
+"""Archiver's own resources: CPU of watching; growth of memory, descriptors and files with objects and in long runs."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ precision = 0.0
 
 
 def peaks_of(objects: int) -> Figures:
-    """Return the peaks of a run that archives and then retrieves so many objects."""
+    """Return the peaks of a run that archives and then retrieves this number of objects."""
     with tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder:
         path, size = Path(folder) / "memory.toml", MEMORY_OBJECT_BYTES
         sweeps = [
@@ -135,7 +135,7 @@ def peaks_of(objects: int) -> Figures:
 
 
 def growth_of(experiment: str, figure_name: str, results: Results) -> list[float]:
-    """Return by how much a figure of the last row exceeds that of the first."""
+    """Return the difference of a figure between the last row and the first."""
     few, *_, many = results[experiment].rows
     return [results[experiment].median(many, figure_name) - results[experiment].median(few, figure_name)]
 
@@ -215,7 +215,7 @@ Series = list[tuple[float, float]]  # (seconds, value)
 
 
 class WatchedRun:
-    """One run, and everything that was seen of it while it ran: a series by (process or file, quantity)."""
+    """One run, watched while it runs: a series by (process or file, quantity)."""
 
     def __init__(self, backend: str, folder: Path, scenario: Path) -> None:
         self.series: dict[tuple[str, str], Series] = defaultdict(list)
@@ -226,7 +226,7 @@ class WatchedRun:
 
     @contextmanager
     def running(self, period_seconds: float) -> Iterator[None]:
-        """Start the run with a terminal of its own, which is read, and watch it. At the block's end, wait for it.
+        """Start the run with a terminal of its own, read the terminal, and watch the run. Wait for it at the end.
 
         Raises RuntimeError if the run fails.
         """
@@ -291,7 +291,7 @@ class WatchedRun:
         return 0
 
     def growth(self, phases: int) -> dict[Labels, Figures]:
-        """Return what grew, in the first ``phases`` short phases and in the long ones; a third of each is warm-up."""
+        """Return the growth in the first ``phases`` short phases and in the long ones; a third of each is warm-up."""
 
         def reached(count: float) -> float:
             return next((at for at, done in self.finished if done >= count), self.finished[-1][0])
@@ -317,7 +317,7 @@ def _read(screen: int, printed: bytearray) -> None:
 
 
 def _processes_of(command: psutil.Process) -> Iterator[tuple[str, psutil.Process]]:
-    """Yield the processes of a run by what they are."""
+    """Yield the processes of a run with their roles."""
     yield "coordinator", command
     workers = 0
     with suppress(psutil.Error):

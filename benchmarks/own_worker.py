@@ -1,4 +1,4 @@
-"""The engine's own worker in this process, on one server: what Archiver itself costs, and how fast it is."""
+"""The engine's own worker in this process, on one server: Archiver's own cost and rate."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from archiver.values.retention import DateMaker, Retention
 from backends.s3 import S3Backend, S3Options, null_responder
 from backends.s3.control import Credentials
 from benchmarks.peers.base import BUCKET, KEY_PREFIX, Job, Target, cost
+from results.recorded.model import Latency
 from scenarios.model import Phase, Workload
 from scenarios.work.mix import OperationName
 from scenarios.work.sessions import AllObjects, InWindow, Sessions
@@ -37,6 +38,12 @@ class Counter:
         self.service = Histogram()
         self.seconds = 0.0
         self.cpu_seconds = 0.0
+
+    def latency(self) -> Latency:
+        """Return the service times of all objects."""
+        latency = self.service.latency()
+        assert latency is not None, "nothing was done"
+        return latency
 
     def wait_for_start(self) -> int:
         self._cpu_from, self._began_ns = own_cpu_seconds(), time.monotonic_ns()
@@ -68,7 +75,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the clients of a worker do, for so many seconds; None: until they have done all objects."""
+    """The work of a worker's clients, for ``seconds``; None: until they have done all objects."""
 
     operation: OperationName | Literal["audit"]
     object_bytes: int
@@ -77,7 +84,7 @@ class Load:
     seconds: float | None = None
 
 
-@functools.cache  # half a second of boto3's
+@functools.cache  # making boto3's client takes half a second
 def s3_way(target: Target, bucket: str = BUCKET, prefix: str = KEY_PREFIX, *, keep_sessions_open: bool = True) -> Way:
     """Return the way to a server's bucket by S3."""
     backend = s3_backend(target, keep_sessions_open=keep_sessions_open)
@@ -105,7 +112,7 @@ def run(job: Job) -> dict[str, float]:
 
 
 def carry_out_job(job: Job, per_session: int, *, polls_busily: bool = False) -> tuple[Counter, PhaseReport]:
-    """Carry out a job by the engine's own worker, in this process, in whole sessions of so many objects."""
+    """Carry out a job by the engine's own worker, in this process, in whole sessions of ``per_session`` objects."""
     per_client = max(1, job.objects // job.connections // per_session) * per_session
     load = Load(job.operation, job.object_bytes, job.connections, per_session)
     way = s3_way(job.target)

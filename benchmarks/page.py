@@ -1,7 +1,7 @@
 """The results of benchmarks for a terminal, and in the pages that quote them.
 
-One idea: a page says in its own words what was measured and how. What was measured stands between two marks, and is
-written anew whenever the benchmark runs.
+One idea: the author of a page describes a measurement. Its results are between two marks, and each run of the benchmark
+replaces them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def text(outcome: Outcome) -> str:
 
 
 def quotes(outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """Return what pages may quote of each benchmark: NAME (its summary), NAME-tables, and NAME-results."""
+    """Return the quotes of each benchmark by name: NAME (its summary), NAME-tables, and NAME-results."""
     found = {}
     for outcome in outcomes:
         name, rounds = outcome.benchmark.name, max(experiment.rounds for experiment in outcome.experiments)
@@ -72,7 +72,7 @@ def quoting() -> list[Path]:
 
 
 def quoted(text: str) -> dict[str, str]:
-    """Return what a page quotes, by name."""
+    """Return the quotes of a page by name."""
     return {match[2]: match[3].strip("\n") for match in _QUOTE.finditer(text)}
 
 

@@ -1,4 +1,4 @@
-"""Processes of benchmarks: the cores they may use, their memory, and functions carried out in a new one."""
+"""Processes of benchmarks: their cores, their memory, and functions that run in a new process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def usable_cores() -> list[int]:
 
 @contextmanager
 def pinned(cores: Sequence[int]) -> Iterator[None]:
-    """Let this process, and what it starts, use only these cores for the length of the block."""
+    """Restrict this process and its children to these cores within the block."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -35,7 +35,7 @@ def pinned(cores: Sequence[int]) -> Iterator[None]:
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a function of a module returns in a new process, so that memory and CPU time are its own."""
+    """Call a function of a module in a new process, which has its own memory and CPU time; return its result."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
@@ -49,7 +49,7 @@ class Memory(NamedTuple):
 
 
 def memory_of(pid: int) -> Memory:
-    """Return what a process uses now. Raises ProcessLookupError if it has ended but its parent has not noticed."""
+    """Return a process's memory now. Raises ProcessLookupError if it has ended, also before its parent has noticed."""
     sizes = dict(re.findall(r"^(\w+):\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE))
     try:
         return Memory(*(int(sizes[field]) * 1024 for field in ("VmRSS", "VmHWM", "RssAnon")))
@@ -74,7 +74,7 @@ def peaks_of_command(home: Path, *words: str) -> dict[str, float]:
                     peak["private"] = max(peak["private"], memory.private)
                     peak["resident"] = max(peak["resident"], memory.resident_max)
             except (FileNotFoundError, ProcessLookupError):
-                pass  # it has just ended
+                pass  # the process has just ended
             time.sleep(LOOK_SECONDS)
     assert process.returncode in (0, 1), "the command failed; its error is above"
     coordinator = peaks.pop(process.pid)

@@ -50,7 +50,7 @@ def times_ns(random: np.random.Generator, count: int) -> Any:
 
 
 def phase_of(clients: int) -> Phase:
-    """Return a phase in which so many clients archive objects."""
+    """Return a phase in which this number of clients archives objects."""
     work = Sessions("archive", OBJECT_BYTES, InWindow(1.0, client_bytes_max=1 << 50))
     return Phase("benchmark", 1, 1, (Workload("archive", work, clients, OBJECTS_PER_SESSION),))
 
@@ -191,7 +191,7 @@ def _encoding() -> Iterator[Contenders]:
 
 
 def needs(results: Results) -> dict[Labels, dict[str, float]]:
-    """Return what every rate needs with answers that are waited for, and its cores with answers at once."""
+    """Return the hardware for every rate with answers that are waited for, and the cores with answers at once."""
     clients = results["client-cores"]
     found: dict[Labels, dict[str, float]] = {}
     report = max(medians("coordinator", REPORT_CPU)(results))
@@ -271,7 +271,7 @@ def small_reports(workers: int) -> list[bytes]:
 
 
 def merge_phase(phase: Phase, reports: Sequence[bytes]) -> int:
-    """Do as the coordinator does, from encoded reports to stored rows; return the objects."""
+    """Do the coordinator's work, from encoded reports to stored rows; return the number of objects."""
     merge = Merge(phase)
     for report in reports:
         merge.take(pickle.loads(report))
@@ -292,7 +292,7 @@ def merge_phase(phase: Phase, reports: Sequence[bytes]) -> int:
 
 
 def cost_of_merging(workers: int, phases: int) -> dict[str, float]:
-    """Return what all phases take in this process."""
+    """Return the CPU time and memory of all phases in this process."""
     reports, phase = small_reports(workers), phase_of(workers)
     resident_before = memory_of(os.getpid()).resident
     began, used_before = time.perf_counter(), time.process_time()

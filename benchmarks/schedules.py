@@ -46,7 +46,7 @@ from scenarios.work.replay import Replay
 
 SESSIONS_PER_SECOND = 2000.0
 OBJECT_BYTES = 8192
-CLIENTS = 64  # sessions at once; what is due beyond waits
+CLIENTS = 64  # sessions at once; other due sessions wait
 WITHIN_MS = 2.0
 # Figures, also of replays.
 EARLIEST, P50, P99, GAPS = "lateness min, ms", "lateness p50, ms", "lateness p99, ms", "distance of gaps"
@@ -90,7 +90,7 @@ CASES = {
 
 
 def timing(due_ns: NDArray[np.int64], came_ns: NDArray[np.int64]) -> dict[str, float]:
-    """Return how late operations came, and the distance of the gaps between them. ``came_ns``: when each came."""
+    """Return the scheduling delay (lateness) of operations, and the distance of their gaps. ``came_ns``: begins."""
     lateness_ms = (came_ns - due_ns) / 1e6
     p50, p99 = np.percentile(lateness_ms, (50, 99)).tolist()
     return {
@@ -134,7 +134,7 @@ class _Moments:
         self._rows: list[tuple[array[int], array[int], array[int]]] = []
 
     def take(self, records: Sequence[Recorder], measured: Sequence[tuple[int, int]]) -> Rows | None:
-        """Do as archiver.measure.folding.take."""
+        """Keep the new rows, then do as archiver.measure.folding.take."""
         for record in records:
             new = slice(record.folded, record.used)
             self._rows.append((record.operation[new], record.due_ns[new], record.sent_ns[new]))
@@ -232,12 +232,12 @@ PROCESSES = ("worker", "coordinator")
 
 
 def write_trace(path: Path, count: int, rate: float, seed: int) -> Path:
-    """Write a trace of so many operations, ``rate`` of them a second in the mean."""
+    """Write a trace of ``count`` operations, ``rate`` of them a second in the mean."""
     raw = np.random.PCG64(seed)
     uniform = (raw.random_raw(count) >> np.uint64(11)) * 2.0**-53
     gaps = -np.log1p(-uniform)
     due_seconds = np.cumsum(gaps) - gaps[0]
-    due_seconds *= (count - 1) / rate / due_seconds[-1]  # exactly this rate, whatever the random gaps are
+    due_seconds *= (count - 1) / rate / due_seconds[-1]  # exactly this rate for any random gaps
     choices = raw.random_raw(count)
     streams, kinds, stock = choices % STREAMS, choices // STREAMS % 2, choices // STREAMS // 2 % STOCK_OBJECTS
     columns = (np.rint(due_seconds * 1e9).astype(np.int64), streams, kinds, stock)
@@ -257,7 +257,7 @@ def write_trace(path: Path, count: int, rate: float, seed: int) -> Path:
 
 
 def figures_of(log: Path) -> dict[str, float]:
-    """Return what an operation log shows of when operations were due and when they were sent."""
+    """Return the figures of an operation log: when operations were due and when they were sent."""
     table = pq.read_table(log, columns=["due_ns", "sent_ns", "done_ns", "client", "key"])
     table = table.filter(table["key"].is_valid()).sort_by([("client", "ascending"), ("due_ns", "ascending")])
     due_ns, sent_ns, done_ns, client = (
@@ -312,7 +312,7 @@ def _timing(platform: str, rate: int, seconds: float) -> Iterator[Contenders]:
 
 
 def peaks_of(operations: int) -> Figures:
-    """Return the peaks of `archiver replay` of a trace of so many operations."""
+    """Return the peaks of `archiver replay` of a trace of ``operations``."""
     with tempfile.TemporaryDirectory(prefix="archiver-benchmark-") as folder:
         trace = write_trace(Path(folder) / "trace.parquet", operations, MEMORY_RATE, seed=0)
         return peaks_of_command(Path(folder), "replay", str(trace), "--tolerance", "60s")

@@ -23,7 +23,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import psutil
@@ -33,16 +33,15 @@ from archiver.machine import description as machine
 from archiver.values.content import Content
 from archiver.values.retention import Retention
 from archiver.values.sizes import format_size
-from backends.base import ExpectedLock, Location
+from backends.base import ExpectedLock, Location, RunPlan
 from backends.embedded import process
 from backends.embedded.core.changes.objects import CreateBucket, PutVersion
 from backends.embedded.core.files.digests import Digests
 from backends.embedded.core.store import Store
 from backends.embedded.process import StoreProcess
 from backends.s3 import null_responder
-from backends.tsm.library.api import Library, SignOn, default_library_path
+from backends.tsm.backend import TsmBackend, TsmOptions
 from backends.tsm.library.configuration import private_configuration
-from backends.tsm.setting import TsmWorkerSetting
 from benchmarks.benchmark import (
     Benchmark,
     Contenders,
@@ -63,7 +62,6 @@ from scenarios.work.mix import OperationName
 BUCKET = "benchmark"
 S3, S3_CLOSING, TSM = "S3", "S3, closing", "TSM"
 PREFIX = "b/"
-_SPACE = "/benchmark"
 MEGABYTES, SERVER_CPU, SYNCS = "MB/s", "server CPU per object, µs", "syncs per session"
 OBJECTS, SESSIONS, P50, P99 = "objects", "sessions", "p50, ms", "p99, ms"
 BUSY = ("server's cores, %", "its busiest thread, %", "disk busy, %")
@@ -84,11 +82,11 @@ _firsts = itertools.count(step=100 * OBJECTS_MAX)  # no two loads archive the sa
 
 
 def archive(store: StoreProcess, way: Way, load: Load, objects: int = OBJECTS_MAX) -> dict[str, float]:
-    """Archive new objects, so many at most; return the figures of ``carry_out_on``, and of commits and syncs."""
+    """Archive at most this number of new objects; return the figures of ``carry_out_on``, and of commits and syncs."""
     first, before = next(_firsts), statistics_of(store)
     found = carry_out_on(store, way, load, np.arange(first, first + objects), verify="none")
     after = statistics_of(store)
-    # With the objects under way at the end.
+    # These counts include the objects that are under way at the end.
     written, commits, syncs = (after[name] - before[name] for name in ("objects_written", "commits", "syncs"))
     return {
         **found,
@@ -102,14 +100,13 @@ def archive(store: StoreProcess, way: Way, load: Load, objects: int = OBJECTS_MA
 def carry_out_on(
     store: StoreProcess, way: Way, load: Load, numbers: NDArray[np.int64], **more: Any
 ) -> dict[str, float]:
-    """Carry out a load on these objects; return rates, times, and what client and server used.
+    """Carry out a load on these objects; return rates, times, and the usage of client and server.
 
     ``more``: further fields of the worker's assignment.
     """
     server = _Server(store)
     counter, _ = carry_out(way, load, numbers, **more)
-    used, latency = server.used(counter.seconds), counter.service.latency()
-    assert latency is not None, "nothing was done"
+    used, latency = server.used(counter.seconds), counter.latency()
     return {
         OBJECTS: counter.objects,
         SESSIONS: counter.sessions,
@@ -124,7 +121,7 @@ def carry_out_on(
 
 
 class _Server:
-    """What the store's process, its busiest thread, its cores and its disk have used since this was made."""
+    """Usage of the store's process, its busiest thread, its cores and its disk since this object was made."""
 
     def __init__(self, store: StoreProcess) -> None:
         self._process = psutil.Process(store.pid)
@@ -182,22 +179,12 @@ class Stores:
         """Return the way to a store by S3, S3_CLOSING (with a connection for each session) or TSM."""
         if protocol != TSM:
             return s3_way(target_of(store), BUCKET, PREFIX, keep_sessions_open=protocol == S3)
-        library = Library(str(default_library_path()))
-        library.set_up(self.configuration)
-        with SignOn(library, store.node, store.node_password, "").open() as session:
-            session.register_space(_SPACE)
-        setting = TsmWorkerSetting(
-            library=library.path,
-            configuration=self.configuration,
-            options="",
-            node=store.node,
-            password=store.node_password,
-            space=_SPACE,
-            prefix="b",
-            management_class=None,
-            objects_per_transaction=4096,
-        )
-        return Way("tsm", setting)
+        options = TsmOptions(node=store.node, password=store.node_password, configuration=self.configuration)
+        backend = TsmBackend(options)
+        backend.profile()
+        backend.locate(RunPlan("b", Retention()))
+        backend.prepare()
+        return Way("tsm", backend.worker_setting())
 
     def write_file(self, mebibytes: int) -> dict[str, float]:
         """Let one process write a file, with one sync at the end."""
@@ -209,7 +196,7 @@ class Stores:
 
 @contextmanager
 def stores() -> Iterator[Stores]:
-    """Return a folder without stores."""
+    """Return an empty folder for stores."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = int(listener.getsockname()[1])
     with (
@@ -236,41 +223,35 @@ WRITER = "a writer of one file"
 BUSY_PERCENT_MIN = 90.0
 
 
-class Clients(NamedTuple):
-    """Clients that archive by one protocol."""
-
-    number: int
-    protocol: str
-    objects_per_session: int
+Rows = Mapping[Labels, tuple[str, Load]]  # protocol and load
 
 
 @contextmanager
-def _on_one_store(rows: Mapping[Labels, Clients], seconds: float) -> Iterator[Contenders]:
-    """Archive small objects for so many seconds, one row after another to the same store."""
+def _on_one_store(rows: Rows, seconds: float) -> Iterator[Contenders]:
+    """Archive small objects for ``seconds``, one row after another to the same store."""
     with stores() as folder, folder.start() as store:
-        ways = {each.protocol: folder.way(store, each.protocol) for each in rows.values()}
+        ways = {protocol: folder.way(store, protocol) for protocol, _ in rows.values()}
 
-        def measure(each: Clients) -> Figures:
-            load = Load("archive", SMALL_BYTES, each.number, each.objects_per_session, seconds)
-            return archive(store, ways[each.protocol], load)
+        def measure(protocol: str, load: Load) -> Figures:
+            return archive(store, ways[protocol], replace(load, seconds=seconds))
 
-        yield {row: partial(measure, each) for row, each in rows.items()}
+        yield {row: partial(measure, *each) for row, each in rows.items()}
 
 
 @contextmanager
-def _on_new_stores(rows: Mapping[Labels, Clients], objects: int) -> Iterator[Contenders]:
-    """Archive so many large objects, each row to a store of its own; or let a process write as many bytes to a file."""
+def _on_new_stores(rows: Rows, objects: int) -> Iterator[Contenders]:
+    """Archive large objects, each row to a store of its own. The last row is a process that writes a file as large."""
     with stores() as folder:
 
-        def measure(each: Clients) -> Figures:
-            per_session = min(each.objects_per_session, objects // each.number)
-            load = Load("archive", LARGE_BYTES, each.number, per_session)
+        def measure(protocol: str, load: Load) -> Figures:
+            per_session = min(load.objects_per_session, objects // load.clients)
             with folder.start() as store:
-                return archive(store, folder.way(store, each.protocol), load, objects)
+                way = folder.way(store, protocol)
+                return archive(store, way, replace(load, objects_per_session=per_session), objects)
 
         writer = (*next(iter(rows))[:-1], WRITER)
         yield {
-            **{row: partial(measure, each) for row, each in rows.items()},
+            **{row: partial(measure, *each) for row, each in rows.items()},
             writer: partial(folder.write_file, objects),
         }
 
@@ -285,10 +266,10 @@ def device() -> str:
 
 
 THROUGH_TSM = "16 clients through TSM"
-STORE_SMALL: dict[Labels, Clients] = {(SMALL, clients(count)): Clients(count, S3, 16) for count in (1, 16)}
-STORE_LARGE: dict[Labels, Clients] = {
-    **{(LARGE, clients(count)): Clients(count, S3, 16) for count in (1, 4, 16)},
-    (LARGE, THROUGH_TSM): Clients(16, TSM, 16),
+STORE_SMALL: Rows = {(SMALL, clients(count)): (S3, Load("archive", SMALL_BYTES, count, 16)) for count in (1, 16)}
+STORE_LARGE: Rows = {
+    **{(LARGE, clients(count)): (S3, Load("archive", LARGE_BYTES, count, 16)) for count in (1, 4, 16)},
+    (LARGE, THROUGH_TSM): (TSM, Load("archive", LARGE_BYTES, 16, 16)),
 }
 ONE, SIXTEEN = STORE_SMALL
 
@@ -321,19 +302,20 @@ STORE = Benchmark(
 )
 
 PARALLEL = "250"  # objects per session
-TSM_SESSIONS: dict[Labels, Clients] = {
-    (str(count), name): Clients(1, protocol, count)
+TSM_SESSIONS: Rows = {
+    (str(count), name): (protocol, Load("archive", SMALL_BYTES, 1, count))
     for count in (1, 10, 100, 500)
     for name, protocol in ((TSM, TSM), (S3, S3_CLOSING))
 }
 TRANSACTIONS = (SMALL, "1", clients(16))
 
 
-def _parallel(size: str) -> dict[Labels, Clients]:
-    return {(size, PARALLEL, clients(count)): Clients(count, TSM, 250) for count in (1, 2, 4)}
+def _parallel(size_bytes: int) -> Rows:
+    rows = {clients(count): (TSM, Load("archive", size_bytes, count, 250)) for count in (1, 2, 4)}
+    return {(format_size(size_bytes), PARALLEL, name): row for name, row in rows.items()}
 
 
-PARALLEL_SMALL, PARALLEL_LARGE = _parallel(SMALL), _parallel(LARGE)
+PARALLEL_SMALL, PARALLEL_LARGE = _parallel(SMALL_BYTES), _parallel(LARGE_BYTES)
 # The rows of more clients, each with that of one client.
 MORE_CLIENTS = {one: [(row, one) for row in others] for one, *others in map(list, (PARALLEL_SMALL, PARALLEL_LARGE))}
 ONE_LARGE, WRITER_LARGE = next(iter(PARALLEL_LARGE)), (LARGE, PARALLEL, WRITER)
@@ -365,7 +347,9 @@ TSM_BENCHMARK = Benchmark(
             f"Clients in parallel through TSM, on {device()}",
             ("object size", "objects per session", "by"),
             [
-                _on_one_store({**PARALLEL_SMALL, TRANSACTIONS: Clients(16, TSM, 1)}, 0.1 if small else 2.0),
+                _on_one_store(
+                    {**PARALLEL_SMALL, TRANSACTIONS: (TSM, Load("archive", SMALL_BYTES, 16, 1))}, 0.1 if small else 2.0
+                ),
                 _on_new_stores(PARALLEL_LARGE, 16 if small else 1000),
             ],
             rounds=1 if small else 3,
@@ -446,7 +430,7 @@ AUDIT = Benchmark(
     ),
 )
 
-# Many objects in one bucket. A ratio is to the smallest store, so what does not depend on their number stays near 1.
+# Many objects in one bucket. A ratio is to the smallest store: near 1, it does not depend on the number.
 MANY_BYTES = 1024  # of each object
 PAGES = 10
 NUMBERS = 20_000  # of a load: more than it does
@@ -456,7 +440,7 @@ RATES, REMOVE = [f"{operation}, {RATE}" for operation in OPERATIONS], f"remove, 
 
 
 class Filled:
-    """A store with so many objects in one bucket."""
+    """A store with ``count`` objects in one bucket."""
 
     def __init__(self, folder: Path, count: int, stack: ExitStack) -> None:
         self.once: dict[str, float] = {}  # figures that are measured once
@@ -477,7 +461,7 @@ class Filled:
         return store
 
     def measure(self, seconds: float) -> Figures:
-        """Carry out each operation for so many seconds by one client, and list some pages."""
+        """Carry out each operation for ``seconds`` by one client, and list some pages."""
         new = next(self._new) + np.arange(NUMBERS)
         old = np.array(self._random.choices(range(self._count), k=NUMBERS), dtype=np.int64)
         way = s3_way(target_of(self._store), self._bucket, PREFIX)

@@ -1,4 +1,4 @@
-"""What traces cost: the proxy that captures them, and reading, writing, merging, importing and compiling them."""
+"""Cost of traces: of the proxy that captures them, and of reading, writing, merging, importing and compiling them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _requests(method: Literal["PUT", "GET"], object_bytes: int, requests: int) -
 
 
 def _latency(endpoint: str, message: bytes, body_bytes: int, requests: int) -> float:
-    """Return the median time of a request, in microseconds. Every answer must have so many bytes."""
+    """Return the median time of a request, in microseconds. Every answer must have ``body_bytes``."""
     address = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
     times = []
     with socket.create_connection(address) as connection, connection.makefile("rb") as answers:
@@ -172,7 +172,7 @@ TASKS: dict[str, Callable[[Path, int], Any]] = {
 
 
 def cost_of(name: str, count: int, folder: Path) -> dict[str, float]:
-    """Return what one task takes in this process."""
+    """Return the CPU time and peak memory of one task in this process."""
     began = time.process_time()
     TASKS[name](folder, count)
     seconds = time.process_time() - began

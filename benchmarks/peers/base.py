@@ -128,12 +128,12 @@ class Case:
 
 
 def cost(cpu_seconds: float, seconds: float, objects: int) -> dict[str, float]:
-    """Return what a job cost its client in user and system time, and how fast it was."""
+    """Return the user and system time of a job for its client, and its rate."""
     return {CPU: cpu_seconds / objects * 1e6, RATE: objects / seconds}
 
 
 class Ended(NamedTuple):
-    """A client's process that has ended."""
+    """The result of a client's process."""
 
     printed: str
     cpu_seconds: float  # its user and system time, that of its start included

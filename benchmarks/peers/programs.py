@@ -111,7 +111,7 @@ def wrk_version() -> str | None:
 
 
 def run_wrk(job: Job, seconds: int, *, formatted: bool = False) -> dict[str, float]:
-    """Send the job's first request for so many seconds, however many objects the job has: the minimum cost of a client.
+    """Send the job's first request for ``seconds``, however many objects the job has: the minimum cost of a client.
 
     wrk signs nothing and checks nothing. ``formatted``: a script makes each request, with the number of its object: the
     minimum cost of a client whose requests differ.

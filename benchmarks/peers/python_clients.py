@@ -80,7 +80,7 @@ def run_boto3(job: Job) -> dict[str, float]:
         else:
             client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
 
-    one(0)  # what boto3 makes on its first call is not part of the cost per object
+    one(0)  # boto3's preparations in its first call are not part of the cost per object
     with concurrent.futures.ThreadPoolExecutor(job.connections) as pool:
         cpu_before, began = own_cpu_seconds(), time.perf_counter()
         list(pool.map(one, range(objects)))
