@@ -34,7 +34,7 @@ from benchmarks.benchmark import (
     medians,
 )
 from benchmarks.peers.base import has_minio
-from benchmarks.processes import MIB, peaks_of_command
+from benchmarks.processes import MIB, peaks_of_command, processes_of
 from results.measures.statistics import t_quantile
 from results.recorded.database import RunDatabase
 
@@ -259,7 +259,7 @@ class WatchedRun:
         began, watched = time.monotonic(), psutil.Process(process.pid)
         while process.returncode is None and watched.is_running() and watched.status() != psutil.STATUS_ZOMBIE:
             at_seconds = time.monotonic() - began
-            for name, each in _processes_of(watched):
+            for name, each in processes_of(watched):
                 with suppress(psutil.Error), each.oneshot():
                     self.series[name, "resident MiB"].append((at_seconds, each.memory_info().rss / MIB))
                     self.series[name, "descriptors"].append((at_seconds, each.num_fds()))
@@ -314,21 +314,6 @@ def _read(screen: int, printed: bytearray) -> None:
         while data := os.read(screen, 65536):
             printed += data
             del printed[:-4000]
-
-
-def _processes_of(command: psutil.Process) -> Iterator[tuple[str, psutil.Process]]:
-    """Yield the processes of a run with their roles."""
-    yield "coordinator", command
-    workers = 0
-    with suppress(psutil.Error):
-        for child in sorted(command.children(), key=lambda each: each.pid):
-            with suppress(psutil.Error):
-                words = " ".join(child.cmdline())
-                if "backends.embedded.server" in words:
-                    yield "store", child
-                elif "spawn_main" in words:
-                    workers += 1
-                    yield f"worker {workers}", child
 
 
 def growth(series: Series, goal: float | None) -> Figures | None:

@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import psutil
 
 LOOK_SECONDS = 0.1
 MIB = 1 << 20
@@ -57,27 +59,37 @@ def memory_of(pid: int) -> Memory:
         raise ProcessLookupError(f"process {pid} has ended: it has no memory") from None
 
 
+def processes_of(command: psutil.Process) -> Iterator[tuple[str, psutil.Process]]:
+    """Yield the processes of a run with their roles."""
+    yield "coordinator", command
+    workers = 0
+    with suppress(psutil.Error):
+        for child in sorted(command.children(), key=lambda each: each.pid):
+            with suppress(psutil.Error):
+                words = " ".join(child.cmdline())
+                if "backends.embedded.server" in words:
+                    yield "store", child
+                elif "spawn_main" in words:
+                    workers += 1
+                    yield f"worker {workers}", child
+
+
 def peaks_of_command(home: Path, *words: str) -> dict[str, float]:
     """Return peak MiB of `archiver WORDS`: private and resident memory of the command and of its only worker.
 
     Memory is read ten times per second. The command may end with status 1: a busy machine delays operations.
     """
     command = [sys.executable, "-m", "archiver", *words, "--backend", "null", "--workers", "1", "--quiet"]
-    peaks: dict[int, dict[str, float]] = {}
+    peaks: dict[str, dict[str, float]] = {}
     with subprocess.Popen(command, env={**os.environ, "ARCHIVER_HOME": str(home)}) as process:
+        watched = psutil.Process(process.pid)
         while process.poll() is None:
-            try:
-                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-                for pid in (process.pid, *map(int, children)):
-                    memory, peak = memory_of(pid), peaks.setdefault(pid, {"private": 0, "resident": 0})
+            for name, each in processes_of(watched):
+                with suppress(FileNotFoundError, ProcessLookupError):  # the process has just ended
+                    memory, peak = memory_of(each.pid), peaks.setdefault(name, {"private": 0, "resident": 0})
                     # A process that executes a program begins with less memory than the one it was forked from.
                     peak["private"] = max(peak["private"], memory.private)
                     peak["resident"] = max(peak["resident"], memory.resident_max)
-            except (FileNotFoundError, ProcessLookupError):
-                pass  # the process has just ended
             time.sleep(LOOK_SECONDS)
     assert process.returncode in (0, 1), "the command failed; its error is above"
-    coordinator = peaks.pop(process.pid)
-    worker = max(peaks.values(), key=lambda peak: peak["resident"])  # the other children are smaller
-    by_process = {"coordinator": coordinator, "worker": worker}
-    return {f"{name}, {kind} MiB": each[kind] / MIB for name, each in by_process.items() for kind in each}
+    return {f"{name.removesuffix(' 1')}, {kind} MiB": each[kind] / MIB for name, each in peaks.items() for kind in each}

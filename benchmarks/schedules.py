@@ -60,23 +60,23 @@ class LoopTimers:
         self._loop = loop
 
     def start(self, due_ns: NDArray[np.int64], arrive: Callable[[int], None], done: Callable[[], None]) -> None:
-        self._rest: Iterator[int] = iter(due_ns)
-        self._arrive, self._done = arrive, done
-        self._set_next()
+        rest = iter(due_ns)
+
+        def set_next() -> None:
+            due_ns = next(rest, None)
+            if due_ns is None:
+                done()
+            else:
+                self._loop.call_at(due_ns / 1e9, fire, due_ns)
+
+        def fire(due_ns: int) -> None:
+            arrive(due_ns)
+            set_next()
+
+        set_next()
 
     def close(self) -> None:
         pass
-
-    def _set_next(self) -> None:
-        due_ns = next(self._rest, None)
-        if due_ns is None:
-            self._done()
-        else:
-            self._loop.call_at(due_ns / 1e9, self._fire, due_ns)
-
-    def _fire(self, due_ns: int) -> None:
-        self._arrive(due_ns)
-        self._set_next()
 
 
 KEEPERS: dict[str, type[Pacer | LoopTimers]] = {"pacer": Pacer, "loop timers": LoopTimers}
@@ -127,35 +127,24 @@ def used_core(report: PhaseReport) -> dict[str, float]:
     }
 
 
-class _Moments:
-    """The rows of operations, kept before the engine folds them into histograms."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[array[int], array[int], array[int]]] = []
-
-    def take(self, records: Sequence[Recorder], measured: Sequence[tuple[int, int]]) -> Rows | None:
-        """Keep the new rows, then do as archiver.measure.folding.take."""
-        for record in records:
-            new = slice(record.folded, record.used)
-            self._rows.append((record.operation[new], record.due_ns[new], record.sent_ns[new]))
-        return take(records, measured)
-
-    def of(self, operation: Operation, from_ns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return due times and times of sending of the operations that were due from this instant."""
-        operations, due_ns, sent_ns = (np.concatenate(column) for column in zip(*self._rows, strict=True))
-        chosen = (operations == operation) & (due_ns >= from_ns)
-        return due_ns[chosen], sent_ns[chosen]
-
-
 def carry_out_schedule(keeper: str, given: Assignment, operation: Operation) -> dict[str, float]:
     """Carry out an assignment by the engine's worker in this process; return its timing after the warm-up."""
-    moments = _Moments()
-    with patch.object(mixed_phase_run, "Pacer", KEEPERS[keeper]), patch.object(phase_run, "take", moments.take):
+    rows: list[tuple[array[int], array[int], array[int]]] = []
+
+    def keep_rows(records: Sequence[Recorder], measured: Sequence[tuple[int, int]]) -> Rows | None:
+        """Keep the rows before the engine folds them into histograms."""
+        for record in records:
+            new = slice(record.folded, record.used)
+            rows.append((record.operation[new], record.due_ns[new], record.sent_ns[new]))
+        return take(records, measured)
+
+    with patch.object(mixed_phase_run, "Pacer", KEEPERS[keeper]), patch.object(phase_run, "take", keep_rows):
         _, report = carried_out(given)
     (stage,) = report.stages
-    due_ns, sent_ns = moments.of(operation, stage.measured_from_ns)
-    assert len(due_ns) == stage.due - stage.dropped
-    return {**timing(due_ns, sent_ns), **used_core(report)}
+    operations, due_ns, sent_ns = (np.concatenate(column) for column in zip(*rows, strict=True))
+    chosen = (operations == operation) & (due_ns >= stage.measured_from_ns)
+    assert chosen.sum() == stage.due - stage.dropped
+    return {**timing(due_ns[chosen], sent_ns[chosen]), **used_core(report)}
 
 
 def _assignment(way: Way, warm_up_seconds: float, seconds: float, seed: int) -> Assignment:
