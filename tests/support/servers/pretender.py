@@ -38,8 +38,9 @@ class Pretender(BaseHTTPRequestHandler):
         return format_datetime(datetime.now(UTC) + type(self).clock_ahead, usegmt=True)
 
     def do_GET(self) -> None:
-        buckets = b"<ListAllMyBucketsResult><Buckets></Buckets></ListAllMyBucketsResult>"
-        self._answer(200, {}, self.configuration if "object-lock" in self.path else buckets)
+        lists = {"versions": b"ListVersionsResult", "uploads": b"ListMultipartUploadsResult"}
+        name = next((name for word, name in lists.items() if f"?{word}" in self.path), b"ListAllMyBucketsResult")
+        self._answer(200, {}, self.configuration if "object-lock" in self.path else b"<%s></%s>" % (name, name))
 
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
@@ -53,6 +54,9 @@ class Pretender(BaseHTTPRequestHandler):
         asked = {name: self.headers[f"x-amz-object-lock-{name}"] for name in names}
         self.server.archived[self.path] = {name: text for name, text in asked.items() if text}
         self._answer(200, {"ETag": '"e"'})
+
+    def do_DELETE(self) -> None:
+        self._answer(204, {})
 
     def do_HEAD(self) -> None:
         asked = self.server.archived.get(self.path, {})
