@@ -58,21 +58,20 @@ DATA_RIGHTS = {
 }
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_docs_index_names_every_command(name: str) -> None:
-    assert f"`{name}" in (ROOT / "docs/index.md").read_text()
+def test_docs_index_names_every_command() -> None:
+    index = (ROOT / "docs/index.md").read_text()
+    assert [name for name in ALL if f"`{name}" not in index] == []
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_help_is_a_sentence_an_example_and_described_options(name: str) -> None:
-    command = ALL[name]
-    text = command.help or ""
-    assert text.split("\n\n")[0].rstrip().endswith("."), name
-    assert example(name).startswith(name)
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            assert parameter.help, f"{name} {parameter.opts[0]} has no help"
-            assert parameter.opts[0].startswith("--"), f"{name} {parameter.opts[0]} is not a long flag"
+def test_help_is_a_sentence_an_example_and_described_options() -> None:
+    for name, command in ALL.items():
+        text = command.help or ""
+        assert text.split("\n\n")[0].rstrip().endswith("."), name
+        assert example(name).startswith(name)
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{name} {parameter.opts[0]} has no help"
+                assert parameter.opts[0].startswith("--"), f"{name} {parameter.opts[0]} is not a long flag"
 
 
 @pytest.mark.parametrize("name", ["README.md", "DESIGN.md", "CHANGELOG.md", "backends/README.md", *DOCS])
