@@ -1,4 +1,7 @@
-"""The C program that checks every rule of the API: plain, under the sanitizers, and under valgrind."""
+"""The C program that checks every rule of the API: under the sanitizers, plain, and under valgrind.
+
+The sanitizers find more, with the same expectations, so only `make test-long` runs the program without them.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,7 @@ def own_store(tmp_path: Path) -> Iterator[StoreProcess]:
         yield running
 
 
+@pytest.mark.long
 def test_api_program_passes(plain: Path, environment: dict[str, str]) -> None:
     run([str(plain)], environment)
 
@@ -49,7 +53,7 @@ def test_api_program_passes_under_valgrind(plain: Path, environment: dict[str, s
     run([valgrind, "--quiet", "--error-exitcode=9", *leaks, str(plain)], environment)
 
 
-@pytest.mark.parametrize("build", ["plain", "sanitized"])
+@pytest.mark.parametrize("build", ["sanitized", pytest.param("plain", marks=pytest.mark.long)])
 def test_store_crash_ends_sessions_and_discards_open_transaction(
     build: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
