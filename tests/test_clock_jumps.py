@@ -94,7 +94,7 @@ def test_run_goes_on_when_the_clock_is_set_and_nothing_is_removed_by_it(
     latest = max(row["latest_retain_until"] or 0 for row in left_in(home))
     assert latest <= time.time() + RETAIN_SECONDS + 60
     assert max(locks_in(store, document["location"]["bucket"])) <= latest
-    before = len(locks_in(store, document["location"]["bucket"]))
+    held = keys_in(store, document["location"]["bucket"])
     for arguments in (("cleanup", "latest", "--bypass-governance"), ("cleanup", "--all-expired"), ("audit", "latest")):
         status, out, errors = ended(started(shift, *arguments, **keys))
         if "--all-expired" in arguments and jump_seconds < 0:
@@ -103,7 +103,7 @@ def test_run_goes_on_when_the_clock_is_set_and_nothing_is_removed_by_it(
             assert status == 3
             assert "RequestTimeTooSkewed" in errors
             assert "this machine's clock differs too much from the server's" in errors
-    assert len(locks_in(store, document["location"]["bucket"])) == before
+    assert keys_in(store, document["location"]["bucket"]) == held
     shift.unlink()
     status, out, errors = ended(started(shift, "cleanup", "latest", "--bypass-governance", **keys))
     assert status == 0, errors
@@ -146,9 +146,12 @@ def test_suspended_run_is_incomplete_and_locks_nothing_longer(home: Path, store:
     assert archiver("cleanup", "latest", "--bypass-governance", **keys).returncode == 0
 
 
+def keys_in(store: StoreProcess, bucket: str) -> list[str]:
+    pages = s3(store).get_paginator("list_object_versions").paginate(Bucket=bucket)
+    return [row["Key"] for page in pages for row in page["Versions"]]
+
+
 def locks_in(store: StoreProcess, bucket: str) -> list[float]:
     """Return the retain-until dates of the bucket's objects, in epoch seconds."""
-    client = s3(store)
-    pages = client.get_paginator("list_object_versions").paginate(Bucket=bucket)
-    keys = [row["Key"] for page in pages for row in page["Versions"]]
+    client, keys = s3(store), keys_in(store, bucket)
     return [client.head_object(Bucket=bucket, Key=key)["ObjectLockRetainUntilDate"].timestamp() for key in keys]
