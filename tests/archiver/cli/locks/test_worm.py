@@ -13,7 +13,7 @@ import pytest
 from archiver.cli.locks.worm import cleanup_command
 from backends.base import RemovalReport
 from tests.support.commands import archiver
-from tests.support.runs import left_in
+from tests.support.runs import TINY, left_in
 from tests.support.servers import real
 
 
@@ -159,8 +159,7 @@ def test_invalid_worm_input_file_is_refused_before_start(
 
 
 def test_run_without_checks_makes_no_evidence_bundle(home: Path) -> None:
-    assert archiver("run", "dr550", "--quick", "--backend", "null", "--quiet", "--set", "clients=1",
-                    "--set", "object_sizes=8KiB", "--set", "objects_per_session=2").returncode == 0  # fmt: skip
+    assert archiver("run", "dr550", *TINY, "--backend", "null", "--quiet").returncode == 0
     done = archiver("bundle", "make", "latest", "evidence.json")
     assert done.returncode == 1
     assert "made no conformance checks" in done.stderr
