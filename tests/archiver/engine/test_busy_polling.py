@@ -95,8 +95,8 @@ def test_run_with_busy_polling_reports_it_and_excludes_idle_cpu_time(home: Path)
     found = json.loads(done.stdout)
     assert found["settings"]["poll"] == "busy"
     assert all(each["client"]["cpu_percent"] < 70 for each in found["results"])
-    archiver("report", found["run"])
-    assert "polling busily" in (home / "runs" / found["run"] / "report" / "report.md").read_text()
+    archiver("report", found["run"], "--format", "html")
+    assert "polling busily" in (home / "runs" / found["run"] / "report" / "report.html").read_text()
 
 
 def test_tsm_backend_refuses_poll_option(home: Path) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,11 +18,19 @@ from tests.support.commands import archiver
 from tests.support.runs import TINY
 
 
-def test_reports_of_the_same_run_are_byte_identical(home: Path, tmp_path: Path) -> None:
-    assert archiver("run", "dr550", *TINY, "--quiet").returncode == 0
-    (run,) = (home / "runs").iterdir()
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Return the folder of a run of which the tests only make reports, and the document that it printed."""
+    home = tmp_path_factory.mktemp("reported")
+    done = archiver("run", "dr550", *TINY, "--json", ARCHIVER_HOME=str(home))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    return home / "runs" / document["run"], document
+
+
+def test_reports_of_the_same_run_are_byte_identical(run: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     for folder in ("one", "two"):
-        made = archiver("report", run.name, "--out", str(tmp_path / folder))
+        made = archiver("report", str(run[0]), "--out", str(tmp_path / folder))
         assert made.returncode == 0, made.stderr
     names = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
     assert Path("report.md") in names
@@ -32,47 +41,42 @@ def test_reports_of_the_same_run_are_byte_identical(home: Path, tmp_path: Path) 
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
 
 
-def test_requests_counted_by_server_are_shown_with_requests_sent(home: Path) -> None:
-    ran = archiver("run", "dr550", *TINY, "--tables", "all")
-    assert ran.returncode == 0, ran.stderr
+def test_requests_counted_by_server_are_shown_with_requests_sent(run: tuple[Path, dict[str, Any]]) -> None:
+    folder, document = run
+    shown = archiver("report", str(folder), "--format", "text", "--tables", "all")
+    assert shown.returncode == 0, shown.stderr
     for title in ("Resource usage", "What limits", "Per object", "Requests: counted by the server, sent by the client"):
-        assert ran.stdout.count(f"\n{title}\n") == 1
-    requests = json.loads(archiver("report", "latest", "--format", "json").stdout)["requests"]
+        assert shown.stdout.count(f"\n{title}\n") == 1
+    requests = document["requests"]
     sent = {each["operation"]: each["sent"] for each in requests if each["sent"]}
     assert {"PutObject", "GetObject", "HeadBucket"} <= sent.keys()
     assert {each["operation"]: each["counted"] for each in requests if each["sent"]} == sent
 
 
-def test_every_report_format_shows_the_same_run_and_prints_its_path(home: Path, tmp_path: Path) -> None:
-    ran = archiver("run", "dr550", *TINY, "--json")
-    assert ran.returncode == 0, ran.stderr
-    run = json.loads(ran.stdout)["run"]
-    pages = []
-    for name in ("one", "two"):
-        made = archiver("report", run, "--format", "html", "--out", str(tmp_path / name))
-        assert made.stdout == f"{tmp_path / name}/report.html: 1 file\n", made.stderr
-        assert [path.name for path in (tmp_path / name).iterdir()] == ["report.html"]
-        pages.append((tmp_path / name / "report.html").read_bytes())
-    assert pages[0] == pages[1]
-    text = pages[0].decode()
-    assert all(f'id="figure-{number}-' in text for number in (1, 2, 3, 4, 6, 7, 8))
-    assert all(f'<tr id="cell-{place}"' in text for place in range(1, 3))
-    assert archiver("report", run, "--format", "csv", "--out", str(tmp_path / "csv")).returncode == 0
-    assert {path.suffix for path in (tmp_path / "csv").rglob("*") if path.is_file()} == {".csv"}
-    printed = archiver("report", run, "--format", "json")
-    assert json.loads(printed.stdout) == json.loads(ran.stdout)
-    assert archiver("report", run, "--format", "json", "--out", str(tmp_path / "json")).returncode == 0
-    assert (tmp_path / "json" / "results.json").read_text() == printed.stdout
+def test_every_report_format_shows_the_same_run_and_prints_its_path(
+    run: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    recorded, document = str(run[0]), run[1]
     prices = tmp_path / "prices.toml"
     prices.write_text('currency = "EUR"\n[[part]]\nitem = "a node"\nquantity = 2\nlist_price = 500\n')
-    priced = archiver("report", run, "--format", "html", "--out", str(tmp_path / "priced"), "--prices", str(prices))
-    assert priced.returncode == 0, priced.stderr
-    assert all(words in (tmp_path / "priced" / "report.html").read_text() for words in ("a node", "1,000.00"))
-    refused = archiver("report", run, "--prices", str(prices))
+    made = archiver("report", recorded, "--format", "html", "--out", str(tmp_path / "page"), "--prices", str(prices))
+    assert made.stdout == f"{tmp_path}/page/report.html: 1 file\n", made.stderr
+    assert [path.name for path in (tmp_path / "page").iterdir()] == ["report.html"]
+    text = (tmp_path / "page" / "report.html").read_text()
+    assert all(words in text for words in ("a node", "1,000.00"))
+    assert all(f'id="figure-{number}-' in text for number in (1, 2, 3, 4, 6, 7, 8))
+    assert all(f'<tr id="cell-{place}"' in text for place in range(1, 3))
+    assert archiver("report", recorded, "--format", "csv", "--out", str(tmp_path / "csv")).returncode == 0
+    assert {path.suffix for path in (tmp_path / "csv").rglob("*") if path.is_file()} == {".csv"}
+    printed = archiver("report", recorded, "--format", "json")
+    assert json.loads(printed.stdout) == document
+    assert archiver("report", recorded, "--format", "json", "--out", str(tmp_path / "json")).returncode == 0
+    assert (tmp_path / "json" / "results.json").read_text() == printed.stdout
+    refused = archiver("report", recorded, "--prices", str(prices))
     assert (refused.returncode, "only the page has a section on price" in refused.stderr) == (2, True)
-    indexed = archiver("report", "--index", str(home / "runs"))
-    assert indexed.stdout == f"{home}/runs/index.html: 1 run\n", indexed.stderr
-    assert run in (home / "runs" / "index.html").read_text()
+    indexed = archiver("report", "--index", str(run[0].parent))
+    assert indexed.stdout == f"{run[0].parent}/index.html: 1 run\n", indexed.stderr
+    assert document["run"] in (run[0].parent / "index.html").read_text()
 
 
 def test_a_conformance_run_has_a_report_in_every_format(home: Path, tmp_path: Path) -> None:
