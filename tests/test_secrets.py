@@ -44,7 +44,7 @@ from tests.support.waiting import SECONDS_MAX, wait_until
 
 TINY = (
     "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
-    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms", "--workers", "1",
+    "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=40ms", "--workers", "1",
 )  # fmt: skip
 HAS_TSM_LIBRARY = api.OWN_LIBRARY.exists()
 OWN_FILES = {"credentials.json", "nodes.json"}

@@ -17,7 +17,7 @@ from backends.embedded.process import StoreProcess
 _SHORT_WARM_UP = ("--set", "stop.warm_up_seconds=20ms")
 TINY = (
     "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
-    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms", *_SHORT_WARM_UP,
+    "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=40ms", *_SHORT_WARM_UP,
 )  # fmt: skip
 
 TINY_LOCK_COST = (
@@ -31,7 +31,7 @@ TINY_LOCK_COST = (
 SIX_PHASES = (
     "run", "dr550", "--quick", "--order", "paper", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
     "--set", "archive.objects_per_session=1,2", "--set", "archive.drift_check=true", "--set", "clients=1",
-    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms", "--retain-for", "20s", *_SHORT_WARM_UP,
+    "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=40ms", "--retain-for", "20s", *_SHORT_WARM_UP,
 )  # fmt: skip
 
 PHASE_TABLES = (

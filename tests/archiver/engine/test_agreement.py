@@ -19,7 +19,7 @@ from tests.support.runs import keys_of
 
 SMALL = (
     "--quick",
-    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=150ms", "--set", "stop.warm_up_seconds=50ms",
+    "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=40ms", "--set", "stop.warm_up_seconds=20ms",
     "--set", "stop.bytes_max=2MB", "--set", "stop.client_bytes_max=2MB",
 )  # fmt: skip
 ALL_CELLS = ("--set", "object_sizes=8KiB,64KiB", "--set", "objects_per_session=1,10")

@@ -15,7 +15,7 @@ from tests.support.runs import keys_of
 
 TINY = (
     "--quick", "--quiet", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2", "--set", "clients=1",
-    "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms",
+    "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=40ms",
 )  # fmt: skip
 LONG_AGO = datetime.now(UTC) - timedelta(days=30)
 

@@ -217,8 +217,8 @@ def test_a_run_starts_its_platform_and_cleanup_starts_it_again(home: Path, name:
     real.need(name)
     done = archiver(
         "run", "dr550", "--quick", "--platform", name, "--json", "--set", "object_sizes=8KiB",
-        "--set", "objects_per_session=2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
-        "--set", "stop.seconds_max=200ms",
+        "--set", "objects_per_session=2", "--set", "clients=1", "--set", "stop.seconds_min=20ms",
+        "--set", "stop.seconds_max=40ms",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -298,8 +298,8 @@ def test_printed_environment_reaches_tsm_server_of_embedded_store(
     assert set(variables) >= {"DSMI_DIR", "DSMI_CONFIG"}
     done = archiver(
         "run", "dr550", "--quick", "--backend", "tsm", "--max-retain", "1d", "--json", "--set", "object_sizes=8KiB",
-        "--set", "objects_per_session=2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
-        "--set", "stop.seconds_max=200ms",
+        "--set", "objects_per_session=2", "--set", "clients=1", "--set", "stop.seconds_min=20ms",
+        "--set", "stop.seconds_max=40ms",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["platform"]["details"]["node"] == "ARCHIVER"

@@ -29,11 +29,11 @@ TINY = (
     "dr550", "--quick", "--set", "object_sizes=8KiB", "--set", "objects_per_session=2",
     "--set", "stop.warm_up_seconds=20ms",
 )  # fmt: skip
-QUICK = (*TINY, "--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=200ms")
-HALF_A_SECOND = ("--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms")
+QUICK = (*TINY, "--set", "stop.seconds_min=20ms", "--set", "stop.seconds_max=40ms")
+BRIEF = ("--set", "stop.seconds_min=100ms", "--set", "stop.seconds_max=100ms")
 SMALL = ("--set", "stop.client_bytes_max=24MB")
-ENDLESS = (*TINY, *HALF_A_SECOND, *SMALL, "--set", "stop.bytes_max=24MB", "--repeat", "99")  # for tests that wait
-TWO_CLIENTS = (*TINY, "--set", "clients=2", "--set", "stop.seconds_min=500ms", *SMALL, "--repeat", "99")
+ENDLESS = (*TINY, *BRIEF, *SMALL, "--set", "stop.bytes_max=24MB", "--repeat", "99")  # for tests that wait
+TWO_CLIENTS = (*TINY, "--set", "clients=2", "--set", "stop.seconds_min=100ms", *SMALL, "--repeat", "99")
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
