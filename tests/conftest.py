@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from backends.embedded.process import StoreProcess, start
 from tests.support import forks
 from tests.support.examples import ALL
 
@@ -79,3 +80,10 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     for name in PLATFORM_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StoreProcess]:
+    """A running embedded store of this test. For the tested commands it is a store of another owner."""
+    with start(tmp_path / "store") as running:
+        yield running

@@ -21,12 +21,6 @@ REQUESTS = 3  # per connection
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    with embedded.start(tmp_path / "store") as running:
-        yield running
-
-
-@pytest.fixture
 def proxy(store: embedded.StoreProcess) -> Iterator[wire.FaultProxy]:
     ends = wire.every(REQUESTS, wire.end_politely)
     with wire.FaultProxy(int(store.endpoint.rpartition(":")[2]), answers=ends) as running:

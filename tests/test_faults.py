@@ -12,7 +12,7 @@ import json
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +65,6 @@ class Reports:
 
     def should_finish(self) -> bool:
         return False
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    with embedded.start(tmp_path / "store") as running:
-        yield running
 
 
 def carry_out(
@@ -204,7 +198,7 @@ def test_f11_sessions_that_run_at_the_deadline_finish_and_are_no_errors(store: e
 def test_f14_result_limited_by_client_is_reported(home: Path) -> None:
     done = archiver(
         "run", "dr550", "--backend", "null", "--quick", "--set", "object_sizes=8KiB", "--set", "clients=1",
-        "--set", "objects_per_session=2", "--set", "stop.seconds_min=500ms", "--set", "stop.seconds_max=500ms",
+        "--set", "objects_per_session=2", "--set", "stop.seconds_min=200ms", "--set", "stop.seconds_max=200ms",
         "--set", "stop.bytes_max=100GB", "--max-locked-bytes", "10TB",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

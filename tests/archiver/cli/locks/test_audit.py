@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,12 +15,6 @@ from backends.tsm.library import api
 from tests.support.commands import archiver
 from tests.support.runs import TINY, keys_of, left_in, s3
 from tests.support.servers.fault_proxy import FaultProxy, asks_for, nothing_of, silence
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    with embedded.start(tmp_path / "store") as running:
-        yield running
 
 
 def test_audit_names_findings_and_is_recorded_with_the_run(home: Path, store: embedded.StoreProcess) -> None:

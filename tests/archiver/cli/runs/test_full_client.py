@@ -9,17 +9,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import boto3
-import pytest
 
 from archiver.ledger.ledger import Ledger, Placement
-from backends.embedded import process
 from backends.embedded.process import StoreProcess
 from results.recorded.database import RunDatabase
 
@@ -30,12 +28,6 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 from archiver.cli import main
 main(sys.argv[2:])
 """
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[StoreProcess]:
-    with process.start(tmp_path / "store") as running:
-        yield running
 
 
 def archiver(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,6 @@ NO_RULE = (
 )  # objects locked by the bucket's own rule remain for a day
 OPERATIONS = {"archive", "query", "extend", "refused-delete", "hold", "release", "delete"}
 LOCKS = {"none", "bucket-default", "header", "separate", "header-and-hold"}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    with embedded.start(tmp_path / "store") as running:
-        yield running
 
 
 def day_in(ledger: Sequence[sqlite3.Row]) -> sqlite3.Row:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,9 @@ from backends.embedded import process as embedded
 from tests.support.commands import archiver
 from tests.support.runs import TINY, keys_of, left_in, s3
 
-READING = ("--quick", "--set", "objects_per_session=2", "--set", "clients=1", "--set", "stop.seconds_min=100ms",
-           "--set", "stop.seconds_max=200ms", "--set", "stop.warm_up_seconds=20ms", "--json")  # fmt: skip
+READING = ("--quick", "--set", "objects_per_session=2", "--set", "clients=1", "--set", "stop.seconds_min=20ms",
+           "--set", "stop.seconds_max=40ms", "--set", "stop.warm_up_seconds=20ms", "--json")  # fmt: skip
 SMALL = ("--set", "object_sizes=8KiB")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    with embedded.start(tmp_path / "store") as running:
-        yield running
 
 
 @pytest.fixture

@@ -95,12 +95,6 @@ arrivals = { kind = "poisson", per_second = 40 }
 """
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    with embedded.start(tmp_path / "store") as running:
-        yield running
-
-
 def scenario(folder: Path, text: str) -> str:
     path = folder / "given.toml"
     path.write_text(text)

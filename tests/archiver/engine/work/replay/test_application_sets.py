@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from archiver.traces.format import TracedOperation
 from backends.embedded import process as embedded
@@ -81,12 +78,6 @@ minimum_per_hour = 3
 seconds = "1s"
 instances_max = 2
 """
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    with embedded.start(tmp_path / "store") as running:
-        yield running
 
 
 def scenario(folder: Path, criteria: str = "patient") -> str:

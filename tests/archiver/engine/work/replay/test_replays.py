@@ -6,7 +6,6 @@ import json
 import signal
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -66,12 +65,6 @@ EVERYTHING = [
     op(108, "archive", "odd\nkey/%41 ?&+ø", 10, client=8),
     op(109, "refused-delete", "stock/4", 10, client=8),
 ]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    with embedded.start(tmp_path / "store") as running:
-        yield running
 
 
 def replayed(
