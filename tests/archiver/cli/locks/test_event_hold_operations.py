@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -78,12 +77,6 @@ arrivals = { kind = "constant", per_second = 45 }
 """
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    with embedded.start(tmp_path / "store") as running:
-        yield running
-
-
 def sweeps(folder: Path, *operations: str) -> str:
     """Write a scenario that archives and then carries out these operations; return its path."""
     path = folder / "events.toml"
@@ -137,20 +130,12 @@ def test_placed_event_holds_block_deletion_until_cleanup_releases_them(
     assert archived["released_until"] is None
     (holding,) = json.loads(archiver("ledger", "--json").stdout)["holdings"]
     assert holding["state"] == "held"
+    printed = archiver("report", document["run"], "--format", "text").stdout
+    assert f"\n{len(held):,} of them are under event holds, or may be, without an end" in printed
 
     left = archiver("cleanup", document["run"], "--bypass-governance", "--release-holds", **keys)
     assert left.returncode == 0, left.stdout
     assert left_in(home) == []
-
-
-def test_run_reports_number_of_objects_left_under_event_holds(
-    home: Path, tmp_path: Path, store: embedded.StoreProcess
-) -> None:
-    done = archiver("run", sweeps(tmp_path, "event-hold"), *AGREED, "--endpoint", store.endpoint, **keys_of(store))
-    assert done.returncode == 0, done.stderr
-    (bucket,) = (each["Name"] for each in s3(store).list_buckets()["Buckets"])
-    held = [key for key, head in locks_in(store, bucket).items() if head.get("ObjectLockEventHold") == "ON"]
-    assert f"\n{len(held):,} of them are under event holds, or may be, without an end" in done.stdout
 
 
 def test_event_release_starts_the_agreed_retention_period(
@@ -187,56 +172,45 @@ def test_event_holds_placed_and_released_leave_no_hold(
     assert (status, record["findings"], record["remarks"]) == (0, [], [])
 
 
-def test_ledger_matches_event_hold_of_each_object_after_a_mix(
-    home: Path, tmp_path: Path, store: embedded.StoreProcess
-) -> None:
-    scenario = tmp_path / "mix.toml"
-    scenario.write_text(MIX)
-    document = carried_out(str(scenario), store)
-    heads = locks_in(store, document["location"]["bucket"])
-    states = {int(key.rpartition("/")[2]): head.get("ObjectLockEventHold") for key, head in heads.items()}
-    assert set(states.values()) == {None, "ON", "OFF"}
-    with closing(Ledger(home / "ledger.db")) as ledger:
-        recorded = ledger.event_holds(document["run"])
-        left = sum(held for _, held in ledger.event_held(document["run"]))
-    for number, state in states.items():
-        ((_, _, found),) = recorded.parts(number, number)
-        assert (found and found.is_on) == {None: None, "ON": True, "OFF": False}[state], number
-    assert left == sum(state == "ON" for state in states.values())
-    status, record = audited(document, store)
-    assert (status, record["findings"], record["remarks"]) == (0, [], [])
-
-
-def test_audit_names_objects_with_changed_event_hold(home: Path, tmp_path: Path) -> None:
-    data = tmp_path / "store"
-    scenario = tmp_path / "mix.toml"
+def test_ledger_and_audit_follow_the_event_hold_of_each_object_after_a_mix(home: Path, tmp_path: Path) -> None:
+    """An audit finds nothing after the run. After the catalogue was changed, it names the changed objects."""
+    data, scenario = tmp_path / "store", tmp_path / "mix.toml"
     scenario.write_text(MIX)
     with embedded.start(data) as store:
-        document = carried_out(str(scenario), store)
         port = int(store.endpoint.rpartition(":")[2])
-        heads = locks_in(store, document["location"]["bucket"])
-        of = {state: sorted(key for key, head in heads.items() if head.get("ObjectLockEventHold") == state)
-              for state in (None, "ON", "OFF")}  # fmt: skip
-        lost, longer = of["ON"][:2], of["OFF"][:1]
-        late = of["OFF"][1]
-        store.stop()
-        with closing(sqlite3.connect(data / "catalogue.db")) as catalogue, catalogue:
-            change = "UPDATE versions SET {} WHERE key = ?"
-            for key in lost:
-                catalogue.execute(change.format("event_hold = NULL"), (key,))
-            catalogue.execute(change.format("event_hold = 'P1D'"), longer)
-            catalogue.execute(change.format("until_ms = until_ms + 3600000"), (late,))
-            catalogue.execute(change.format("event_hold = 'P1D'"), (of[None][0],))
+        document = carried_out(str(scenario), store)
+        bucket = document["location"]["bucket"]
+        states = {key: head.get("ObjectLockEventHold") for key, head in locks_in(store, bucket).items()}
+        assert set(states.values()) == {None, "ON", "OFF"}
+        with closing(Ledger(home / "ledger.db")) as ledger:
+            recorded = ledger.event_holds(document["run"])
+            left = sum(held for _, held in ledger.event_held(document["run"]))
+        for key, state in states.items():
+            number = int(key.rpartition("/")[2])
+            ((_, _, found),) = recorded.parts(number, number)
+            assert (found and found.is_on) == {None: None, "ON": True, "OFF": False}[state], number
+        assert left == sum(state == "ON" for state in states.values())
+        status, record = audited(document, store)
+        assert (status, record["findings"], record["remarks"]) == (0, [], [])
+
+    of = {state: sorted(key for key, found in states.items() if found == state) for state in (None, "ON", "OFF")}
+    lost, longer, late, unasked = of["ON"][:2], of["OFF"][0], of["OFF"][1], of[None][0]
+    with closing(sqlite3.connect(data / "catalogue.db")) as catalogue, catalogue:
+        change = "UPDATE versions SET {} WHERE key = ?"
+        for key in lost:
+            catalogue.execute(change.format("event_hold = NULL"), (key,))
+        catalogue.execute(change.format("until_ms = until_ms + 3600000"), (late,))
+        for key in (longer, unasked):
+            catalogue.execute(change.format("event_hold = 'P1D'"), (key,))
     with embedded.start(data, port=port) as store:
         status, record = audited(document, store)
     assert status == 1
-    bucket = document["location"]["bucket"]
-    found = {each["name"].removeprefix(f"{bucket}/"): (each["kind"], each["words"]) for each in record["findings"]}
-    assert set(found) == {*lost, *longer, late, of[None][0]}
-    assert all(found[key][0] == "unlocked" for key in lost)
-    assert all("the requested event hold is missing" in found[key][1] for key in lost)
-    assert all(found[key][0] == "longer locked" for key in (*longer, late, of[None][0]))
-    assert "under an event hold that was not requested" in found[longer[0]][1]
+    problems = {each["name"].removeprefix(f"{bucket}/"): (each["kind"], each["words"]) for each in record["findings"]}
+    assert set(problems) == {*lost, longer, late, unasked}
+    assert all(problems[key][0] == "unlocked" for key in lost)
+    assert all("the requested event hold is missing" in problems[key][1] for key in lost)
+    assert all(problems[key][0] == "longer locked" for key in (longer, late, unasked))
+    assert "under an event hold that was not requested" in problems[longer][1]
 
 
 @pytest.mark.parametrize("operation", ["event-hold", "event-release"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,12 +20,6 @@ from tests.support.servers.pretender import KEYS, LOCK_ENABLED, pretending
 from tests.support.waiting import wait_until
 
 TEN_YEARS = timedelta(days=3650)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    with embedded.start(tmp_path / "store") as running:
-        yield running
 
 
 def make_bucket(store: embedded.StoreProcess, mode: str | None = None) -> None:
@@ -64,10 +58,14 @@ def test_a_default_rule_is_refused_where_objects_carry_no_date(
     assert not (home / "ledger.db").exists(), "nothing was touched, so nothing is on record"
 
 
-def test_default_retention_is_accepted_if_objects_have_a_date(home: Path, store: embedded.StoreProcess) -> None:
-    make_bucket(store, "GOVERNANCE")
+def test_lock_of_objects_with_a_date_overrides_default_retention(home: Path, store: embedded.StoreProcess) -> None:
+    make_bucket(store, "COMPLIANCE")
     done = archiver("run", "dr550", *TINY, "--endpoint", store.endpoint, "--bucket", "records", **keys_of(store))
     assert done.returncode == 0, done.stderr
+    found = {
+        s3(store).get_object_retention(Bucket="records", Key=key)["Retention"]["Mode"] for key in versions(store)[:5]
+    }
+    assert found == {"GOVERNANCE"}
 
 
 def test_default_retention_set_after_interruption_is_refused_on_resume(

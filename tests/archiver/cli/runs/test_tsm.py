@@ -34,13 +34,6 @@ TSM = ("run", "dr550", *TINY, "--backend", "tsm")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[embedded.StoreProcess]:
-    """A running store that another owner runs."""
-    with embedded.start(tmp_path / "store") as running:
-        yield running
-
-
-@pytest.fixture
 def password_file(store: embedded.StoreProcess, tmp_path: Path) -> Path:
     path = tmp_path / "password"
     path.touch(0o600)
@@ -61,7 +54,7 @@ def document_of(*arguments: str) -> dict[str, Any]:
     return document
 
 
-def test_scenario_runs_through_tsm_on_embedded_store(home: Path) -> None:
+def test_scenario_runs_through_tsm_and_report_shows_transaction_times(home: Path, tmp_path: Path) -> None:
     document = document_of(*TSM)
     assert (document["backend"], document["platform"]["name"]) == ("tsm", "embedded")
     assert document["platform"]["details"]["retention_protected"] is True
@@ -87,6 +80,13 @@ def test_scenario_runs_through_tsm_on_embedded_store(home: Path) -> None:
     assert row["endpoint"].startswith("tsm://ARCHIVER@127.0.0.1:")
     assert (row["bucket"], row["prefix"]) == (f"/archiver-{document['run']}", document["run"])
 
+    assert archiver("report", "latest", "--format", "html", "--out", str(tmp_path)).returncode == 0
+    report = (tmp_path / "report.html").read_text()
+    assert "transaction commit" in report
+    assert "transaction send" in report
+    assert "management class STANDARD, 5m" in report
+    assert "objects commit together" in report
+
 
 def test_objects_per_transaction_1_commits_each_object(home: Path) -> None:
     document = document_of(*TSM, "--objects-per-transaction", "1")
@@ -96,31 +96,14 @@ def test_objects_per_transaction_1_commits_each_object(home: Path) -> None:
             assert result["transaction_commit_ms"]["count"] == result["objects"]
 
 
-def test_html_report_shows_transaction_times(home: Path, tmp_path: Path) -> None:
-    run = document_of(*TSM)["run"]
-    assert archiver("report", run, "--format", "html", "--out", str(tmp_path)).returncode == 0
-    report = (tmp_path / "report.html").read_text()
-    assert "transaction commit" in report
-    assert "transaction send" in report
-    assert "management class STANDARD, 5m" in report
-    assert "objects commit together" in report
-
-
 def test_cleanup_keeps_objects_locked_by_class_and_prints_date(home: Path) -> None:
     run = document_of(*TSM)["run"]
+    ended = now_seconds()
     done = archiver("cleanup", run, "--bypass-governance")
     assert done.returncode == 1
-    assert re.search(r"[\d,]+ objects remain: locked until \d{4}-", done.stdout)
-    assert "--bypass-governance" not in done.stdout  # a bypass would not help
-    assert left_in(home)
-
-
-def test_ledger_date_covers_expiry_of_management_class(home: Path) -> None:
-    run = document_of(*TSM)["run"]
-    ended = now_seconds()
-    done = archiver("cleanup", run)
-    locked_until = re.search(r"objects remain: locked until (\S+)", done.stdout)
+    locked_until = re.search(r"[\d,]+ objects remain: locked until (\S+)", done.stdout)
     assert locked_until is not None, done.stdout
+    assert "--bypass-governance" not in done.stdout  # a bypass would not help
     latest = max(row["latest_retain_until"] for row in left_in(home) if row["objects"])
     assert datetime.fromisoformat(locked_until[1]).timestamp() <= latest  # never before the class expires
     assert latest <= ended + 300 + DATE_TOLERANCE_SECONDS + CLOCK_SECONDS
