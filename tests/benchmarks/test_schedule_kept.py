@@ -17,12 +17,7 @@ def array(values: list[int]) -> NDArray[np.int64]:
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
-    [
-        ([1, 2, 3], [3, 1, 2], 0.0),
-        ([1, 2], [3, 4], 1.0),
-        ([1, 2, 3, 4], [3, 4, 5, 6], 0.5),
-        ([5], [5, 5, 5, 9], 0.25),
-    ],
+    [([1, 2, 3], [3, 1, 2], 0.0), ([1, 2], [3, 4], 1.0), ([1, 2, 3, 4], [3, 4, 5, 6], 0.5), ([5], [5, 5, 5, 9], 0.25)],
 )
 def test_distance_of_two_samples_is_symmetric_and_as_expected(
     one: list[int], other: list[int], expected: float

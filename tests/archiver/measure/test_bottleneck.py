@@ -130,11 +130,7 @@ def test_no_resource_near_saturation_means_no_limit() -> None:
         (server(95.0, limit=100.0), 0.95, "its processes, of 1 core"),
         (server(48.0, limit=50.0), 0.96, "its processes, of 0.5 cores"),  # quota of half a core
         (server(99.0, thread=97.0, core=60.0), 0.97, "busiest thread"),  # one thread that migrates between two cores
-        (
-            server(None, limit=None, thread=None, core=99.0, whole=52.0),
-            0.99,
-            "busiest core",
-        ),  # only core usage known
+        (server(None, limit=None, thread=None, core=99.0, whole=52.0), 0.99, "busiest core"),  # only core usage known
         (server(None, limit=None, thread=None, core=95.0, whole=95.0), 0.95, "all cores"),
     ],
 )
@@ -170,10 +166,7 @@ def test_throttled_server_is_limited_by_its_cpu() -> None:
         (disk(89, queue=30.0), None),
         (disk(100, queue=None), None),  # busy time alone never decides
         (disk(100, queue=1.0, speed_share=0.5), None),
-        (
-            disk(100, queue=30.0, speed_share=0.04),
-            "server disk",
-        ),  # small requests saturate it far below its speed
+        (disk(100, queue=30.0, speed_share=0.04), "server disk"),  # small requests saturate it far below its speed
         (disk(20, queue=0.1, speed_share=0.93), "server disk"),
     ],
 )

@@ -148,16 +148,10 @@ def test_a_failed_object_is_an_error_and_an_attempt_and_nothing_else(operation: 
     [
         ([(OPEN, Status.CONNECT_FAILED), (SESSION, Status.CONNECT_FAILED)], 1),
         ([(OPEN, Status.OK), (ARCHIVE, 503), (ARCHIVE, 503), (CLOSE, Status.OK), (SESSION, 503)], 2),
-        (
-            [(OPEN, Status.OK), (ARCHIVE, Status.OK), (SESSION, Status.INCOMPLETE)],
-            1,
-        ),  # ended between two objects
+        ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (SESSION, Status.INCOMPLETE)], 1),  # ended between two objects
         ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (CLOSE, Status.CONNECTION_LOST), (SESSION, Status.OK)], 1),
         ([(OPEN, Status.OK), (ARCHIVE, Status.OK), (CLOSE, Status.OK), (SESSION, Status.OK)], 0),
-        (
-            [(ARCHIVE, TSM_ERROR + 11), (ARCHIVE, TSM_ERROR + 11), (TRANSACTION, TSM_ERROR + 11)],
-            2,
-        ),  # one for each
+        ([(ARCHIVE, TSM_ERROR + 11), (ARCHIVE, TSM_ERROR + 11), (TRANSACTION, TSM_ERROR + 11)], 2),  # one for each
     ],
 )
 def test_each_failure_is_counted_once(rows: list[tuple[Operation, int]], errors: int) -> None:

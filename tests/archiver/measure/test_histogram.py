@@ -13,14 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from archiver.measure.histogram import (
-    HIGHEST_NS,
-    Histogram,
-    HistogramPart,
-    index_of,
-    part_of,
-    percentiles,
-)
+from archiver.measure.histogram import HIGHEST_NS, Histogram, HistogramPart, index_of, part_of, percentiles
 from results.report.hdr_log import SIGNIFICANT_DIGITS, hdr_histogram
 from tests.support.examples import share_of
 

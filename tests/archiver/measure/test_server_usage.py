@@ -102,11 +102,7 @@ def test_disk_usage_has_role_queue_await_and_share_of_speed() -> None:
 
 
 def test_cache_share_is_the_served_part_not_read_from_devices() -> None:
-    disks = {
-        "disk_busy_seconds": {"vda": 1.0},
-        "disk_read_bytes": {"vda": 2e6},
-        "disk_write_bytes": {"vda": 0.0},
-    }
+    disks = {"disk_busy_seconds": {"vda": 1.0}, "disk_read_bytes": {"vda": 2e6}, "disk_write_bytes": {"vda": 0.0}}
     view = ServerView(disk_roles={"vda": "object"})
     assert usage(view, WorkDone(10, 0, 8_000_000), local=host((1.0,), **disks)).cache_share == pytest.approx(0.75)
     assert (

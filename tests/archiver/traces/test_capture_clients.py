@@ -55,8 +55,7 @@ def embedded_store(folder: Path) -> Iterator[Store]:
 
 
 @pytest.fixture(
-    scope="module",
-    params=["embedded", *(pytest.param(name, marks=pytest.mark.platforms) for name in real.NAMES)],
+    scope="module", params=["embedded", *(pytest.param(name, marks=pytest.mark.platforms) for name in real.NAMES)]
 )
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     folder = tmp_path_factory.mktemp(request.param)
@@ -90,10 +89,7 @@ def boto3_client(store: Store, endpoint: str, **options: Any) -> Any:
         aws_access_key_id=store.access_key,
         aws_secret_access_key=store.secret_key,
         config=Config(
-            retries={"total_max_attempts": 1},
-            read_timeout=HANG_SECONDS,
-            s3={"addressing_style": "path"},
-            **options,
+            retries={"total_max_attempts": 1}, read_timeout=HANG_SECONDS, s3={"addressing_style": "path"}, **options
         ),
     )
 
@@ -218,11 +214,7 @@ async def test_aiohttp_requests_with_our_signatures_are_recorded(store: Store, b
 
     url = URL(capture.endpoint + path, encoded=True)
     until = format_instant(now + 300)
-    lock = {
-        "content_md5": md5,
-        "x_amz_object_lock_mode": "GOVERNANCE",
-        "x_amz_object_lock_retain_until_date": until,
-    }
+    lock = {"content_md5": md5, "x_amz_object_lock_mode": "GOVERNANCE", "x_amz_object_lock_retain_until_date": until}
     async with aiohttp.ClientSession(auto_decompress=False) as session:
         async with session.put(url, data=body, headers=headers("PUT", **lock)) as reply:
             assert reply.status == 200, await reply.text()

@@ -100,10 +100,7 @@ def test_minio_audit_log_is_imported(tmp_path: Path) -> None:
     assert (archive.first_byte_ns or 0) - archive.due_ns == 7_557_234
     assert (ranged.offset, ranged.length) == (10, 10)
     assert copy.source == key
-    assert (parts.length, (parts.done_ns or 0) - parts.due_ns > 15_000_000) == (
-        3000,
-        True,
-    )  # creation to completion
+    assert (parts.length, (parts.done_ns or 0) - parts.due_ns > 15_000_000) == (3000, True)  # creation to completion
     assert {(row.client, row.session) for row in rows} == {(0, 0)}
     assert notes(report.remarks) == {"does not say whether a hold was set or lifted": ["minio.log:6"]}
     content = (tmp_path / "minio.parquet").read_bytes()

@@ -52,12 +52,7 @@ def retain(mode: RetentionMode, seconds: float | None = 300.0, until: float | No
         (retain(C), {"accept_locked_until": NOW + 300}, 10**9, None),
         (retain(C, until=NOW + 60), {"accept_locked_until": NOW + 59}, 10**9, "--accept-locked-until"),
         (retain(C, until=NOW + 60), {"accept_locked_until": NOW + 60}, 10**9, None),
-        (
-            retain(C, 3601),
-            {"accept_locked_until": NOW + 10**6},
-            10**9,
-            "--max-retain",
-        ),  # other guards still apply
+        (retain(C, 3601), {"accept_locked_until": NOW + 10**6}, 10**9, "--max-retain"),  # other guards still apply
         (retain(C), {"accept_locked_until": NOW + 300}, 41 * 10**9, "--max-locked-bytes"),
         (retain(NONE, None), {}, 10**15, None),  # no object is locked
         (Retention(NONE, None, legal_hold=True), {}, 10**9, None),

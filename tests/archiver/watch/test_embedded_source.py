@@ -62,10 +62,7 @@ def test_requests_written_bytes_and_syncs_are_counted_at_once(tmp_path: Path) ->
         assert used["request_errors"] == {}
         assert 60_000 < used["store_written_bytes"]["segments"] < 65_000
         assert used["store_written_bytes"]["catalogue"] > 13 * 4096
-        assert used["store_syncs"] == {
-            "segments": 13,
-            "catalogue": 13,
-        }  # one for the segment name, one for the bucket
+        assert used["store_syncs"] == {"segments": 13, "catalogue": 13}  # one for the segment name, one for the bucket
         used = grown(source, lambda: archive_objects(store, 7))
         assert used["requests"] == {
             "TSM HELLO": 1, "TSM PROOF": 1, "TSM REGISTER_SPACE": 1, "TSM OBJECT": 7, "TSM END_TRANSACTION": 1

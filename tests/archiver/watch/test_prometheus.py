@@ -126,11 +126,7 @@ def test_node_exporter_gives_every_quantity_of_the_host() -> None:
         ('metric = "a"\nwhere = { x = "1" }', 'a{x="1"} 2\na{x="2"} 3\na 4', {"": 2.0}),
         ('metric = "a"\nwhere = { x = ["1", "2"], y = "" }', 'a{x="1",y=""} 2\na{x="2"} 3', {"": 2.0}),
         ('metric = "a"\nfactor = 0.001', "a 2500", {"": 2.5}),
-        (
-            'metric = ["a", "b"]\nitem = "x"',
-            'a{x="1"} 1\nb{x="1"} 2\na{x="2"} 4',
-            {"1": 3.0},
-        ),  # only items with both
+        ('metric = ["a", "b"]\nitem = "x"', 'a{x="1"} 1\nb{x="1"} 2\na{x="2"} 4', {"1": 3.0}),  # only items with both
         ('metric = "a"\nminus = "b"', "a 5\nb 3", {"": 2.0}),
         ('metric = "a"\nminus = "b"\nitem = "x"', 'a{x="1"} 5\na{x="2"} 5\nb{x="2"} 1', {"2": 4.0}),
         ('metric = "a"\nitem = "x"', 'a{x="1"} NaN\na{x="2"} +Inf\na{x="3"} -1\na{x="4"} 0', {"4": 0.0}),

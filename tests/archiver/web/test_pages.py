@@ -127,14 +127,7 @@ async def test_hostile_text_of_a_run_is_escaped(home: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "runs/nope",
-        "runs/nope/report",
-        "runs/..%2Fruns%2F..",
-        "runs/nope/events",
-        "plan/cars",
-        "compare?run=a&run=b",
-    ],
+    ["runs/nope", "runs/nope/report", "runs/..%2Fruns%2F..", "runs/nope/events", "plan/cars", "compare?run=a&run=b"],
 )
 async def test_unknown_run_plan_or_comparison_is_answered_with_404(home: Path, path: str) -> None:
     (home / "runs").mkdir(parents=True)

@@ -58,8 +58,7 @@ def opened(browser: Any, address: str) -> Iterator[Callable[..., Any]]:
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on(
-            "request",
-            lambda request: None if request.url.startswith((address, "data:")) else said.append(request.url),
+            "request", lambda request: None if request.url.startswith((address, "data:")) else said.append(request.url)
         )
         page.goto(address + path)
         return page

@@ -151,11 +151,7 @@ def test_every_api_call_is_recorded_with_its_codes_and_no_secret(platform: Platf
     vote = calls[at + 1]
     assert (vote.function, vote.code, vote.reason) == ("dsmEndTxn", 2302, 248)
     shown = next(call.answer for call in calls if call.function == "dsmGetNextQObj" and call.answer)
-    assert (shown["id"], shown["management_class"], shown["held"]) == (
-        calls[at].arguments["id"],
-        "STANDARD",
-        1,
-    )
+    assert (shown["id"], shown["management_class"], shown["held"]) == (calls[at].arguments["id"], "STANDARD", 1)
     assert functions[0] == "dsmInitEx"
     assert functions[-1] == "dsmTerminate"
     password = platform.node.password

@@ -106,11 +106,7 @@ class Scene:
         """A delete marker over a version of `k`."""
         bucket = bucket or self.versioned
         self.put(bucket)
-        return {
-            "Bucket": bucket,
-            "Key": "k",
-            "VersionId": self.s3.delete_object(Bucket=bucket, Key="k")["VersionId"],
-        }
+        return {"Bucket": bucket, "Key": "k", "VersionId": self.s3.delete_object(Bucket=bucket, Key="k")["VersionId"]}
 
     def read(self, bucket: str, key: str = "k", **wanted: Any) -> bytes:
         body: bytes = self.s3.get_object(Bucket=bucket, Key=key, **wanted)["Body"].read()
@@ -118,10 +114,7 @@ class Scene:
 
     def governed(self, minutes: float = 0) -> dict[str, Any]:
         """The arguments of an upload with governance retention."""
-        return {
-            "ObjectLockMode": "GOVERNANCE",
-            "ObjectLockRetainUntilDate": self.until + timedelta(minutes=minutes),
-        }
+        return {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": self.until + timedelta(minutes=minutes)}
 
     def keys(self, bucket: str) -> list[str]:
         return [each["Key"] for each in self.s3.list_objects_v2(Bucket=bucket).get("Contents", [])]

@@ -190,10 +190,7 @@ def test_a_catalogue_of_another_version_is_refused_unchanged(filled: Path, versi
 
 
 def test_two_processes_cannot_have_one_store(data_dir: Path) -> None:
-    with (
-        process.start(data_dir) as store,
-        pytest.raises(PlatformError, match=rf"already open \(process {store.pid}\)"),
-    ):
+    with process.start(data_dir) as store, pytest.raises(PlatformError, match=rf"already open \(process {store.pid}\)"):
         process.start(data_dir)
 
 

@@ -31,10 +31,7 @@ periods = st.builds(Period, days=st.integers(1, locks.LONGEST_RETENTION_DAYS)) |
 )
 dates = st.just(0) | st.integers(NOW + 1, NOW + 90 * 365 * DAY_MS)
 requests = st.none() | st.builds(
-    VersionRetention,
-    st.sampled_from(Mode),
-    dates,
-    st.none() | st.just(RELEASED) | st.builds(EventHold, periods),
+    VersionRetention, st.sampled_from(Mode), dates, st.none() | st.just(RELEASED) | st.builds(EventHold, periods)
 )
 
 
@@ -51,9 +48,7 @@ def test_the_period_starts_at_the_release(period: Period, waited_days: int, date
 
 @settings(max_examples=share_of(5 * ALL))
 @given(steps=st.lists(st.tuples(st.integers(0, 50 * DAY_MS), requests), max_size=8))
-def test_no_request_brings_a_compliance_date_forward(
-    steps: list[tuple[int, VersionRetention | None]],
-) -> None:
+def test_no_request_brings_a_compliance_date_forward(steps: list[tuple[int, VersionRetention | None]]) -> None:
     current: VersionRetention | None = VersionRetention(C, 0, THREE_DAYS)
     now_ms = NOW
     for waited_ms, wanted in steps:

@@ -207,10 +207,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     def _open(self) -> None:
         self.store = Store.open(
-            self.folder,
-            wall_seconds=lambda: self.wall,
-            elapsed_seconds=lambda: self.elapsed,
-            free_bytes=lambda: PLENTY,
+            self.folder, wall_seconds=lambda: self.wall, elapsed_seconds=lambda: self.elapsed, free_bytes=lambda: PLENTY
         )
 
     def teardown(self) -> None:

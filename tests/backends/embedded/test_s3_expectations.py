@@ -14,12 +14,7 @@ from typing import Any
 import pytest
 
 from backends.embedded.process import StoreProcess
-from tests.backends.embedded import (
-    s3_expected_buckets,
-    s3_expected_objects,
-    s3_expected_uploads,
-    s3_expected_versions,
-)
+from tests.backends.embedded import s3_expected_buckets, s3_expected_objects, s3_expected_uploads, s3_expected_versions
 from tests.backends.embedded.s3_scene import Expectation, Scene, outcome
 
 FAMILIES: dict[str, list[Expectation]] = {

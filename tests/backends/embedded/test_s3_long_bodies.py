@@ -79,10 +79,7 @@ def connection(store: StoreProcess, bucket: str) -> Iterator[Connection]:
 @contextmanager
 def connected(store: StoreProcess, bucket: str) -> Iterator[Connection]:
     parts = urlsplit(store.endpoint)
-    with (
-        socket.create_connection((parts.hostname, parts.port), timeout=60) as opened,
-        opened.makefile("rb") as answers,
-    ):
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as opened, opened.makefile("rb") as answers:
         yield Connection(store, bucket, opened, answers)
 
 

@@ -116,9 +116,7 @@ def test_a_lock_is_stored_to_the_millisecond(s3: Any, bucket: str, until: Any) -
     precise = until.replace(microsecond=123_000)
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     s3.put_object_retention(
-        Bucket=bucket,
-        Key="k",
-        Retention={"Mode": "GOVERNANCE", "RetainUntilDate": precise.isoformat()},
+        Bucket=bucket, Key="k", Retention={"Mode": "GOVERNANCE", "RetainUntilDate": precise.isoformat()}
     )
     assert s3.head_object(Bucket=bucket, Key="k")["ObjectLockRetainUntilDate"] == precise
 

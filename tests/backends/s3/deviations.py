@@ -94,7 +94,7 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
             "bucket: lock on, versioning off": (400, "InvalidBucketState"),
             "bucket: lock on, versioning suspended": (400, "InvalidBucketState"),
             "bucket: an empty default": (400, "MissingRequestBodyError"),
-        },
+        }
     },
     "minio": {
         "source cmd/api-errors.go, ErrObjectLocked: every refusal by a lock is InvalidRequest": {
@@ -112,9 +112,7 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
             "retention: remove COMPLIANCE, bypass": BAD_REQUEST,
         },
         "!! source cmd/auth-handler.go, isPutRetentionAllowed: with the bypass header the right to set retention "
-        "is enough to weaken GOVERNANCE": {
-            "retention: bypass without the right": OK,
-        },
+        "is enough to weaken GOVERNANCE": {"retention: bypass without the right": OK},
         "source cmd/api-errors.go, ErrNoSuchObjectLockConfiguration is 400": {
             "retention: read, never set": (400, "NoSuchObjectLockConfiguration"),
             "retention: read, under hold only": (400, "NoSuchObjectLockConfiguration"),
@@ -124,9 +122,7 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
             "delete: bypass header in a plain bucket": NO_CONTENT,
             "delete: bypass header false in a plain bucket": NO_CONTENT,
         },
-        "seen: delete markers do not keep a bucket": {
-            "delete: a bucket with only a marker": NO_CONTENT,
-        },
+        "seen: delete markers do not keep a bucket": {"delete: a bucket with only a marker": NO_CONTENT},
         "seen: a retention that cannot be read is malformed; no date is too far": {
             "retention: a date in the past": MALFORMED,
             "retention: more than a hundred years": OK,
@@ -143,11 +139,9 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
             "bucket: versioning nonsense": (400, "IllegalVersioningConfigurationException"),
         },
         "seen: what stands between two slashes of a key is a file name, 255 bytes at most": {
-            "upload: a key of 1024 bytes": (400, "XMinioInvalidObjectName"),
+            "upload: a key of 1024 bytes": (400, "XMinioInvalidObjectName")
         },
-        "seen: Object Lock cannot be turned on later": {
-            "bucket: lock on, versioning on": (409, "InvalidBucketState"),
-        },
+        "seen: Object Lock cannot be turned on later": {"bucket: lock on, versioning on": (409, "InvalidBucketState")},
         "seen: a lock configuration that cannot be is InvalidArgument": {
             "bucket: days and years": BAD_ARGUMENT,
             "bucket: neither days nor years": BAD_ARGUMENT,
@@ -157,11 +151,9 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
             "bucket: lock disabled": BAD_ARGUMENT,
             "bucket: lock not said": BAD_ARGUMENT,
         },
-        "seen: it fails over an empty rule": {
-            "bucket: an empty rule": (500, "InternalError"),
-        },
+        "seen: it fails over an empty rule": {"bucket: an empty rule": (500, "InternalError")},
         "seen: a state that Object Lock rules out is 400": {
-            "bucket: versioning suspended under lock": (400, "InvalidBucketState"),
+            "bucket: versioning suspended under lock": (400, "InvalidBucketState")
         },
     },
     "versitygw": {
@@ -174,9 +166,7 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
             "delete: bypass header in a plain bucket": NO_CONTENT,
             "delete: bypass header false in a plain bucket": NO_CONTENT,
         },
-        "seen: delete markers do not keep a bucket": {
-            "delete: a bucket with only a marker": NO_CONTENT,
-        },
+        "seen: delete markers do not keep a bucket": {"delete: a bucket with only a marker": NO_CONTENT},
         "source auth/object_lock.go, ParseObjectLockRetentionInput: a retention has a future date; none is too far, "
         "and it is never removed": {
             "retention: remove GOVERNANCE": BAD_ARGUMENT,
@@ -197,28 +187,20 @@ ANSWERS: Mapping[str, Mapping[str, Mapping[str, Answer]]] = {
             "hold: in a plain bucket": NO_KEY,
             "hold: read in a plain bucket": NO_KEY,
         },
-        "seen: a delete marker counts as an object": {
-            "upload: if absent, after a marker": (412, "PreconditionFailed"),
-        },
+        "seen: a delete marker counts as an object": {"upload: if absent, after a marker": (412, "PreconditionFailed")},
         "seen: what stands between two slashes of a key is a file name, 255 bytes at most": {
-            "upload: a key of 1024 bytes": (400, "KeyTooLongError"),
+            "upload: a key of 1024 bytes": (400, "KeyTooLongError")
         },
-        "seen: it looks for the key before it looks for the version": {
-            "read: a version id of another key": NO_KEY,
-        },
-        "seen: it has one region": {
-            "bucket: made with a location": (400, "InvalidLocationConstraint"),
-        },
+        "seen: it looks for the key before it looks for the version": {"read: a version id of another key": NO_KEY},
+        "seen: it has one region": {"bucket: made with a location": (400, "InvalidLocationConstraint")},
         "source auth/object_lock.go, ParseBucketLockConfigurationInput: a rule may be empty": {
             "bucket: neither days nor years": OK,
             "bucket: an empty rule": OK,
         },
         "seen: a state that Object Lock rules out is 400": {
-            "bucket: versioning suspended under lock": (400, "InvalidBucketState"),
+            "bucket: versioning suspended under lock": (400, "InvalidBucketState")
         },
-        "seen: a batch has no limit": {
-            "bucket: 1001 deletes": OK,
-        },
+        "seen: a batch has no limit": {"bucket: 1001 deletes": OK},
     },
 }
 
@@ -236,7 +218,7 @@ STATES: Mapping[str, Mapping[str, str]] = {
     "minio": {
         "test_a_hold_does_not_replace_the_default_retention": (
             "!! pgsty/silo issue 165: a hold header keeps the bucket's default retention away"
-        ),
+        )
     },
     "versitygw": {
         "test_a_quiet_batch_delete_names_refusals_only": "seen: it has no quiet mode",

@@ -8,14 +8,8 @@ from collections.abc import Callable, Sequence
 from awscrt import checksums as crt
 
 from archiver.values.record import Operation, Recorder
-from tests.backends.s3.s3_sessions import (
-    CONTENT,
-    SIZE,
-    Row,
-)
-from tests.support.servers.scripted import (
-    Request,
-)
+from tests.backends.s3.s3_sessions import CONTENT, SIZE, Row
+from tests.support.servers.scripted import Request
 
 BARE = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nx-amz-request-id: R-1\r\n\r\n"
 

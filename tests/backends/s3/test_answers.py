@@ -108,8 +108,7 @@ class Scene:
 
 
 @pytest.fixture(
-    scope="module",
-    params=["embedded", "moto", *(pytest.param(name, marks=pytest.mark.platforms) for name in VERSIONS)],
+    scope="module", params=["embedded", "moto", *(pytest.param(name, marks=pytest.mark.platforms) for name in VERSIONS)]
 )
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     name: str = request.param

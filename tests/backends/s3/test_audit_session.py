@@ -63,8 +63,7 @@ def test_audit_sends_head_if_get_shows_no_lock(scripted: Scripted) -> None:
 
 
 @pytest.mark.parametrize(
-    ("on_head", "status"),
-    [(b"", Status.UNLOCKED), (EARLIER, Status.WEAKER), (LATER, Status.LONGER)],
+    ("on_head", "status"), [(b"", Status.UNLOCKED), (EARLIER, Status.WEAKER), (LATER, Status.LONGER)]
 )
 def test_audit_compares_the_lock_shown_by_head(scripted: Scripted, on_head: bytes, status: Status) -> None:
     server = scripted(then=[serve(lambda request: answer(request, on_head=on_head))])

@@ -368,8 +368,7 @@ def test_workers_get_refreshed_credentials_at_each_phase(
         program(config, f"cd {config}; n=$(cat count); echo $(((n + 1) % 300)) > count; cat $n.json")
         with pytest.raises(SystemExit) as ended:
             run_command.main(
-                ["dr550", *TINY, "--endpoint", store.endpoint, "--profile", "process", "--quiet"],
-                standalone_mode=False,
+                ["dr550", *TINY, "--endpoint", store.endpoint, "--profile", "process", "--quiet"], standalone_mode=False
             )
     assert ended.value.code == 0
     assert len(phases) > 2

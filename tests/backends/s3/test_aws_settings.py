@@ -69,11 +69,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_endpoint_is_the_one_that_botocore_uses(
-    monkeypatch: pytest.MonkeyPatch,
-    profile: str | None,
-    environment: dict[str, str],
-    endpoint: str | None,
-    origin: str,
+    monkeypatch: pytest.MonkeyPatch, profile: str | None, environment: dict[str, str], endpoint: str | None, origin: str
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -170,9 +170,7 @@ VERSIONED = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: e\r\nx-amz-version-i
 DELETED = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
-def test_deletions_name_the_versions_of_archive_answers_newest_first(
-    scripted: Scripted,
-) -> None:
+def test_deletions_name_the_versions_of_archive_answers_newest_first(scripted: Scripted) -> None:
     server = scripted(replies(*(VERSIONED % version for version in (1, 2, 3)), DELETED, DELETED, DELETED))
     plane = plane_for(server.url, ARCHIVE, NEW_VERSION, DELETE)
     unlocked = Batch(

@@ -88,8 +88,4 @@ def test_checksums_equal_the_published_check_values(algorithm: str, value: str) 
 
 
 def test_checksum_headers_have_the_names_s3_expects() -> None:
-    assert HEADER == {
-        "crc32c": "x-amz-checksum-crc32c",
-        "crc64nvme": "x-amz-checksum-crc64nvme",
-        "md5": "content-md5",
-    }
+    assert HEADER == {"crc32c": "x-amz-checksum-crc32c", "crc64nvme": "x-amz-checksum-crc64nvme", "md5": "content-md5"}

@@ -91,9 +91,7 @@ def partial(number: int, offset: int, length: int, *, version: int = 1, status: 
 # ---- due times
 
 
-def test_first_object_is_due_at_batch_time_next_at_previous_done(
-    scripted: Scripted,
-) -> None:
+def test_first_object_is_due_at_batch_time_next_at_previous_done(scripted: Scripted) -> None:
     server = scripted(then=[serve(lambda _: OK)])
     record = performed(plane_for(server.url, Operation.ARCHIVE), batch_of(Operation.ARCHIVE, 1, 2, due_ns=12345))
     first, second = objects_of(record)

@@ -640,7 +640,7 @@ def test_refused_connection_reports_endpoint(scripted: Scripted) -> None:
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
     rows = rows_of(record := record_of_sessions(data_plane(url), archives(1)))
     assert [(row.operation, row.status) for row in rows] == [
-        (Operation.OPEN, Status.CONNECT_FAILED),  # there is nothing to close
+        (Operation.OPEN, Status.CONNECT_FAILED)  # there is nothing to close
     ]
     (error,) = record.errors.values()
     assert (error.operation, error.reason) == ("open", "connect failed")
@@ -664,9 +664,7 @@ def full_backlog() -> Iterator[str]:
 
 def test_unanswered_connection_is_connect_timeout(full_backlog: str) -> None:
     rows = rows_of(record := record_of_sessions(data_plane(full_backlog, connect_timeout_seconds=LATE), archives(1)))
-    assert [(row.operation, row.status) for row in rows] == [
-        (Operation.OPEN, Status.CONNECT_TIMEOUT),
-    ]
+    assert [(row.operation, row.status) for row in rows] == [(Operation.OPEN, Status.CONNECT_TIMEOUT)]
     (error,) = record.errors.values()
     assert (error.reason, error.count) == ("connect timeout", 1)
     assert error.message == f"{full_backlog}: no connection in {LATE:g} s (--connect-timeout)"

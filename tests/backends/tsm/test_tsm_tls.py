@@ -91,13 +91,7 @@ def test_objects_are_archived_and_retrieved_over_tls(
 
 @pytest.mark.parametrize("is_secure", [True, False])
 def test_profile_reports_whether_tls_is_used(
-    shim: Path,
-    secured: StoreProcess,
-    bundle: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    is_secure: bool,
+    shim: Path, secured: StoreProcess, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_secure: bool
 ) -> None:
     with process.start(tmp_path / "plain") as plain:
         store = secured if is_secure else plain

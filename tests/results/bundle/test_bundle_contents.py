@@ -12,12 +12,7 @@ import pytest
 
 from archiver.values import version
 from archiver.values.errors import ResultsError, UsageError
-from results.bundle.contents import (
-    environment_document,
-    prices_document,
-    replayed_traces,
-    traces_document,
-)
+from results.bundle.contents import environment_document, prices_document, replayed_traces, traces_document
 from results.bundle.evidence import check_same_platform
 from results.recorded.database import VERSION
 from results.recorded.model import Replayed

@@ -69,9 +69,7 @@ def test_ratio_is_other_platform_to_first(make_run: MakeRun) -> None:
     assert only_ratio(compare_runs([fast, slow])).ratio == pytest.approx(0.5, rel=0.02)
 
 
-def test_noisy_ratio_shows_no_difference_and_needed_repetitions(
-    make_run: MakeRun,
-) -> None:
+def test_noisy_ratio_shows_no_difference_and_needed_repetitions(make_run: MakeRun) -> None:
     found = only_ratio(compare_runs([make_run("a", (100, 100, 100)), make_run("b", (112, 93, 104))]))
     assert (found.verdict, found.because) == ("no difference shown", "")
     assert found.needed is not None
@@ -568,9 +566,7 @@ def test_servers_at_different_endpoints_are_different_sides(make_run: MakeRun) -
     assert [side.label for side in compare_runs([*ours, other]).sides] == ["minio", "versitygw"]
 
 
-def test_detectable_difference_is_given_per_cell_and_overall(
-    make_run: MakeRun,
-) -> None:
+def test_detectable_difference_is_given_per_cell_and_overall(make_run: MakeRun) -> None:
     """With two cells, the adjustment of p values gives the clear difference a level of 2.5% and the other cell 5%."""
     large = ("archive", 65536, 25)
     noise = [0.98, 1.0, 1.02, 1.01, 0.99]

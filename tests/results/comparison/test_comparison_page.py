@@ -19,12 +19,7 @@ from results.comparison.conformance import (
     conformance_sentences,
     conformance_tables,
 )
-from results.comparison.page import (
-    PAGE_NAME,
-    side_by_side_table,
-    write_comparison_page,
-    write_conformance_documents,
-)
+from results.comparison.page import PAGE_NAME, side_by_side_table, write_comparison_page, write_conformance_documents
 from results.document.table import Table
 from results.recorded.database import RunDatabase
 from results.recorded.model import CheckRecord

@@ -314,11 +314,7 @@ def test_ratios_reproduce_published_path_comparison(tiles: TileRun) -> None:
     """ESG's Table 5: throughput, operations, random reads and the mixed workload."""
 
     def run(platform: str, scan: float, small: float, web: float, whole: float) -> MeasuredRun:
-        results = [
-            *tiles.database(1, {1: (100, 5.0), 25: (small, 25.0)}, {}),
-            tiles.web(1, web),
-            tiles.scan(1, scan),
-        ]
+        results = [*tiles.database(1, {1: (100, 5.0), 25: (small, 25.0)}, {}), tiles.web(1, web), tiles.scan(1, scan)]
         results = [replace(result, scale=4.0, begins_seconds=0.0, seconds=20.0) for result in results]
         rows = [
             row for result in results for row in steps(result.workload, [(0, 20, whole / len(results), 1.0)], 10_000)

@@ -136,10 +136,7 @@ def test_differing_settings_on_one_platform_are_marked_and_allowed() -> None:
     locked, unlocked = row(), row(settings__retention_mode="none", platform__version="2")
     found = likeness(locked, unlocked, ("run-1", "run-2"))
     assert found == Likeness(
-        (
-            "retention mode differs (run-1: GOVERNANCE; run-2: none)",
-            "platform version differs (run-1: 1; run-2: 2)",
-        )
+        ("retention mode differs (run-1: GOVERNANCE; run-2: none)", "platform version differs (run-1: 1; run-2: 2)")
     )
 
 

@@ -16,19 +16,9 @@ from results.tables.rates import build_tables
 TABLE = Table(
     name="tiny",
     title="Tiny: objects/s",
-    columns=(
-        Column("object size", label=True),
-        Column("", label=True),
-        Column("1"),
-        Column("250", "MB/s"),
-    ),
+    columns=(Column("object size", label=True), Column("", label=True), Column("1"), Column("250", "MB/s")),
     rows=(
-        (
-            Cell("8KiB"),
-            Cell("measured"),
-            Cell("27.03", 27.0312345),
-            Cell("1,234.50", 1234.5, ("late", "odd")),
-        ),
+        (Cell("8KiB"), Cell("measured"), Cell("27.03", 27.0312345), Cell("1,234.50", 1234.5, ("late", "odd"))),
         (Cell("8KiB"), Cell("published"), Cell("–"), Cell("833.33", 833.33, ("odd",))),
         (Cell("1MiB"), Cell("measured"), Cell("5.18", 5.18), Cell("–")),
     ),
@@ -121,10 +111,7 @@ def test_tables_of_full_run_fit_terminal_width(full_run: list[Result], width: in
 
 def test_numbers_of_a_column_are_aligned_despite_footnotes(make_result: Callable[..., Result]) -> None:
     """Footnote letters have their own space, so that 27.03 and 27.03ᵃ are aligned."""
-    results = [
-        make_result(objects_per_session=1, settled=False),
-        make_result("archive", 16384, 1, position=2),
-    ]
+    results = [make_result(objects_per_session=1, settled=False), make_result("archive", 16384, 1, position=2)]
     lines = render_text(build_tables(results)[1]).splitlines()
     ends = {line.index("500.00") for line in lines if "500.00" in line}
     assert len(ends) == 1

@@ -102,13 +102,7 @@ def test_parallel_bars_are_drawn_per_size_and_clients(full_run: list[Result]) ->
     assert len(figure.axes) == 4
     assert [len(axes.patches) for axes in figure.axes] == [24] * 4
     svg = svg_bytes(figure).decode()
-    for text in (
-        "MB per second, 10⁶ bytes",
-        "rate × one client's",
-        "archive",
-        "retrieve, cold data",
-        "published",
-    ):
+    for text in ("MB per second, 10⁶ bytes", "rate × one client's", "archive", "retrieve, cold data", "published"):
         assert text in svg
 
 

@@ -40,10 +40,7 @@ def rate(cell: Unit) -> float:
         ({"seconds": 3.0}, ()),
         ({"seconds": 2.99}, ("measured for 2.99 s",)),
         ({"errors": 1}, ("disturbed by errors",)),
-        (
-            {"seconds": 0.45, "steadiness": "too short to judge", "settled": False},
-            ("unsettled", "measured for 0.45 s"),
-        ),
+        ({"seconds": 0.45, "steadiness": "too short to judge", "settled": False}, ("unsettled", "measured for 0.45 s")),
         ({"steadiness": "too short to judge"}, ("too short to judge",)),
     ],
 )

@@ -171,9 +171,7 @@ def test_no_counts_without_server_samples_or_phases(watched_run: Callable[..., R
     assert counts(make_run([], ten_seconds())) == {}
 
 
-def test_counts_before_server_restart_are_kept(
-    watched_run: Callable[..., RecordedRun],
-) -> None:
+def test_counts_before_server_restart_are_kept(watched_run: Callable[..., RecordedRun]) -> None:
     restarted = ten_seconds()
     for place, each in enumerate(restarted):
         if each.source == "minio" and each.monotonic_ns >= BOOT + 5 * SECOND:

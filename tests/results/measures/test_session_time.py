@@ -17,8 +17,7 @@ COLUMNS = (1, 2, 10, 25, 100, 250, 500)
 
 
 @pytest.mark.parametrize(
-    ("kibibytes", "setup_ms", "marginal_ms", "half_ceiling"),
-    [(8, 37, 1.15, 33), (1024, 165, 28.0, 6)],
+    ("kibibytes", "setup_ms", "marginal_ms", "half_ceiling"), [(8, 37, 1.15, 33), (1024, 165, 28.0, 6)]
 )
 def test_the_published_archive_table_gives_the_known_answers(
     kibibytes: int, setup_ms: float, marginal_ms: float, half_ceiling: float

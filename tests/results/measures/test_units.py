@@ -142,11 +142,7 @@ def test_error_of_repetitions_is_error_of_their_rates(make_result: MakeResult) -
 
 @pytest.mark.parametrize(
     "overrides",
-    [
-        {"session_half_width": None},
-        {"session_half_width": 1.0},
-        {"session_half_width": 0.2, "objects_per_second": 0.0},
-    ],
+    [{"session_half_width": None}, {"session_half_width": 1.0}, {"session_half_width": 0.2, "objects_per_second": 0.0}],
 )
 def test_cell_without_precise_session_time_or_rate_has_no_interval(
     make_result: MakeResult, overrides: dict[str, Any]

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from results.planning.loads import (
-    BackupLoad,
-    MailLoad,
-    PlannedLoad,
-    PlanRequest,
-    RetrieveLoad,
-    SizeLoad,
-    VideoLoad,
-)
+from results.planning.loads import BackupLoad, MailLoad, PlannedLoad, PlanRequest, RetrieveLoad, SizeLoad, VideoLoad
 from results.planning.plan import CapacityPlan, make_plan
 from results.planning.rate_surface import RateSurface
 

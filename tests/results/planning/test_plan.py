@@ -209,8 +209,7 @@ def test_plan_from_single_repetition_has_no_ranges(make_result: MakeResult, make
 def test_interval_of_repetitions_gives_answers_a_range(make_result: MakeResult, make_run: MakeRun) -> None:
     rates = (290.0, 300.0, 310.0)
     surface = surface_of(
-        make_run,
-        *(make_result("archive", 16 * KIB, 25, rate, repetition=n) for n, rate in enumerate(rates, 1)),
+        make_run, *(make_result("archive", 16 * KIB, 25, rate, repetition=n) for n, rate in enumerate(rates, 1))
     )
     found = archiving(mail(surface, mean_bytes=16 * KIB, messages=25))
     rate = surface.rate("archive", 16 * KIB, 25).objects_per_second

@@ -29,14 +29,7 @@ from results.recorded.model import (
 )
 from results.recorded.run import RecordedRun
 from results.reference.published import dr550
-from results.tables.rates import (
-    amounts_table,
-    build_tables,
-    error_table,
-    latency_table,
-    parallel_tables,
-    rate_table,
-)
+from results.tables.rates import amounts_table, build_tables, error_table, latency_table, parallel_tables, rate_table
 from results.tables.session_fits import session_time_table
 from results.tables.usage import limits_table, per_object_table, requests_table, resource_table, server_resources_table
 from tests.results.watched_run import sample, ten_seconds, two_phases

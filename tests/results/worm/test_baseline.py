@@ -111,10 +111,7 @@ def test_expected_failure_does_not_fail_run_and_passing_one_is_mended(kept: RunD
     assert judge(kept.run(), checks, 1, None).fails
     judged = judge(expecting(kept, ENTRY, {**ENTRY, "check": "DEL-02"}, {**ENTRY, "check": "LH-01"}), checks, 1, None)
     assert not judged.fails
-    assert judged.document["expected"] == [
-        {**ENTRY, "mended": False},
-        {**ENTRY, "check": "DEL-02", "mended": True},
-    ]
+    assert judged.document["expected"] == [{**ENTRY, "mended": False}, {**ENTRY, "check": "DEL-02", "mended": True}]
     [table] = judged.tables
     assert [row[1].text for row in table.rows] == ["FAIL", "mended: remove it"]
     assert judge(expecting(kept, {**ENTRY, "check": "DEL-02"}), checks, 1, None).fails

@@ -268,10 +268,7 @@ def test_conformance_run_is_saved_as_interrupted_on_sigterm(home: Path) -> None:
 
 
 def test_sigterm_ends_audit_of_silent_platform(tmp_path: Path) -> None:
-    with (
-        embedded.start(tmp_path / "store") as store,
-        FaultProxy(int(store.endpoint.rpartition(":")[2])) as proxy,
-    ):
+    with embedded.start(tmp_path / "store") as store, FaultProxy(int(store.endpoint.rpartition(":")[2])) as proxy:
         keys = keys_of(store)
         assert archiver("run", *QUICK, "--quiet", "--endpoint", proxy.url, **keys).returncode == 0
         reads = Nth(silence(nothing_of), asks_for("GET"), every=1)

@@ -401,9 +401,7 @@ def test_denied_archives_count_as_errors_not_as_throughput(use: Callable[[type[N
     assert channel.errors() == {("archive", "403 AccessDenied"): 15}
 
 
-def test_session_cut_short_is_an_error_but_its_objects_count(
-    use: Callable[[type[NullSession]], None],
-) -> None:
+def test_session_cut_short_is_an_error_but_its_objects_count(use: Callable[[type[NullSession]], None]) -> None:
     class CutShort(NullSession):
         async def perform(self, batch: Batch, record: Recorder) -> None:
             await super().perform(Batch(batch.operation[:2], batch.number[:2], batch.size_bytes[:2]), record)
@@ -446,9 +444,7 @@ def test_session_longer_than_several_reports_is_counted_once(
     assert histograms["session_open"].count == histograms["session_close"].count == expected // 5
 
 
-def test_backend_exception_is_raised_after_measurements_are_reported(
-    use: Callable[[type[NullSession]], None],
-) -> None:
+def test_backend_exception_is_raised_after_measurements_are_reported(use: Callable[[type[NullSession]], None]) -> None:
     performed: list[int] = []
 
     class Faulty(NullSession):

@@ -53,9 +53,7 @@ def test_constant_arrivals_are_evenly_spaced_from_zero(rate: float, seconds: flo
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_poisson_arrivals_have_requested_count_and_independent_gaps(
-    seed: int,
-) -> None:
+def test_poisson_arrivals_have_requested_count_and_independent_gaps(seed: int) -> None:
     due = due_times(Arrivals("poisson", 500.0), 60.0, seed)
     assert len(due) == pytest.approx(30_000, abs=5 * math.sqrt(30_000))
     gaps = np.diff(due, prepend=0) / SECOND_NS

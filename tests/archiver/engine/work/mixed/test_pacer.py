@@ -153,11 +153,7 @@ def test_one_schedule_can_start_another(from_done: bool) -> None:
         def start() -> None:
             calls.start(pacer, 1, past_ns)
 
-        pacer.start(
-            due_ns,
-            lambda due: None if from_done else start(),
-            lambda: start() if from_done else None,
-        )
+        pacer.start(due_ns, lambda due: None if from_done else start(), lambda: start() if from_done else None)
         calls.start(pacer, 0, due_ns + 5 * MILLISECOND_NS)
         await calls.until_done(2)
         assert calls.due() == [*past_ns.tolist(), *(due_ns + 5 * MILLISECOND_NS).tolist()]

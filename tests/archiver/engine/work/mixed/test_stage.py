@@ -414,9 +414,7 @@ def test_workload_with_more_clients_than_batches_does_not_fail() -> None:
     assert not stage.ended_early
 
 
-def test_phase_gives_up_if_no_session_can_be_opened(
-    use: Callable[[type[NullSession]], None],
-) -> None:
+def test_phase_gives_up_if_no_session_can_be_opened(use: Callable[[type[NullSession]], None]) -> None:
     class Refused(NullSession):
         async def open(self, record: Recorder, due_ns: int) -> bool:
             await asyncio.sleep(0.001)

@@ -169,8 +169,7 @@ def test_built_in_sets_match_table_10_and_traces_can_replace_models(tmp_path: Pa
     assert {criterion.limit for criterion in sets.criteria if criterion.of_all} == {20}
     assert read_scenario("application-sets", overrides=["criteria=3.8"]).criteria == sets.criteria
     older = read_scenario(
-        "application-sets",
-        overrides=["criteria=3.2.12", "mail server.trace=mail.parquet", "sets.capacity_scale=0.01"],
+        "application-sets", overrides=["criteria=3.2.12", "mail server.trace=mail.parquet", "sets.capacity_scale=0.01"]
     )
     assert {criterion.limit for criterion in older.criteria if criterion.of_all} == {30}
     for either in (sets, older):  # criteria require 6 clones and 3 migrations an hour

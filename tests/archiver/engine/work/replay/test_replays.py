@@ -92,10 +92,7 @@ def test_every_operation_is_replayed_and_its_objects_are_prepared(tmp_path: Path
     assert (result["replayed"]["operations"], result["replayed"]["begun"]) == (25, 25)
     assert dict(result["replayed"]["left_out"]) == {"list: nothing to compare it with": 1, "failed in the trace": 1}
     asked = Counter(each.operation for each in EVERYTHING[:-1] if each.operation != "list" and not each.status)
-    asked["archive"], asked["new-version"] = (
-        asked["archive"] - 2,
-        2,
-    )  # two archives replace an existing or hidden one
+    asked["archive"], asked["new-version"] = (asked["archive"] - 2, 2)  # two archives replace an existing or hidden one
     assert {part["operation"]: part["objects"] for part in result["parts"]} == {**asked, "refused-delete": 1}
     versions = s3(store).list_object_versions(Bucket=buckets(store)[0])
     # Three of four prepared objects remain (the trace deleted one), with 2 of a, 2 of e, c, large, empty, odd.
