@@ -36,9 +36,11 @@ PLATFORM_VARIABLES = (
 )  # fmt: skip
 
 LONGEST_FIRST = (
-    "test_examples.py", "test_rounds.py", "test_lies.py", "test_run.py", "test_kills.py", "test_dask_runs.py",
-    "test_resume.py", "test_report.py", "test_lock_cost.py", "test_agreement.py", "test_audit.py", "test_package.py",
-    "test_documents.py", "test_program.py", "test_capacity_scenarios.py", "test_faults.py",
+    "test_lies.py", "test_rounds.py", "test_examples.py", "test_run.py", "test_event_hold_operations.py",
+    "test_lock_cost.py", "test_mixed_runs.py", "test_dask_runs.py", "test_interruption.py", "test_program.py",
+    "test_kills.py", "test_resume.py", "test_reproductions.py", "test_lock_safety.py", "test_package.py", "test_tsm.py",
+    "test_clock_jumps.py", "test_agreement.py", "test_audit.py", "test_report.py", "test_faults.py",
+    "test_capacity_scenarios.py",
 )  # fmt: skip
 
 

@@ -190,16 +190,19 @@ def test_a_signal_during_a_report_loses_no_report(workers: WorkerProcesses, numb
 
 
 @pytest.mark.usefixtures("executed")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_all_processes_ends_no_worker(number: signal.Signals) -> None:
+def test_a_signal_to_all_processes_ends_no_worker() -> None:
+    """A worker that a signal ends is named with its number: `died (exit status -15)`."""
     workers = WorkerProcesses(2, [])
-    for pid in worker_ids().values():  # workers are still starting
-        os.kill(pid, number)
+
+    def send_signals() -> None:
+        for pid in worker_ids().values():
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                os.kill(pid, number)
 
     def take(report: IntervalReport) -> None:
-        for pid in worker_ids().values():
-            os.kill(pid, number)
+        send_signals()
 
+    send_signals()  # workers are still starting
     try:
         for _ in range(2):
             assert len(workers.run(assignments(SHORT), at_once, take).reports) == 2
