@@ -6,10 +6,11 @@ the verdicts (interval, p, pairs, detectable difference) is a separate table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from statistics import median
+from statistics import fmean, median
 
 from archiver.values.platform import PlatformProfile
 from results.comparison.compare import KINDS, Comparison, Kind, Overall, Side
@@ -28,7 +29,8 @@ from results.comparison.ratio_tables import (
 from results.comparison.ratios import VERDICTS, Ratio
 from results.document.table import Column, Table, TableSpec
 from results.measures.metrics import P50, P99, RATE, SESSION, Measure
-from results.measures.statistics import PAIRS_MIN
+from results.measures.statistics import PAIRS_MIN, RATIOS_APART_MAX
+from results.measures.units import UnitKey
 from results.prices.disclosure import disclosure_table
 
 
@@ -89,7 +91,7 @@ def overall_sentences(comparison: Comparison) -> list[str]:
     and the marks.
     """
     return [
-        f"{comparison.pair(index)}: {_whole(overall)}; {_counts(overall)}{_shown(comparison, index)}"
+        f"{comparison.pair(index)}: {_whole(comparison, index)}; {_counts(overall)}{_shown(comparison, index)}"
         f"{_latency_words(comparison, index)}{_whole_phase(comparison, index)}{_forced(overall)}{_marked(overall)}"
         for index, overall in enumerate(comparison.overall)
     ]
@@ -101,33 +103,53 @@ def doubt_sentences(comparison: Comparison) -> list[str]:
 
 
 def _answer(comparison: Comparison, index: int) -> str:
-    """Return how fast a further platform is compared with the first, in one sentence."""
+    """Return how fast a further platform is compared with the first, in one sentence.
+
+    One ratio stands for all cells, the geometric mean; none where they are more than RATIOS_APART_MAX times apart.
+    """
     first, other = comparison.sides[0].label, comparison.sides[index + 1].label
     overall = comparison.overall[index]
-    ratio = overall.ratio
-    of = f"{overall.of}{'' if overall.cells_in_common == 1 else 's'}"
-    if ratio.ratio is not None and ratio.low is not None and ratio.high is not None:
-        interval = f"95%: {rounded(ratio.low)} to {rounded(ratio.high)}"
-        over = f"over {overall.cells:,} {of}"
-        return f"{other} reaches {rounded(ratio.ratio)} times the rate of {first} ({interval}) {over}: {ratio.words}."
-    found = _ratios(comparison, index)
+    ratio, found = overall.ratio, _ratios(comparison, index)
     if not found:
         return f"{other} and {first} have no rate to compare: {ratio.words}."
-    spread = f" ({rounded(min(found))} to {rounded(max(found))})" if len(found) > 1 else ""
-    which = f"in the median of {len(found):,} {of}" if len(found) > 1 else f"in one {overall.of}"
-    return f"{other} reached {rounded(median(found))} times the rate of {first} {which}{spread}: {ratio.words}."
+    if _are_apart(found):
+        slowest, fastest = min(found, key=lambda key: found[key]), max(found, key=lambda key: found[key])
+        return (
+            f"{other} reached {rounded(found[slowest])} times ({slowest}) to {rounded(found[fastest])} times"
+            f" ({fastest}) the rate of {first} over {len(found):,} {overall.of}s, too far apart for one ratio:"
+            f" {_counts(overall)}."
+        )
+    if ratio.ratio is not None and ratio.low is not None and ratio.high is not None:
+        interval = f"95%: {rounded(ratio.low)} to {rounded(ratio.high)}"
+        over = f"over {overall.cells:,} {overall.of}{'' if overall.cells_in_common == 1 else 's'}"
+        return f"{other} reaches {rounded(ratio.ratio)} times the rate of {first} ({interval}) {over}: {ratio.words}."
+    if len(found) == 1:
+        ((_, only),) = found.items()
+        return f"{other} reached {rounded(only)} times the rate of {first} in one {overall.of}: {ratio.words}."
+    mean = ratio.ratio if ratio.ratio is not None else math.exp(fmean(map(math.log, found.values())))
+    spread = f"{rounded(min(found.values()))} to {rounded(max(found.values()))}"
+    which = f"in the geometric mean of {len(found):,} {overall.of}s"
+    return f"{other} reached {rounded(mean)} times the rate of {first} {which} ({spread}): {ratio.words}."
 
 
-def _ratios(comparison: Comparison, index: int) -> list[float]:
+def _ratios(comparison: Comparison, index: int) -> dict[UnitKey, float]:
     units = comparison.cells or study_units(comparison)
-    ratios = (unit.ratio(RATE if comparison.cells else unit.main_measure, index) for unit in units)
-    return [ratio.ratio for ratio in ratios if ratio is not None and ratio.ratio is not None]
+    ratios = {unit.key: unit.ratio(RATE if comparison.cells else unit.main_measure, index) for unit in units}
+    return {key: ratio.ratio for key, ratio in ratios.items() if ratio is not None and ratio.ratio}
 
 
-def _whole(overall: Overall) -> str:
+def _are_apart(ratios: Mapping[UnitKey, float]) -> bool:
+    return bool(ratios) and max(ratios.values()) > min(ratios.values()) * RATIOS_APART_MAX
+
+
+def _whole(comparison: Comparison, index: int) -> str:
+    overall, ratios = comparison.overall[index], _ratios(comparison, index)
     ratio = overall.ratio
     if ratio.ratio is None:
         return ratio.words
+    if _are_apart(ratios):
+        span = f"{rounded(min(ratios.values()))} to {rounded(max(ratios.values()))} times"
+        return f"{span} over {len(ratios):,} {overall.of}s, too far apart for one ratio"
     cells = (
         f"{overall.cells} of {overall.cells_in_common}" if overall.cells < overall.cells_in_common else overall.cells
     )

@@ -23,6 +23,7 @@ PAIRS_MIN = 3  # fewer pairs leave at most one degree of freedom: an interval of
 _JUST_BELOW = 1 - 1e-9  # prevents rounding from breaking a tie
 FALSE_DISCOVERY_RATE = 0.05  # expected share of false ones among the differences shown together
 LOGARITHM_MAX = 100.0  # limit of an interval's half-width; JSON cannot express infinity
+RATIOS_APART_MAX = 10  # of the ratios of cells that one ratio may stand for: largest / smallest
 LEVEL = 0.05  # of a single test, and of its 95% interval
 _Index = TypeVar("_Index", int, "NDArray[np.int64]")
 

@@ -15,6 +15,7 @@ from archiver.values.sizes import format_size
 from results.document.document import KeyFinding, State
 from results.measures.doubts import doubts
 from results.measures.headline import Headline, best, failed_conditions
+from results.measures.statistics import RATIOS_APART_MAX
 from results.measures.units import Unit, all_cells, single_cells
 from results.mixed.replay.verdicts import capacity_mark, capacity_sentence, marked, void_words
 from results.mixed.scale_up import search_sentence
@@ -24,7 +25,6 @@ from results.recorded.run import RecordedRun
 from results.reference.published import NAME, dr550
 from results.tables.lock_cost import LIFE_CYCLE
 
-RATIOS_APART_MAX = 10  # of cells that one number may stand for
 _WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted": "interrupted", "void": "VOID"}
 
 

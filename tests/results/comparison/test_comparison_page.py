@@ -20,6 +20,7 @@ from results.comparison.conformance import (
     conformance_tables,
 )
 from results.comparison.page import PAGE_NAME, side_by_side_table, write_comparison_page, write_conformance_documents
+from results.comparison.tables import answer_sentences, overall_sentences
 from results.document.table import Table
 from results.recorded.database import RunDatabase
 from results.recorded.model import CheckRecord
@@ -62,14 +63,27 @@ def test_page_begins_with_verdict_and_ends_with_platforms(make_measured: MakeRun
     assert again.read_text() == text
 
 
-def test_comparison_without_verdict_shows_median_ratio_and_reason(make_measured: MakeRun, tmp_path: Path) -> None:
+def test_comparison_without_verdict_shows_mean_ratio_and_reason(make_measured: MakeRun, tmp_path: Path) -> None:
     cells = {("archive", size, 25): (rate,) for size, rate in ((8192, 100.0), (65536, 200.0), (1 << 20, 400.0))}
-    doubled = {key: (2 * rates[0],) for key, rates in cells.items()}
-    comparison = compare_runs([make_measured("one", cells), make_measured("other", doubled)])
+    faster = {key: (factor * rates[0],) for factor, (key, rates) in zip((2, 4, 8), cells.items(), strict=True)}
+    comparison = compare_runs([make_measured("one", cells), make_measured("other", faster)])
     (path,) = write_comparison_page(tmp_path, comparison)
-    assert "other reached 2.00 times the rate of one in the median of 3 cells (2.00 to 2.00): no verdict (" in (
+    assert "other reached 4.00 times the rate of one in the geometric mean of 3 cells (2.00 to 8.00): no verdict (" in (
         path.read_text()
     )
+    assert "other / one: 4.00 times over 3 cells, no verdict" in overall_sentences(comparison)[0]
+
+
+def test_no_one_ratio_stands_for_cells_more_than_ten_times_apart(make_measured: MakeRun) -> None:
+    cells = {("archive", size, 25): (100.0, 101.0, 102.0) for size in (8192, 65536)}
+    other = {("archive", 8192, 25): (90.0, 91.0, 92.0), ("archive", 65536, 25): (2000.0, 2010.0, 2020.0)}
+    comparison = compare_runs([make_measured("one", cells), make_measured("other", other)])
+    (answer,) = answer_sentences(comparison)
+    assert answer == (
+        "other reached 0.90 times (archive.8KiB.25) to 19.90 times (archive.64KiB.25) the rate of one over 2 cells, "
+        "too far apart for one ratio: 1 better, 1 worse."
+    )
+    assert "0.90 to 19.90 times over 2 cells, too far apart for one ratio; 1 better" in overall_sentences(comparison)[0]
 
 
 def test_side_by_side_table_shows_same_cell_for_all_platforms(make_measured: MakeRun) -> None:
