@@ -53,8 +53,8 @@ def test_server_text_cannot_control_the_terminal_of_a_run(tmp_path: Path) -> Non
         options = ("run", "dr550", *TINY, "--endpoint", server.endpoint, "--tables", "errors")
         status, text = on_terminal("-m", "archiver", *options, **home)
     assert status != 0
-    table, _, message = text.partition("archiver: ")
-    assert f"Denied{SHOWN}" in table
+    table, _, message = text.rpartition("archiver: ")
+    assert f"Denied{SHOWN}" in table, text
     assert SHOWN in message
     assert control_characters(text) == set()
     assert "\x1b[?25l" in text  # our own table was drawn

@@ -74,7 +74,7 @@ transactions = [
   { steps = ["retrieve"], share = 25 },
 ]
 aside = { name = "log", data = "log", sizes = 5667, per_operation = 0.227 }
-seconds = "2s"
+seconds = "5s"
 bytes_max = "20MB"
 [[phase.workload]]
 name = "e-mail check"

@@ -236,7 +236,7 @@ def test_sessions_arrive_whether_or_not_earlier_ones_are_done(use: Callable[[typ
     assert stage.started == 8
     assert channel.total().sessions == 8
     assert stage.lateness.count == 3  # only sessions that found a free client count
-    response, service = (channel.total().histograms[f"session_{each}"] for each in ("response", "service"))
+    response, service = (channel.total().histograms[each] for each in ("session", "session_service"))
     # The 5 waiting sessions were due while the platform did not answer. Their response time includes the wait.
     start = channel.total().histograms["session_start"]
     assert start.count == response.count == 8
