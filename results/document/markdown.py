@@ -41,7 +41,7 @@ def _parts(document: Document, has_files: bool) -> Iterator[str]:
 
 
 def _line(finding: KeyFinding) -> str:
-    texts = " ".join(map(escape_markdown, (finding.text, *finding.more)))
+    texts = "; ".join(map(escape_markdown, (finding.text, *finding.more)))
     return f"- {_MARKS[finding.state]}**{escape_markdown(finding.about)}**: {texts}"
 
 

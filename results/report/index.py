@@ -6,10 +6,9 @@ A run that cannot be read has a line with the reason, and the page still lists a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 from urllib.parse import quote
 
 from archiver.values.errors import ResultsError
@@ -18,7 +17,6 @@ from results.document.document import Document, Section, filled
 from results.document.files import write_files
 from results.document.html import html_page
 from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, linked, number
-from results.measures.headline import Headline
 from results.recorded.database import FILE_NAME
 from results.recorded.run import opened
 from results.report.documents import PAGE_NAME
@@ -85,32 +83,22 @@ def runs_table(runs: Iterable[KeyFigures]) -> Table:
     return _RUNS.table(runs)
 
 
-def _rates(unit: Literal["objects/s", "MB/s"]) -> tuple[Column, ...]:
-    """Return the point of the highest rate of archiving, and the rates there, with marks of their quality."""
-    is_objects = unit == "objects/s"
+def _point(run: KeyFigures) -> str:
+    peak = run.peaks.get("archive") or run.peaks.get("retrieve")
+    return where(peak.by_objects.cell) if peak else NOT_MEASURED
 
-    def headline(run: KeyFigures, operation: str) -> Headline | None:
-        peak = run.peaks.get(operation)
-        return None if peak is None else peak.by_objects if is_objects else peak.by_megabytes
 
-    def point(run: KeyFigures) -> str:
-        found = headline(run, "archive") or headline(run, "retrieve")
-        return where(found.cell) if found else NOT_MEASURED
+def _rate(operation: str) -> Column:
+    """Return the column of an operation's objects/s at the run's point, marked if they are to be read with care."""
 
-    def rate(operation: str) -> Callable[[KeyFigures], Cell]:
-        def of(run: KeyFigures) -> Cell:
-            found = headline(run, operation)
-            if found is None:
-                return Cell(NOT_MEASURED)
-            cell = found.cell
-            elsewhere = () if where(cell) == point(run) else (f"at {where(cell)}",)
-            value = cell.objects_per_second if is_objects else cell.megabytes_per_second
-            return number(value, 0 if is_objects else 1, (*found.notes, *elsewhere))
+    def rate(run: KeyFigures) -> Cell:
+        if operation not in run.peaks:
+            return Cell(NOT_MEASURED)
+        found = run.peaks[operation].by_objects
+        elsewhere = () if where(found.cell) == _point(run) else (f"at {where(found.cell)}",)
+        return number(found.cell.objects_per_second, 0, (*found.notes, *elsewhere))
 
-        return of
-
-    rates = (Column(operation, unit, rate(operation)) for operation in ("archive", "retrieve"))
-    return Column(f"{unit} at", of=point, words=True), *rates
+    return Column(operation, "objects/s", rate)
 
 
 _RUNS = TableSpec(
@@ -122,12 +110,11 @@ _RUNS = TableSpec(
         Column("platform", of=lambda run: f"{run.platform} through {run.backend}", label=True),
         Column("scenario", of=lambda run: run.scenario, label=True),
         Column("verdict", of=lambda run: run.verdict, label=True),
+        Column("point", of=_point, words=True),
+        *map(_rate, ("archive", "retrieve")),
         Column("warnings", of=lambda run: run.doubts),
-        *_rates("objects/s"),
-        *_rates("MB/s"),
     ),
-    "The rates are those at the named point: where the run archived the most objects/s, and the most MB/s. MB are 10^6"
-    " bytes.",
+    "The point is where the run archived the most objects/s; both rates are those there.",
 )
 
 
