@@ -48,7 +48,7 @@ def control_characters(text: str) -> set[str]:
 
 
 def test_server_text_cannot_control_the_terminal_of_a_run(tmp_path: Path) -> None:
-    with hostile("refuses every object", refusal=(403, f"Denied{ATTACK}", ATTACK), from_object=20) as server:
+    with hostile("refuses every object", refusal=(403, f"Denied{ATTACK}", ATTACK), from_object=9) as server:
         home = {"ARCHIVER_HOME": str(tmp_path), **server.keys}
         options = ("run", "dr550", *TINY, "--endpoint", server.endpoint, "--tables", "errors")
         status, text = on_terminal("-m", "archiver", *options, **home)
