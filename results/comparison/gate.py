@@ -40,7 +40,7 @@ class GateCondition:
     text: str
     name: str
     quantity: str
-    condition: Condition  # its limit: candidate / first; for errors, their number
+    bound: Condition  # on candidate / first; for errors, on their number
 
     def names(self, key: UnitKey) -> bool:
         """Return whether this unit is one of those that the name stands for."""
@@ -67,10 +67,13 @@ class Judgement:
 def parse_condition(text: str) -> GateCondition:
     """Parse the text of a condition. Raises UsageError with the grammar, the quantities, or the meaning of a number."""
     first, second = EXAMPLES
-    form = f"it is not a condition; write {GRAMMAR}, for example {first!r} or {second!r}"
+    form = f"write {GRAMMAR}, for example {first!r} or {second!r}"
     try:
-        condition = read_condition(text, form)
+        condition = read_condition(text, f"it is not a condition; {form}")
         name, quantity = _split(condition.left, form)
+        if condition.operator == "==" or condition.limit < 0:
+            judged_by = f"{condition.operator} {condition.limit:g}"
+            raise ValueError(f"no ratio or number of errors is judged by {judged_by}; {form}")
     except ValueError as error:
         raise UsageError(f"{text!r}: {error}") from None
     if quantity != ERRORS and _lets_everything_pass(condition):
@@ -89,7 +92,7 @@ def _split(text: str, form: str) -> tuple[str, str]:
             return name, quantity
     name, dot, last = text.rpartition(".")
     if not dot:
-        raise ValueError(form)
+        raise ValueError(f"it is not a condition; {form}")
     before, _, last_but_one = name.rpartition(".")
     given = f"{last_but_one}.{last}" if last in STATISTICS and before else last
     raise ValueError(f"there is no quantity {given!r}{nearest_name(given, QUANTITIES)}")
@@ -164,10 +167,10 @@ def _judged(
         return Judgement(condition, side.label, key, None, None, None, True, (f"not measured on {side.label}",))
     if condition.quantity == ERRORS:
         errors = measured.errors
-        return Judgement(condition, side.label, key, errors, None, None, condition.condition.holds(errors), ())
+        return Judgement(condition, side.label, key, errors, None, None, condition.bound.holds(errors), ())
     if ratio is None or ratio.ratio is None:
         return Judgement(condition, side.label, key, None, None, None, True, (ratio.because if ratio else "no pair",))
-    fails = condition.condition.holds(ratio.ratio)
+    fails = condition.bound.holds(ratio.ratio)
     notes = (f"{ratio.verdict}: {ratio.because}",) if ratio.because else ()
     return Judgement(
         condition, side.label, key, ratio.ratio, ratio.low, ratio.high, fails, (*notes, *_unsure(condition, ratio))
@@ -178,7 +181,7 @@ def _unsure(condition: GateCondition, ratio: Ratio) -> tuple[str, ...]:
     """Return notes on the possible influence of chance on the judgement."""
     if ratio.low is None or ratio.high is None:
         return (f"no interval from {ratio.pairs} pair{'' if ratio.pairs == 1 else 's'}",)
-    if ratio.low <= condition.condition.limit <= ratio.high:
+    if ratio.low <= condition.bound.limit <= ratio.high:
         return ("the interval contains the threshold: repeat more often for a stable result",)
     return ()
 
@@ -196,7 +199,7 @@ def _parts(key: UnitKey) -> tuple[str, ...]:
 
 def _distance(judgement: Judgement) -> float:
     """Return the distance of a passing value from its threshold."""
-    value, number = judgement.value or 0.0, judgement.condition.condition.limit
+    value, number = judgement.value or 0.0, judgement.condition.bound.limit
     return abs(math.log(value / number)) if value and number else abs(value - number)
 
 

@@ -102,8 +102,8 @@ def compare(
     QUANTITY is objects_per_second, megabytes_per_second, sessions_per_second of an open loop, session_service_ms.mean
     of a cell, object_ms.mean, object_service_ms.p50, object_service_ms.p99, object_ms.p99 of a workload, or score, each
     as its ratio to the first platform, or errors, the number of failed operations on the other platform. COMPARISON is
-    <, <=, >, >= or ==. The estimate is judged, and its interval is shown. A cell or workload that the other platform
-    lacks fails. Between S3 and TSM use rates and sessions, because the time of an object is defined
+    <, <=, > or >=. The estimate is judged, and its interval is shown. A cell or workload that the other platform lacks
+    fails. Between S3 and TSM use rates and sessions, because the time of an object is defined
     differently.
     """
     wanted = [parse_condition(condition) for condition in conditions]
