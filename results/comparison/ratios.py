@@ -88,7 +88,8 @@ def paired(
     unmeasured = "a rate of zero" if measure.more_is_better else f"no {measure.words} time measured"
     unmeasured = next((sample.why_none for sample in both if sample.why_none), unmeasured)
     if not pairs or len(logs) < len(pairs):
-        return Evidence({}, len(pairs), unmeasured if pairs else "no pair", notes)
+        reason = "errors" if any(sample.errors for sample in both) else unmeasured
+        return Evidence({}, len(pairs), reason if pairs else "no pair", notes)
     faults = {number: fault for number, pair in pairs.items() if (fault := _fault(pair, measure))}
     named = ", ".join(dict.fromkeys(faults.values()))
     if not is_enough(len(pairs) - len(faults), len(pairs)):

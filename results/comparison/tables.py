@@ -133,9 +133,12 @@ def _answer(comparison: Comparison, index: int) -> str:
 
 
 def _ratios(comparison: Comparison, index: int) -> dict[UnitKey, float]:
+    """Return the ratios of rates of the units with a verdict; of all if none has one."""
     units = comparison.cells or study_units(comparison)
     ratios = {unit.key: unit.ratio(RATE if comparison.cells else unit.main_measure, index) for unit in units}
-    return {key: ratio.ratio for key, ratio in ratios.items() if ratio is not None and ratio.ratio}
+    found = {key: ratio for key, ratio in ratios.items() if ratio is not None and ratio.ratio}
+    judged = {key: ratio for key, ratio in found.items() if ratio.verdict != "no verdict"}
+    return {key: ratio.ratio for key, ratio in (judged or found).items() if ratio.ratio}
 
 
 def _are_apart(ratios: Mapping[UnitKey, float]) -> bool:

@@ -142,6 +142,7 @@ def test_fewer_than_three_pairs_give_no_verdict(make_run: MakeRun, pairs: int, b
         ({"errors": 2}, "errors"),
         ({"limited_by": "client"}, "limited by the client"),
         ({"objects_per_second": 0.0}, "a rate of zero"),
+        ({"objects_per_second": 0.0, "errors": 2}, "errors"),
     ],
 )
 @pytest.mark.parametrize("side", [0, 1])

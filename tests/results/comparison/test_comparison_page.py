@@ -86,6 +86,16 @@ def test_no_one_ratio_stands_for_cells_more_than_ten_times_apart(make_measured: 
     assert "0.90 to 19.90 times over 2 cells, too far apart for one ratio; 1 better" in overall_sentences(comparison)[0]
 
 
+def test_cells_without_a_verdict_do_not_hide_the_ratio_of_the_others(make_measured: MakeRun) -> None:
+    cells = {("archive", size, 25): (100.0, 101.0, 102.0) for size in (8192, 65536)}
+    other = {("archive", 8192, 25): (200.0, 202.0, 204.0), ("archive", 65536, 25): (5000.0, 5050.0, 5100.0)}
+    measured = make_measured("other", other)
+    limited = [replace(each, limited_by="client") if each.object_bytes == 65536 else each for each in measured.results]
+    comparison = compare_runs([make_measured("one", cells), replace(measured, results=limited)])
+    (answer,) = answer_sentences(comparison)
+    assert answer.startswith("other reaches 2.00 times the rate of one (95%: 2.00 to 2.00) over 1 cell")
+
+
 def test_side_by_side_table_shows_same_cell_for_all_platforms(make_measured: MakeRun) -> None:
     """The platforms have different fastest cells; the row shows the fastest cell of the first platform for both."""
     small, large = ("archive", 8192, 25), ("archive", 65536, 25)
