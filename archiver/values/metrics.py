@@ -1,6 +1,6 @@
 """What is measured of a workload: one name, unit and meaning each; and conditions on a metric: ``object_ms.p99 <= 20``.
 
-Criteria, ``--criterion``, ``--fail-if``, plans, JSON and exports use these names.
+Criteria, ``--criterion``, ``--fail-if``, comparisons and the JSON of results use these names.
 """
 
 from __future__ import annotations

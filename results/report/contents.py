@@ -138,7 +138,7 @@ def build_report(
         _planning(recorded, results),
         _price(results, priced),
         Section("workers", "Workers and their clocks", tables=tuple(worker_tables(recorded)), is_folded=True),
-        Section("configuration", "Objective and configuration", is_folded=True, **_configuration(recorded, run)),
+        Section("configuration", "Objective and configuration", is_folded=True, **_configuration(recorded)),
         _appendix(run, results, tables),
     ]
     shown = summary(recorded, warnings)
@@ -286,7 +286,8 @@ def _resources(results: Sequence[Result], tables: Mapping[str, Table], drawings:
     )
 
 
-def _configuration(recorded: RecordedRun, run: StoredRun) -> dict[str, Any]:
+def _configuration(recorded: RecordedRun) -> dict[str, Any]:
+    run = recorded.run
     settings = [
         settings_table("facts", "This run", facts(recorded)),
         settings_table("platform", "Platform profile", readable_settings(asdict(run.platform))),
