@@ -107,10 +107,10 @@ _RUNS = TableSpec(
     (
         Column("run", of=lambda run: run.run, label=True),
         Column("started", of=lambda run: f"{format_instant(run.started_at)[:16].replace('T', ' ')} UTC", label=True),
-        Column("platform", of=lambda run: f"{run.platform} through {run.backend}", label=True),
+        Column("platform", of=lambda run: f"{run.platform} through {run.backend}", words=True),
         Column("scenario", of=lambda run: run.scenario, label=True),
         Column("verdict", of=lambda run: run.verdict, label=True),
-        Column("point", of=_point, words=True),
+        Column("point", of=_point, label=True),
         *map(_rate, ("archive", "retrieve")),
         Column("warnings", of=lambda run: run.doubts),
     ),
