@@ -82,9 +82,8 @@ def relative_half_width(values: Sequence[float], outside: float = LEVEL) -> floa
     Infinite for fewer than eight values, which do not show whether they are autocorrelated.
 
     ``values`` are in the order of time, such as session times, and may be autocorrelated. They are divided into at most
-    twenty batches of consecutive values (batch means: Schmeiser, Operations Research 30 (1982)). The first
-    autocorrelation of the batch means, if it is positive, increases their variance, as that of an autoregressive
-    process of first order does; its estimate is too low by about one batch's share, which is added.
+    twenty batches of consecutive values (batch means: Schmeiser, Operations Research 30 (1982)), and the batch means'
+    own autocorrelation increases their variance (``autocorrelation_inflation``).
 
     ``outside``: probability that the interval misses the mean. A stop rule that looks twice shares it out.
     """
@@ -98,11 +97,22 @@ def relative_half_width(values: Sequence[float], outside: float = LEVEL) -> floa
     squares = sum(each * each for each in off)
     if not squares:
         return 0.0
-    lag_1 = sum(one * other for one, other in pairwise(off)) / squares + 1 / batches
-    lag_1 = min(max(lag_1, 0.0), _LAG_1_MAX)
-    inflation = (1 + lag_1) / (1 - lag_1)
-    error = math.sqrt(squares / (batches - 1) * inflation / batches)
+    error = math.sqrt(squares / (batches - 1) * autocorrelation_inflation(off) / batches)
     return t_quantile(1 - outside / 2, batches - 1) * error / mean
+
+
+def autocorrelation_inflation(deviations: Sequence[float]) -> float:
+    """Return the factor by which autocorrelation increases the variance of a mean, from deviations in time order.
+
+    It is that of an autoregressive process of first order, (1 + r) / (1 - r). The estimate of the first autocorrelation
+    r is too low by about one value's share, which is added; r below 0 counts as 0, and above 0.6 as 0.6.
+    """
+    squares = sum(each * each for each in deviations)
+    if not squares:
+        return 1.0
+    lag_1 = sum(one * other for one, other in pairwise(deviations)) / squares + 1 / len(deviations)
+    lag_1 = min(max(lag_1, 0.0), _LAG_1_MAX)
+    return (1 + lag_1) / (1 - lag_1)
 
 
 def t_two_sided(t: float, degrees: int) -> float:

@@ -13,11 +13,12 @@ from archiver.measure.steadiness import INTERVALS_MIN, steadiness, unsteady_beca
     ("counts", "words"),
     [
         ([100] * 12, None),
-        ([100] * 6 + [112] * 6, "second half of the measured time ran +12%"),
-        ([100] * 6 + [88] * 6, "second half of the measured time ran -12%"),
+        ([100] * 6 + [112] * 6, "the rate moved by +16% over the measured time"),
+        ([100] * 6 + [88] * 6, "the rate moved by -18% over the measured time"),
         ([100] * 6 + [104] * 6, None),  # noise of a shared machine
-        ([100 - 2 * i for i in range(12)], "-1"),
-        ([0] * 6 + [100] * 6, "second half"),
+        ([100 - 2 * i for i in range(12)], "-25%"),
+        ([0] * 6 + [100] * 6, "the rate moved by +"),
+        ([60, 140] * 6, None),  # uneven, but not faster or slower
         ([100] * (INTERVALS_MIN - 1), None),
         ([100, 10, 10, 10], None),  # too few intervals
         ([], None),
@@ -45,12 +46,23 @@ def test_a_short_cell_is_not_called_steady(counts: list[int], words: str) -> Non
     assert steadiness(counts) == words
 
 
-def test_slope_is_found_even_if_both_halves_look_alike() -> None:
-    counts = [round(100 * (1 + 0.14 * i / 39)) for i in range(40)]
-    assert unsteady_because(counts) == "the rate moved by +13% over the measured time"
+def test_a_drift_of_1_percent_per_second_is_found_once_it_is_more_than_10_percent() -> None:
+    seconds = {length: [250 * (1 - 0.01 * at / 4) for at in range(4 * length)] for length in (8, 20)}
+    found = {length: unsteady_because([round(count) for count in counts]) for length, counts in seconds.items()}
+    assert found == {8: None, 20: "the rate moved by -22% over the measured time"}
 
 
-def test_plain_noise_is_steady() -> None:
+@pytest.mark.parametrize(("cv", "autocorrelation"), [(0.04, 0.0), (0.2, 0.0), (0.2, 0.5)])
+def test_the_noise_of_a_steady_rate_is_not_called_unsteady(cv: float, autocorrelation: float) -> None:
     generator = random.Random(3)
-    found = [unsteady_because([round(generator.gauss(1000, 40)) for _ in range(20)]) for _ in range(500)]
-    assert sum(reason is not None for reason in found) < 10
+    found = [unsteady_because(_noise(generator, cv, autocorrelation)) for _ in range(500)]
+    assert sum(reason is not None for reason in found) < 0.16 * 500
+
+
+def _noise(generator: random.Random, cv: float, autocorrelation: float) -> list[int]:
+    """Return 20 counts around 1,000 with this coefficient of variation and autocorrelation."""
+    state, counts = generator.gauss(0, 1), []
+    for _ in range(20):
+        counts.append(round(1000 * (1 + cv * state)))
+        state = autocorrelation * state + (1 - autocorrelation**2) ** 0.5 * generator.gauss(0, 1)
+    return counts
