@@ -20,9 +20,9 @@ from results.comparison.whole_phase import whole_phase_units
 from results.measures.doubts import doubts, drifts
 from results.measures.metrics import CELL_MEASURES, MEASURES, OBJECT_TIMES, RATE, Measure
 from results.measures.phases import phases_of
+from results.measures.quality import CLIENT_SHARE_MAX
 from results.measures.stored_times import NO_TIMES, StoredTimes, stored_times
 from results.measures.units import (
-    CLIENT_SHARE_MAX,
     Unit,
     UnitKey,
     all_cells,

@@ -27,7 +27,6 @@ from results.document.files import write_files
 from results.document.html import html_page
 from results.document.markdown import markdown_page
 from results.document.table import NOT_MEASURED, Column, Table, TableSpec
-from results.measures.headline import headline_of
 from results.measures.metrics import bytes_of, objects_of, server_mean
 from results.measures.stored_times import NO_TIMES
 from results.measures.units import Unit, UnitKey
@@ -138,7 +137,7 @@ class _SideRow(NamedTuple):
 def side_by_side_table(sides: Sequence[Side]) -> Table:
     """Return the numbers that decide about each platform, its resources, its checks and its warnings, one column each.
 
-    Rates and times are of the same cell on every platform: the headline of the first among the cells of all.
+    Rates and times are of the same cell on every platform: the fastest of the first among the cells of all.
     """
 
     def text_of(place: int) -> Callable[[_SideRow], str]:
@@ -186,12 +185,11 @@ def _numbers(sides: Sequence[Side]) -> list[list[Number]]:
         if fastest is None or widest is None:
             continue
         for side, numbers in zip(sides, found, strict=True):
-            headline = headline_of(side.units[fastest])
-            numbers.append(rate_number(operation, headline, "objects/s"))
+            numbers.append(rate_number(operation, side.units[fastest], "objects/s"))
             times = side.runs[0].times if len(side.runs) == 1 else NO_TIMES
-            numbers += percentile_numbers(operation, headline, times, timed)
+            numbers += percentile_numbers(operation, side.units[fastest], times, timed)
             numbers += setup_numbers(side.runs[0].results, operation, fastest.object_bytes)
-            numbers.append(rate_number(operation, headline_of(side.units[widest]), "MB/s"))
+            numbers.append(rate_number(operation, side.units[widest], "MB/s"))
     for side, numbers in zip(sides, found, strict=True):
         numbers += lock_cost_numbers(side.runs[0].results)
     if any(found):
@@ -202,7 +200,7 @@ def _numbers(sides: Sequence[Side]) -> list[list[Number]]:
 def _common_cell(
     sides: Sequence[Side], operation: str, rate: Callable[[Unit], float], at: UnitKey | None = None
 ) -> UnitKey | None:
-    """Return the headline of the first side among the cells that every side measured; None if there is no such cell.
+    """Return the fastest of the first side among the cells that every side measured; None if there is no such cell.
 
     ``at``: the cell of another operation, at whose sizes and clients it is, if these were measured.
     """
@@ -211,7 +209,7 @@ def _common_cell(
         for key, unit in sides[0].units.items()
         if key.is_cell and unit.first.operation == operation and all(key in side.units for side in sides)
     ]
-    return at_same_point(sides[0].units[at] if at else None, cells, rate).cell.key if cells else None
+    return at_same_point(sides[0].units[at] if at else None, cells, rate).key if cells else None
 
 
 def _number_text(number: Number | None) -> str:

@@ -15,8 +15,9 @@ from typing import Literal, get_args
 
 from results.comparison.power import REPETITIONS_MAX, detectable, pairs_needed
 from results.measures.metrics import Measure
+from results.measures.quality import is_enough
 from results.measures.statistics import LOGARITHM_MAX, PAIRS_MIN, PairedRatio, paired_ratio, read_together
-from results.measures.units import Sample, UnitKey, is_enough
+from results.measures.units import Sample, UnitKey
 from results.recorded.model import FAILURES
 
 Verdict = Literal["better", "worse", "no difference shown", "no verdict"]

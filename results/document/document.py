@@ -40,14 +40,16 @@ class Number:
     interval: str = ""  # 95%: 1,480 to 1,540
     conditions: str = ""  # 8KiB x 100, 4 clients
     seconds: float | None = None  # measured time of the shortest measurement that it comes from
-    failed: tuple[str, ...] = ()  # conditions of a headline that it fails, or its criterion
+    cautions: tuple[str, ...] = ()  # what to mind about it; of a criterion, that it was missed
+    grade: str = ""  # how well it is known
 
     @property
     def basis(self) -> str:
-        """Return interval, conditions, measured time and failed conditions in words."""
+        """Return grade, interval, conditions, measured time and cautions in words."""
+        grade = f"grade {self.grade}" if self.grade else ""
         measured = "" if self.seconds is None else f"measured for {self.seconds:,.2f} s"
-        failed = [each for each in self.failed if not each.startswith("measured for")]
-        return "; ".join(filter(None, (self.interval, self.conditions, measured, *failed)))
+        minded = [each for each in self.cautions if not each.startswith("measured for")]
+        return "; ".join(filter(None, (grade, self.interval, self.conditions, measured, *minded)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Document:
     kind: str  # the line above the title: Archiver report, run X
     title: str
     answers: tuple[str, ...] = ()  # sentences; the first is the headline
-    caution: str = ""  # what to mind about the answer, as a sentence
+    quality: str = ""  # how well the answer is known and what to mind about it, in one line
     numbers: tuple[Number, ...] = ()  # at most six
     main: Drawing | None = None  # the figure next to the numbers
     findings: tuple[KeyFinding, ...] = ()  # those of the first screen

@@ -109,6 +109,7 @@ def _cell(cell: Cell, letters: Mapping[str, str], anchors: Mapping[Hashable, str
     return {
         "text": cell.text,
         "number": "" if cell.number is None else f"{cell.number:.10g}",
+        "grade": cell.grade,
         "letters": [letters[note] for note in cell.notes],
         "link": f"#{anchor}" if anchor else cell.link,
         "title": "its latency distribution" if anchor else "",

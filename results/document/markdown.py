@@ -23,8 +23,8 @@ def markdown_page(document: Document, *, has_files: bool = False) -> str:
 def _parts(document: Document, has_files: bool) -> Iterator[str]:
     yield f"# {escape_markdown(document.title)}"
     yield from map(escape_markdown, document.answers)
-    if document.caution:
-        yield escape_markdown(document.caution)
+    if document.quality:
+        yield escape_markdown(document.quality)
     if document.numbers:
         yield "\n".join(
             f"- **{escape_markdown(each.name)}**: {escape_markdown(f'{each.value} {each.unit}'.strip())}"

@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from results.document.grades import MEANING
+
 NOT_MEASURED = "–"
 ROWS_SHOWN_MAX = 100  # of a long table
 SKETCH_HEIGHT = 24
@@ -34,6 +36,7 @@ class Cell:
     of: Hashable | None = field(default=None, compare=False)  # what it shows a value of, such as a unit's key
     link: str = field(default="", compare=False)  # an address, relative to the page
     sketch: Sketch | None = field(default=None, compare=False)
+    grade: str = ""  # how well the number is known, see ``grades``
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,11 @@ class Table:
     def notes(self) -> tuple[str, ...]:
         """Every note once, in reading order."""
         return tuple(dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes))
+
+    @property
+    def legend(self) -> str:
+        """The meaning of its grades; empty if it has none."""
+        return MEANING if any(cell.grade for row in self.rows for cell in row) else ""
 
 
 @dataclass(frozen=True, slots=True)

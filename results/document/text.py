@@ -48,6 +48,7 @@ def render_text(table: Table, width: int = 110) -> str:
     out.append(rule)
     for note, letter in letters.items():
         out += textwrap.wrap(f"{letter} {note}", max(width, 40), subsequent_indent="  ")
+    out += textwrap.wrap(table.legend, max(width, 40))
     return "\n".join(out) + "\n"
 
 
@@ -61,7 +62,7 @@ def render_markdown(table: Table) -> str:
     rows = [[escape_markdown(cell.text) + _marks(cell, letters) for cell in row] for row in table.rows]
     lines = [f"| {' | '.join(cells)} |" for cells in (headings, aligned, *rows)]
     notes = [f"{letter} {escape_markdown(note)}  " for note, letter in letters.items()]
-    paragraphs = [f"### {table.title}", table.caption, "\n".join(lines), "\n".join(notes)]
+    paragraphs = [f"### {table.title}", table.caption, "\n".join(lines), "\n".join(notes), table.legend]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph) + "\n"
 
 
@@ -76,11 +77,11 @@ def render_csv(table: Table) -> str:
         f"{column.name} {table.across}" if table.across and not column.label else " ".join(_heading(column)).strip()
         for column in table.columns
     ]
-    has_notes = bool(table.notes)
+    has_notes = bool(table.notes or table.legend)
     writer.writerow([*headings, "notes"] if has_notes else headings)
     for row in table.rows:
         notes = "; ".join(
-            f"{heading}: {note}" for heading, cell in zip(headings, row, strict=True) for note in cell.notes
+            f"{heading}: {note}" for heading, cell in zip(headings, row, strict=True) for note in _in_words(cell)
         )
         values = [_csv_value(cell, column) for cell, column in zip(row, table.columns, strict=True)]
         writer.writerow([*values, notes] if has_notes else values)
@@ -92,7 +93,12 @@ def _footnote_letters(table: Table) -> dict[str, str]:
 
 
 def _marks(cell: Cell, letters: Mapping[str, str]) -> str:
-    return "".join(letters[note] for note in cell.notes)
+    """Return the grade of a cell and the letters of its footnotes."""
+    return (f" {cell.grade}" if cell.grade else "") + "".join(letters[note] for note in cell.notes)
+
+
+def _in_words(cell: Cell) -> tuple[str, ...]:
+    return (f"grade {cell.grade}", *cell.notes) if cell.grade else cell.notes
 
 
 def _heading(column: Column) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
+from results.document.grades import GRADES
 from results.measures.units import Unit
 
 _INK = "#000000"
@@ -31,13 +32,13 @@ def rate_point(x: float, rate: float, cell: Unit) -> CellPoint:
 
 
 def draw_marks(axes: Axes, points: Sequence[CellPoint], colour: str, marker: str = "o") -> None:
-    """Draw an interval through each point, a hollow marker if it is unsettled, and a cross if the platform did not
+    """Draw an interval through each point, a hollow marker if it is imprecise, and a cross if the platform did not
     limit it.
     """
     bars = [(point.x, *point.interval) for point in points if point.interval is not None]
     if bars:
         axes.vlines(*zip(*bars, strict=True), color=colour, linewidth=1.2)
-    hollow = [(point.x, point.y) for point in points if point.cell.is_unsettled]
+    hollow = [(point.x, point.y) for point in points if point.cell.is_imprecise]
     if hollow:
         axes.plot(*zip(*hollow, strict=True), marker, color=colour, markerfacecolor="white", markersize=5)
     crossed = [(point.x, point.y) for point in points if _is_crossed(point.cell)]
@@ -57,8 +58,8 @@ def mark_facts(cells: Iterable[Unit]) -> list[str]:
     if any(cell.rate_interval for cell in drawn):
         of = f"over {repetitions} repetitions" if repetitions > 1 else "of the mean session time, one repetition"
         facts.append(f"bars: 95% intervals {of}")
-    if any(cell.is_unsettled for cell in drawn):
-        facts.append("hollow: unsettled, a limit ended the cell before its rate was precise")
+    if any(cell.is_imprecise for cell in drawn):
+        facts.append(f"hollow: the rate is not known within {GRADES[1][1]:.0%}")
     if any(cell.is_limited_by_failures for cell in drawn):
         facts.append("cross: limited by failures, the platform may be faster")
     if any(cell.is_limited_by_client for cell in drawn):

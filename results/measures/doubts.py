@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from archiver.values.sizes import format_bytes, format_duration, format_instant, format_size
+from results.document.grades import GRADES
+from results.measures.quality import CLIENT_SHARE_MAX
 from results.measures.requests import request_differences
-from results.measures.units import CLIENT_SHARE_MAX, parallel_cells
+from results.measures.units import Unit, all_cells, parallel_cells
 from results.recorded.database import ObjectsFrom, is_under_way
-from results.recorded.model import FAILURES, TOO_SHORT, Result, Utilisation
+from results.recorded.model import FAILURES, Result, Utilisation
 from results.recorded.run import RecordedRun
 
 DRIFT_PERCENT = 10.0
@@ -21,7 +23,6 @@ CLOCK_SECONDS = 2.0
 FALLS_BELOW = 0.9  # of the best rate with fewer clients
 NO_GAIN_BELOW = 1.05
 OVERLAP_MIN = 0.5  # of a cell's time within the time between the surrounding samples
-SESSIONS_PER_CLIENT_MIN = 20  # of a parallel cell; the rate of fewer is that of a few long ones
 WRITTEN_SHARE_MIN = 0.9  # of the bytes acknowledged, on the device at the end of their phases
 
 
@@ -195,57 +196,31 @@ def _used_up(recorded: RecordedRun) -> Iterator[str]:
         )
 
 
-def _unsettled(recorded: RecordedRun) -> Iterator[str]:
-    """Warn about imprecise cells, with the key of the stop rule that ended them."""
-    unsettled = [result for result in recorded.measured if not result.settled and not result.application]
-    cells = [result for result in unsettled if result.limited_by != FAILURES]
-    for which, unsettled, keys in (
-        ("one client", [each for each in cells if each.clients == 1], "stop.seconds_max and stop.bytes_max"),
-        ("several clients", [each for each in cells if each.clients > 1 and not each.ended_early], "stop.seconds_min"),
-    ):
-        if unsettled:
-            yield (
-                f"{len(unsettled)} of {len(recorded.measured)} cells, of {which}, ended before their mean session time "
-                f"was known within the scenario's precision ({_cell(unsettled[0])} first); raise {keys}"
-            )
-    used_up = [result for result in cells if result.ended_early]
-    if used_up:
-        yield (
-            f"{len(used_up)} of {len(recorded.measured)} cells ended before their window was over, because a client "
-            f"had used up its share ({_cell(used_up[0])} first); raise stop.client_bytes_max"
-        )
+def _imprecise(recorded: RecordedRun) -> Iterator[str]:
+    """Warn about rates that are not known within grade B, with what would make the worst known better."""
+    cells = [cell for cell in all_cells(recorded.measured).values() if cell.objects_per_second]
+    imprecise = [cell for cell in cells if cell.is_imprecise and not cell.is_meaningless]
+    if not imprecise:
+        return
+    worst = max(imprecise, key=lambda cell: math.inf if cell.within is None else cell.within)
+    known = "no interval" if worst.within is None else f"±{worst.within:,.0%}"
+    moved = next((f"; {result.unsteady}" for result in worst.results if result.unsteady), "")
+    yield (
+        f"{len(imprecise)} of {len(cells)} rates are not known within {GRADES[1][1]:.0%} ({_cell(worst.first)} with "
+        f"{worst.key.clients} client{'s' if worst.key.clients > 1 else ''} worst, {known}{moved}); "
+        f"{_for_precision(recorded, worst)}"
+    )
 
 
-def _unsteady(recorded: RecordedRun) -> Iterator[str]:
-    unsteady = [result for result in recorded.measured if result.unsteady]
-    if unsteady:
-        yield (
-            f"{len(unsteady)} of {len(recorded.measured)} cells were unsteady ({_cell(unsteady[0])} first: "
-            f"{unsteady[0].unsteady}); look for other load on client or server, measure longer "
-            "(--set stop.seconds_min=10s), or --repeat"
-        )
-
-
-def _too_short(recorded: RecordedRun) -> Iterator[str]:
-    short = [result for result in recorded.measured if result.steadiness == TOO_SHORT]
-    if short:
-        yield (
-            f"{len(short)} of {len(recorded.measured)} cells were too short to judge whether their rate was steady "
-            f"({_cell(short[0])} first: {short[0].seconds:.2f} s); measure longer (--set stop.seconds_min=10s)"
-        )
-
-
-def _few_sessions(recorded: RecordedRun) -> Iterator[str]:
-    """Warn about parallel cells whose clients completed few sessions."""
-    parallel = [result for result in recorded.measured if result.clients > 1 and not result.application]
-    few = [result for result in parallel if result.sessions < SESSIONS_PER_CLIENT_MIN * result.clients]
-    if few:
-        first = few[0]
-        yield (
-            f"{len(few)} of {len(parallel)} parallel cells have fewer than {SESSIONS_PER_CLIENT_MIN} sessions per "
-            f"client ({_cell(first)} first: {first.sessions / first.clients:.3g}); their rate is that of few sessions; "
-            "raise stop.seconds_min"
-        )
+def _for_precision(recorded: RecordedRun, cell: Unit) -> str:
+    """Return what to change so that a cell's rate is known better."""
+    if len(cell.samples) > 1:
+        return f"repeat more often (--repeat {2 * len(cell.samples)})"
+    if recorded.run.scenario == "bench":
+        return "measure longer (--duration), or --repeat 5"
+    if cell.key.clients == 1:
+        return "raise stop.seconds_max and stop.bytes_max, or --repeat 5"
+    return f"raise {'stop.client_bytes_max' if cell.ended_early else 'stop.seconds_min'}, or --repeat 5"
 
 
 def _not_cold(recorded: RecordedRun) -> Iterator[str]:
@@ -411,10 +386,7 @@ _WARNINGS: tuple[Callable[[RecordedRun], Iterable[str]], ...] = (
     _limited_by_host,
     _ended_connections,
     _used_up,
-    _unsettled,
-    _unsteady,
-    _too_short,
-    _few_sessions,
+    _imprecise,
     _not_cold,
     _from_memory,
     _more_clients_less,

@@ -37,6 +37,13 @@ class Estimate:
     high: float | None
     repetitions: int
 
+    @property
+    def within(self) -> float | None:
+        """Return how far the ends of the interval are from the median at most, as a share of it; None: no interval."""
+        if self.low is None or self.high is None or not self.median:
+            return None
+        return max(self.high / self.median - 1, 1 - self.low / self.median)
+
 
 class RelativeError(NamedTuple):
     """Standard error of a mean, divided by the mean, with its degrees of freedom (at least 1)."""

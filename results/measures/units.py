@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 from archiver.values.errors import ResultsError
 from archiver.values.sizes import format_size
+from results.document.grades import FAIR, NOT_KNOWN, grade_of, worst_grade
 from results.measures.metrics import (
     CELL_MEASURES,
     MEGABYTE_RATE,
@@ -34,8 +35,16 @@ from results.measures.metrics import (
     seconds_of,
 )
 from results.measures.phases import MeasuredPhase
+from results.measures.quality import (
+    CLIENT_LIMITED,
+    FAILURES_LIMITED,
+    HOST_LIMITED,
+    MEANINGLESS,
+    UNSTEADY,
+    doubts_of,
+)
 from results.measures.statistics import BATCHES_MAX, Estimate, RelativeError, estimate, t_quantile
-from results.recorded.model import FAILURES, TOO_SHORT, Result
+from results.recorded.model import Result
 
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
 
@@ -45,48 +54,8 @@ ALL_BUT = "all but "  # the part of a workload without additional objects, such 
 _OF_CELLS = (*CELL_MEASURES, MEGABYTE_RATE)
 LARGE_BYTES = 256 * 1024  # objects of this mean size are compared by MB/s, smaller ones by objects/s
 
-ERRORS = "some operations failed (see the table of errors); failed attempts are in no rate"
-FAILURES_LIMITED = (
-    "limited by failures, of more than 10% of the attempts or the time: the platform may be faster than this"
-)
-RETRIED = "some attempts failed and were sent again (see the table of errors): their waiting time is in this rate"
-INCOMPLETE = "incomplete: workers were lost or suspended, so the rate means nothing; see the warnings"
-UNSETTLED = "unsettled: the cell ended before its mean session time was known within 5%"
-SHARE_USED_UP = "unsettled: a client had used up its share of objects before the measured time was over"
-UNSTEADY = "unsteady: the rate changed while it was measured; see the warnings"
-SHORT = "too short to judge whether its rate was steady; measure longer"
-CLIENT_LIMITED = "limited by the client: the platform may be faster than this"
-CLIENT_SHARE = "the client itself takes more than 10% of an object's time: see its share in the table of resource usage"
-CLIENT_SHARE_MAX = 0.10  # of an object's time
 HALF_WIDTH_MAX = 1.0  # of a mean session time, relative; a wider interval shows nothing
-HOST_LIMITED = "every core of the machine was busy: whatever ran there shares this number"
-CONNECTIONS_ENDED = "the platform ended connections within sessions: opening others is in this rate; see the warnings"
-
-_DOUBTS: tuple[tuple[str, Callable[[Result], bool]], ...] = (
-    (FAILURES_LIMITED, lambda result: result.limited_by == FAILURES),
-    (ERRORS, lambda result: result.errors > 0),
-    (RETRIED, lambda result: result.retries > 0),
-    (INCOMPLETE, lambda result: result.incomplete is not None),
-    (UNSETTLED, lambda result: not result.settled and not result.ended_early),
-    (SHARE_USED_UP, lambda result: not result.settled and result.ended_early and result.limited_by != FAILURES),
-    (UNSTEADY, lambda result: result.unsteady is not None),
-    (SHORT, lambda result: result.steadiness == TOO_SHORT),
-    (CLIENT_LIMITED, lambda result: result.limited_by == "client"),
-    (CLIENT_SHARE, lambda result: (result.client.object_time_share or 0.0) > CLIENT_SHARE_MAX),
-    (HOST_LIMITED, lambda result: result.limited_by == "host cpu"),
-    (CONNECTIONS_ENDED, lambda result: result.requests_per_connection is not None),
-)
-
-
-REPETITIONS_MIN = 3  # without doubt, for a verdict over repetitions of which some are doubtful
-REPETITIONS_DECIDE = 5
-_OF_PRECISION = frozenset((UNSETTLED, SHARE_USED_UP, SHORT))
-_OF_A_REPETITION = _OF_PRECISION | {UNSTEADY, CLIENT_LIMITED, CLIENT_SHARE, HOST_LIMITED}
-
-
-def is_enough(good: int, repetitions: int) -> bool:
-    """Return whether the good repetitions decide, and the others are left out: all, or three and two thirds of all."""
-    return good == repetitions or (good >= REPETITIONS_MIN and good * 3 >= repetitions * 2)
+REPETITIONS_DECIDE = 5  # from so many on their interval alone says how well a rate is known
 
 
 class UnitKey(NamedTuple):
@@ -209,36 +178,59 @@ class Unit:
         return self.objects_per_second / factor, self.objects_per_second * factor
 
     @property
-    def is_unsettled(self) -> bool:
-        """Whether limits ended a repetition before its rate was known as precisely as required."""
-        return not {UNSETTLED, SHARE_USED_UP}.isdisjoint(self.doubts)
+    def within(self) -> float | None:
+        """Return how far the ends of the 95% interval are from the rate at most, as a share of it; None: unknown."""
+        found = self.rate_interval
+        if found is None or self.is_meaningless:
+            return None
+        return max(found[1] / self.objects_per_second - 1, 1 - found[0] / self.objects_per_second)
+
+    @property
+    def grade(self) -> str:
+        """Return how well the rate is known, in a letter.
+
+        The grade of a rate that changed while it was measured is at most FAIR, unless REPETITIONS_DECIDE repetitions
+        show how much it changes.
+        """
+        moved = len(self.samples) < REPETITIONS_DECIDE and UNSTEADY.is_in(self._repetitions)
+        return worst_grade([grade_of(self.within), *([FAIR] if moved else [])])
+
+    @property
+    def is_imprecise(self) -> bool:
+        """Whether the rate is known too badly to compare it with another."""
+        return self.grade in (FAIR, NOT_KNOWN)
+
+    @property
+    def is_meaningless(self) -> bool:
+        """Whether the rate says nothing, because workers were lost or failures limited it in a repetition."""
+        return any(doubt.is_in(self._repetitions) for doubt in MEANINGLESS)
 
     @property
     def is_limited_by_client(self) -> bool:
-        """Whether the client, or a host that it shares with other work, limited a repetition."""
-        return not {CLIENT_LIMITED, HOST_LIMITED}.isdisjoint(self.doubts)
+        """Whether the client, or a host that it shares with other work, limited too many repetitions."""
+        return CLIENT_LIMITED.is_in(self._repetitions) or HOST_LIMITED.is_in(self._repetitions)
 
     @property
     def is_limited_by_failures(self) -> bool:
         """Whether failures limited a repetition: its rate is nothing to plan or compare with."""
-        return FAILURES_LIMITED in self.doubts
+        return FAILURES_LIMITED.is_in(self._repetitions)
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Warnings about this unit, each as a sentence for a footnote.
+        """Doubts about this unit, each as a sentence for a footnote.
 
-        What went wrong is always named. What makes a single repetition doubtful is named if too few others remain. With
-        REPETITIONS_DECIDE repetitions or more, their interval decides how well the rate is known, and not each of them.
+        What went wrong is always named. What makes a single repetition doubtful is named if too few others remain.
         """
-        return tuple(doubt for doubt, applies in _DOUBTS if self._is_doubtful(doubt, applies))
+        return tuple(doubt.sentence for doubt in doubts_of(self._repetitions))
 
-    def _is_doubtful(self, doubt: str, applies: Callable[[Result], bool]) -> bool:
-        doubtful = sum(any(map(applies, sample.results)) for sample in self.samples)
-        if doubt not in _OF_A_REPETITION:
-            return doubtful > 0
-        if doubt in _OF_PRECISION and len(self.samples) >= REPETITIONS_DECIDE:
-            return False
-        return doubtful > 0 and not is_enough(len(self.samples) - doubtful, len(self.samples))
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What to mind about this unit, in a few words each."""
+        return tuple(doubt.words for doubt in doubts_of(self._repetitions) if doubt.words)
+
+    @property
+    def _repetitions(self) -> list[tuple[Result, ...]]:
+        return [sample.results for sample in self.samples]
 
     @property
     def errors(self) -> int:
@@ -323,6 +315,15 @@ def cell_of(key: UnitKey, result: Result) -> Unit:
     """Return one repetition of a cell."""
     values = {each.name: value for each in _OF_CELLS if (value := each.of(result)) is not None}
     return one_sample(key, result.repetition, values, (result.objects, result.errors), CELL_MEASURES, [result])
+
+
+def fastest(cells: Sequence[Unit], rate: Callable[[Unit], float]) -> Unit:
+    """Return the cell with the highest rate, of those whose rate means something if there are any. At least one cell.
+
+    How well a rate is known is a mark beside it and never a reason to show another number, which would contradict the
+    run's own tables.
+    """
+    return max([cell for cell in cells if not cell.is_meaningless] or cells, key=rate)
 
 
 def object_sizes(keys: Iterable[UnitKey]) -> list[int]:

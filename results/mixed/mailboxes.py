@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from archiver.values.sizes import format_size
-from results.measures.headline import failed_conditions
+from results.measures.quality import cautions
 from results.measures.verdict import CLIENT_LIMIT
 from results.mixed.published import email_limits_ms, mailbox_rates
 from results.mixed.tiles import LOG, RETRIEVE, Scale, Tile, mean_ms, part_of
@@ -29,7 +29,7 @@ class Mailboxes:
     supported: int | None
     reasons: tuple[str, ...] = ()
     possible: int | None = None
-    failed: tuple[str, ...] = ()  # conditions of a headline that the measurements fail
+    cautions: tuple[str, ...] = ()  # about the measurements
 
     @property
     def is_void(self) -> bool:
@@ -65,7 +65,7 @@ def tile_mailboxes(scale: Scale, number: int) -> Mailboxes:
         )
     possible = math.floor(rate / per_mailbox + 1e-9)
     reasons = [reason for tile in tiles for reason in _reasons(tile)]
-    return Mailboxes(None if reasons else possible, tuple(dict.fromkeys(reasons)), possible, failed_conditions(known))
+    return Mailboxes(None if reasons else possible, tuple(dict.fromkeys(reasons)), possible, cautions(known))
 
 
 def all_mailboxes(scale: Scale) -> Mailboxes:
@@ -80,7 +80,7 @@ def all_mailboxes(scale: Scale) -> Mailboxes:
     if failed:
         others = f"; and {len(failed) - 1} more of {len(each)} tiles support none" if len(failed) > 1 else ""
         return Mailboxes(None, (f"tile {failed[0]}: {each[failed[0]].reasons[0]}{others}",), possible)
-    return Mailboxes(possible, (), possible, tuple(dict.fromkeys(c for found in each.values() for c in found.failed)))
+    return Mailboxes(possible, (), possible, tuple(dict.fromkeys(c for found in each.values() for c in found.cautions)))
 
 
 def highest_limit_ms(part: str, scale: Scale) -> float:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from archiver.values.errors import ScenarioError
 from results.document.table import Cell, Column, Table, TableSpec, number
-from results.measures.headline import failed_conditions, in_brackets
 from results.measures.phases import MeasuredPhase
+from results.measures.quality import cautions, in_brackets
 from results.mixed.reference_tile import ReferenceTile
 from results.mixed.tiles import APPLICATIONS, Scale, Tile
 
@@ -30,14 +30,14 @@ class Score:
     tiles: float
     value: float | None
     reason: str = ""
-    failed: tuple[str, ...] = ()  # conditions of a headline that the score fails
+    cautions: tuple[str, ...] = ()  # about the measurements that it comes from
 
     def __str__(self) -> str:
-        """Return "3.42@4 tiles", with the conditions of a headline that it fails."""
+        """Return "3.42@4 tiles", with its cautions."""
         count = f"{self.tiles:g} tile{'' if self.tiles == 1 else 's'}"
         if self.value is None:
             return f"no score at {count}: {self.reason}"
-        return f"{self.value:.2f}@{count}{in_brackets(self.failed)}"
+        return f"{self.value:.2f}@{count}{in_brackets(self.cautions)}"
 
 
 def score_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
@@ -80,7 +80,7 @@ def scale_score(scale: Scale, reference: ReferenceTile, weights: Mapping[str, fl
             return Score(scale.tiles, None, reason)
         scores.append(sum(score for score in tiles if score is not None))
     measured = (result for trial in scale.trials for result in trial.results if result.application in weights)
-    return Score(scale.tiles, median_low(scores), failed=failed_conditions(measured))
+    return Score(scale.tiles, median_low(scores), cautions=cautions(measured))
 
 
 def best_score(scores: Sequence[Score]) -> Score | None:
@@ -117,7 +117,9 @@ def score_table(
         scale, whole, tile = row
         if tile is None:
             return (
-                Cell("no score", None, (whole.reason,)) if whole.value is None else number(whole.value, 2, whole.failed)
+                Cell("no score", None, (whole.reason,))
+                if whole.value is None
+                else number(whole.value, 2, whole.cautions)
             )
         if withheld:
             return Cell("withheld", None, (withheld,))

@@ -265,7 +265,7 @@ def _part_ms(row: _TileRow, name: str) -> float | None:
 def _mailbox_cell(mailboxes: Mailboxes) -> Cell:
     """Return the number; "void" or "none" and the reasons."""
     if mailboxes.supported is not None:
-        return number(mailboxes.supported, 0, mailboxes.failed)
+        return number(mailboxes.supported, 0, mailboxes.cautions)
     none = "void" if mailboxes.is_void else "none" if mailboxes.possible is not None else NOT_MEASURED
     return Cell(none, None, mailboxes.reasons)
 

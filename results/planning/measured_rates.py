@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from archiver.values.errors import ResultsError
 from results.measures.doubts import platform_doubts
-from results.measures.headline import failed_conditions
 from results.measures.metrics import RATE
 from results.measures.ranges import Range
 from results.measures.stored_times import NO_TIMES, StoredTimes, stored_times
@@ -208,7 +207,7 @@ def _measured_cell(cell: Unit, times: StoredTimes) -> RateCell:
         session_p99_ms=_p99(times.over("session_service", cell.results)),
         first_byte_ms=None if opened is None or first_byte is None else opened + first_byte,
         first_byte_p99_ms=_p99(times.over("first_byte", cell.results)),
-        failed=failed_conditions(cell.results),
+        failed=(*cell.cautions, *([f"grade {cell.grade}"] if cell.is_imprecise else [])),
         stored_bytes=max(result.store_bytes_before or result.archived_bytes_before for result in cell.results),
     )
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import median
+from typing import NamedTuple
 
 from archiver.values.sizes import format_size
-from results.measures.headline import failed_conditions, in_brackets
+from results.document.grades import NOT_KNOWN, grade_of, worst_grade
 from results.measures.phases import MeasuredPhase, repetitions_of
+from results.measures.quality import cautions, in_brackets
+from results.measures.statistics import estimate
 from results.measures.units import Unit, all_cells
 from results.mixed.replay.verdicts import capacity_mark, void_words
 from results.recorded.database import StoredRun
@@ -33,6 +36,7 @@ LIMITS = {  # of a measurement, by the name in ``Result.limited_by``
     "server disk": "the server's disk limits it",
     "network": "the network limits it",
 }
+SHARED_HOST = "client and server share this machine: comparison, not capacity"
 NO_LIMIT = "no watched resource was near saturation"
 NOT_WATCHED = "what limits it is unknown, because no server was watched"
 _UTILISATIONS = {"client": "client", "server cpu": "server cpu", "server disk": "disk", "network": "network"}
@@ -66,21 +70,51 @@ def answer(
     return _of_cells(platform, results) or _of_operations(platform, results)
 
 
-def caution(results: Sequence[Result], search: SearchOutcome | None) -> str:
-    """Return the conditions of a headline that the rates in the answer fail, as a sentence; empty if they meet all."""
-    failed: dict[tuple[str, ...], list[str]] = {}
-    for operation, peak in peaks([result for result in results if not result.application]).items():
-        failed.setdefault(peak.by_objects.failed, []).append(operation)
-    worked = [result for phase in worked_phases(results, search) for result in phase.results]
-    if worked:
-        conditions = failed_conditions(worked)
-        return f"Read with care: a workload was {_listed(conditions)}." if conditions else ""
-    failures = [
-        f"the {' and the '.join(names)} rate{'s were' if len(names) > 1 else ' was'} {_listed(conditions)}"
-        for conditions, names in failed.items()
-        if conditions
+def quality(results: Sequence[Result], search: SearchOutcome | None, *, shared_host: bool) -> str:
+    """Return how well the answer's numbers are known and what to mind about them, in one line; empty without numbers.
+
+    It starts with the worst grade of the rates: of the fastest cell of each operation, or of simultaneous workloads
+    over their repetitions.
+    """
+    rates = [
+        _Rate(f"{operation} rate", peak.by_objects.grade, peak.by_objects.within, peak.by_objects.cautions)
+        for operation, peak in peaks([result for result in results if not result.application]).items()
     ]
-    return f"Read with care: {'; '.join(failures)}." if failures else ""
+    for group in repetitions_of(worked_phases(results, search))[:PHASES_SHOWN_MAX]:
+        within = estimate([phase.objects_per_second for phase in group]).within
+        minded = cautions(result for phase in group for result in phase.results)
+        rates.append(_Rate(f"rate of {phase_subject(group[0], alone=True)}", grade_of(within), within, minded))
+    if not rates:
+        return ""
+    letter = worst_grade([rate.grade for rate in rates])
+    known = ", ".join(f"the {rate.name} {'' if place else 'is '}{rate.known}" for place, rate in enumerate(rates))
+    named: dict[tuple[str, ...], list[str]] = {}
+    for rate in rates:
+        named.setdefault(rate.cautions, []).append(f"the {rate.name}")
+    minded_of = [
+        f"{_listed(of)} {'were' if len(of) > 1 else 'was'} {_listed(words)}" for words, of in named.items() if words
+    ]
+    sentences = "; ".join([known, *minded_of, *([SHARED_HOST] if shared_host else [])])
+    return f"Quality: {'not known' if letter == NOT_KNOWN else letter}. {sentences[0].upper()}{sentences[1:]}."
+
+
+class _Rate(NamedTuple):
+    """A rate of the answer: how well it is known, and what to mind about it."""
+
+    name: str
+    grade: str
+    within: float | None  # see ``Unit.within``
+    cautions: tuple[str, ...]
+
+    @property
+    def known(self) -> str:
+        """Return ``known within 9%``."""
+        if self.within is None:
+            return "not known: it has no interval"
+        if self.grade == NOT_KNOWN:
+            return f"not known (95%: ±{self.within:,.0%})"
+        moved = self.grade != grade_of(self.within)
+        return f"known within {self.within:.0%}{', but changed while it was measured' if moved else ''}"
 
 
 def limits(results: Sequence[Result], search: SearchOutcome | None) -> tuple[str, ...]:
@@ -90,7 +124,7 @@ def limits(results: Sequence[Result], search: SearchOutcome | None) -> tuple[str
     """
     best = peaks([result for result in results if not result.application])
     found = [
-        f"{operation} {where(peak.by_objects.cell)}: {_limit_words(peak.by_objects.cell.results)}"
+        f"{operation} {where(peak.by_objects)}: {_limit_words(peak.by_objects.results)}"
         for operation, peak in best.items()
     ]
     worked = [result for phase in worked_phases(results, search) for result in phase.results]
@@ -110,7 +144,7 @@ def batching(results: Sequence[Result]) -> str:
                 f"{fit.marginal_ms:.3g} ms for each object (T = a + b n), so sessions of "
                 f"{fit.objects_for_half_the_ceiling_rate:.2g} objects reach half of the "
                 f"{fit.ceiling_objects_per_second:,.0f} objects/s of long ones"
-                f"{in_brackets(failed_conditions(fitted.results))}."
+                f"{in_brackets(cautions(fitted.results))}."
             )
     return ""
 
@@ -175,7 +209,7 @@ def _of_cells(platform: str, results: Sequence[Result]) -> str:
     cells = all_cells(results)
     rates = " and ".join(_of_peak(peak, cells.values()) for peak in best.values())
     first = next(iter(best.values()))
-    limit = _limit_of(first.by_objects.cell.results)
+    limit = _limit_of(first.by_objects.results)
     doing = "archiving" if first.operation == "archive" else "retrieving"
     about = limit.replace("limits it", f"limits {doing}").replace("limit it", f"limit {doing}")
     return f"{platform} {rates}; {about}."
@@ -183,14 +217,14 @@ def _of_cells(platform: str, results: Sequence[Result]) -> str:
 
 def _of_peak(peak: Peak, cells: Iterable[Unit]) -> str:
     """Return ``archives 870 objects/s of 8KiB with 1 client, 1,510 with 4 (100 objects a session)``."""
-    headline = peak.by_objects
-    key = headline.cell.key
+    best = peak.by_objects
+    key = best.key
     same_objects = sorted(
         (cell for cell in cells if cell.key[:3] == key[:3] and cell.objects_per_second > 0),
         key=lambda cell: cell.key.clients,
     )
     others = [cell for cell in same_objects if cell.key.clients != key.clients]
-    shown = [headline.cell, *(others[:1] if key.clients > 1 else others[-1:])]
+    shown = [best, *(others[:1] if key.clients > 1 else others[-1:])]
     rates = [
         f"{cell.objects_per_second:,.0f}{' objects/s of ' + format_size(key.object_bytes) if not place else ''} with "
         f"{cell.key.clients}{(' client' if cell.key.clients == 1 else ' clients') if not place else ''}"

@@ -146,7 +146,7 @@ def build_report(
         kind=f"Archiver report, run {run.id}, {format_instant(run.started_at)}",
         title=f"{run.scenario_title} on {run.platform.name}",
         answers=(shown.answer,),
-        caution=shown.caution,
+        quality=shown.quality,
         numbers=shown.numbers,
         main=_main(results, [*(each for section in mixed_sections for each in section.drawings), *drawings])
         if has_figures

@@ -115,6 +115,7 @@ def _cell_documents(results: Sequence[Result]) -> list[dict[str, Any]]:
                 "low": cell.estimate.low,
                 "high": cell.estimate.high,
             },
+            "grade": cell.grade,
             "doubts": list(cell.doubts),
         }
         for key, cell in all_cells(results).items()

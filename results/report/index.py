@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -85,7 +85,7 @@ def runs_table(runs: Iterable[KeyFigures]) -> Table:
 
 def _point(run: KeyFigures) -> str:
     peak = run.peaks.get("archive") or run.peaks.get("retrieve")
-    return where(peak.by_objects.cell) if peak else NOT_MEASURED
+    return where(peak.by_objects) if peak else NOT_MEASURED
 
 
 def _rate(operation: str) -> Column:
@@ -95,8 +95,8 @@ def _rate(operation: str) -> Column:
         if operation not in run.peaks:
             return Cell(NOT_MEASURED)
         found = run.peaks[operation].by_objects
-        elsewhere = () if where(found.cell) == _point(run) else (f"at {where(found.cell)}",)
-        return number(found.cell.objects_per_second, 0, (*found.notes, *elsewhere))
+        elsewhere = () if where(found) == _point(run) else (f"at {where(found)}",)
+        return replace(number(found.objects_per_second, 0, (*found.doubts, *elsewhere)), grade=found.grade)
 
     return Column(operation, "objects/s", rate)
 

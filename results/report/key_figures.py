@@ -14,9 +14,9 @@ from typing import Any
 from archiver.values.sizes import format_size
 from results.document.document import KeyFinding, State
 from results.measures.doubts import doubts
-from results.measures.headline import Headline, best, failed_conditions
+from results.measures.quality import cautions
 from results.measures.statistics import RATIOS_APART_MAX
-from results.measures.units import Unit, all_cells, single_cells
+from results.measures.units import Unit, all_cells, fastest, single_cells
 from results.mixed.replay.verdicts import capacity_mark, capacity_sentence, marked, void_words
 from results.mixed.scale_up import search_sentence
 from results.recorded.database import StoredRun
@@ -30,11 +30,11 @@ _WORDS = {"pass": "passed", "none": "finished", "fail": "failed", "interrupted":
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The headlines of an operation: its objects/s and its MB/s at one point each; MB are 10^6 bytes."""
+    """The cells of an operation with the most objects/s and the most MB/s; MB are 10^6 bytes."""
 
     operation: str
-    by_objects: Headline
-    by_megabytes: Headline
+    by_objects: Unit
+    by_megabytes: Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +106,16 @@ def peaks(results: Sequence[Result]) -> dict[str, Peak]:
             first = next(iter(found.values()), None)
             found[operation] = Peak(
                 operation,
-                at_same_point(first.by_objects.cell if first else None, mine, lambda cell: cell.objects_per_second),
-                at_same_point(first.by_megabytes.cell if first else None, mine, lambda cell: cell.megabytes_per_second),
+                at_same_point(first.by_objects if first else None, mine, lambda cell: cell.objects_per_second),
+                at_same_point(first.by_megabytes if first else None, mine, lambda cell: cell.megabytes_per_second),
             )
     return found
 
 
-def at_same_point(cell: Unit | None, cells: Sequence[Unit], rate: Callable[[Unit], float]) -> Headline:
-    """Return the headline of these cells at the sizes and clients of another cell; the best if none is there."""
+def at_same_point(cell: Unit | None, cells: Sequence[Unit], rate: Callable[[Unit], float]) -> Unit:
+    """Return the fastest of these cells at the sizes and clients of another cell; of all if none is there."""
     there = [each for each in cells if cell is not None and each.key[1:4] == cell.key[1:4]]
-    return best(there or cells, rate)
+    return fastest(there or cells, rate)
 
 
 def where(cell: Unit) -> str:
@@ -207,10 +207,10 @@ def limit_sentences(results: Sequence[Result]) -> tuple[str, ...]:
 
 
 def _short_of(search: SearchOutcome, results: Sequence[Result]) -> str:
-    """Return the conditions of a headline that the measurements at the largest scale fail, as a sentence."""
+    """Return what to mind about the measurements at the largest scale, as a sentence."""
     positions = {each for step in search.steps if step.scale == search.largest for each in step.positions}
-    failed = failed_conditions(each for each in results if each.position in positions and not each.is_load)
-    return f"Measurements at that scale were: {', '.join(failed)}." if failed else ""
+    found = cautions(each for each in results if each.position in positions and not each.is_load)
+    return f"Measurements at that scale were: {', '.join(found)}." if found else ""
 
 
 def _of_criteria(criteria: Sequence[CriterionResult], is_void: bool) -> KeyFinding:
@@ -260,7 +260,7 @@ def _beside_published(results: Sequence[Result]) -> list[KeyFinding]:
 def _of_ratios(ratios: Sequence[tuple[Unit, float]]) -> tuple[str, State]:
     """Return one ratio in words; none where the cells are more than RATIOS_APART_MAX times apart."""
     values = [ratio for _, ratio in ratios]
-    sound = sum(not failed_conditions(cell.results) for cell, _ in ratios)
+    sound = sum(not cell.cautions for cell, _ in ratios)
     low, high = min(values), max(values)
     if high > low * RATIOS_APART_MAX:
         text = f"{_times(low)} to {_times(high)} the published objects/s over {len(values)} cells; see each cell"

@@ -15,10 +15,11 @@ from typing import Literal
 from archiver.values.sizes import format_size
 from results.document.document import Number
 from results.document.table import NOT_MEASURED
-from results.measures.headline import Headline, failed_conditions
 from results.measures.metrics import P99_OBJECTS_MIN, amounts
 from results.measures.phases import MeasuredPhase, phases_of, repetitions_of
+from results.measures.quality import cautions
 from results.measures.stored_times import StoredTimes
+from results.measures.units import Unit
 from results.measures.verdict import worst, worst_first
 from results.recorded.model import CheckRecord, CriterionResult, Result, SearchOutcome
 from results.report.key_figures import peaks, where
@@ -78,15 +79,14 @@ def _of_cells(results: Sequence[Result], times: StoredTimes) -> Iterator[Number]
         yield rate_number(operation, peak.by_objects, "objects/s")
     for operation, peak in islice(best.items(), 1):
         yield from percentile_numbers(operation, peak.by_objects, times)
-        yield from setup_numbers(results, operation, peak.by_objects.cell.key.object_bytes)
+        yield from setup_numbers(results, operation, peak.by_objects.key.object_bytes)
     yield from lock_cost_numbers(results)
     for operation, peak in best.items():
         yield rate_number(operation, peak.by_megabytes, "MB/s")
 
 
-def rate_number(operation: str, headline: Headline, unit: Literal["objects/s", "MB/s"]) -> Number:
-    """Return the rate of a cell with its 95% interval."""
-    cell = headline.cell
+def rate_number(operation: str, cell: Unit, unit: Literal["objects/s", "MB/s"]) -> Number:
+    """Return the rate of a cell with its grade and its 95% interval."""
     per_object = 1.0 if unit == "objects/s" else cell.key.object_bytes / 1e6
     value = cell.objects_per_second if unit == "objects/s" else cell.megabytes_per_second
     found = cell.rate_interval
@@ -95,14 +95,14 @@ def rate_number(operation: str, headline: Headline, unit: Literal["objects/s", "
         low, high = (_number(rate * per_object) for rate in found)
         interval = f"95%: {low} to {high}"
     seconds = amounts(cell.results).seconds_min
-    return Number(operation, _number(value), unit, interval, where(cell), seconds, headline.failed)
+    return Number(operation, _number(value), unit, interval, where(cell), seconds, cell.cautions, cell.grade)
 
 
 def percentile_numbers(
-    operation: str, headline: Headline, times: StoredTimes, of: Literal["object", "session"] = "object"
+    operation: str, cell: Unit, times: StoredTimes, of: Literal["object", "session"] = "object"
 ) -> Iterator[Number]:
     """Yield the median and the 99th percentile of the service time of an object, or of a session, of a cell."""
-    latency = times.over(f"{of}_service", headline.cell.results)
+    latency = times.over(f"{of}_service", cell.results)
     if latency is None:
         return
     shown = [("p50", latency.p50), *([("p99", latency.p99)] if latency.count >= P99_OBJECTS_MIN else [])]
@@ -119,9 +119,9 @@ def setup_numbers(results: Sequence[Result], operation: str, object_bytes: int) 
             if fit.low is not None and fit.high is not None:
                 bounds = f"95%: {_number(fit.low.setup_ms)} to {_number(fit.high.setup_ms)}"
             conditions = f"{format_size(fitted.object_bytes)}, 1 client"
-            seconds, failed = amounts(fitted.results).seconds_min, failed_conditions(fitted.results)
+            seconds, minded = amounts(fitted.results).seconds_min, cautions(fitted.results)
             name = f"{operation}, set-up of a session"
-            yield Number(name, _number(fit.setup_ms), "ms", bounds, conditions, seconds, failed)
+            yield Number(name, _number(fit.setup_ms), "ms", bounds, conditions, seconds, minded)
 
 
 def lock_cost_numbers(results: Sequence[Result]) -> Iterator[Number]:
@@ -161,7 +161,7 @@ def _of_phases(group: Sequence[MeasuredPhase], search: SearchOutcome | None, *, 
     If the phase is the only one, its MB/s and the 99th percentile of its slowest workload are numbers of their own.
     """
     measured = [result for phase in group for result in phase.results]
-    seconds, failed = amounts(measured).seconds_min, failed_conditions(measured)
+    seconds, minded = amounts(measured).seconds_min, cautions(measured)
     megabytes = _number(median(phase.megabytes_per_second for phase in group))
     p99_ms = max((each.object_ms.p99 for each in measured if each.object_ms), default=None)
     slowest = "" if p99_ms is None else _number(p99_ms)
@@ -171,11 +171,11 @@ def _of_phases(group: Sequence[MeasuredPhase], search: SearchOutcome | None, *, 
     further = "" if alone else f"{megabytes} MB/s{f', p99 of a response {slowest} ms' if slowest else ''}"
     conditions = "; ".join(filter(None, (shown, further)))
     rate = _number(median(phase.objects_per_second for phase in group))
-    yield Number("throughput", rate, "objects/s", "", conditions, seconds, failed)
+    yield Number("throughput", rate, "objects/s", "", conditions, seconds, minded)
     if alone:
-        yield Number("throughput", megabytes, "MB/s", "", shown, seconds, failed)
+        yield Number("throughput", megabytes, "MB/s", "", shown, seconds, minded)
         if slowest:
-            yield Number("p99 of a response", slowest, "ms", "", "of the slowest workload", seconds, failed)
+            yield Number("p99 of a response", slowest, "ms", "", "of the slowest workload", seconds, minded)
 
 
 def _of_checks(checks: Sequence[CheckRecord]) -> Iterator[Number]:

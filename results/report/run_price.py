@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from results.measures.headline import in_brackets
+from results.measures.quality import in_brackets
 from results.measures.ranges import Range
 from results.measures.units import Unit
 from results.prices.cost import PlanCost, UnitPrice
@@ -31,11 +31,15 @@ def platform_cost(results: Sequence[Result], prices: PriceList, years: int) -> P
 def _unit_prices(results: Sequence[Result], total: float) -> Iterator[UnitPrice]:
     for operation, peak in peaks(results).items():
         at_best = f"{operation}, at best"
-        objects, megabytes = peak.by_objects.cell, peak.by_megabytes.cell
-        yield UnitPrice(f"object/s, {at_best}{in_brackets(peak.by_objects.failed)}", _per_unit(objects, total, 1.0))
+        objects, megabytes = peak.by_objects, peak.by_megabytes
+        yield UnitPrice(
+            f"object/s, {at_best}{in_brackets((f'grade {objects.grade}', *objects.cautions))}",
+            _per_unit(objects, total, 1.0),
+        )
         per_megabyte = megabytes.megabytes_per_second / megabytes.objects_per_second
         yield UnitPrice(
-            f"MB/s, {at_best}{in_brackets(peak.by_megabytes.failed)}", _per_unit(megabytes, total, per_megabyte)
+            f"MB/s, {at_best}{in_brackets((f'grade {megabytes.grade}', *megabytes.cautions))}",
+            _per_unit(megabytes, total, per_megabyte),
         )
 
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from results.document.document import KeyFinding, Number, State
 from results.measures.stored_times import stored_times
 from results.recorded.run import RecordedRun
-from results.report.answer import answer, batching, caution, limits
+from results.report.answer import answer, batching, limits, quality
 from results.report.key_figures import verdict, verdict_sentence
 from results.report.numbers import key_numbers
 
 WARNINGS_MAX = 3
-SHARED_HOST = "client and server share this machine: comparison, not capacity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class RunSummary:
 
     run: str
     answer: str  # one sentence
-    caution: str  # the conditions of a headline that the answer's numbers fail, as a sentence; may be empty
+    quality: str  # how well the answer's numbers are known and what to mind about them, in one line; may be empty
     numbers: tuple[Number, ...]  # at most six
     batching: str  # the gain of batching, as a sentence; may be empty
     limits: tuple[str, ...]  # what limited these numbers, as sentences
@@ -63,15 +62,14 @@ def summary(recorded: RecordedRun, warnings: Sequence[str]) -> RunSummary:
     run, results, checks = recorded.run, recorded.results, recorded.checks
     criteria, search = recorded.criteria, recorded.search
     state, words = verdict(run, results, checks)
-    shared = [SHARED_HOST] if run.shared_host and results else []
     return RunSummary(
         run=run.id,
         answer=answer(run, results, checks, criteria, search),
-        caution=caution(results, search),
+        quality=quality(results, search, shared_host=run.shared_host),
         numbers=key_numbers(results, checks, criteria, search, stored_times(recorded)),
         batching=batching(results) if results else "",
         limits=limits(results, search),
-        warnings=(*warnings, *shared),
+        warnings=tuple(warnings),
         state=state,
         verdict=verdict_sentence(words, recorded.phases_finished, run.phases_planned),
     )
@@ -82,7 +80,8 @@ def summary_lines(found: RunSummary, width: int = 100) -> list[str]:
 
     The order is that of the page: the answer, the numbers, what limits, the most serious warnings, the verdict.
     """
-    lines = textwrap.wrap(f"{found.answer} {found.caution}", width)
+    lines = textwrap.wrap(found.answer, width)
+    lines += textwrap.wrap(found.quality, width, subsequent_indent="  ")
     names = max((len(each.name) for each in found.numbers), default=0)
     values = max((len(f"{each.value} {each.unit}") for each in found.numbers), default=0)
     for each in found.numbers:

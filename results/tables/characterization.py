@@ -19,7 +19,7 @@ from results.reference.esg_peaks import PublishedPeaks, whose
 from results.tables.columns import AMOUNT_COLUMNS
 
 NOTHING = "nothing"
-_UNSETTLED = "it ended before its time was over"
+_EARLY = "it ended before its time was over"
 _BEYOND = "above the ceiling: something else used this machine while the ceiling was measured; repeat the measurement"
 
 
@@ -142,7 +142,7 @@ def _points(results: Sequence[Result]) -> list[_Point]:
 
 
 def _early(point: _Point) -> tuple[str, ...]:
-    return (_UNSETTLED,) if any(each.ended_early for each in point.results) else ()
+    return (_EARLY,) if any(each.ended_early for each in point.results) else ()
 
 
 def _beyond(point: _Point) -> tuple[str, ...]:

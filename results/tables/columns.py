@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from archiver.values.sizes import format_size
-from results.document.table import NOT_MEASURED, Cell, Column, columns_of
+from results.document.table import NOT_MEASURED, Cell, Column, columns_of, number
 from results.measures.metrics import amounts
 from results.measures.units import Unit
 
@@ -24,8 +26,10 @@ UNIT_AMOUNT_COLUMNS = columns_of(lambda unit: unit.results, AMOUNT_COLUMNS)
 
 def interval(unit: Unit | None) -> Cell:
     """Return the larger distance of the 95% interval's ends from the median, in percent."""
-    found = unit.estimate if unit else None
-    if found is None or found.low is None or found.high is None or not found.median:
-        return Cell(NOT_MEASURED)
-    reach = max(found.high / found.median - 1, 1 - found.low / found.median) * 100
-    return Cell(f"±{reach:,.0f}%", reach)
+    within = unit.estimate.within if unit else None
+    return Cell(NOT_MEASURED) if within is None else Cell(f"±{within:,.0%}", within * 100)
+
+
+def rate(unit: Unit, value: float, decimals: int, *notes: str) -> Cell:
+    """Return a rate that comes from a unit's objects/s, with the unit's grade and doubts, and further notes."""
+    return replace(number(value, decimals, (*unit.doubts, *notes)), grade=unit.grade, of=unit.key)

@@ -30,7 +30,7 @@ from results.measures.units import (
 from results.measures.watched import NOTHING_WATCHED, Watched
 from results.recorded.model import FirstError, Latency, Result
 from results.reference.published import NAME, PublishedCell, dr550, megabytes_in_the_papers_unit
-from results.tables.columns import UNIT_AMOUNT_COLUMNS, UNIT_COLUMNS, interval
+from results.tables.columns import UNIT_AMOUNT_COLUMNS, UNIT_COLUMNS, interval, rate
 from results.tables.lock_cost import life_cycle_table, lock_cost_table
 from results.tables.session_fits import session_time_table
 from results.tables.usage import (
@@ -92,8 +92,8 @@ def rate_table(results: Sequence[Result], operation: str, quantity: Quantity) ->
 
     def ours(size: int, count: int) -> float | None:
         cell = unit(size, count)
-        rate = cell.objects_per_second if cell else None
-        return megabytes_in_the_papers_unit(rate, size) if of_paper and rate is not None else rate
+        found = cell.objects_per_second if cell else None
+        return megabytes_in_the_papers_unit(found, size) if of_paper and found is not None else found
 
     def theirs(size: int, count: int) -> Cell:
         printed = dr550().cells.get((operation, size, count)) if unit(size, count) else None
@@ -138,7 +138,7 @@ def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, seri
     def unit(size: int, many: int) -> Unit | None:
         return chosen.get(UnitKey(operation, size, count, many))
 
-    def rate(size: int, many: int) -> float | None:
+    def per_second(size: int, many: int) -> float | None:
         return cell.objects_per_second if (cell := unit(size, many)) else None
 
     def megabytes(size: int, many: int) -> Cell:
@@ -148,9 +148,9 @@ def _parallel_table(cells: dict[UnitKey, Unit], operation: str, count: int, seri
         return number(dr550().improvement(operation, size, count, many), 2)
 
     kinds: dict[str, Callable[[int, int], Cell]] = {
-        "objects/s": lambda size, many: _noted_rate(unit(size, many), rate(size, many), warmth),
+        "objects/s": lambda size, many: _noted_rate(unit(size, many), per_second(size, many), warmth),
         "MB/s": megabytes,
-        "× one client": lambda size, many: number(_ratio(rate(size, many), rate(size, 1)), 2),
+        "× one client": lambda size, many: number(_ratio(per_second(size, many), per_second(size, 1)), 2),
         "× one client, published": published,
     }
     quoted = {size for size in object_sizes(chosen) if any(published(size, many).number for many in clients)}
@@ -191,7 +191,7 @@ _CELLS = TableSpec(
     "Rates, latency and limits",
     (
         *columns_of(lambda row: row[0], UNIT_COLUMNS),
-        Column("", "objects/s", lambda row: row[0].objects_per_second, 1, lambda row: row[0].doubts),
+        Column("", "objects/s", lambda row: rate(row[0], row[0].objects_per_second, 1)),
         Column("", "MB/s", lambda row: row[0].megabytes_per_second, 1),
         *map(_cell_percentile, ("p50", "p99", "p99.9")),
         Column("measured", "s", lambda row: amounts(row[0].results).seconds_min, 1),
@@ -212,7 +212,7 @@ _AMOUNTS = TableSpec(
     "What each rate rests on",
     (
         *UNIT_COLUMNS,
-        Column("rate", "objects/s", lambda cell: cell.objects_per_second, 2, lambda cell: cell.doubts),
+        Column("rate", "objects/s", lambda cell: rate(cell, cell.objects_per_second, 2)),
         *UNIT_AMOUNT_COLUMNS,
     ),
     "The measured time, and the complete sessions and the objects in it. With repetitions: the median rate, and the"
@@ -242,13 +242,12 @@ def _pivot_columns(counts: Iterable[int]) -> tuple[Column, ...]:
     )
 
 
-def _noted_rate(cell: Unit | None, rate: float | None, warmth: str) -> Cell:
-    """Return the rate of a cell with its warnings, and its cache state if the table has several."""
-    if cell is None:
+def _noted_rate(cell: Unit | None, value: float | None, warmth: str) -> Cell:
+    """Return a rate of a cell with its grade and doubts, and its cache state if the table has several."""
+    if cell is None or value is None:
         return number(None, 2)
     several = cell.key.operation == "retrieve" and " or " in warmth
-    notes = (*cell.doubts, *((f"{temperatures([cell])} data",) if several else ()))
-    return replace(number(rate, 2, notes), of=cell.key)
+    return rate(cell, value, 2, *([f"{temperatures([cell])} data"] if several else []))
 
 
 def _published_notes(cell: PublishedCell, of_paper: bool) -> tuple[str, ...]:

@@ -88,6 +88,7 @@ def make_result() -> MakeResult:
             "client": ClientUsage(12.0, 1.0, 39.5, 0.2),
             "limited_by": "server cpu",
             "settled": True,
+            "session_half_width": 0.04,
             "unsteady": None,
             "utilisations": (
                 Utilisation("server cpu", "busiest thread", 0.91, True),

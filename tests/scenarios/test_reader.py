@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from archiver.values.content import Checksum
 from archiver.values.errors import ScenarioError, UsageError
 from archiver.values.retention import Lock
-from results.measures.headline import HEADLINE_SECONDS_MIN
+from results.measures.quality import SECONDS_MIN
 from scenarios.model import Phase, Scenario, Workload
 from scenarios.reading.reader import builtin_names, read_scenario
 from scenarios.work.sessions import AllObjects, InWindow, Sessions, UntilPrecise
@@ -116,7 +116,7 @@ def test_quick_matrix_measures_long_enough_for_a_headline() -> None:
     rules = [work.stop for work in works if isinstance(work, Sessions) and not isinstance(work.stop, AllObjects)]
     seconds = [rule.seconds if isinstance(rule, InWindow) else rule.seconds_min for rule in rules]
     assert len(seconds) == 10
-    assert min(seconds) > HEADLINE_SECONDS_MIN
+    assert min(seconds) > SECONDS_MIN
 
 
 def test_bound_counts_archived_objects_but_not_retrieved() -> None:

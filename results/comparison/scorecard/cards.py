@@ -16,8 +16,7 @@ from archiver.values.sizes import format_size
 from results.comparison.compare import MeasuredRun, Side, is_interleaved, platform_of, side_of
 from results.comparison.conformance import ConformanceRun
 from results.comparison.likeness import likeness, refuse_named_twice
-from results.measures.headline import best
-from results.measures.units import Unit, UnitKey
+from results.measures.units import Unit, UnitKey, fastest
 from results.recorded.database import StoredRun
 from results.recorded.run import RecordedRun
 from results.tables.lock_cost import VariantCost, variant_costs
@@ -151,16 +150,15 @@ def _points(platforms: Sequence[Mapping[UnitKey, Unit]]) -> list[dict[Point, Uni
         cells = [{key: unit for key, unit in units.items() if _is_at(point, unit)} for units in platforms]
         measured = [own for own in cells if own]
         common = set.intersection(*map(set, measured)) if measured else set()
-        shared = _fastest([measured[0][key] for key in sorted(common)]).key if common else None
+        shared = fastest([measured[0][key] for key in sorted(common)], _objects_per_second).key if common else None
         for own, points in zip(cells, found, strict=True):
             if own:
-                points[point] = own[shared] if shared is not None else _fastest(list(own.values()))
+                points[point] = own[shared] if shared is not None else fastest(list(own.values()), _objects_per_second)
     return found
 
 
-def _fastest(cells: Sequence[Unit]) -> Unit:
-    """Return the headline of these cells."""
-    return best(cells, lambda cell: cell.objects_per_second).cell
+def _objects_per_second(cell: Unit) -> float:
+    return cell.objects_per_second
 
 
 def _is_at(point: Point, unit: Unit) -> bool:

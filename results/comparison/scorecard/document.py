@@ -21,7 +21,6 @@ from results.comparison.scorecard.verdicts import (
     conditions,
     kill_words,
     missing_parts,
-    notes_of,
     worst_finding,
 )
 from results.measures.units import Unit
@@ -92,7 +91,8 @@ def _point(card: Card, point: Point, unit: Unit) -> dict[str, Any]:
         "write_amplification": write_amplification(unit),
         "errors": unit.errors,
         "repetitions": len(unit.samples),
-        "notes": list(notes_of(unit)),
+        "grade": unit.grade,
+        "notes": list(unit.cautions),
     }
 
 

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 from archiver.values.sizes import format_instant
 from results.comparison.page import price_words
 from results.comparison.scorecard.cards import POINTS, Card, Point, Scorecard
-from results.comparison.scorecard.verdicts import kill_words, machine_words, missing_parts, notes_of, worst_finding
+from results.comparison.scorecard.verdicts import kill_words, machine_words, missing_parts, worst_finding
+from results.document.grades import NOT_KNOWN
 from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, number
 from results.measures.metrics import bytes_of, mean_over, objects_of, server_mean
 from results.measures.stored_times import NO_TIMES
 from results.measures.units import Unit
 from results.recorded.model import CheckRecord, Latency
 from results.report.numbers import lock_cost_percent
-from results.tables.columns import interval
+from results.tables.columns import interval, rate
 from results.tables.lock_cost import VariantCost
 from results.tables.usage import syncs
 from results.worm.findings import DISCLAIMER, REQUIREMENTS, checks_tried
@@ -245,7 +246,9 @@ def _of_unit(value: Callable[[Unit], float | None]) -> Callable[[Card, Unit], fl
 
 
 def _rate(card: Card, unit: Unit) -> Cell:
-    return number(unit.objects_per_second, 0, notes_of(unit))
+    if unit.grade == NOT_KNOWN:
+        return Cell("not known", None, unit.cautions)
+    return replace(number(unit.objects_per_second, 0, unit.cautions), grade=unit.grade)
 
 
 def _latency_words(card: Card, unit: Unit) -> Cell:
@@ -296,7 +299,7 @@ def _cost_words(cost: VariantCost | None) -> Cell:
     if cost is None:
         return Cell(NOT_MEASURED)
     percent, known = lock_cost_percent(cost)
-    return Cell(f"{percent:+.1f}{f' ({known})' if known else ''}", percent, (*notes_of(cost.cell), *cost.contradiction))
+    return Cell(f"{percent:+.1f}{f' ({known})' if known else ''}", percent, (*cost.cell.cautions, *cost.contradiction))
 
 
 def _written(card: Card) -> str:
@@ -330,9 +333,7 @@ _SEVERITIES = TableSpec(
     " DEVIATION: the state is right, but the response differs from the expected one. A check counts once, regardless of"
     " its rounds.",
 )
-_RATES = (
-    "Medians over repetitions; archived objects are locked. Footnotes are conditions of a headline that a number fails."
-)
+_RATES = "Medians over repetitions; archived objects are locked."
 _LATENCY = "Service time over all repetitions: from the first byte sent to the last byte received."
 _SERVER_CPU = "Of the server's processes; of its host if the client runs elsewhere."
 _DETAILS = TableSpec(
@@ -342,7 +343,7 @@ _DETAILS = TableSpec(
         Column("point", of=lambda row: str(row.point), label=True),
         Column("platform", of=lambda row: row.card.label, label=True),
         Column("objects/session", of=lambda row: row.unit.key.objects_per_session),
-        Column("objects/s", of=lambda row: number(row.unit.objects_per_second, 1, row.unit.doubts)),
+        Column("objects/s", of=lambda row: rate(row.unit, row.unit.objects_per_second, 1)),
         Column("95% within", of=lambda row: interval(row.unit)),
         Column("MB/s", of=lambda row: row.unit.megabytes_per_second, digits=1),
         Column("p50", "ms", lambda row: row.latency and row.latency.p50, 3),

@@ -9,21 +9,19 @@ from typing import NamedTuple
 from archiver.values.sizes import format_instant, format_size
 from results.comparison.scorecard.cards import POINTS, Card, Point, Scorecard
 from results.document.document import KeyFinding, State
-from results.measures.headline import HEADLINE_SECONDS_MIN, failed_conditions
-from results.measures.metrics import amounts
+from results.document.grades import NOT_KNOWN
 from results.measures.units import Unit
 from results.recorded.database import StoredRun
 from results.recorded.model import RESTARTED_ROUND, CheckRecord
+from results.report.answer import SHARED_HOST
 from results.report.configuration import readable_settings
 from results.report.numbers import lock_cost_percent, shown_lock_cost
-from results.report.summary import SHARED_HOST
 from results.worm.findings import checks_sentence, findings_of
 
 MEANING = "This scorecard is evidence, not a certificate."
 _REASON_LENGTH = 240  # of the worst finding in a sentence; the conformance report has the whole
 _MACHINE = ("processor", "cores", "memory_bytes", "kernel", "python", "archiver")  # facts about a client machine
 _RESTART_CHECK = "VER-08"  # everything that was acknowledged is there after a kill
-_SHORT = f"measured for less than {HEADLINE_SECONDS_MIN:g} s"
 _NOT_INTERLEAVED = "The platforms were not measured in turn: drift between the runs is part of every difference."
 
 
@@ -106,13 +104,6 @@ def missing_parts(scorecard: Scorecard) -> list[MissingPart]:
     return [part for card in scorecard.cards for part in _missing(card)]
 
 
-def notes_of(unit: Unit) -> tuple[str, ...]:
-    """Return the conditions of a headline that a cell fails, in a few words each."""
-    failed = [each for each in failed_conditions(unit.results) if not each.startswith("measured for")]
-    short = (_SHORT,) if amounts(unit.results).seconds_min < HEADLINE_SECONDS_MIN else ()
-    return (*failed, *short)
-
-
 def _missing(card: Card) -> Iterator[MissingPart]:
     where = f"--platform {card.profile.name}" if card.is_started_here else f"--endpoint {card.profile.endpoints[0]}"
     worm, run = f"archiver worm {where}", f"archiver run scorecard {where} --repeat 3"
@@ -159,14 +150,19 @@ def _of_rates(cards: Sequence[Card]) -> Iterator[str]:
     for operation in ("archive", "retrieve"):
         point = Point(operation, 8 << 10, 16)
         measured = [(card, card.points[point]) for card in cards if point in card.points]
-        measured.sort(key=lambda pair: -pair[1].objects_per_second)
-        rates = ", ".join(f"{card.label} {unit.objects_per_second:,.0f}" for card, unit in measured)
+        measured.sort(key=lambda pair: (pair[1].grade == NOT_KNOWN, -pair[1].objects_per_second))
+        rates = ", ".join(f"{card.label} {_rate_words(unit)}" for card, unit in measured)
         if rates:
             yield f"{operation.capitalize()}, objects/s of {format_size(point.object_bytes)} with 16 clients: {rates}."
     yield from _of_lock_costs(cards)
-    failed = dict.fromkeys(note for card in cards for unit in card.points.values() for note in notes_of(unit))
-    if failed:
-        yield f"Read the rates with care; footnotes say which are {', '.join(failed)}."
+    minded = dict.fromkeys(words for card in cards for unit in card.points.values() for words in unit.cautions)
+    if minded:
+        yield f"Read the rates with care; footnotes say which are {', '.join(minded)}."
+
+
+def _rate_words(unit: Unit) -> str:
+    """Return the rate with its grade, or that it is not known."""
+    return "not known" if unit.grade == NOT_KNOWN else f"{unit.objects_per_second:,.0f} ({unit.grade})"
 
 
 def _of_lock_costs(cards: Sequence[Card]) -> Iterator[str]:

@@ -33,8 +33,8 @@ from results.comparison.ratios import Ratio
 from results.comparison.tables import comparison_tables, doubt_sentences, overall_sentences
 from results.document.drawing import png_bytes, svg_bytes
 from results.document.text import render_csv, render_text
+from results.measures.quality import CONNECTIONS_ENDED
 from results.measures.statistics import paired_ratio
-from results.measures.units import CONNECTIONS_ENDED
 from results.recorded.model import ClientUsage
 from tests.results.comparison.compared_runs import CELL, MakeResult, MakeRun, measured_run
 
@@ -190,12 +190,11 @@ def test_pairs_that_say_nothing_are_left_out_if_enough_remain(
         assert found.ratio == pytest.approx(4.36, rel=0.01)
 
 
-def test_unsettled_cells_are_judged_and_marked(make_run: MakeRun) -> None:
-    comparison = compare_runs([make_run("a", (100, 101, 102)), make_run("b", (200, 202, 203), settled=False)])
+def test_imprecise_rates_are_judged_and_graded(make_run: MakeRun) -> None:
+    comparison = compare_runs([make_run("a", (100, 101, 102)), make_run("b", (200, 230, 260))])
     assert only_ratio(comparison).verdict == "better"
     row = rates_table(comparison, "cell").rows[0]
-    assert "unsettled" in row[6].notes[0]
-    assert not row[4].notes
+    assert (row[4].grade, row[6].grade) == ("A", "C")
 
 
 def test_verdicts_are_adjusted_for_number_of_cells(make_run: MakeRun) -> None:
@@ -348,7 +347,9 @@ def test_cells_with_different_connections_per_session_are_marked(make_run: MakeR
     comparison = compare_runs([kept, often])
     assert only_ratio(comparison).notes == ("connections per session: 1 on a, 25 on b",)
     assert comparison.overall[0].marks == ("connections per session differ in 1 of 1 cells",)
-    assert CONNECTIONS_ENDED in {note for cell in rates_table(comparison, "cell").rows[0] for note in cell.notes}
+    assert CONNECTIONS_ENDED.sentence in {
+        note for cell in rates_table(comparison, "cell").rows[0] for note in cell.notes
+    }
     alike = compare_runs([often, make_run("c", rates, connections_per_session=25.5, requests_per_connection=1.0)])
     assert only_ratio(alike).notes == ()  # small differences are ignored
     assert alike.overall[0].marks == ()

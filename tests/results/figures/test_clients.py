@@ -52,13 +52,18 @@ def test_figure_without_published_rates_has_no_empty_panel(make_result: MakeResu
 
 
 def test_overview_figure_has_lines_of_one_and_most_clients(make_result: MakeResult) -> None:
-    results = [*parallel(make_result, 100.0, 200.0, 250.0), make_result("archive", 65536, 100, 60.0, settled=False)]
+    results = [
+        *parallel(make_result, 100.0, 200.0, 250.0),
+        make_result("archive", 65536, 100, 60.0, session_half_width=0.3),
+    ]
     figure = overview_figure(results)
     assert figure is not None
     (axes,) = figure.axes
     named = {label: points(line)[1] for line in axes.lines if not (label := str(line.get_label())).startswith("_")}
     assert named == {"100 per session": [100.0, 60.0], "100 per session, 4 clients": [250.0]}
-    assert overview_note(results) == "hollow: unsettled"
+    assert overview_note(results) == (
+        "bars: 95% intervals of the mean session time; hollow: the rate is not known within 15%"
+    )
 
 
 def test_single_cell_has_no_overview_figure(make_result: MakeResult) -> None:

@@ -119,7 +119,7 @@ FAILING = {"limited_by": "failures", "utilisations": (Utilisation("failures", "5
         ),
         (
             "archive",
-            {**FAILING, "settled": False, "ended_early": True},
+            {**FAILING, "session_half_width": 0.3, "ended_early": True},
             "1 of 2 cells were limited by failures (archive 8KiB x 25 first: 50% of its attempts or time, mostly 507 "
             "StorageFull): they do not show what minio can do; ",
         ),
@@ -131,27 +131,23 @@ FAILING = {"limited_by": "failures", "utilisations": (Utilisation("failures", "5
         ("archive", {"limited_by": "host cpu"}, "1 of 2 cells had every core of this machine busy (archive 8KiB x 25"),
         ("archive", {"limited_by": "server disk"}, None),
         ("archive", {"limited_by": None}, None),
-        ("archive", {"settled": False}, "1 of 2 cells, of one client, ended before their mean session time was known"),
+        (
+            "archive",
+            {"session_half_width": 0.3},
+            "1 of 2 rates are not known within 15% (archive 8KiB x 25 with 1 client worst, ±35%); raise ",
+        ),
+        (
+            "archive",
+            {"session_half_width": None},
+            "1 of 2 rates are not known within 15% (archive 8KiB x 25 with 1 client worst, no interval); ",
+        ),
         (
             "archive",
             {"unsteady": "it slowed by half"},
-            "1 of 2 cells were unsteady (archive 8KiB x 25 first: it slowed",
+            "1 of 2 rates are not known within 15% (archive 8KiB x 25 with 1 client worst, ±4%; it slowed by half",
         ),
         ("archive", {"unsteady": None}, None),
-        (
-            "archive",
-            {"steadiness": "too short to judge", "seconds": 0.45},
-            "1 of 2 cells were too short to judge whether their rate was steady (archive 8KiB x 25 first: 0.45 s); ",
-        ),
         ("archive", {"steadiness": "steady"}, None),
-        (
-            "archive",
-            {"clients": 4, "sessions": 79},
-            "1 of 1 parallel cells have fewer than 20 sessions per client (archive 8KiB x 25 first: 19.8); their rate "
-            "is that of few sessions; raise stop.seconds_min",
-        ),
-        ("archive", {"clients": 4, "sessions": 80}, None),
-        ("archive", {"clients": 4, "sessions": 3, "application": "mail"}, None),
         (
             "archive",
             {"connections_per_session": 25.0, "requests_per_connection": 1.0, "reconnect_ms": Latency(24, *[0.5] * 7)},
@@ -272,15 +268,13 @@ def test_write_warning_of_short_cell_allows_for_sample_overlap(
 
 def test_warnings_are_sorted_by_severity(doubts_of: Doubts, make_result: MakeResult) -> None:
     found = doubts_of(
-        make_result(
-            "retrieve", errors=1, limited_by="client", settled=False, unsteady="it was not", temperature="warm"
-        ),
+        make_result("retrieve", errors=1, limited_by="client", unsteady="it was not", temperature="warm"),
         lock="none",
         phases_planned=9,
         platform=replace(PLATFORM, server_clock_offset_seconds=9.0),
         drift_checks=(make_result("retrieve", objects_per_second=9.0),),
     )
-    words = ("lock", "ended early", "failed", "client", "precision", "unsteady", "cold", "clock", "measured again last")
+    words = ("lock", "ended early", "failed", "client", "it was not", "cold", "clock", "measured again last")
     assert len(found) == len(words)
     for sentence, word in zip(found, words, strict=True):
         assert word in sentence
@@ -377,20 +371,30 @@ def test_write_warning_needs_half_overlap_of_samples(
 
 
 @pytest.mark.parametrize(
-    ("clients", "ended_early", "remedy", "other"),
+    ("repetitions", "of_the_result", "of_the_run", "remedy"),
     [
-        (1, False, "stop.seconds_max and stop.bytes_max", "client_bytes_max"),
-        (4, False, "stop.seconds_min", "bytes_max"),
-        (4, True, "stop.client_bytes_max", "seconds_m"),
+        (1, {}, {}, "raise stop.seconds_max and stop.bytes_max, or --repeat 5"),
+        (1, {"clients": 4}, {}, "raise stop.seconds_min, or --repeat 5"),
+        (1, {"clients": 4, "ended_early": True}, {}, "raise stop.client_bytes_max, or --repeat 5"),
+        (1, {}, {"scenario": "bench"}, "measure longer (--duration), or --repeat 5"),
+        (2, {}, {}, "repeat more often (--repeat 4)"),
     ],
 )
-def test_remedy_for_unsettled_cell_depends_on_its_clients(
-    doubts_of: Doubts, make_result: MakeResult, clients: int, ended_early: bool, remedy: str, other: str
+def test_remedy_for_imprecise_rate_fits_the_command(
+    doubts_of: Doubts,
+    make_result: MakeResult,
+    repetitions: int,
+    of_the_result: dict[str, Any],
+    of_the_run: dict[str, Any],
+    remedy: str,
 ) -> None:
-    (doubt,) = doubts_of(make_result(clients=clients, settled=False, ended_early=ended_early, sessions=400))
-    assert doubt.startswith("1 of 1 cells")
-    assert doubt.endswith(f"raise {remedy}")
-    assert other not in doubt
+    results = [
+        make_result(repetition=n, objects_per_second=500.0 * n, session_half_width=0.3, **of_the_result)
+        for n in range(1, repetitions + 1)
+    ]
+    (doubt,) = doubts_of(*results, **of_the_run)
+    assert doubt.startswith("1 of 1 rates")
+    assert doubt.endswith(remedy)
 
 
 def test_client_share_above_ten_percent_of_object_time_causes_warning(

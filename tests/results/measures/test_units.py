@@ -11,15 +11,8 @@ import pytest
 
 from archiver.values.errors import ResultsError
 from results.comparison.scorecard.tables import client_cpu_ms, server_cpu_ms, write_amplification
-from results.measures.units import (
-    CLIENT_LIMITED,
-    CONNECTIONS_ENDED,
-    ERRORS,
-    UNSETTLED,
-    UnitKey,
-    parallel_cells,
-    single_cells,
-)
+from results.measures.quality import CLIENT_LIMITED, CONNECTIONS_ENDED, ERRORS, Doubt
+from results.measures.units import UnitKey, parallel_cells, single_cells
 from results.recorded.model import Result
 from results.tables.rates import build_tables
 from results.tables.usage import per_object_table
@@ -67,18 +60,17 @@ def test_single_client_cells_of_other_phases_replace_missing_matrix(make_result:
     [
         ({}, ()),
         ({"errors": 1}, (ERRORS,)),
-        ({"settled": False}, (UNSETTLED,)),
         ({"limited_by": "client"}, (CLIENT_LIMITED,)),
         ({"connections_per_session": 2.0, "requests_per_connection": 100.0}, (CONNECTIONS_ENDED,)),
         ({"limited_by": "server cpu"}, ()),
-        ({"errors": 1, "settled": False, "limited_by": "client"}, (ERRORS, UNSETTLED, CLIENT_LIMITED)),
+        ({"errors": 1, "limited_by": "client"}, (ERRORS, CLIENT_LIMITED)),
     ],
 )
 def test_warning_of_one_repetition_applies_to_cell(
-    make_result: MakeResult, overrides: dict[str, Any], doubts: tuple[str, ...]
+    make_result: MakeResult, overrides: dict[str, Any], doubts: tuple[Doubt, ...]
 ) -> None:
     results = [make_result(), make_result(repetition=2, position=2, **overrides)]
-    assert single_cells(results)[KEY].doubts == doubts
+    assert single_cells(results)[KEY].doubts == tuple(doubt.sentence for doubt in doubts)
 
 
 def test_results_with_different_settings_in_one_cell_are_refused(make_result: MakeResult) -> None:
@@ -93,19 +85,17 @@ def test_results_with_different_settings_in_one_cell_are_refused(make_result: Ma
         (6, 2, {"limited_by": "client"}, ()),  # two thirds are without doubt
         (6, 3, {"limited_by": "client"}, (CLIENT_LIMITED,)),
         (3, 1, {"limited_by": "client"}, (CLIENT_LIMITED,)),  # two are too few
-        (4, 4, {"settled": False}, (UNSETTLED,)),
-        (5, 5, {"settled": False}, ()),  # the interval over the repetitions says how well it is known
         (6, 1, {"errors": 1}, (ERRORS,)),  # failures are always named
     ],
 )
 def test_a_few_doubtful_repetitions_make_no_doubtful_cell(
-    make_result: MakeResult, repetitions: int, doubtful: int, overrides: dict[str, Any], doubts: tuple[str, ...]
+    make_result: MakeResult, repetitions: int, doubtful: int, overrides: dict[str, Any], doubts: tuple[Doubt, ...]
 ) -> None:
     results = [
         make_result(position=number, repetition=number, **(overrides if number <= doubtful else {}))
         for number in range(1, repetitions + 1)
     ]
-    assert single_cells(results)[KEY].doubts == doubts
+    assert single_cells(results)[KEY].doubts == tuple(doubt.sentence for doubt in doubts)
 
 
 def test_no_results_error_states_that_no_phase_finished() -> None:

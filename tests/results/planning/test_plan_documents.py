@@ -61,10 +61,10 @@ def test_answers_are_shown_with_ranges_and_reasons() -> None:
 
 
 def test_an_answer_names_the_conditions_that_its_cells_fail(make_result: MakeResult, make_run: MakeRun) -> None:
-    """The cameras are planned from one session of 0.45 s, which the client limited."""
-    cell = make_result("archive", 1 << 20, 100, 500.0, seconds=0.45, sessions=1, limited_by="client")
+    """The cameras are planned from an imprecise cell, which the client limited."""
+    cell = make_result("archive", 1 << 20, 100, 500.0, session_half_width=0.3, limited_by="client")
     plan = video(measured_surface(make_run([phase_record(1, cell, 1.0, 1.45)])), 280_000)
-    failed = "limited by the client, measured for 0.45 s"
+    failed = "limited by the client, grade C"
     answers, *_ = plan_tables(plan)
     assert row_of(answers, "cameras at most")[4] == f"one platform, without headroom; {failed}"
     assert row_of(answers, "to archive an hour")[4].endswith(f"500.0 (1MiB x 100; {failed})")

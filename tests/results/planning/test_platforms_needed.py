@@ -198,7 +198,7 @@ def test_sound_cells_come_before_faster_ones_that_fail_a_condition(
     surface: MakeSurface, make_result: MakeResult
 ) -> None:
     sound = make_result("archive", 100 * KB, 10, 50.0, seconds=8.0)
-    for fault in ({"settled": False}, {"limited_by": "client"}):
+    for fault in ({"session_half_width": 0.3}, {"limited_by": "client"}):
         faster = parallel(make_result, {4: 300.0}, seconds=8.0, **fault)
         assert archiving(mail(surface(sound, *faster))).clients == 1
         assert archiving(mail(surface(sound, *faster), clients=4)).clients == 4

@@ -154,13 +154,13 @@ def test_rate_has_warnings_of_its_cells(make_result: MakeResult, surface_of: Mak
     surface = surface_of(
         [
             make_result("archive", 8 * KIB, 5, 400.0, limited_by="client"),
-            make_result("archive", 32 * KIB, 5, 100.0, settled=False),
+            make_result("archive", 32 * KIB, 5, 100.0, retries=1),
             make_result("archive", 64 * KIB, 5, 0.0, errors=3),  # no object succeeded, so there is no rate
         ]
     )
     first, last = surface.rate("archive", 16 * KIB, 5).cells
     assert any("limited by the client" in doubt for doubt in first.doubts)
-    assert any("unsettled" in doubt for doubt in last.doubts)
+    assert any("sent again" in doubt for doubt in last.doubts)
     assert surface.size_max("archive") == 32 * KIB
 
 

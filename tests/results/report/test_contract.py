@@ -159,6 +159,7 @@ def test_run_document_has_results_cells_criteria_and_verdict(make_result: MakeRe
                 "sessions_min": 40,
                 "objects_min": 1000,
                 "objects_per_second": {"median": make_result().objects_per_second, "low": None, "high": None},
+                "grade": "A",
                 "doubts": [],
             }
         ],

@@ -36,9 +36,12 @@ def price_per(cost: PlanCost, unit: str) -> Range:
 def test_price_of_parts_and_support_is_divided_by_best_rates(results: list[Result]) -> None:
     cost = platform_cost(results, PARTS, years=3)
     assert cost.bill.total == 2 * 3000 + 2 * 2 * 500
-    assert price_per(cost, "object/s, archive, at best").value == pytest.approx(8000 / 400)
-    assert price_per(cost, "MB/s, archive, at best").value == pytest.approx(8000 / 52.4288)
-    assert [each.unit for each in cost.units] == ["object/s, archive, at best", "MB/s, archive, at best"]
+    assert price_per(cost, "object/s, archive, at best (grade A)").value == pytest.approx(8000 / 400)
+    assert price_per(cost, "MB/s, archive, at best (grade A)").value == pytest.approx(8000 / 52.4288)
+    assert [each.unit for each in cost.units] == [
+        "object/s, archive, at best (grade A)",
+        "MB/s, archive, at best (grade A)",
+    ]
 
 
 def test_price_per_rate_has_range_of_the_rate(make_result: Callable[..., Result]) -> None:
@@ -47,16 +50,16 @@ def test_price_per_rate_has_range_of_the_rate(make_result: Callable[..., Result]
         make_result(objects_per_second=rate, repetition=at, position=at, seconds=10.0)
         for at, rate in enumerate(rates, 1)
     ]
-    price = price_per(platform_cost(runs, PARTS, years=1), "object/s, archive, at best")
+    price = price_per(platform_cost(runs, PARTS, years=1), "object/s, archive, at best (grade C)")
     assert price.low is not None
     assert price.high is not None
     assert price.value == pytest.approx(6000 / 400)
     assert price.low < price.value < price.high
 
 
-def test_price_of_briefly_measured_cell_shows_measured_time(make_result: Callable[..., Result]) -> None:
-    cost = platform_cost([make_result(seconds=0.45)], PARTS, years=1)
-    assert cost.units[0].unit == "object/s, archive, at best (measured for 0.45 s)"
+def test_price_shows_grade_and_cautions_of_its_rate(make_result: Callable[..., Result]) -> None:
+    cost = platform_cost([make_result(session_half_width=0.3, errors=1)], PARTS, years=1)
+    assert cost.units[0].unit == "object/s, archive, at best (grade C, disturbed by errors)"
 
 
 def test_cloud_service_prices_are_refused_for_run_price(results: list[Result]) -> None:

@@ -10,8 +10,9 @@ from results.measures.stored_times import NO_TIMES
 from results.recorded.database import RunDatabase
 from results.recorded.model import CriterionResult, Result, SearchOutcome, SearchStep
 from results.recorded.run import read_run
+from results.report.answer import SHARED_HOST
 from results.report.numbers import NUMBERS_MAX, key_numbers
-from results.report.summary import SHARED_HOST, RunSummary, summary, summary_lines
+from results.report.summary import RunSummary, summary, summary_lines
 from tests.results.conftest import MakeDatabase, MakeResult
 from tests.results.report.reported_runs import CHECK
 from tests.results.watched_run import phase_record
@@ -48,7 +49,7 @@ def test_answer_has_rate_size_clients_and_limit(make_database: MakeDatabase, mak
     assert found.limits[0] == (
         "archive 8KiB x 100, 4 clients: the server's processor limits it (busiest thread 91%, confidence high)."
     )
-    assert found.caution == ""
+    assert found.quality == "Quality: A. The archive rate is known within 4%, the retrieve rate known within 4%."
     assert (found.state, found.verdict) == ("good", "finished: all 3 phases are in these numbers")
 
 
@@ -60,17 +61,16 @@ def test_number_has_interval_conditions_and_measured_time(make_database: MakeDat
     first = of(run_of(make_database, *results)).numbers[0]
     assert (first.name, first.value, first.unit) == ("archive", "1,000", "objects/s")
     assert first.interval == "95%: 882 to 1,131"
-    assert first.basis == "95%: 882 to 1,131; 8KiB x 100, 1 client; measured for 10.00 s"
+    assert first.basis == "grade B; 95%: 882 to 1,131; 8KiB x 100, 1 client; measured for 10.00 s"
 
 
-def test_number_that_fails_conditions_lists_them(make_database: MakeDatabase, make_result: MakeResult) -> None:
-    found = of(run_of(make_database, make_result(seconds=1.0, settled=False, limited_by="client")))
-    failed = ("unsettled", "limited by the client", "measured for 1.00 s")
-    assert found.numbers[0].failed == failed
-    assert found.numbers[0].basis.endswith("measured for 1.00 s; unsettled; limited by the client")
+def test_number_has_its_grade_and_cautions(make_database: MakeDatabase, make_result: MakeResult) -> None:
+    found = of(run_of(make_database, make_result(seconds=1.0, session_half_width=0.3, limited_by="client")))
+    assert (found.numbers[0].grade, found.numbers[0].cautions) == ("C", ("limited by the client",))
+    assert found.numbers[0].basis.endswith("measured for 1.00 s; limited by the client")
     assert "the client limits archiving, so the platform may be faster" in found.answer
-    assert found.caution == (
-        "Read with care: the archive rate was unsettled, limited by the client and measured for 1.00 s."
+    assert found.quality == (
+        "Quality: C. The archive rate is known within 35%; the archive rate was limited by the client."
     )
 
 
@@ -83,8 +83,8 @@ def test_batching_sentence_follows_from_session_time_fit(make_database: MakeData
         "objects reach half of the 1,000 objects/s of long ones."
     )
     assert any(line.startswith("batching: a session of") for line in summary_lines(found))
-    unsettled = of(run_of(make_database, *(replace(each, settled=False) for each in results)))
-    assert unsettled.batching.endswith("of long ones (unsettled).")
+    disturbed = of(run_of(make_database, *(replace(each, errors=1) for each in results)))
+    assert disturbed.batching.endswith("of long ones (disturbed by errors).")
     assert of(run_of(make_database, results[0])).batching == "", "one point is no line"
 
 
@@ -105,17 +105,17 @@ def test_summary_has_at_most_six_numbers(make_database: MakeDatabase, make_resul
     assert found.numbers[5].unit == "MB/s"
 
 
-def test_unsettled_cell_of_several_clients_is_in_the_answer_with_a_caution(
+def test_imprecise_cell_of_several_clients_is_in_the_answer_with_its_grade(
     make_database: MakeDatabase, make_result: MakeResult
 ) -> None:
     database = run_of(
         make_database,
         make_result("archive", 8192, 100, 870.0, **SOUND),
-        make_result("archive", 8192, 100, 1510.0, clients=4, phase="archive-parallel", settled=False, **SOUND),
+        make_result("archive", 8192, 100, 1510.0, clients=4, phase="archive-parallel", session_half_width=0.3, **SOUND),
     )
     found = of(database)
     assert "870 objects/s of 8KiB with 1 client, 1,510 with 4" in found.answer
-    assert "unsettled" in found.caution
+    assert found.quality.startswith("Quality: C. The archive rate is known within 35%")
 
 
 def test_answer_of_lock_cost_scenario_is_cost_of_lock(make_database: MakeDatabase, make_result: MakeResult) -> None:
@@ -233,15 +233,15 @@ def test_answer_of_conformance_run_names_violations(make_database: MakeDatabase)
 
 def test_summary_lines_are_complete_within_terminal_width(make_database: MakeDatabase, make_result: MakeResult) -> None:
     database = run_of(
-        make_database, make_result(errors=2, settled=False, limited_by="client", seconds=0.5), shared_host=True
+        make_database, make_result(errors=2, session_half_width=0.3, limited_by="client", seconds=0.5), shared_host=True
     )
     found = of(database)
     lines = summary_lines(found, 80)
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
-    assert f"{found.answer} {found.caution}" in text
+    assert f"{found.answer} {found.quality}" in text
     assert all(each.basis in text for each in found.numbers)
     assert text.count("warning: ") == 4  # three warnings, and the number of the others
-    assert f"and {len(found.warnings) - 3} more in the report" in text
+    assert "and 1 more in the report" in text
     assert lines[-1] == "verdict: finished with errors: its one phase is in these numbers"
-    assert found.warnings[-1] == SHARED_HOST
+    assert SHARED_HOST in found.quality

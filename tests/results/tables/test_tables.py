@@ -12,9 +12,9 @@ import pytest
 from archiver.measure.histogram import Histogram, part_of
 from archiver.values.errors import ResultsError
 from results.document.table import Cell, Table
+from results.measures.quality import CLIENT_LIMITED, ERRORS
 from results.measures.requests import RequestCount
 from results.measures.stored_times import StoredTimes
-from results.measures.units import CLIENT_LIMITED, ERRORS, UNSETTLED
 from results.measures.watched import Watched, watched
 from results.recorded.database import WorkloadHistogram
 from results.recorded.model import (
@@ -68,7 +68,7 @@ def test_amounts_table_and_captions_show_smallest_amounts_per_cell(make_result: 
     results = [
         make_result(seconds=10.0, sessions=400, objects=10_000),
         make_result(seconds=9.5, sessions=410, objects=10_250, repetition=2, position=2),
-        make_result(object_bytes=1 << 20, seconds=0.45, sessions=1, objects=25, position=3),
+        make_result(object_bytes=1 << 20, seconds=0.45, sessions=1, session_half_width=None, objects=25, position=3),
     ]
     table = amounts_table(results)
     cells = row(table, "archive", "8KiB", "25", "1")
@@ -87,7 +87,7 @@ def test_build_tables_without_results_is_an_error() -> None:
 
 def test_rate_table_shows_measured_published_and_ratio(make_result: MakeResult) -> None:
     table = rate_table([make_result(objects_per_second=714.28)], "archive", "objects_per_second")
-    assert row(table, "8KiB", "measured")["25"] == Cell("714.28", 714.28)
+    assert row(table, "8KiB", "measured")["25"] == Cell("714.28", 714.28, grade="A")
     assert row(table, "8KiB", "published")["25"] == Cell("357.14", 357.14)
     assert row(table, "8KiB", "ratio")["25"] == Cell("2.00", 2.0)
 
@@ -151,13 +151,13 @@ def test_size_missing_in_paper_has_no_ratio(make_result: MakeResult) -> None:
 def test_cells_have_notes_on_their_warnings(make_result: MakeResult) -> None:
     results = [
         make_result(objects_per_session=1, errors=3, objects=0, objects_per_second=0.0),
-        make_result(objects_per_session=2, settled=False, position=2),
+        make_result(objects_per_session=2, session_half_width=0.3, position=2),
         make_result(objects_per_session=10, limited_by="client", position=3),
     ]
     measured = row(rate_table(results, "archive", "objects_per_second"), "8KiB", "measured")
-    assert measured["1"] == Cell("0.00", 0.0, (ERRORS,))
-    assert measured["2"].notes == (UNSETTLED,)
-    assert measured["10"].notes == (CLIENT_LIMITED,)
+    assert measured["1"] == Cell("0.00", 0.0, (ERRORS.sentence,), grade="?")
+    assert (measured["2"].notes, measured["2"].grade) == ((), "C")
+    assert (measured["10"].notes, measured["10"].grade) == ((CLIENT_LIMITED.sentence,), "A")
 
 
 def test_retrieve_title_shows_cache_state_and_differing_cells_are_noted(make_result: MakeResult) -> None:
@@ -237,7 +237,7 @@ def test_session_time_table_has_intervals_if_errors_are_known(make_result: MakeR
             session_half_width=0.02,
             **more,
         )
-        for n, more in ((1, {}), (10, {"settled": False}), (100, {"limited_by": "client"}))
+        for n, more in ((1, {}), (10, {"errors": 1}), (100, {"limited_by": "client"}))
     ]
     table = session_time_table(results)
     measured, low, high = (row(table, "archive", "8KiB", label) for label in ("measured", "95% from", "95% to"))
@@ -245,7 +245,7 @@ def test_session_time_table_has_intervals_if_errors_are_known(make_result: MakeR
         assert (low[name].number or 0) < (measured[name].number or 0) < (high[name].number or 0), name
     assert measured["lack of fit"].number is not None
     assert [note.partition(":")[2].partition(":")[0].strip() for note in measured[""].notes] == [
-        "unsettled", "limited by the client",
+        "some operations failed (see the table of errors); failed attempts are in no rate", "limited by the client",
     ]  # fmt: skip
     without = session_time_table([*results[:2], replace(results[2], session_half_width=None)])
     assert {cells[2].text for cells in without.rows} == {"measured", "published"}

@@ -120,16 +120,20 @@ def test_rates_without_lock_are_not_used_as_points(make_measured: MakeRun) -> No
     assert card.points == {}
 
 
-def test_rate_shows_conditions_that_it_fails(make_measured: MakeRun) -> None:
-    made = scorecard_of([make_measured("minio", settled=False, limited_by="client", errors=2, seconds=1.0)])
+def test_rate_has_its_grade_and_cautions(make_measured: MakeRun) -> None:
+    made = scorecard_of([make_measured("minio", session_half_width=0.12, limited_by="client", errors=2)])
     (rate,) = [row[1] for row in rate_tables(made)[0].rows]
-    assert rate.text == "500"
-    assert rate.notes == (
-        "disturbed by errors", "unsettled", "limited by the client", "measured for less than 3 s",
-    )  # fmt: skip
+    assert (rate.text, rate.grade) == ("500", "B")
+    assert rate.notes == ("disturbed by errors", "limited by the client")
     care = answers(made)[-1]
     assert care.startswith("Read the rates with care")
     assert all(note in care for note in rate.notes)
+
+
+def test_rate_with_too_wide_an_interval_is_not_known(make_measured: MakeRun) -> None:
+    made = scorecard_of([make_measured("minio", session_half_width=0.9)])
+    (rate,) = [row[1] for row in rate_tables(made)[0].rows]
+    assert (rate.text, rate.number) == ("not known", None)
 
 
 def test_scorecard_begins_with_verdict_on_locks(
