@@ -23,6 +23,7 @@ _BYTES_PER_SECOND_MAX = 10**9
 _OBJECTS_PER_SECOND_MAX = 20_000
 _OBJECTS_MAX = 10_000_000
 _GUARD_SHARE = 0.9  # the rest is for probe objects, and for the last session of every client
+_DOCUMENTS = {True: "reference/scenarios.md", False: "mixed-workloads.md"}  # by whether the measurements are sweeps
 _SESSIONS_MIN = 2  # for each client, even if the guard allows less; the plan then refuses the run
 
 # The data set that is archived first if nothing else archives before the first retrieve.
@@ -83,6 +84,13 @@ class AdHoc:
     criteria: tuple[str, ...] = ()
 
     @property
+    def are_sweeps(self) -> bool:
+        """Return whether the measurements are cells of sweeps: a single operation in a closed loop."""
+        return self.sessions_per_second is None and not any(
+            each.retrieves and each.archives for each in self.operations
+        )
+
+    @property
     def loads(self) -> bool:
         """Return whether objects must be archived before the measurements, because the first one retrieves."""
         return self.operations[0].retrieves > 0
@@ -105,15 +113,45 @@ def ad_hoc_text(wanted: AdHoc, locked_bytes_max: int) -> str:
     return (
         "\n\n".join(
             [
-                "# Made by archiver bench. Each [[phase]] is a measurement; docs/mixed-workloads.md has every key.\n"
+                f"# Made by archiver bench. docs/{_DOCUMENTS[wanted.are_sweeps]} has every key.\n"
                 f'name = "bench"\ntitle = {_quoted(f"Ad-hoc measurement: {operations} of {sizes}")}',
                 *(f"[[criterion]]\nthat = {_quoted(_checked(each))}" for each in wanted.criteria),
-                *(_load(wanted) if wanted.loads else ()),
-                *_measurements(wanted, locked_bytes_max),
+                *(_sweeps if wanted.are_sweeps else _phases)(wanted, locked_bytes_max),
             ]
         )
         + "\n"
     )
+
+
+def _sweeps(wanted: AdHoc, locked_bytes_max: int) -> Iterator[str]:
+    """Yield the sweeps: one for each operation, size and number of clients, since these have bounds of their own."""
+    loads = [(ARCHIVE, size_bytes, _LOADING_CLIENTS) for size_bytes in wanted.object_bytes] if wanted.loads else []
+    cells = wanted.archiving_cells + len(loads)
+    every = [*loads, *product(wanted.operations, wanted.object_bytes, wanted.clients)]
+    share = int(_GUARD_SHARE * locked_bytes_max) // max(1, cells)
+    warm_up = _seconds(WARM_UP_SHARE * wanted.seconds)
+    measured = _seconds((1 - WARM_UP_SHARE) * wanted.seconds)
+    for place, (operation, size_bytes, clients) in enumerate(every):
+        is_load = place < len(loads)
+        size = format_size(size_bytes)
+        name = f"load {size}" if is_load else f"{operation.name} {size}, {clients} client{'s' if clients > 1 else ''}"
+        most = _bytes_max(wanted.seconds, size_bytes)
+        most = min(share, most) if operation.archives else most
+        rules = [f'warm_up_seconds = "{warm_up}"', f'seconds_min = "{measured}"']
+        if clients > 1:
+            rules.append(f"client_bytes_max = {max(1, most // clients)}")
+        else:  # the warm-up of one client may use a tenth of its objects in addition
+            rules += [f'seconds_max = "{measured}"', f"bytes_max = {max(1, most * 9 // 10)}"]
+            rules += ["warm_up_sessions = 0", f"sessions_min = {_SESSIONS_MIN}"]
+        objects = [_LOADING_OBJECTS_PER_SESSION] if is_load else list(wanted.objects_per_session)
+        yield "\n".join(
+            [
+                f'[[sweep]]\nname = "{name}"\noperation = "{operation.name}"',
+                *(["load = true"] if is_load else []),
+                f'object_sizes = ["{size}"]\nobjects_per_session = {objects}\nclients = [{clients}]',
+                f"stop = {{ {', '.join(rules)} }}",
+            ]
+        )
 
 
 def _load(wanted: AdHoc) -> Iterator[str]:
@@ -132,8 +170,10 @@ def _load(wanted: AdHoc) -> Iterator[str]:
         )
 
 
-def _measurements(wanted: AdHoc, locked_bytes_max: int) -> Iterator[str]:
-    """Yield the phase of every measurement."""
+def _phases(wanted: AdHoc, locked_bytes_max: int) -> Iterator[str]:
+    """Yield the phase of the load, if the first operation retrieves, and the phase of every measurement."""
+    if wanted.loads:
+        yield from _load(wanted)
     loaded_bytes = sum(_loaded(each) * each for each in wanted.object_bytes) if wanted.loads else 0
     share = int(_GUARD_SHARE * locked_bytes_max - loaded_bytes) // max(1, wanted.archiving_cells)
     every = product(wanted.operations, wanted.object_bytes, wanted.objects_per_session, wanted.clients)

@@ -42,6 +42,7 @@ from archiver.values.record import NO_LOCAL_PORT_REASON, ErrorKind, Operation
 from archiver.values.retention import DATE_TOLERANCE_SECONDS, DateMaker, Retention
 from archiver.watch.sampler import ResourceSampler
 from backends.base import ExpectedLock
+from results.measures.statistics import relative_half_width
 from results.recorded.database import (
     ArchivedRange,
     HistogramRow,
@@ -467,6 +468,7 @@ class Coordinator:
             "limited_by": verdict.limited_by,
             "settled": measured.window.settled,
             "session_half_width": _finite(measured.window.half_width),
+            "rate_half_width": _finite(relative_half_width(measured.counts)),
             "unsteady": None,
             "achieved_per_second": rate,
             "objects_per_transaction": per_transaction and min(per_transaction, workload.objects_per_session),

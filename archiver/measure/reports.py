@@ -15,9 +15,12 @@ from awscrt import checksums
 from archiver.measure.histogram import Histogram
 from archiver.values.errors import RunFailed
 from archiver.values.record import ErrorKind
+from results.recorded.model import INTERVAL_SECONDS
 
 PartOfPhase = Literal["warm-up", "measured", "drain"]
-INTERVAL_NS = 250_000_000  # resolution of the time line, and of the measured window of several clients
+INTERVAL_NS = round(
+    INTERVAL_SECONDS * 1e9
+)  # resolution of the time line, and of the measured window of several clients
 
 
 @dataclass(slots=True)

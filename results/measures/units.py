@@ -44,7 +44,7 @@ from results.measures.quality import (
     doubts_of,
 )
 from results.measures.statistics import BATCHES_MAX, Estimate, RelativeError, estimate, t_quantile
-from results.recorded.model import Result
+from results.recorded.model import INTERVAL_SECONDS, Result
 
 Quantity = Literal["objects_per_second", "megabytes_per_second"]
 
@@ -150,20 +150,25 @@ class Unit:
 
     @property
     def relative_error(self) -> RelativeError | None:
-        """Standard error of objects/s over repetitions, or of the mean session time of a single repetition.
+        """Standard error of objects/s over repetitions, or within a single repetition.
 
-        The latter follows from the half-width that the stop rule computed by batch means. None if a repetition has no
-        rate, or if the mean session time of a single repetition is not known within HALF_WIDTH_MAX.
+        Within a repetition it is that of the mean session time, by the half-width that the stop rule computed; for
+        fewer than eight sessions, and for simultaneous work, that of the objects in intervals of 250 ms. None if a
+        repetition has no rate, or if that of a single repetition is not known within HALF_WIDTH_MAX.
         """
         rates = [sample.values[RATE.name] for sample in self.samples]
         if min(rates) <= 0:
             return None
         if len(rates) > 1:
             return RelativeError(stdev(map(log, rates)) / sqrt(len(rates)), len(rates) - 1)
-        half_width = self.first.session_half_width
+        if len(self.samples[0].results) != 1:  # copies that ran together
+            return None
+        half_width, values = self.first.session_half_width, self.first.sessions
+        if half_width is None:
+            half_width, values = self.first.rate_half_width, int(self.first.seconds / INTERVAL_SECONDS)
         if half_width is None or half_width >= HALF_WIDTH_MAX:
             return None
-        degrees = min(self.first.sessions, BATCHES_MAX) - 1
+        degrees = min(values, BATCHES_MAX) - 1
         return RelativeError(half_width / t_quantile(0.975, degrees), degrees)
 
     @property
@@ -342,8 +347,9 @@ def temperatures(units: Iterable[Unit]) -> str:
 
 
 def _swept(results: Sequence[Result]) -> list[Result]:
-    """Return the results of sweeps in the order of measurement."""
-    return sorted((result for result in results if not result.application), key=lambda result: result.position)
+    """Return the results of sweeps in the order of measurement, without those that only made data."""
+    measured = (result for result in results if not result.application and not result.is_load)
+    return sorted(measured, key=lambda result: result.position)
 
 
 def _collected(results: Sequence[Result]) -> dict[UnitKey, Unit]:

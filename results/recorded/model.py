@@ -227,6 +227,7 @@ class InfrastructureResult:
         return self.per_hour / self.minimum_per_hour if self.minimum_per_hour else 1.0
 
 
+INTERVAL_SECONDS = 0.25  # resolution of the time line, and of the counts behind ``Result.rate_half_width``
 TOO_SHORT = "too short to judge"  # a value of ``Result.steadiness``
 FAILURES = "failures"  # a value of ``Result.limited_by``, and the resource of its utilisation
 
@@ -315,6 +316,7 @@ class Result:
     session_half_width: float | None = None  # 95% half-width of the mean session time, relative; None: not known
     requests_per_connection: float | None = None  # requests before the server closed a connection; None: it closed none
     steadiness: str = ""  # steady, unsteady, too short to judge; "": other work ran concurrently, so no rule applies
+    rate_half_width: float | None = None  # 95% half-width of objects/s by its 250 ms intervals, relative; None: < 8
     retries: int = 0  # failed attempts of the whole phase that were sent again (--retries); not in ``errors``
 
     @property

@@ -61,6 +61,7 @@ class SweepTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     checksums: tuple[Checksum, ...] = ()
     retain_for: Seconds | None = None
     drift_check: bool = False
+    load: bool = False
     stop: StopTable = StopTable()
     quick: dict[str, Any] = {}
 

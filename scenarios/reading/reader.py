@@ -600,6 +600,7 @@ def _expand(table: FileTable, order: Order, order_seed: int, repetitions: int) -
                         repetition,
                         (cell,),
                         drift_check=index == len(cells),
+                        is_load=sweep.load,
                     )
                 )
     return tuple(phases)

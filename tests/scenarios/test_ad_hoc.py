@@ -11,6 +11,7 @@ from scenarios.ad_hoc import ARCHIVE, RETRIEVE, AdHoc, AdHocOperation, ad_hoc_te
 from scenarios.model import Scenario
 from scenarios.reading.reader import read_scenario
 from scenarios.work.mix import Mix
+from scenarios.work.sessions import InWindow, Sessions, StopRule, UntilPrecise
 
 MIXED = AdHocOperation(70, 30)
 GUARD = 40 * 10**9
@@ -28,6 +29,11 @@ def made(guard: int = GUARD, **given: Any) -> Scenario:
     return read_scenario("archiver bench", text=ad_hoc_text(wanted(**given), guard))
 
 
+def stops(scenario: Scenario) -> list[StopRule]:
+    works = [workload.work for phase in scenario.phases if not phase.is_load for workload in phase.workloads]
+    return [work.stop for work in works if isinstance(work, Sessions)]
+
+
 def mixes(scenario: Scenario) -> list[Mix]:
     works = [workload.work for phase in scenario.phases if not phase.is_load for workload in phase.workloads]
     return [work for work in works if isinstance(work, Mix)]
@@ -35,13 +41,14 @@ def mixes(scenario: Scenario) -> list[Mix]:
 
 def test_every_combination_becomes_a_separate_phase() -> None:
     scenario = made(object_bytes=(8192, 1 << 20), objects_per_session=(1, 100), clients=(1, 16))
-    names = [phase.name for phase in scenario.phases]
+    names = [phase.label for phase in scenario.phases]
     assert len(names) == len(set(names)) == 16
-    assert names[:3] == ["archive 8KiB x 1, 1 client", "archive 8KiB x 1, 16 clients", "archive 8KiB x 100, 1 client"]
+    assert names[:3] == ["archive 8KiB x 1, 1 client", "archive 8KiB x 100, 1 client", "archive 8KiB x 1, 16 clients"]
     assert names[-1] == "retrieve 1MiB x 100, 16 clients"
-    assert {each.application for each in scenario.workloads} == {"archive", "retrieve"}
-    assert [(each.clients, each.objects_per_session) for each in scenario.workloads][:3] == [(1, 1), (16, 1), (1, 100)]
-    assert {(each.planned_seconds, each.planned_warm_up_seconds) for each in mixes(scenario)} == {(6.0, 0.6)}
+    assert {each.work.operation_label for each in scenario.workloads} == {"archive", "retrieve"}
+    assert {stop.warm_up_seconds + stop.seconds for stop in stops(scenario) if isinstance(stop, InWindow)} == {6.0}
+    alone = [stop for stop in stops(scenario) if isinstance(stop, UntilPrecise)]
+    assert {(stop.warm_up_seconds, stop.seconds_min, stop.seconds_max) for stop in alone} == {(0.6, 5.4, 5.4)}
 
 
 def test_retrieve_reads_data_of_archive_phase() -> None:
@@ -50,8 +57,15 @@ def test_retrieve_reads_data_of_archive_phase() -> None:
     assert not any(phase.is_load for phase in made().phases)
 
 
-@pytest.mark.parametrize("operations", [(RETRIEVE,), (MIXED,), (RETRIEVE, ARCHIVE)])
-def test_load_phase_archives_objects_if_first_operation_retrieves(operations: tuple[AdHocOperation, ...]) -> None:
+@pytest.mark.parametrize("operations", [(RETRIEVE,), (RETRIEVE, ARCHIVE)])
+def test_sweeps_archive_objects_first_if_the_first_operation_retrieves(operations: tuple[AdHocOperation, ...]) -> None:
+    phases = made(operations=operations, object_bytes=(8192, 1 << 20)).phases
+    assert [phase.is_load for phase in phases] == [True, True, *[False] * (len(phases) - 2)]
+    assert [phase.workloads[0].work.mean_bytes for phase in phases[:2]] == [8192, 1 << 20]
+
+
+@pytest.mark.parametrize("operations", [(MIXED,), (MIXED, ARCHIVE)])
+def test_load_phase_archives_objects_if_first_operation_is_mixed(operations: tuple[AdHocOperation, ...]) -> None:
     first, *others = made(operations=operations, object_bytes=(8192, 64 << 20)).phases
     assert first.is_load
     assert not any(phase.is_load for phase in others)
@@ -84,8 +98,13 @@ def test_closed_loops_use_most_of_locked_bytes_limit(operations: tuple[AdHocOper
 
 
 def test_short_measurement_bound_allows_for_fast_platforms() -> None:
-    small, large = (mixes(made(operations=(ARCHIVE,), object_bytes=(size,)))[0].bytes_max for size in (8192, 1 << 20))
+    small, large = (mixes(made(operations=(MIXED,), object_bytes=(size,)))[0].bytes_max for size in (8192, 1 << 20))
     assert (small, large) == (984 * 10**6, 6 * 10**9)  # 20,000 objects/s and 1 GB/s
+    (small_stop,), (large_stop,) = (stops(made(operations=(ARCHIVE,), object_bytes=(s,))) for s in (8192, 1 << 20))
+    assert isinstance(small_stop, InWindow)
+    assert isinstance(large_stop, InWindow)
+    assert 2 * small_stop.client_bytes_max == 20_000 * 6 * 8192
+    assert 2 * large_stop.client_bytes_max == 6 * 10**9
 
 
 def test_bound_allows_two_long_sessions_per_client_beyond_limit() -> None:

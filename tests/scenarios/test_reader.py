@@ -575,7 +575,7 @@ def test_all_invalid_overrides_are_reported_with_keys_and_defaults() -> None:
         "keys of stop and their defaults",
     ]  # fmt: skip
     assert "clients (required), locks (none)" in lines[3]
-    assert "drift_check (false), stop.warm_up_sessions (1), stop.warm_up_seconds (0.5s)" in lines[3]
+    assert "drift_check (false), load (false), stop.warm_up_sessions (1), stop.warm_up_seconds (0.5s)" in lines[3]
     assert "client_bytes_max (130MB), precision (0.05)" in lines[5]
 
 

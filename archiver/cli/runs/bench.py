@@ -9,7 +9,8 @@ import click
 from archiver.cli.parameters import DURATION, RATE, list_of
 from archiver.cli.runs.request import bench_request
 from archiver.cli.runs.run import MeasuringCommand, run_scenario, shared_params
-from archiver.values.sizes import format_size, parse_count, parse_size
+from archiver.values.retention import PHASE_SECONDS_MAX
+from archiver.values.sizes import format_duration, format_size, parse_count, parse_size
 from scenarios.ad_hoc import parse_operation
 from scenarios.reading.phase_checks import OBJECT_BYTES_MAX
 
@@ -20,6 +21,13 @@ def _object_size(text: str) -> int:
     if not 1 <= size_bytes <= OBJECT_BYTES_MAX:
         raise ValueError(f"{text!r}: an object must have 1 byte to {format_size(OBJECT_BYTES_MAX)}")
     return size_bytes
+
+
+def _bounded(ctx: click.Context, param: click.Parameter, seconds: float) -> float:
+    """Refuse a measurement without a duration, and one beyond that of a phase."""
+    if not 0 < seconds <= PHASE_SECONDS_MAX:
+        raise click.BadParameter(f"it must be above 0s and at most {format_duration(PHASE_SECONDS_MAX)}", ctx, param)
+    return seconds
 
 
 @click.command(cls=MeasuringCommand)
@@ -56,6 +64,7 @@ def _object_size(text: str) -> int:
 @click.option(
     "--duration",
     type=DURATION,
+    callback=_bounded,
     default="6s",
     show_default=True,
     help="Duration of each measurement; its first tenth is warm-up.",
@@ -75,9 +84,9 @@ def bench(show_scenario: bool, **given: Any) -> None:
     the same locks, limits, ledger and reports. --show-scenario prints the scenario: save it, change it, and run it with
     `archiver run FILE`.
 
-    Retrieves read what earlier phases archived. If the first operation retrieves, a phase named load archives objects
-    before it. In a closed loop the archiving measurements share --max-locked-bytes. A measurement that uses up its part
-    ends early, and the result says so.
+    Retrieves read what earlier phases archived, in a closed loop each object once. If the first operation retrieves, a
+    phase named load archives objects before it. In a closed loop the archiving measurements share --max-locked-bytes. A
+    measurement that uses up its part, or has read every object, ends early.
 
     \b
     Example:

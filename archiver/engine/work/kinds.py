@@ -85,7 +85,7 @@ def own_fields(phase: Phase, workload: Workload, measured: Measured) -> dict[str
     match workload.work:
         case Sessions():
             used_up = workload.clients > 1 and any(stage.ended_early for stage in measured.stages)
-            return {**steadiness_of(measured.counts), "ended_early": used_up}
+            return {**steadiness_of(measured.counts), "ended_early": used_up, "is_load": phase.is_load}
         case Mix() as mix:
             begins_seconds = (measured.window.from_ns - measured.start_ns) / 1e9
             fields = mix_fields(mix, measured.tally, measured.stages, measured.seconds, begins_seconds)

@@ -70,13 +70,17 @@ class SessionStop:
         is_too_early = elapsed_seconds < stop.seconds_min or sessions < VALUES_MIN
         if not is_at_limit and (is_too_early or self._has_looked):
             return True
+        self._look(elapsed_seconds, is_last=is_at_limit)
+        return not (self.settled or is_at_limit)
+
+    def _look(self, elapsed_seconds: float, *, is_last: bool) -> None:
+        """Judge the precision of the measured sessions."""
         only_look = OUTSIDE_FIRST + OUTSIDE_LAST
-        outside = OUTSIDE_FIRST if not is_at_limit else OUTSIDE_LAST if self._has_looked else only_look
+        outside = OUTSIDE_FIRST if not is_last else OUTSIDE_LAST if self._has_looked else only_look
         self._has_looked = True
         self.half_width = relative_half_width(self._session_seconds, outside)
         # If a limit ended it before its minimum time, even a precise result is too short to count as settled.
-        self.settled = self.half_width <= stop.precision and elapsed_seconds >= stop.seconds_min
-        return not (self.settled or is_at_limit)
+        self.settled = self.half_width <= self._stop.precision and elapsed_seconds >= self._stop.seconds_min
 
     @property
     def mean_session_seconds(self) -> float:
@@ -100,6 +104,8 @@ class SessionStop:
 
     def ran_out(self, now_ns: int) -> None:
         """End the sessions because no object numbers are left; the last session's end remains."""
+        if not self.settled:
+            self._look((self.measured_to_ns - self.measured_from_ns) / 1e9, is_last=True)
 
     def client_ended(self) -> None:
         """Record that the client begins no further session."""

@@ -230,7 +230,10 @@ def test_rate_of_several_clients_excludes_work_after_measured_time() -> None:
     assert result.megabytes_per_second == pytest.approx(0.025)
     assert result.mebibytes_per_second == pytest.approx(25_000 / 2**20)
     assert (result.warm_up_objects, result.drained_objects, result.errors) == (14, 200, 0)
-    assert result.steadiness == "unsteady"  # most intervals have no ended session
+    # Most intervals have no ended session: the rate is uneven rather than moving, so it is hardly known at all.
+    assert result.steadiness == "steady"
+    assert result.rate_half_width is not None
+    assert result.rate_half_width > 1
     assert (result.store_bytes_before, result.archived_bytes_before) == (123, 45)
 
 

@@ -114,6 +114,11 @@ def test_error_of_single_repetition_is_that_of_mean_session_time(make_result: Ma
     assert high / low == pytest.approx(math.exp(2 * 0.2), rel=1e-4)
 
 
+def test_error_of_too_few_sessions_is_that_of_the_objects_in_its_intervals(make_result: MakeResult) -> None:
+    cell = single_cells([make_result(session_half_width=None, rate_half_width=0.2, seconds=3.0)])[KEY]
+    assert cell.relative_error == pytest.approx((0.2 / 2.2010, 11), rel=1e-4)  # twelve intervals
+
+
 def test_error_of_few_sessions_uses_one_batch_per_session(make_result: MakeResult) -> None:
     cell = single_cells([make_result(session_half_width=0.2, sessions=6)])[KEY]
     assert cell.relative_error == pytest.approx((0.2 / 2.5706, 5), rel=1e-4)

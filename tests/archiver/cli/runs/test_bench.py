@@ -84,7 +84,7 @@ def test_platforms_and_repetitions_share_the_locked_bytes_limit() -> None:
         "bench",
         text=shown("bench", "--duration", "1h", "--repeat", "3", "--platform", "minio", "--platform", "embedded"),
     )
-    assert 6 * six.archived_max().bytes == pytest.approx(one.archived_max().bytes, rel=0.01)
+    assert 6 * six.archived_max().bytes == pytest.approx(one.archived_max().bytes, rel=0.05)  # whole sessions
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_platforms_and_repetitions_share_the_locked_bytes_limit() -> None:
         (("--operation", "mixed"), "'mixed' is not an operation"),
         (("--operation", "delete"), "'delete' is not an operation"),
         (("--duration", "30"), "a duration needs a unit"),
-        (("--duration", "0s"), "seconds must be above 0s"),
-        (("--duration", "3h"), "seconds must be above 0s and at most 2h"),
+        (("--duration", "0s"), "it must be above 0s"),
+        (("--duration", "3h"), "it must be above 0s and at most 2h"),
         (("--rate", "0/s"), "'0/s': a rate must be above 0"),
         (("--rate", "5/x"), "'5/x' is not a rate such as 500/s"),
         (("--rate", "nan"), "'nan': a rate must be above 0"),

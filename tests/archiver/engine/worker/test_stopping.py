@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -114,6 +115,18 @@ def test_client_that_runs_out_is_measured_to_its_last_session_end() -> None:
     stop.ran_out(START_NS + 9 * SECOND)
     assert stop.measured_to_ns == START_NS + 2 * SECOND
     assert not stop.settled
+
+
+def test_client_without_further_objects_knows_how_precise_its_sessions_were() -> None:
+    stop = SessionStop(replace(RULE, seconds_min=30.0, seconds_max=60.0), SESSION_BYTES, sessions_assigned=20)
+    at_ns = START_NS
+    while stop.wants_session(at_ns) and at_ns < START_NS + 20 * SECOND:
+        stop.session_ended(at_ns, at_ns + SECOND)
+        at_ns += SECOND
+    assert stop.half_width == math.inf
+    stop.ran_out(at_ns)
+    assert stop.half_width == 0.0
+    assert not stop.settled, "it is precise, but ended before its minimum time"
 
 
 @given(
