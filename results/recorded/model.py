@@ -316,7 +316,7 @@ class Result:
     session_half_width: float | None = None  # 95% half-width of the mean session time, relative; None: not known
     requests_per_connection: float | None = None  # requests before the server closed a connection; None: it closed none
     steadiness: str = ""  # steady, unsteady, too short to judge; "": other work ran concurrently, so no rule applies
-    rate_half_width: float | None = None  # 95% half-width of objects/s by its 250 ms intervals, relative; None: < 8
+    rate_half_width: float | None = None  # 95% half-width of objects/s by 250 ms intervals, relative; None: not known
     retries: int = 0  # failed attempts of the whole phase that were sent again (--retries); not in ``errors``
 
     @property
