@@ -31,11 +31,17 @@ SATURATED_SHARE = 0.9
 DISK_BUSY_PERCENT = 90.0
 DISK_QUEUE_REQUESTS = 4.0
 STEAL_PERCENT = 5.0  # of the host's time: another virtual machine disturbed the measurement
+# Of a host's cores, by programs other than client and server. Below it is what the system itself does for these two.
+FOREIGN_SHARE_MIN = 0.15
 OVERLAP_MIN = 0.7  # of the sampled time: below it, warm-up or drain has too large a share
 
 
 class Verdict(NamedTuple):
-    """``limited_by`` is failures, client, server cpu, server disk, network, host cpu (if shared) or None (latency)."""
+    """What limited a result.
+
+    ``limited_by`` is failures, client, server cpu, server disk, network or None (latency). If all cores of a machine
+    that client and server share are busy, it may be host cpu, with other programs at work, or shared cpu, without.
+    """
 
     limited_by: str | None
     utilisations: tuple[Utilisation, ...]  # nearest to saturation first
@@ -67,7 +73,9 @@ def judge(
     """Return the verdict on one result. ``shares_host``: client and server run on one machine."""
     fullest, is_full = _client(client)
     found = (
-        [fullest] if server is None else [fullest, *_cpu(server, shares_host), *_disks(server), *_links(server.links)]
+        [fullest]
+        if server is None
+        else [fullest, *_cpu(client, server, shares_host), *_disks(server), *_links(server.links)]
     )
     found.sort(key=lambda each: -each.share)
     if failures is not None and failures.share > FAILED_SHARE_MAX:
@@ -100,7 +108,7 @@ def _client(client: ClientUsage) -> tuple[Utilisation, bool]:
     return Utilisation("client", by, share, True), is_full
 
 
-def _cpu(server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
+def _cpu(client: ClientUsage, server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
     """Judge by total, busiest thread, busiest core and quota: one thread saturates its server at half of two cores."""
     measures: list[tuple[str, float | None, bool]] = []
     limit = server.cpu_limit_percent
@@ -124,7 +132,17 @@ def _cpu(server: ServerUsage, shares_host: bool) -> Iterator[Utilisation]:
     if known:
         yield max(known, key=lambda each: (each.decisive, each.share))
     if shares_host and server.host_cpu_percent is not None:
-        yield Utilisation("host cpu", "all cores, used by any process", server.host_cpu_percent / 100, True)
+        foreign = _foreign_share(client, server)
+        is_own = foreign is not None and foreign < FOREIGN_SHARE_MIN
+        by = "all cores" if foreign is None else f"all cores, {max(0.0, foreign):.0%} by other programs"
+        yield Utilisation("shared cpu" if is_own else "host cpu", by, server.host_cpu_percent / 100, True)
+
+
+def _foreign_share(client: ClientUsage, server: ServerUsage) -> float | None:
+    """Return the share of the host's cores that neither client nor server used; None if a part is not known."""
+    if server.host_cpu_percent is None or server.cpu_percent is None or not server.host_cores:
+        return None
+    return (server.host_cpu_percent - (server.cpu_percent + client.cpu_percent) / server.host_cores) / 100
 
 
 def _disks(server: ServerUsage) -> Iterator[Utilisation]:

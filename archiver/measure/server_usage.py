@@ -83,6 +83,7 @@ def server_usage(
         store_syncs=span.used("store_syncs"),
         disks=tuple(disks),
         links=tuple(links),
+        host_cores=len(busy) or None,
         overlap=min(timeline.overlap(from_ns, to_ns) for timeline in covering.values()),
     )
 

@@ -81,6 +81,7 @@ class ServerUsage:
     store_syncs: dict[str, float] = field(default_factory=dict)
     disks: tuple[DiskUsage, ...] = ()
     links: tuple[LinkUsage, ...] = ()
+    host_cores: int | None = None
     overlap: float = 1.0  # share of the measured time within the time between the surrounding samples
 
 
@@ -277,7 +278,7 @@ class Result:
     client: ClientUsage
     limited_by: (
         str | None
-    )  # failures, client, server cpu, server disk, network, host cpu; None: nothing near saturation
+    )  # failures, client, server cpu, server disk, network, host cpu, shared cpu; None: nothing near saturation
     settled: bool  # the stop rule reached its precision before its limits
     unsteady: str | None  # why the rate was not in steady state
     offered_per_second: float | None = None  # sessions/s of an open loop

@@ -31,7 +31,8 @@ from results.worm.findings import catalogue_of, checks_sentence
 LIMITS = {  # of a measurement, by the name in ``Result.limited_by``
     FAILURES: "failures limit it, so the platform's rate is not known",
     "client": "the client limits it, so the platform may be faster",
-    "host cpu": "every core of this machine was busy, possibly with other programs",
+    "shared cpu": "client and server together use every core of this machine",
+    "host cpu": "other programs, too, kept every core of this machine busy",
     "server cpu": "the server's processor limits it",
     "server disk": "the server's disk limits it",
     "network": "the network limits it",

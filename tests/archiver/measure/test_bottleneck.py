@@ -152,6 +152,25 @@ def test_full_shared_host_is_reported_as_host_cpu() -> None:
     assert verdict(server(20.0, whole=100.0), shares_host=False).limited_by == "server cpu"
 
 
+@pytest.mark.parametrize(
+    ("server_percent", "client_percent", "limit", "by"),
+    [
+        (100.0, 90.0, "shared cpu", "all cores, 3% by other programs"),  # of 200% they use 190%, and the host 196%
+        (90.0, 77.0, "shared cpu", "all cores, 14% by other programs"),
+        (90.0, 76.0, "host cpu", "all cores, 15% by other programs"),
+        (20.0, 10.0, "host cpu", "all cores, 83% by other programs"),
+        (None, 90.0, "host cpu", "all cores"),  # the server's processes are not known
+    ],
+)
+def test_only_other_programs_make_a_full_host_the_limit(
+    server_percent: float | None, client_percent: float, limit: str, by: str
+) -> None:
+    usage = replace(server(server_percent, thread=60.0, whole=98.0), host_cores=2)
+    found = verdict(usage, ClientUsage(client_percent, 60.0, 10.0, 1.0), shares_host=True)
+    assert found.limited_by == limit
+    assert found.utilisations[0].by == by
+
+
 def test_throttled_server_is_limited_by_its_cpu() -> None:
     held = replace(server(30.0, limit=400.0), throttled_percent=92.0)
     assert verdict(held).limited_by == "server cpu"
