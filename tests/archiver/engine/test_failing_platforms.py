@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.commands import archiver
 from tests.support.servers.hostile import hostile
 
@@ -61,3 +63,60 @@ def test_load_balancers_page_is_quoted_without_markup(tmp_path: Path) -> None:
     for text in (done.stdout, done.stderr):
         assert "<" not in text
         assert "color:red" not in text
+
+
+# The third step needs more objects than the platform takes: 10, 20 and 40.
+SEARCH = """
+name = "messages"
+title = "Messages of users"
+[scale]
+name = "users"
+each = "user"
+[search]
+first = 1
+last = 16
+repeat = 2
+[[criterion]]
+that = "errors == 0"
+[[phase]]
+name = "messages"
+[[phase.workload]]
+name = "archive"
+operation = "archive"
+data = "messages"
+sizes = "1KiB"
+clients = 2
+objects = "10 users"
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "setting", "reason"),
+    [
+        ("stops answering", {}, "connection lost"),
+        ("refuses every object", {"refusal": (503, "ServiceUnavailable", "no node answers")}, "503 ServiceUnavailable"),
+    ],
+)
+def test_search_on_platform_that_dies_names_its_failures(
+    tmp_path: Path, mode: str, setting: dict[str, object], reason: str
+) -> None:
+    scenario = tmp_path / "messages.toml"
+    scenario.write_text(SEARCH)
+    with hostile(mode, from_object=50, **setting) as server:
+        home = {"ARCHIVER_HOME": str(tmp_path / "home"), **server.keys}
+        options = ("--retain-for", "1m", "--endpoint", server.endpoint)
+        done = archiver("run", str(scenario), *options, **home)
+        document = json.loads(archiver("report", "latest", "--format", "json", **home).stdout)
+    assert done.returncode == 1
+    ended = document["search"]["ended_because"]
+    assert ended.startswith("users 4 failed: "), ended
+    assert reason in ended
+    assert reason in done.stderr
+    *passed, failed = document["results"]
+    assert [each["errors"] for each in passed] == [0, 0]
+    assert failed["limited_by"] == "failures"
+    assert failed["utilisations"][0]["by"] == reason
+    (row,) = [line for line in done.stdout.splitlines() if f"failures: {reason}" in line]
+    assert "add clients" not in row
+    for words in ("limited by the client", "client machines"):
+        assert words not in done.stdout + done.stderr
