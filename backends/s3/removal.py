@@ -7,6 +7,7 @@ aborted, and everything is listed once before anything is deleted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ from backends.s3.keys import number_of
 
 _HOLD_OFF = {"Status": "OFF"}
 _LEFT_ASKED_PER_PAGE = 10
+_REQUESTS_AT_ONCE = 8  # S3 releases and shows one hold per request; botocore keeps at most ten connections
 _Version: TypeAlias = tuple[str, str]  # key, version id
 
 
@@ -146,12 +148,10 @@ class Removal:
     ) -> set[_Version]:
         """Release the holds of these versions; return those for which the platform refused it."""
         refused: set[_Version] = set()
-        for key, version in versions:
-            try:
-                release({"Bucket": self._location.bucket, "Key": key, "VersionId": version})
-            except botocore.exceptions.ClientError as error:
-                refused.add((key, version))
-                self._quote(f"release the {name}", error)
+        for version, answer in self._ask_each(release, versions):
+            if isinstance(answer, botocore.exceptions.ClientError):
+                refused.add(version)
+                self._quote(f"release the {name}", answer)
         return refused
 
     def _release_hold(self, which: dict[str, str]) -> None:
@@ -167,11 +167,9 @@ class Removal:
         """Report the locks of versions that were left; return those that show no lock, although they are left."""
         report = self._report
         unseen: set[_Version] = set()
-        for key, version in versions:
-            try:
-                head = self._client.head_object(Bucket=self._location.bucket, Key=key, VersionId=version)
-            except botocore.exceptions.ClientError:  # the report says that they stay, and the ledger until when
-                unseen.add((key, version))
+        for version, head in self._ask_each(lambda which: self._client.head_object(**which), versions):
+            if isinstance(head, botocore.exceptions.ClientError):  # the report says that they stay, the ledger how long
+                unseen.add(version)
                 continue
             is_held = "ON" in (head.get("ObjectLockLegalHoldStatus"), head.get("ObjectLockEventHold"))
             report.on_hold |= is_held
@@ -180,8 +178,26 @@ class Removal:
             if until is not None:
                 report.locked_until = max(report.locked_until or 0.0, until.timestamp())
             elif not is_held:
-                unseen.add((key, version))
+                unseen.add(version)
         return unseen
+
+    def _ask_each(
+        self, ask: Callable[[dict[str, str]], Any], versions: Iterable[_Version]
+    ) -> Iterator[tuple[_Version, Any]]:
+        """Send a request about each version, several at a time; yield each with its answer, or with the ClientError.
+
+        Other errors are raised, and end the requests.
+        """
+
+        def answer(version: _Version) -> Any:
+            try:
+                return ask({"Bucket": self._location.bucket, "Key": version[0], "VersionId": version[1]})
+            except botocore.exceptions.ClientError as refusal:
+                return refusal
+
+        asked = list(versions)
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as requests:
+            yield from zip(asked, requests.map(answer, asked), strict=True)
 
     def _delete(self, versions: list[_Version]) -> dict[_Version, str]:
         """Delete versions in one batch; return those that were refused, with the reason."""

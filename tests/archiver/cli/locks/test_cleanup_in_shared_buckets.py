@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from backends.embedded import process as embedded
 from backends.s3.keys import key_of
 from tests.support.commands import archiver, started
 from tests.support.runs import TINY, ask, keys_of, left_in, s3
-from tests.support.servers.hostile import Hostile, Version, hostile
+from tests.support.servers.hostile import Answer, Asked, Hostile, PassOn, Version, error, hostile
 from tests.support.waiting import wait_until
 
 BUCKET, PREFIX = "shared", "run-1/"
@@ -202,6 +203,29 @@ def test_ledger_records_a_confirmed_release(home: Path, leave: Callable[..., Non
     with hostile() as server:
         leave(server, *range(3), hold=True, locked=True)
         assert "run-1: 3 objects remain: locked until 2" in cleanup("--release-holds").stdout
+    (row,) = left_in(home)
+    assert row["legal_hold"] == 0
+
+
+def test_holds_are_released_and_read_back_several_at_a_time(home: Path, leave: Callable[..., None]) -> None:
+    pairs = {"PUT": threading.Barrier(2), "HEAD": threading.Barrier(2)}
+
+    def in_pairs(asked: Asked, pass_on: PassOn) -> Answer:
+        """Answer when another such request has come; refuse if none comes."""
+        try:
+            pairs[asked.method].wait(timeout=20)
+        except threading.BrokenBarrierError:
+            return error(503, "SlowDown", "one request at a time")
+        return pass_on(asked)
+
+    def is_about_hold(asked: Asked) -> bool:
+        return bool(asked.key) and (asked.method == "HEAD" or "legal-hold" in asked.query)
+
+    with hostile("answers chosen requests otherwise", chosen=is_about_hold, otherwise=in_pairs) as server:
+        leave(server, *range(4), hold=True, locked=True)
+        done = cleanup("--release-holds")
+    assert "run-1: 4 objects remain: locked until 2" in done.stdout
+    assert "one request at a time" not in done.stdout
     (row,) = left_in(home)
     assert row["legal_hold"] == 0
 
