@@ -182,6 +182,9 @@ class LockReading:
     problem: str | None  # None: as agreed
 
 
+NAMES_LEFT_MAX = 5
+
+
 @dataclass(slots=True)
 class RemovalReport:
     """What clean-up removed and what it had to leave."""
@@ -193,6 +196,8 @@ class RemovalReport:
     bucket_kept: str | None = None  # why the run's own bucket stays although nothing of the run is left in it
     names_of_others: int = 0  # keys or names under the run's prefix that the run did not make; they stay
     objects_left: int = 0
+    bytes_left: int = 0  # S3 only
+    names_left: list[str] = field(default_factory=list)  # S3 only: keys of the first, at most NAMES_LEFT_MAX
     locked_until: float | None = None  # epoch seconds; the latest date of objects left
     on_hold: bool = False  # an object left has a legal hold or an event hold
     holds_unconfirmed: int = 0  # objects left whose holds may remain: a release was refused, or their lock is not seen

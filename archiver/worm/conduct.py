@@ -48,7 +48,7 @@ class WormOutcome:
     run_id: str
     database: Path
     profile: PlatformProfile
-    left: Mapping[str, tuple[RemovalReport, ...]]  # by protocol: one for each bucket or file space that remains
+    left: Mapping[str, Mapping[str, RemovalReport]]  # by protocol, and by bucket or file space that remains
 
 
 def conduct(run: WormRun, platforms: Sequence[UnderTest], options: WormOptions, on_check: OnResult) -> WormOutcome:

@@ -15,7 +15,7 @@ import botocore.exceptions
 
 from archiver.values.errors import PlatformError
 from archiver.values.retention import RetentionMode
-from backends.base import Location, RemovalReport
+from backends.base import NAMES_LEFT_MAX, Location, RemovalReport
 from backends.s3.answers import code_of, pages, quoted, rows_of
 from backends.s3.keys import number_of
 
@@ -83,7 +83,9 @@ class Removal:
         report = self._report
         removed_before, claimed = -1, set[_Version]()
         while report.objects_removed > removed_before:
-            removed_before, report.objects_left, report.holds_unconfirmed = report.objects_removed, 0, 0
+            removed_before = report.objects_removed
+            report.objects_left = report.bytes_left = report.holds_unconfirmed = 0
+            report.names_left.clear()
             is_first = True
             for page in self._pages_of_run():
                 if is_first:  # each listing begins at the same place
@@ -134,6 +136,8 @@ class Removal:
                     left = self._delete(list(left))
         gone = set(sizes) - set(left)
         report.objects_left += len(left)
+        report.bytes_left += sum(sizes[version] for version in left)
+        report.names_left += [key for key, _ in left][: NAMES_LEFT_MAX - len(report.names_left)]
         report.objects_removed += len(gone)
         report.bytes_removed += sum(sizes[version] for version in gone)
         report.refusals.extend(sorted(set(left.values()) - set(report.refusals)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from archiver.machine.home import find_run, ledger_path, runs_dir
 from archiver.platforms.hosted import HostedStore
 from archiver.platforms.opening import PLATFORMS, EmbeddedStore, PlatformOptions, open_backend
 from archiver.values.errors import UsageError
-from archiver.values.sizes import format_duration
+from archiver.values.sizes import format_duration, format_instant
 from archiver.worm.case import COMPLIANCE_SECONDS
 from archiver.worm.catalogue import catalogue
 from archiver.worm.conduct import WormOptions, WormOutcome, conduct
@@ -131,8 +131,10 @@ def worm(
     Tries everything that could lose, alter or unlock a record. The checks make their own buckets, lock for seconds, and
     remove everything that may be removed. Every answer is judged by the state afterwards. Refusals that held are tried
     again while clients archive and retrieve and, if Archiver started the server, after it was killed. A check that
-    fails with severity S1 or S2 is a violation: exit status 1. If Ctrl-C, SIGTERM or SIGHUP interrupts the command, it
-    records the checks that ended, removes what it made, and exits with 130, 143 or 129.
+    fails with severity S1 or S2 is a violation: exit status 1. Some checks lock for a day or for decades in mode
+    GOVERNANCE, and bypass that lock; the ledger has the latest such date until the run ends, and then what remains.
+    If Ctrl-C, SIGTERM or SIGHUP interrupts the command, it records the checks that ended, removes what it made, and
+    exits with 130, 143 or 129.
 
     \b
     Example:
@@ -241,12 +243,23 @@ def _chosen(words: Sequence[str]) -> list[str]:
     return [each for each in every if not words or each in words or each.partition("-")[0] in words]
 
 
-def cleanup_command(run: str, buckets_left: Sequence[RemovalReport]) -> str:
+def cleanup_command(run: str, buckets_left: Collection[RemovalReport]) -> str:
     """Return the command that removes the contents of the remaining buckets, with the options that lift their locks."""
     words = ["archiver cleanup", run]
     words += ["--bypass-governance"] if any(each.governance for each in buckets_left) else []
     words += ["--release-holds"] if any(each.on_hold for each in buckets_left) else []
     return " ".join(words)
+
+
+def _contents_left(bucket: str, report: RemovalReport) -> str:
+    """Return how many objects remain in a bucket, until when they are locked, and the keys of the first."""
+    if not report.objects_left:
+        return f"{bucket}: {report.bucket_kept or 'what is in it is unknown, so the ledger keeps its upper bound'}"
+    until = f", locked until {format_instant(report.locked_until)}" if report.locked_until is not None else ""
+    held = ", under hold" if report.on_hold else ""
+    more = report.objects_left - len(report.names_left)
+    others = f" and {more:,} more" if more else ""
+    return f"{bucket}: {report.objects_left:,} objects{until}{held}: {', '.join(report.names_left)}{others}"
 
 
 def _print(
@@ -269,14 +282,17 @@ def _print(
 
         paths = write_worm_report(recorded, recorded.path.parent / "report")
         click.echo(f"\nreport: {paths[0]}; evidence: archiver bundle make {outcome.run_id} evidence.json")
-        buckets, spaces = outcome.left["s3"], outcome.left.get("tsm", ())
+        buckets, spaces = outcome.left["s3"], outcome.left.get("tsm", {})
         if buckets:
-            click.echo(f"{len(buckets)} buckets remain: {cleanup_command(outcome.run_id, buckets)}")
+            click.echo(f"{len(buckets)} buckets remain: {cleanup_command(outcome.run_id, buckets.values())}")
+        for bucket, report in buckets.items():
+            click.echo(f"  {_contents_left(bucket, report)}")
         if spaces:
             click.echo(
                 f"{len(spaces)} file spaces remain until what is in them expires: archiver cleanup {outcome.run_id}"
             )
-        for reason in dict.fromkeys(each.refusals[-1] for each in (*buckets, *spaces) if each.refusals):
+        left = (*buckets.values(), *spaces.values())
+        for reason in dict.fromkeys(each.refusals[-1] for each in left if each.refusals):
             click.echo(f"  {reason}")
     if len(runs) > 1:
         named = {recorded.run.platform.name: recorded.checks for recorded in runs}

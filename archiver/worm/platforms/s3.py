@@ -12,7 +12,7 @@ from archiver.values.clock import now_seconds
 from archiver.values.errors import PlatformError
 from archiver.values.platform import PlatformProfile
 from archiver.values.retention import Retention, RetentionMode, check_clock
-from archiver.worm.case import COMPLIANCE_SECONDS, FARTHEST_SECONDS, LOCKING_FAR, WAIT_SECONDS_MAX, starter
+from archiver.worm.case import FARTHEST_SECONDS, LOCKING_FAR, WAIT_SECONDS_MAX, starter
 from archiver.worm.catalogue import is_tsm
 from archiver.worm.platforms.under_test import UnderTest
 from archiver.worm.repeats.load import BackgroundLoad, order_for
@@ -111,10 +111,10 @@ class S3UnderTest(UnderTest):
         return report
 
     def seconds_until_unlocked(self) -> float:
-        """Return the time until the last COMPLIANCE lock expires, or the longest that is worth it."""
-        # A report has the dates of a few objects only, so other objects may be locked longer.
-        latest = max(report.locked_until or 0.0 for report in self.left) - self.backend.server_now
-        return min(max(latest, COMPLIANCE_SECONDS), WAIT_SECONDS_MAX) + CLOCK_SECONDS
+        now = self.backend.server_now
+        dates = (each.locked_until for each in self.left.values() if not each.on_hold)
+        seconds = [max(0.0, until - now) + CLOCK_SECONDS for until in dates if until is not None]
+        return max((each for each in seconds if each <= WAIT_SECONDS_MAX), default=0.0)
 
 
 def reached(backend: S3Backend, *, accepts_server_clock: bool) -> PlatformProfile:

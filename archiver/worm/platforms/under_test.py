@@ -38,7 +38,7 @@ class UnderTest(ABC):
     protocol: ClassVar[str]
 
     run: WormRun
-    left: tuple[RemovalReport, ...] = field(default=(), init=False)  # for each place that remains after the run
+    left: dict[str, RemovalReport] = field(default_factory=dict, init=False)  # by place that remains after the run
     _made: list[tuple[Placement, int]] = field(default_factory=list, init=False)  # with its row in the ledger
     _making: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -58,7 +58,7 @@ class UnderTest(ABC):
         """Try to remove one place."""
 
     def seconds_until_unlocked(self) -> float:
-        """Return how long to wait for locks of what is left, to remove it after all; 0 if that takes too long."""
+        """Return how long to wait until the locks of a place in ``left`` have expired; 0 if none do so soon."""
         return 0.0
 
     def enter(self, name: str, **facts: Any) -> None:
@@ -85,15 +85,26 @@ class UnderTest(ABC):
                 self._remove(remaining)
 
     def _remove(self, placements: Sequence[tuple[Placement, int]]) -> list[tuple[Placement, int]]:
-        """Remove these places; return those that remain. The ledger gets the locks that were seen in them."""
-        remaining, left = [], []
+        """Remove these places; return those that remain. The ledger gets what was counted and seen in them."""
+        remaining, self.left = [], {}
         for placement, row in placements:
             report = self.removal_of(placement)
             if report.bucket_removed or report.bucket_missing:
                 self.run.ledger.mark_removed(self.run.id, placement.bucket)
             else:
-                self.run.ledger.observe([row], None, report.locked_until, on_hold=report.on_hold)
+                self._record(placement, row, report)
                 remaining.append((placement, row))
-                left.append(report)
-        self.left = tuple(left)
+                self.left[placement.bucket] = report
         return remaining
+
+    def _record(self, placement: Placement, row: int, report: RemovalReport) -> None:
+        """Replace the upper bound in the ledger by what a removal left; keep it if the removal counted nothing."""
+        ledger = self.run.ledger
+        if report.objects_left or report.bucket_kept is not None:
+            # A removal that may release holds reads every lock of what it leaves.
+            are_locks_seen = placement.legal_hold and not report.holds_unconfirmed
+            until = report.locked_until if are_locks_seen else None
+            ledger.close_placement(row, report.objects_left, report.bytes_left, latest_retain_until=until)
+            if are_locks_seen and not report.on_hold:
+                ledger.record_release([row], until)
+        ledger.observe([row], None, report.locked_until, on_hold=report.on_hold)

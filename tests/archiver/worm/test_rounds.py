@@ -102,7 +102,7 @@ class Platform:
         run = WormRun(new_run_id(), self.ledger, reached(backend, accepts_server_clock=False), None)
         platform = S3UnderTest(run, backend, lambda _: nullcontext(Limited({})), restart, False)
         outcome = conduct(run, [platform], options, on_check)
-        assert outcome.left == {"s3": ()}
+        assert outcome.left == {"s3": {}}
         return self.open.enter_context(closing(RunDatabase.open(outcome.database)))
 
 
