@@ -16,7 +16,7 @@ from archiver.ledger.holdings import Holding
 from archiver.ledger.ledger import Ledger, RunEntry
 from archiver.machine.home import runs_dir
 from archiver.platforms.opening import PlatformOptions, open_backend
-from archiver.values.errors import ArchiverError, PlatformError
+from archiver.values.errors import ArchiverError, PlatformGone
 from archiver.values.sizes import format_instant
 from backends.base import Backend, Location, RemovalReport
 from backends.tsm.library.configuration import parse_server
@@ -32,6 +32,7 @@ class RemovalResult:
     holding: Holding
     report: RemovalReport | None = None
     failure: ArchiverError | None = None
+    is_forgotten: bool = False  # the ledger no longer has it, although it was not seen to be removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Consent:
 
     bypass_governance: bool = False
     release_holds: bool = False  # only holds that the run placed
+    forget: bool = False  # the record of data whose platform does not answer, or has none of it
 
 
 def in_progress(run: str, ledger: Ledger, now: float) -> str | None:
@@ -120,7 +122,7 @@ def _remove_on(
                 try:
                     report = _remove_one(waiting[0], backend, consent, now)
                 except ArchiverError as failure:
-                    yield RemovalResult(waiting.pop(0), failure=failure)
+                    yield _failed(waiting.pop(0), failure, ledger, consent)
                     continue
                 if not report.objects_left:
                     ledger.mark_rows_removed(waiting[0].rows)
@@ -131,11 +133,19 @@ def _remove_on(
                 yield RemovalResult(waiting.pop(0), report)
     except ArchiverError as failure:
         for each in waiting:
-            yield RemovalResult(each, failure=failure)
+            yield _failed(each, failure, ledger, consent)
+
+
+def _failed(holding: Holding, failure: ArchiverError, ledger: Ledger, consent: Consent) -> RemovalResult:
+    """Return the result of a failure; forget the holding if its data may be gone and the user wants that."""
+    is_forgotten = consent.forget and isinstance(failure, PlatformGone)
+    if is_forgotten:
+        ledger.mark_rows_removed(holding.rows)
+    return RemovalResult(holding, failure=failure, is_forgotten=is_forgotten)
 
 
 def _remove_one(holding: Holding, backend: Backend, consent: Consent, now: float) -> RemovalReport:
-    """Remove one holding. Raises PlatformError if another platform than before answers."""
+    """Remove one holding. Raises PlatformGone if the platform has none of its locked objects."""
     first = holding.first
     location = Location(first.endpoint, first.region, first.bucket, first.bucket_created, first.prefix)
     report = backend.remove(
@@ -156,8 +166,8 @@ def _remove_one(holding: Holding, backend: Backend, consent: Consent, now: float
     return report
 
 
-def _another_platform(holding: Holding, what: str) -> PlatformError:
-    return PlatformError(
+def _another_platform(holding: Holding, what: str) -> PlatformGone:
+    return PlatformGone(
         f"{holding.first.run}: {holding.first.endpoint} {what}, but objects of this run are locked there; check "
         "whether another platform answers at that address; the ledger keeps its record"
     )

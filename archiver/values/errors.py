@@ -38,6 +38,10 @@ class PlatformError(ArchiverError):
     exit_status = 3
 
 
+class PlatformGone(PlatformError):
+    """The platform does not answer, or has nothing of a run whose objects are locked: its data may be gone."""
+
+
 class RunFailed(ArchiverError):
     """The run ended early; finished results are saved."""
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import botocore.exceptions
 
 from archiver.values.clock import now_seconds
-from archiver.values.errors import PlatformError, UsageError
+from archiver.values.errors import PlatformError, PlatformGone, UsageError
 from archiver.values.visible import one_line
 from backends.base import CredentialsTerm, Location, RemovalReport
 from backends.s3.answers import code_of, pages
@@ -288,7 +288,7 @@ class Control:
             botocore.exceptions.ConnectTimeoutError,
             botocore.exceptions.EndpointConnectionError,
         ) as error:
-            raise PlatformError(f"{self.endpoint}: could not be reached: {error}; check --endpoint") from error
+            raise PlatformGone(f"{self.endpoint}: could not be reached: {error}; check --endpoint") from error
         except botocore.exceptions.ClientError as error:
             raise PlatformError(_explain(self.endpoint, doing, error)) from error
         except (botocore.exceptions.BotoCoreError, ValueError) as error:

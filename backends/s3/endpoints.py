@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from archiver.values.errors import PlatformError, UsageError
+from archiver.values.errors import PlatformError, PlatformGone, UsageError
 from backends.addresses import is_own_address
 from backends.s3.wire.connection import Endpoint
 
@@ -125,7 +125,7 @@ def _look_up(url: str, bucket: str | None) -> list[tuple[str, ...]]:
                 f"{url}: the host name {host} of a bucket is unknown ({error}); have every name under it resolved, or "
                 "name buckets in the path: --addressing path"
             ) from error
-        raise PlatformError(f"{url}: the host name is unknown ({error}); check --endpoint") from error
+        raise PlatformGone(f"{url}: the host name is unknown ({error}); check --endpoint") from error
     kinds = ([entry for entry in found if (entry[0] == socket.AF_INET) is wanted] for wanted in (True, False))
     return [tuple(dict.fromkeys(str(entry[4][0]) for entry in kind)) for kind in kinds if kind]
 

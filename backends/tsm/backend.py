@@ -15,7 +15,7 @@ from typing import Any
 
 from archiver.values.clock import now_seconds
 from archiver.values.content import Content
-from archiver.values.errors import PlatformError, SafetyRefused, UsageError
+from archiver.values.errors import PlatformError, PlatformGone, SafetyRefused, UsageError
 from archiver.values.platform import PlatformProfile
 from archiver.values.record import Operation
 from archiver.values.retention import WITHOUT_END, Retention, RetentionMode, RetentionWish
@@ -369,7 +369,8 @@ class TsmBackend:
         except TsmError as error:
             remedy = _REMEDY.get(error.deciding_code) or (_UNREACHABLE if error.lost else None)
             text = f"{where}: could not {doing}: {error}"
-            raise PlatformError(f"{text}; {remedy}" if remedy else text) from error
+            kind = PlatformGone if error.lost else PlatformError
+            raise kind(f"{text}; {remedy}" if remedy else text) from error
 
 
 _UNREACHABLE = "is the server running there? check --tsm-server, or the stanza in dsm.sys"

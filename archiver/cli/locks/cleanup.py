@@ -15,7 +15,7 @@ from archiver.ledger.ledger import Ledger
 from archiver.ledger.removal import Consent, RemovalResult, in_progress, remove
 from archiver.machine.home import ledger_path
 from archiver.platforms.opening import PlatformOptions
-from archiver.values.errors import ArchiverError, UsageError
+from archiver.values.errors import ArchiverError, PlatformGone, UsageError
 from archiver.values.sizes import format_bytes, format_instant
 from backends.base import RemovalReport
 
@@ -27,12 +27,20 @@ _NOTHING_LEFT = "nothing is left on any platform"
 @click.option("--all-expired", is_flag=True, help="Clean up after all runs whose locks have ended.")
 @click.option("--bypass-governance", is_flag=True, help="Remove GOVERNANCE objects before their date.")
 @click.option("--release-holds", is_flag=True, help="Release the holds that the run placed.")
+@click.option(
+    "--forget",
+    is_flag=True,
+    help="Also remove RUN from the ledger where its platform does not answer, or has none of its objects; needs --yes.",
+)
+@click.option("--yes", "confirmed", is_flag=True, help="Confirm --forget.")
 @recorded_platform_options
 def cleanup(
     run: str | None,
     all_expired: bool,
     bypass_governance: bool,
     release_holds: bool,
+    forget: bool,
+    confirmed: bool,
     platform: PlatformOptions,
 ) -> None:
     """Remove what RUN left, except what is still locked.
@@ -50,22 +58,33 @@ def cleanup(
     The release of an event hold starts its period, at least a day. Its objects stay until then, unless
     --bypass-governance is given too.
 
+    --forget is for a platform whose data is gone. What the platform still has stays in the ledger. A platform that is
+    only switched off does not answer either, and if its data comes back, no record says that objects are locked there.
+
     \b
     Example:
         archiver cleanup latest --bypass-governance
 
-    Exit status: 0 everything that was to be removed is removed; 1 something remains; 3 no platform could be reached.
+    Exit status: 0 everything that was to be removed is removed, or forgotten; 1 something remains; 3 no platform could
+    be reached.
     """
     if (run is not None) == all_expired:
         raise UsageError("give either a run (its id, or `latest`) or --all-expired")
     if all_expired and bypass_governance:
         raise UsageError("--bypass-governance removes what has not expired; name the run, instead of --all-expired")
+    if forget and all_expired:
+        raise UsageError("--forget takes one run; name it, instead of --all-expired")
+    if confirmed and not forget:
+        raise UsageError("--yes confirms --forget; give both")
     ledger, now = Ledger(ledger_path()), time.time()
+    consent = Consent(bypass_governance, release_holds, forget=forget and confirmed)
     outcomes = []
     try:
         holdings = _all_expired(ledger, now, release_holds) if run is None else _of_run(ledger, run, now)
-        for outcome in remove(holdings, platform, ledger, Consent(bypass_governance, release_holds), now):
+        for outcome in remove(holdings, platform, ledger, consent, now):
             _tell(outcome)
+            if isinstance(outcome.failure, PlatformGone):
+                _tell_forgetting(outcome, asked=forget)
             outcomes.append(outcome)
     finally:
         ledger.close()
@@ -110,6 +129,7 @@ def _all_expired(ledger: Ledger, now: float, release_holds: bool) -> list[Holdin
 
 def _exit_status(outcomes: Sequence[RemovalResult]) -> int:
     """Return the exit status. An unusable platform determines it only if it was the only one."""
+    outcomes = [each for each in outcomes if not each.is_forgotten]
     failures = [each.failure for each in outcomes if each.failure is not None]
     if failures and len(failures) == len(outcomes):
         return failures[0].exit_status
@@ -142,6 +162,18 @@ def _tell_failure(holding: Holding, failure: ArchiverError | None) -> None:
     words = str(failure)
     where = "" if words.startswith(f"{first.run}:") else f"{first.run}, {holding.place} {first.bucket}: "
     click.echo(f"archiver: {where}{words}", err=True)
+
+
+def _tell_forgetting(outcome: RemovalResult, *, asked: bool) -> None:
+    """Print that a holding was forgotten, or how to forget it."""
+    first, holding = outcome.holding.first, outcome.holding
+    amount = f"{'' if holding.exact else 'at most '}{holding.objects:,} objects in {holding.place} {first.bucket}"
+    if outcome.is_forgotten:
+        click.echo(f"{first.run}: the ledger forgot {amount}")
+    elif asked:
+        click.echo(f"{first.run}: the ledger would forget {amount}; if they are gone for good, add --yes", err=True)
+    else:
+        click.echo(f"if its data is gone for good: archiver cleanup {first.run} --forget", err=True)
 
 
 def _why(report: RemovalReport, holding: Holding) -> str:

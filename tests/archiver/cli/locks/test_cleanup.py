@@ -158,6 +158,8 @@ def test_cleanup_with_empty_ledger_reports_nothing_left(home: Path, which: str) 
         ((), "give either a run (its id, or `latest`) or --all-expired"),
         (("run-1", "--all-expired"), "give either a run"),
         (("--all-expired", "--bypass-governance"), "removes what has not expired; name the run"),
+        (("--all-expired", "--forget"), "--forget takes one run"),
+        (("run-1", "--yes"), "--yes confirms --forget"),
         (("nosuch",), "the ledger has no such run"),
     ],
 )
@@ -319,6 +321,58 @@ def test_same_bucket_name_on_another_platform_keeps_ledger_record(
     assert f"has nothing of the run in bucket {shared}, but objects of this run are locked there" in done.stderr
     assert left(home) == {"run-1"}
     assert runs.keys_in(shared) == 3
+
+
+# Platforms whose data is gone
+
+
+def test_run_on_platform_that_does_not_answer_is_forgotten_only_if_confirmed(
+    home: Path, runs: Runs, tmp_path: Path
+) -> None:
+    with embedded.start(tmp_path / "other") as other:
+        gone = other.endpoint
+    bucket = runs.leave("run-1", locked_seconds=HOUR, endpoint=gone)
+    plain = cleanup("run-1")
+    assert plain.exit_code == 3
+    assert "if its data is gone for good: archiver cleanup run-1 --forget" in plain.stderr
+    asked = cleanup("run-1", "--forget")
+    assert asked.exit_code == 3
+    assert f"run-1: the ledger would forget 3 objects in bucket {bucket}; if they are gone for" in asked.stderr
+    assert left(home) == {"run-1"}
+    done = cleanup("run-1", "--forget", "--yes")
+    assert (done.exit_code, done.stdout) == (0, f"run-1: the ledger forgot 3 objects in bucket {bucket}\n")
+    assert left(home) == set()
+
+
+def test_run_whose_bucket_is_missing_is_forgotten(home: Path, runs: Runs) -> None:
+    bucket = runs.leave("run-1", ledger_seconds=HOUR)
+    for row in runs.s3.list_object_versions(Bucket=bucket)["Versions"]:
+        runs.s3.delete_object(Bucket=bucket, Key=row["Key"], VersionId=row["VersionId"])
+    runs.s3.delete_bucket(Bucket=bucket)
+    done = cleanup("run-1", "--forget", "--yes")
+    assert done.exit_code == 0
+    assert f"run-1: the ledger forgot 3 objects in bucket {bucket}" in done.stdout
+    assert left(home) == set()
+
+
+def test_objects_that_the_platform_still_has_are_not_forgotten(home: Path, runs: Runs) -> None:
+    bucket = runs.leave("run-1", locked_seconds=HOUR)
+    done = cleanup("run-1", "--forget", "--yes")
+    assert done.exit_code == 1
+    assert "run-1: 3 objects remain: locked until 2" in done.stdout
+    assert runs.keys_in(bucket) == 3
+    assert left(home) == {"run-1"}
+
+
+def test_platform_that_refuses_the_credential_is_not_forgotten(
+    home: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.leave("run-1", locked_seconds=HOUR)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    done = cleanup("run-1", "--forget", "--yes")
+    assert done.exit_code == 3
+    assert "forget" not in done.output
+    assert left(home) == {"run-1"}
 
 
 # Access rights and clocks
