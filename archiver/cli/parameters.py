@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 
 import click
 
-from archiver.values.sizes import parse_days, parse_duration, parse_instant, parse_link_speed, parse_rate, parse_size
+from archiver.values.sizes import (
+    parse_days,
+    parse_duration,
+    parse_instant,
+    parse_link_speed,
+    parse_rate,
+    parse_size_with_unit,
+)
 from backends.base import ADDRESSING_STYLES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -28,7 +35,7 @@ class _Parsed(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-SIZE = _Parsed("size", parse_size)
+SIZE = _Parsed("size", parse_size_with_unit)
 RATE = _Parsed("rate", parse_rate)
 LINK_SPEED = _Parsed("speed", parse_link_speed)
 DURATION = _Parsed("duration", parse_duration)

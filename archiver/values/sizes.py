@@ -43,6 +43,17 @@ def parse_size(text: str) -> int:
     return int(size)
 
 
+def parse_size_with_unit(text: str) -> int:
+    """Return the bytes of a size whose unit is written, as a command line requires: 8 may mean 8KiB.
+
+    Raises ValueError with the remedy. 0 needs no unit.
+    """
+    size_bytes = parse_size(text)
+    if size_bytes and text.strip()[-1].isdigit():
+        raise ValueError(f"{text!r}: a size needs a unit: write {text.strip()}KiB or {text.strip()}B")
+    return size_bytes
+
+
 def parse_link_speed(text: str) -> float:
     """Return bytes per second of ``10Gbit``, ``100Mbit`` (as links are rated) or ``100MB``. Raises ValueError."""
     number, unit = _split(text, "a link's speed such as 10Gbit or 100MB (each per second)")

@@ -10,14 +10,14 @@ from archiver.cli.parameters import DURATION, RATE, list_of
 from archiver.cli.runs.request import bench_request
 from archiver.cli.runs.run import MeasuringCommand, run_scenario, shared_params
 from archiver.values.retention import PHASE_SECONDS_MAX
-from archiver.values.sizes import format_duration, format_size, parse_count, parse_size
+from archiver.values.sizes import format_duration, format_size, parse_count, parse_size_with_unit
 from scenarios.ad_hoc import parse_operation
 from scenarios.reading.phase_checks import OBJECT_BYTES_MAX
 
 
 def _object_size(text: str) -> int:
     """Return the bytes of an object. Raises ValueError."""
-    size_bytes = parse_size(text)
+    size_bytes = parse_size_with_unit(text)
     if not 1 <= size_bytes <= OBJECT_BYTES_MAX:
         raise ValueError(f"{text!r}: an object must have 1 byte to {format_size(OBJECT_BYTES_MAX)}")
     return size_bytes

@@ -19,6 +19,7 @@ from archiver.values.sizes import (
     parse_instant,
     parse_rate,
     parse_size,
+    parse_size_with_unit,
 )
 
 
@@ -67,6 +68,12 @@ def test_invalid_size_is_refused_with_remedy(text: str, remedy: str) -> None:
     with pytest.raises(ValueError, match=remedy) as refused:
         parse_size(text)
     assert repr(text) in str(refused.value)
+
+
+def test_size_on_command_line_needs_a_unit_unless_it_is_zero() -> None:
+    assert [parse_size_with_unit(text) for text in ("8KiB", "8 B", "0")] == [8192, 8, 0]
+    with pytest.raises(ValueError, match="'8 ': a size needs a unit: write 8KiB or 8B"):
+        parse_size_with_unit("8 ")
 
 
 @given(st.integers(0, 1 << 80) | st.builds(lambda n, shift: n << shift, st.integers(0, 5000), st.integers(0, 40)))

@@ -111,7 +111,7 @@ def test_every_option_named_on_the_page_exists() -> None:
     [
         (("mail", "--users", "0", *MAIL[3:], *DR550), 2, "'--users': 0 is not in the range"),
         ((*MAIL[:5], "--mean-size", "0", *DR550), 2, "--mean-size 0: must be above 0"),
-        ((*MAIL[:5], "--mean-size", "20", *DR550), 1, "archive of 20B objects, 30 per session, is more than 4 times"),
+        ((*MAIL[:5], "--mean-size", "20B", *DR550), 1, "archive of 20B objects, 30 per session, is more than 4 times"),
         ((*MAIL[:5], "--mean-size", "20 parsecs", *DR550), 2, "unknown size unit 'parsecs'"),
         ((*MAIL, "--window", "8", *DR550), 2, "a duration needs a unit"),
         ((*MAIL, "--window", "2d", *DR550), 2, "--window: 172800 s; write a time above 0"),

@@ -91,9 +91,10 @@ def test_platforms_and_repetitions_share_the_locked_bytes_limit() -> None:
     ("arguments", "words"),
     [
         (("--size", "8XB"), "'8XB': unknown size unit 'XB'"),
+        (("--size", "8"), "'8': a size needs a unit: write 8KiB or 8B"),
         (("--size", "0"), "'0': an object must have 1 byte to 64MiB"),
         (("--size", "65MiB"), "'65MiB': an object must have 1 byte to 64MiB"),
-        (("--size", "8KiB,8192"), "'8KiB,8192' has a value twice"),
+        (("--size", "8KiB,8192B"), "'8KiB,8192B' has a value twice"),
         (("--size", ""), "'' is not a size"),
         (("--clients", "0"), "'0' is not a whole number of at least 1"),
         (("--clients", "1,,2"), "'' is not a whole number of at least 1"),
