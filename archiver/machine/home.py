@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from archiver.values.errors import ResultsError
+from archiver.values.errors import ResultsError, UsageError
 
 
 def archiver_home() -> Path:
@@ -28,14 +28,19 @@ def runs_dir() -> Path:
 
 
 def find_run(run: str) -> Path:
-    """Return the path of a run named by id, folder, file or `latest`. Raises ResultsError if there is no latest."""
+    """Return the path of a run named by id, folder, file or `latest`.
+
+    Raises UsageError for an unknown name, and ResultsError if there is no latest run.
+    """
     if run == "latest":
         folders = sorted(path for path in runs_dir().glob("*") if path.is_dir())
         if not folders:
             raise ResultsError(f"{runs_dir()}: has no runs yet; make one with: archiver run dr550 --quick")
         return folders[-1]
-    given = Path(run)
-    return given if given.exists() else runs_dir() / run
+    found = next((path for path in (Path(run), runs_dir() / run) if path.exists()), None)
+    if found is None:
+        raise UsageError(f"{run}: no such run, here or in {runs_dir()}; name its id, its folder, or `latest`")
+    return found
 
 
 def ledger_path() -> Path:

@@ -517,7 +517,7 @@ def test_standalone_evidence_is_verified_by_bundle_verify(tmp_path: Path) -> Non
         (("make", "RUN", "out.zip", "--trace", "THERE.zip"), 2, "no result of this run replayed it"),
         (("make", "RUN", "out.zip", "--prices", "THERE.zip"), 2, "cannot be read"),
         (("make", "RUN", "out.zip", "--worm", "RUN"), 1, "made no conformance checks"),
-        (("make", "missing", "out.zip"), 1, "no such run"),
+        (("make", "missing", "out.zip"), 2, "no such run"),
         (("verify", "missing.zip"), 2, "cannot be read: No such file"),
         (("verify", "TEXT"), 2, "is not a bundle"),
         (("verify", "BRACE"), 1, "is not readable evidence"),

@@ -97,7 +97,7 @@ def test_invalid_comparison_is_refused_with_its_exit_status(home: Path) -> None:
     for arguments, status, words in (
         ((run, "unchecked"), 1, "verification of retrieved objects differs (null: all; other: none)"),
         ((run,), 2, "needs two runs or more"),
-        ((run, "no-such-run"), 1, "no such run"),
+        ((run, "no-such-run"), 2, "no such run"),
         ((run, "half"), 1, "half"),
         ((run, "unchecked", "--fail-if", "slow"), 2, "'slow': it is not a condition; write NAME.QUANTITY"),
         ((run, "unchecked", "--force", "--fail-if", no_cell), 2, "null has no cell or workload 'archive.9KiB.2' with "),

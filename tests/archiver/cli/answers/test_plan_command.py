@@ -123,7 +123,7 @@ def test_every_option_named_on_the_page_exists() -> None:
         ((*MAIL, "--session-per", "message", "--objects-per-session", "5", *DR550), 2, "one object per session"),
         ((*MAIL, "--prices", "no-such.toml", *DR550), 2, "does not exist"),
         ((*MAIL, "--from", "reference:dr990"), 1, "no such published study; choose one of: reference:dr550"),
-        ((*MAIL, "--from", "no-such-run"), 1, "no such run"),
+        ((*MAIL, "--from", "no-such-run"), 2, "no such run"),
         (("video", "--cameras", "3", *DR550), 2, "give the rate of a camera once"),
         (
             ("video", "--cameras", "3", "--stream-rate", "1MB/s", "--gigabytes-per-hour", "1", *DR550), 2,

@@ -97,7 +97,7 @@ def test_a_conformance_run_has_a_report_in_every_format(home: Path, tmp_path: Pa
         ([], 2, "name one run, as in `archiver report latest`, or a folder of runs with --index DIR"),
         (["latest", "--index", "."], 2, "name one run"),
         (["latest"], 1, "has no runs yet; make one with: archiver run dr550 --quick"),
-        (["nosuch", "--format", "html"], 1, "no such run; name its id, its folder, or `latest`"),
+        (["nosuch", "--format", "html"], 2, "name its id, its folder, or `latest`"),
         (
             ["latest", "--format", "html", "--out", "a/b.html"],
             2,

@@ -226,7 +226,7 @@ def test_resume_reads_options_from_record_and_not_from_command_line(home: Path, 
 
 def test_resume_of_missing_run_is_refused(home: Path) -> None:
     refused = archiver("resume", "20200101t000000-abcdef")
-    assert (refused.returncode, "no such run" in refused.stderr) == (1, True)
+    assert (refused.returncode, "no such run" in refused.stderr) == (2, True)
 
 
 LIFECYCLE = """

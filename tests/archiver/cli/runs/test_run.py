@@ -285,7 +285,7 @@ def test_platform_that_accepts_but_does_not_keep_locks_is_detected(home: Path) -
         (["run", "dr550", "--op-log", "/proc/nowhere"], 2, "--op-log /proc/nowhere: cannot be written"),
         (["run", "dr550", "--endpoint", "http://user:secret@h:9000"], 2, "credentials do not belong in an endpoint"),
         (["cleanup", "nosuch"], 2, "the ledger has no such run"),
-        (["report", "nosuch"], 1, "no such run"),
+        (["report", "nosuch"], 2, "no such run"),
         (["scenarios", "show", "dr55"], 2, "did you mean dr550"),
     ],
 )
