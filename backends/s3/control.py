@@ -21,10 +21,12 @@ from archiver.values.errors import PlatformError, PlatformGone, UsageError
 from archiver.values.visible import one_line
 from backends.base import CredentialsTerm, Location, RemovalReport
 from backends.s3.answers import code_of, pages
+from backends.s3.endpoints import check_name
 from backends.s3.removal import Removal
 from backends.s3.reported_lock import ReportedLock, epoch_seconds, event_hold_days
 from backends.s3.wire.replies import instant_of_date_header
 
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # OpenSSL's names for bytes that are not TLS
 _CHUNK_BYTES = 1 << 20
 # What the document of a success has, by operation; None: a success has no body. botocore reads any other document as an
 # empty answer, so a proxy's page would be a listing without objects, or the deletion of all of them. What the other
@@ -280,6 +282,11 @@ class Control:
         try:
             yield
         except botocore.exceptions.SSLError as error:
+            if any(words in str(error) for words in _NO_TLS):
+                raise PlatformError(
+                    f"{self.endpoint}: the server does not speak TLS on this port: {error}; write http:// in "
+                    "--endpoint, or the port of its HTTPS"
+                ) from error
             raise PlatformError(
                 f"{self.endpoint}: TLS failed: {error}; check the host name, give the authority's certificate with "
                 "--ca-bundle, or, knowing the risk, --insecure"
@@ -288,7 +295,12 @@ class Control:
             botocore.exceptions.ConnectTimeoutError,
             botocore.exceptions.EndpointConnectionError,
         ) as error:
+            check_name(self.endpoint)
             raise PlatformGone(f"{self.endpoint}: could not be reached: {error}; check --endpoint") from error
+        except (botocore.exceptions.ConnectionClosedError, botocore.exceptions.ReadTimeoutError) as error:
+            raise PlatformError(
+                f"{self.endpoint}: {doing} got no answer: {error}; does the platform still run?"
+            ) from error
         except botocore.exceptions.ClientError as error:
             raise PlatformError(_explain(self.endpoint, doing, error)) from error
         except (botocore.exceptions.BotoCoreError, ValueError) as error:

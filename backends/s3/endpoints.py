@@ -114,6 +114,11 @@ def _answers(address: str, port: int, timeout_seconds: float) -> bool:
         return False
 
 
+def check_name(url: str) -> None:
+    """Raise PlatformGone if the host name of an endpoint is unknown."""
+    _look_up(url, None)
+
+
 def _look_up(url: str, bucket: str | None) -> list[tuple[str, ...]]:
     """Return the addresses of an endpoint's name in the resolver's order: IPv4, then IPv6, without empty kinds."""
     host = _host(url, bucket)

@@ -300,6 +300,12 @@ def test_broken_connection_or_answer_is_a_platform_error(no_aws: Path, scripted:
     assert "very-secret" not in str(caught.value)
 
 
+def test_closed_connection_is_not_taken_for_a_console(no_aws: Path, scripted: Scripted) -> None:
+    server = scripted([read, close])
+    with pytest.raises(PlatformError, match=r"list buckets got no answer: .*; does the platform still run\?"):
+        control_of(server.url).server_header_and_clock()
+
+
 def test_refused_control_request_is_not_retried(no_aws: Path, scripted: Scripted) -> None:
     body = b"<Error><Code>SlowDown</Code><Message>no</Message></Error>"
     server = scripted(then=[serve(lambda _: html(b"503 Slow Down", body, b"Retry-After: 1"))])

@@ -52,6 +52,16 @@ def test_f16_ca_bundle_from_option_or_environment_is_used(tmp_path: Path, author
         assert environment.returncode == 0, environment.stderr
 
 
+def test_https_on_a_plain_port_is_named(tmp_path: Path) -> None:
+    with embedded.start(tmp_path / "store") as store:
+        endpoint = store.endpoint.replace("http://", "https://")
+        refused = archiver("run", "dr550", *TINY, "--endpoint", endpoint, **keys_of(store))
+    assert refused.returncode == 3
+    assert "does not speak TLS on this port" in refused.stderr
+    assert "write http:// in --endpoint" in refused.stderr
+    assert "--insecure" not in refused.stderr
+
+
 @pytest.mark.parametrize("fault", ["wrong name", "expired", "untrusted"])
 def test_invalid_certificate_is_refused_with_remedy(
     tmp_path: Path, authority: trustme.CA, bundle: str, fault: str

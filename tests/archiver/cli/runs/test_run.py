@@ -303,7 +303,7 @@ def test_bad_input_gives_one_clear_message(home: Path, arguments: list[str], sta
         ({"AWS_ACCESS_KEY_ID": "nobody"}, None, "check AWS_ACCESS_KEY_ID"),
         ({"AWS_SECRET_ACCESS_KEY": "wrong"}, None, "check AWS_SECRET_ACCESS_KEY"),
         ({}, "http://127.0.0.1:1", "check --endpoint"),
-        ({}, "http://no-such-host.invalid:9000", "check --endpoint"),
+        ({}, "http://no-such-host.invalid:9000", "the host name is unknown"),
     ],
 )
 def test_unusable_platform_gives_exit_status_3(
