@@ -188,10 +188,13 @@ def check(retention: Retention, guards: Guards, locked_bytes: int, server_now: f
     if retention.mode is RetentionMode.COMPLIANCE:
         latest = server_now + asked_seconds
         if guards.accept_locked_until is None or latest > guards.accept_locked_until:
+            grows = retention.retain_until is None  # a period begins when an object is archived
+            later = f", and later by the time that it runs (at most {format_duration(PHASE_SECONDS_MAX)} a phase)"
+            suggested = latest + PHASE_SECONDS_MAX if grows else latest
             raise SafetyRefused(
                 "no caller can remove COMPLIANCE objects before their date, and this run may lock objects until "
-                f"{format_instant(latest)}, or somewhat later while it runs; state the latest date that you accept: "
-                f"--accept-locked-until {format_instant(latest + PHASE_SECONDS_MAX)}"
+                f"{format_instant(latest)}{later if grows else ''}; state the latest date that you accept: "
+                f"--accept-locked-until {format_instant(suggested)}"
             )
 
 

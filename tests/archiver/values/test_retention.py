@@ -21,6 +21,7 @@ from archiver.values.retention import (
     check,
     latest_date,
 )
+from archiver.values.sizes import format_instant
 
 NOW = 1_800_000_000.25  # the server's clock
 G, C, NONE = RetentionMode.GOVERNANCE, RetentionMode.COMPLIANCE, RetentionMode.NONE
@@ -48,6 +49,9 @@ def retain(mode: RetentionMode, seconds: float | None = 300.0, until: float | No
         (retain(G), {}, 40 * 10**9 + 1, "--max-locked-bytes"),
         (retain(G), {"max_locked_bytes": 5}, 6, "--max-locked-bytes"),
         (retain(C), {}, 10**9, "--accept-locked-until"),  # COMPLIANCE locks cannot be removed: consent is required
+        (retain(C), {}, 10**9, f"--accept-locked-until {format_instant(NOW + 300 + PHASE_SECONDS_MAX)}"),
+        (retain(C, until=NOW + 60), {}, 10**9, f"until {format_instant(NOW + 60)}; "),
+        (retain(C, until=NOW + 60), {}, 10**9, f"--accept-locked-until {format_instant(NOW + 60)}"),
         (retain(C), {"accept_locked_until": NOW + 299}, 10**9, "--accept-locked-until"),
         (retain(C), {"accept_locked_until": NOW + 300}, 10**9, None),
         (retain(C, until=NOW + 60), {"accept_locked_until": NOW + 59}, 10**9, "--accept-locked-until"),
