@@ -9,10 +9,12 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import shlex
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -156,14 +158,22 @@ def _held(name: str, folder: Path) -> Iterator[BinaryIO]:
     try:
         for part in _FOLDERS:
             (folder / part).mkdir(mode=0o700, parents=True, exist_ok=True)
-        hold = (folder / "hold").open("wb")
+        hold = (folder / "hold").open("a+b")  # its holder writes who it is
     except OSError as failed:
         raise _unfit(name, folder, failed) from failed
     with hold:
         try:
             fcntl.flock(hold, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as busy:
-            raise PlatformError(f"{folder} is in use by another {name}; stop that one, or use another folder") from busy
+            hold.seek(0)
+            holder = hold.read().decode(errors="replace")
+            raise PlatformError(
+                f"{folder} is in use by another {name}, of {holder or 'a process that just starts'}; wait until it "
+                "ends, stop it, or use another folder"
+            ) from busy
+        hold.truncate(0)
+        hold.write(f"process {os.getpid()}: {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}".encode())
+        hold.flush()
         yield hold
 
 

@@ -139,7 +139,8 @@ def test_port_in_use_is_reported_before_any_start(tmp_path: Path) -> None:
 
 
 def test_data_folder_is_used_by_one_server_at_a_time(tmp_path: Path) -> None:
-    in_use = pytest.raises(PlatformError, match=f"{tmp_path} is in use by another {NAME}")
+    holder = f"process {os.getpid()}: "
+    in_use = pytest.raises(PlatformError, match=f"{tmp_path} is in use by another {NAME}, of {holder}")
     with running(NAME, tmp_path), in_use, running(NAME, tmp_path):
         pytest.fail("two servers on the same data")
     with running(NAME, tmp_path) as again:
