@@ -15,6 +15,7 @@ from rich.text import Text
 
 from archiver.cli.live.meter import Figures, Moment
 from archiver.values.sizes import format_clock, format_milliseconds, format_percent, format_rate, format_size
+from scenarios.model import Workload
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -120,11 +121,13 @@ def _table(moment: Moment, width: int) -> Table:
 
 
 def _name(figures: Figures, several: bool) -> str:
-    parts = [
-        f"{w.work.operation_label} {format_size(w.work.mean_bytes)} x {w.objects_per_session} {w.variant}".rstrip()
-        for w in figures.phase.workloads
-    ]
-    return " + ".join(parts) + (f", {figures.platform}" if several else "")
+    return " + ".join(map(_workload, figures.phase.workloads)) + (f", {figures.platform}" if several else "")
+
+
+def _workload(workload: Workload) -> str:
+    """Return what a workload does, without the size if it follows from the objects of another workload."""
+    size = f" {format_size(workload.work.mean_bytes)}" if workload.work.mean_bytes else ""
+    return f"{workload.work.operation_label}{size} x {workload.objects_per_session} {workload.variant}".rstrip()
 
 
 def _history(counts: Sequence[int], width: int) -> str:

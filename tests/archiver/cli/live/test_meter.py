@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,6 +17,7 @@ from archiver.measure.reports import IntervalReport
 from archiver.values.record import ErrorKind
 from results.recorded.model import ServerUsage
 from scenarios.model import Scenario
+from scenarios.reading.reader import read_scenario
 from tests.archiver.cli.live.metered_run import Run
 
 
@@ -216,6 +218,15 @@ def test_table_at_80_columns_shows_all_columns() -> None:
     run.second((1250, 3))
     left = 9 * (len(run.scenario.phases) - 1) - 1
     assert shown(run, 80)[1] == f"4 errors so far, 0:10 gone, about {left // 60}:{left % 60:02} left"
+
+
+def test_table_shows_no_size_of_objects_that_another_workload_archives() -> None:
+    run = Run()
+    night = read_scenario("mail", quick=True).phases[2]
+    discovery = replace(night, workloads=night.workloads[1:2])
+    run.meter.phase_started(discovery, "embedded", lambda seconds: None)
+    run.second((1250, 3))
+    assert shown(run, 120)[4].startswith("retrieve x 30 ")
 
 
 def test_sparkline_scales_from_zero_to_maximum() -> None:
