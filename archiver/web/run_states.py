@@ -48,6 +48,11 @@ class ShownRun:
         return self.folder / FILE_NAME
 
     @property
+    def colour(self) -> str:
+        """Return the state of the figures, which colours them; empty for a run in progress, which has no verdict."""
+        return "" if self.figures is None or self.state is RunState.RUNNING else self.figures.state
+
+    @property
     def words(self) -> str:
         """Return the verdict of a run that has ended; otherwise its state."""
         if self.state is RunState.ENDED and self.figures is not None:

@@ -63,6 +63,7 @@ async def test_list_distinguishes_running_killed_ended_and_damaged_runs(home: Pa
     async with client() as served:
         page = await text(served)
         assert states(page) == {"run-1": "running", "run-2": "killed", "run-3": "finished"}
+        assert re.findall(r'<td class="label (\w*)"><span class="state"', page) == ["", "care", "good"]
         assert "run-4" in page.partition("Runs that cannot be read")[2]
         running.finish(3.0, "pass")
         running.close()
