@@ -16,8 +16,9 @@ from results.measures.phases import MeasuredPhase, phases_of
 from results.measures.ranges import Range
 from results.planning.loads import LoadCourse, MailLoad, PlannedLoad, PlanRequest, RetrieveLoad, VideoLoad
 from results.planning.measured_rates import RATES_PHASE, exercise_surface
-from results.planning.plan import Archiving, CapacityPlan, Retrieval, make_plan
+from results.planning.plan import CapacityPlan, Retrieval, make_plan
 from results.planning.rate_surface import PlannedRate, RateSurface
+from results.planning.sizing import Archiving
 from results.recorded.model import CriterionResult, Result
 
 NIGHT, DISCOVERY, SINGLE = "nightly archive", "discovery", "single retrieval"

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from archiver.values.errors import UsageError
 from results.measures.ranges import Range
-from results.planning.plan import Archiving, CapacityPlan
+from results.planning.plan import CapacityPlan
+from results.planning.sizing import Archiving
 from results.prices.cost import PlanCost, UnitPrice
 from results.prices.prices import MONTHS_PER_YEAR, Bill, Demand, PriceList, RequestKind, bill
 

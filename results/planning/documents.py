@@ -15,9 +15,10 @@ from results.document.files import json_text
 from results.document.text import escape_markdown, render_csv, render_markdown, render_text
 from results.measures.ranges import Range
 from results.planning.answer import PlanAnswer
-from results.planning.plan import Archiving, Retrieval
+from results.planning.plan import Retrieval
 from results.planning.rate_surface import PlannedRate
 from results.planning.sensitivity import Outcome, Sensitivity, sensitivities
+from results.planning.sizing import Archiving
 from results.planning.tables import plan_tables
 from results.prices.cost import PlanCost
 

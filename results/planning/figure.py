@@ -16,8 +16,8 @@ from archiver.values.sizes import format_duration
 from results.document.drawing import COLOURS, GREY, STYLE
 from results.figures.log_axes import plain_number
 from results.figures.phases import place_legend
-from results.planning.plan import Archiving
 from results.planning.rate_surface import RateSurface
+from results.planning.sizing import Archiving
 
 _PAST_THE_LAST = 1.12  # extends the line to show that it crosses the window
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from archiver.values.errors import ArchiverError
 from results.planning.loads import INPUTS, PlanRequest, written
-from results.planning.plan import CapacityPlan, Need, make_plan
+from results.planning.plan import CapacityPlan, make_plan
 from results.planning.rate_surface import RateSurface
+from results.planning.sizing import Need
 
 SHARE = 0.25
 POINTS = 0.1

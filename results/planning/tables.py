@@ -24,9 +24,10 @@ from results.planning.loads import (
     RetrieveLoad,
     VideoLoad,
 )
-from results.planning.plan import DAYS_PER_YEAR, Archiving, CapacityPlan, Restore, Retrieval, make_plan
+from results.planning.plan import CapacityPlan, Retrieval, make_plan
 from results.planning.rate_surface import PlannedRate, RateCell, RateSurface
 from results.planning.sensitivity import Outcome, sensitivities
+from results.planning.sizing import DAYS_PER_YEAR, Archiving, Restore
 from results.prices.cost import bill_table, range_columns, unit_price_table
 from results.prices.disclosure import disclosure_table
 

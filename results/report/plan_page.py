@@ -12,7 +12,8 @@ from results.measures.ranges import Range
 from results.planning.answer import PlanAnswer
 from results.planning.figure import what_if_figure
 from results.planning.loads import INPUTS, written
-from results.planning.plan import Archiving, CapacityPlan
+from results.planning.plan import CapacityPlan
+from results.planning.sizing import Archiving
 from results.planning.tables import SENSITIVITY, plan_tables, readable_time
 
 _FIGURE = "figure-plan-what-if"

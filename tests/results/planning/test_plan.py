@@ -13,8 +13,9 @@ from archiver.values.errors import ResultsError, UsageError
 from results.measures.ranges import Range
 from results.planning.loads import LoadCourse
 from results.planning.measured_rates import measured_surface, published_surface
-from results.planning.plan import Archiving, CapacityPlan
+from results.planning.plan import CapacityPlan
 from results.planning.rate_surface import RateSurface
+from results.planning.sizing import Archiving
 from tests.results.conftest import MakeResult, MakeRun
 from tests.results.planning.plans import plan_mail, plan_retrieve, plan_size, plan_video
 from tests.results.watched_run import phase_record

@@ -11,8 +11,9 @@ import pytest
 from archiver.values.errors import ResultsError, UsageError
 from results.planning.loads import LoadCourse, PlatformLimits
 from results.planning.measured_rates import measured_surface, published_surface
-from results.planning.plan import Archiving, CapacityPlan, Year
+from results.planning.plan import CapacityPlan
 from results.planning.rate_surface import RateSurface
+from results.planning.sizing import Archiving, Year
 from results.prices.disclosure import Disclosure
 from results.recorded.model import Result
 from tests.results.conftest import MakeResult, MakeRun
