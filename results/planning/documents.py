@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from results.document.files import json_text
@@ -26,7 +26,7 @@ from results.prices.cost import PlanCost
 def plan_document(found: PlanAnswer, *, what_if: bool = False) -> dict[str, Any]:
     """Return the JSON document of a plan. Its ``question`` has the inputs.
 
-    In ``fits``, ``low`` and ``high`` state whether the ends of ``archive_seconds`` fit.
+    In ``fits``, ``low`` and ``high`` state whether the ends of ``archive_seconds`` fit. The slow end decides ``value``.
     """
     plan, surface = found.plan, found.plan.surface
     archiving, retrieval = plan.archiving, plan.retrieval
@@ -133,15 +133,15 @@ def _archiving_document(archiving: Archiving) -> dict[str, Any]:
         },
         "archive_objects_per_second": _range(archiving.objects_per_second),
         "archive_megabytes_per_second": _range(archiving.megabytes_per_second),
-        f"{load.unit}s_max": _range(archiving.units_max),
+        f"{load.unit}s_max": _range(replace(archiving.units_max, value=archiving.units_certain)),
         "clients": archiving.clients,
         "platforms": _range(archiving.last_year.platforms),
         "decided_by": archiving.last_year.decided_by.reason,
-        "stored_bytes_per_platform": archiving.stored_bytes(archiving.last_year),
+        "stored_bytes_per_platform": archiving.last_year.bytes_stored_per_platform,
         "headroom_share": course.headroom_share,
         "growth_share": course.growth_share,
         "bytes_kept_per_year": archiving.years[0].bytes_archived,
-        "bytes_kept_at_end_of_retention": archiving.last_year.bytes_kept,
+        "bytes_kept_max": archiving.last_year.bytes_kept,
         "years": [
             {
                 "year": year.year,
@@ -149,7 +149,7 @@ def _archiving_document(archiving: Archiving) -> dict[str, Any]:
                 "bytes_archived": year.bytes_archived,
                 "bytes_kept": year.bytes_kept,
                 "objects_kept": year.objects_kept,
-                "archive_seconds": _range(year.archive_seconds),
+                "archive_seconds": _range(year.window_share.times(load.window_seconds)),
                 "platforms": _range(year.platforms),
                 "decided_by": year.decided_by.reason,
                 "needs": [
@@ -237,4 +237,4 @@ def _fits(archiving: Archiving | None) -> dict[str, bool | None] | None:
         return None
     seconds = archiving.seconds
     low, high = (None if end is None else archiving.fits(end) for end in (seconds.low, seconds.high))
-    return {"value": archiving.fits(seconds.value), "low": low, "high": high}
+    return {"value": archiving.is_certain_to_fit(seconds), "low": low, "high": high}

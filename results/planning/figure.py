@@ -1,6 +1,7 @@
 """The figure of a what-if: archive time over the number of users, cameras or objects a day, and the limit.
 
-One line is the window, another is the time of one platform. The figure labels the number where they cross.
+One line is the window without headroom, another is the time of one platform. The figure labels the number where they
+cross.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ def what_if_figure(archiving: Archiving, surface: RateSurface) -> Figure:
                 label="its range",
             )
         axes.axhline(
-            load.window_seconds / unit_seconds, color=COLOURS[1], linestyle="--", linewidth=1.4, label="window"
+            archiving.seconds_allowed / unit_seconds,
+            color=COLOURS[1],
+            linestyle="--",
+            linewidth=1.4,
+            label="window that one platform may use",
         )
         _mark(axes, archiving, unit_seconds)
         axes.set_xlim(0, counts[-1])
@@ -69,7 +74,7 @@ def what_if_figure(archiving: Archiving, surface: RateSurface) -> Figure:
 def _mark(axes: Axes, archiving: Archiving, unit_seconds: float) -> None:
     """Mark the requested number, and the largest number that fits."""
     load = archiving.load
-    most = int(archiving.units_max.value)
+    most = archiving.units_certain
     asked = archiving.seconds.value / unit_seconds
     axes.plot([load.units], [asked], "o", color=COLOURS[6], label=f"requested: {load.units:,}", zorder=3)
     if most > 0:

@@ -72,7 +72,7 @@ class PlatformLimits:
     redundancy: float = 1.0  # bytes stored for each byte kept, if ``usable_bytes`` includes copies or parity
     objects_max: int | None = None  # objects
     restore_seconds: float | None = None  # all platforms together retrieve ``restore_bytes`` within this time
-    restore_bytes: int | None = None  # None: a full backup, or everything that is kept
+    restore_bytes: int | None = None  # None: a chain of backups, or everything that is kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,8 @@ class SizeLoad:
 class BackupLoad:
     """Backups: a full backup every ``full_every_days``, beginning with the first day; on other days the changed part.
 
-    A full backup must fit into the window. ``object_bytes`` None: the largest measured size.
+    A full backup must fit into the window. ``object_bytes`` None: the largest measured size. A restore needs a full
+    backup and all increments of its chain.
     """
 
     kind: ClassVar[str] = "backup"
@@ -147,9 +148,9 @@ class BackupLoad:
     objects_per_session: int = 1
 
     @property
-    def mean_share(self) -> float:
-        """The bytes of a mean day, relative to those of a full backup."""
-        return (1 + (self.full_every_days - 1) * self.change_share) / self.full_every_days
+    def chain_bytes(self) -> float:
+        """The bytes of a full backup and of all changes until the next."""
+        return self.full_bytes * (1 + (self.full_every_days - 1) * self.change_share)
 
 
 PlannedLoad = MailLoad | VideoLoad | RetrieveLoad | SizeLoad | BackupLoad

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from archiver.values.errors import ResultsError, UsageError
 from archiver.values.sizes import format_bytes
 from results.measures.ranges import Range, combined
+from results.planning.kept import backup_cycle
 from results.planning.loads import (
     HOUR_SECONDS,
     BackupLoad,
@@ -128,7 +129,7 @@ class CapacityPlan:
         if self.archiving is None or not known:
             return
         before = 0 if self.surface.disclosure is None else (self.surface.disclosure.used_tb or 0.0) * 1e12
-        measured, planned = before + max(known), self.archiving.stored_bytes(self.archiving.last_year)
+        measured, planned = before + max(known), self.archiving.last_year.bytes_stored_per_platform
         if measured < planned:
             state = "an empty platform" if measured < _EMPTY_SHARE * planned else "a platform less full than planned"
             yield (
@@ -229,7 +230,8 @@ def _plan_backup(surface: RateSurface, backup: BackupLoad, request: PlanRequest)
     size = backup.object_bytes or surface.size_max("archive")
     load = Load(
         "gigabyte", math.ceil(backup.full_bytes / GB), (Part(size, GB / size),), backup.objects_per_session, "day",
-        backup.window_seconds, mean_share=backup.mean_share, restore_bytes=backup.full_bytes,
+        backup.window_seconds, cycle=backup_cycle(backup.full_every_days, backup.change_share),
+        restore_bytes=backup.chain_bytes,
     )  # fmt: skip
     plan = CapacityPlan(backup.kind, surface, _plan_archiving(surface, load, request))
     assert plan.archiving is not None

@@ -2,7 +2,7 @@
 
 The module changes each assumption alone and plans again: growth and headroom by ten percentage points, every other
 assumption by a quarter of its value. The effect is the change of the unrounded number of platforms, because rounding
-to whole platforms hides small changes.
+to whole platforms hides small changes. It is at the slow end of the range, like the number of platforms.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Outcome:
     @property
     def value(self) -> float:
         """The number whose change is the effect: platforms before rounding, or seconds."""
-        return self.need.exact.value if self.need is not None else self.seconds or 0.0
+        return self.need.deciding if self.need is not None else self.seconds or 0.0
 
 
 @dataclass(frozen=True, slots=True)

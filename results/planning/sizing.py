@@ -1,23 +1,33 @@
-"""The platforms that a load needs, year by year: by archive rate, capacity, number of objects and restore time.
+"""The platforms that loads need, year by year: by archive rate, capacity, number of objects and restore time.
 
 The time for one period of a load is its objects divided by the rates of a ``RateSurface``. The number of platforms is
 the largest of several needs. Ranges of rates are propagated, and no other uncertainty is added. If a rate has no range,
-the answers that use it have none.
+the answers that use it have none. Where a range contains a limit, its slow end decides.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from archiver.values.sizes import format_duration
 from results.measures.ranges import Range, combined
+from results.planning.kept import (
+    DAYS_PER_YEAR,
+    EVERY_DAY,
+    CycleDay,
+    Days,
+    arrived_by_day,
+    fullest_by_year,
+    kept_by_day,
+    terabyte_years,
+    total_by_year,
+)
 from results.planning.loads import HOUR_SECONDS, YEAR_SECONDS, LoadCourse, PlatformLimits
 from results.planning.rate_surface import PlannedRate
 
-DAYS_PER_YEAR = 365
 ROUNDING = 1e-9  # allowed error of a quotient that should be a whole number
 Reason = Literal["archive rate", "capacity", "objects", "restore time"]
 
@@ -40,7 +50,7 @@ class Load:
     objects_per_session: int
     period: str  # day, hour
     window_seconds: float
-    mean_share: float = 1.0  # of the mean period, relative to the busiest
+    cycle: tuple[CycleDay, ...] = EVERY_DAY
     restore_bytes: float | None = None  # amount to restore after a loss; None: everything that is kept
 
     @property
@@ -79,8 +89,8 @@ class Load:
         return ("hours", HOUR_SECONDS) if self.window_seconds > 2 * HOUR_SECONDS else ("minutes", 60.0)
 
     @property
-    def periods_per_year(self) -> int:
-        return DAYS_PER_YEAR * (24 if self.period == "hour" else 1)
+    def periods_per_day(self) -> float:
+        return 24 if self.period == "hour" else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +101,14 @@ class Need:
     exact: Range
 
     @property
+    def deciding(self) -> float:
+        """The number at the slow end of the range, or the value if the range is unknown."""
+        return _slow(self.exact)
+
+    @property
     def platforms(self) -> Range:
-        return _rounded(self.exact, _at_least_one)
+        """The whole platforms to buy, with those at the ends of the range."""
+        return replace(_rounded(self.exact, _at_least_one), value=float(_at_least_one(self.deciding)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +118,25 @@ class Year:
     year: int
     objects: float  # archived in it
     bytes_archived: float
-    objects_kept: float  # at its end
-    bytes_kept: float
-    archive_seconds: Range  # of the busiest period, on one platform
-    needs: tuple[Need, ...]  # at its end
+    objects_kept: float  # on its fullest day
+    bytes_kept: float  # on its fullest day
+    bytes_stored: float  # on its fullest day, on all platforms
+    window_share: Range  # of the window, for the busiest period on one platform
+    needs: tuple[Need, ...]
 
     @property
     def decided_by(self) -> Need:
         """The need for the most platforms; of equal needs, the one with the largest unrounded number."""
-        return max(self.needs, key=lambda need: need.exact.value)
+        return max(self.needs, key=lambda need: need.deciding)
 
     @property
     def platforms(self) -> Range:
         """The number of platforms that satisfies every need."""
         return combined(max, [need.platforms for need in self.needs])
+
+    @property
+    def bytes_stored_per_platform(self) -> float:
+        return self.bytes_stored / self.platforms.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +189,31 @@ class Archiving:
         ]
         return combined(sum, times)
 
+    @property
+    def seconds_allowed(self) -> float:
+        """The part of the window that one platform may use."""
+        return self.load.window_seconds * (1 - self.course.headroom_share)
+
     def fits(self, seconds: float) -> bool:
-        return seconds <= self.load.window_seconds
+        return seconds <= self.seconds_allowed * (1 + ROUNDING)
+
+    def is_certain_to_fit(self, seconds: Range) -> bool:
+        """Return whether a time fits at the slow end of its range."""
+        return self.fits(_slow(seconds))
 
     @property
     def units_max(self) -> Range:
-        """Return the most units that one platform archives within the window, without headroom."""
-        return _rounded(self.seconds_for(1).quotient_of(self.load.window_seconds), _whole)
+        """Return the most units that one platform archives within the window, with headroom.
+
+        The value is the mean of the range, which is not certain to fit. ``units_certain`` is.
+        """
+        return _rounded(self.seconds_for(1).quotient_of(self.seconds_allowed), _whole)
+
+    @property
+    def units_certain(self) -> int:
+        """Return the most units that fit at the slow end of the range."""
+        found = self.units_max
+        return int(found.value if found.low is None else found.low)
 
     @property
     def objects_per_second(self) -> Range:
@@ -187,49 +226,61 @@ class Archiving:
 
     @property
     def years(self) -> tuple[Year, ...]:
-        return tuple(self._year(year) for year in range(1, self.course.years + 1))
+        return Sizing((self,)).years
 
     @property
     def last_year(self) -> Year:
         """The year for which the platforms are bought."""
-        return self._year(self.course.years)
+        return self.years[-1]
 
     @property
-    def retention_years(self) -> float:
-        """The lock period. If none is given, nothing is removed within the years of the plan."""
-        return self.course.years if self.course.retention_years is None else self.course.retention_years
+    def lock_days(self) -> float:
+        """The days for which an object is kept. Infinite: nothing is removed within the years of the plan."""
+        years = self.course.retention_years
+        return math.inf if years is None else years * DAYS_PER_YEAR
 
     @property
     def removal(self) -> str:
         """When objects are removed, in words."""
         if self.course.retention_years is None:
             return "nothing is removed"
-        return f"objects are removed after {format_duration(self.course.retention_years * YEAR_SECONDS)}"
+        chain = ", with the whole chain of a full backup" if self.load.cycle[0].chain_days else ""
+        return f"objects are removed after {format_duration(self.course.retention_years * YEAR_SECONDS)}{chain}"
 
-    def stored_bytes(self, year: Year) -> float:
-        """Return what each platform stores at the end of a year, with its copies or parity."""
-        return year.bytes_kept * self.limits.redundancy / year.platforms.value
+    @property
+    def arrived_by_day(self) -> Days:
+        """The bytes that are archived on each day of the plan."""
+        busiest = self.load.bytes * self.load.periods_per_day
+        return arrived_by_day(self.load.cycle, [busiest * self.grown(year) for year in range(1, self.course.years + 1)])
 
-    def restored_bytes(self, year: Year) -> float:
-        """Return the bytes to restore after a loss at the end of a year. A given size grows like the load."""
+    @property
+    def kept_by_day(self) -> Days:
+        """The bytes kept at the end of each day of the plan."""
+        return kept_by_day(self.arrived_by_day, self.load.cycle, self.lock_days)
+
+    @property
+    def stored_per_byte(self) -> float:
+        """The bytes that platforms store for each byte of an object."""
+        return self.limits.redundancy
+
+    @property
+    def objects_per_byte(self) -> float:
+        return self.load.objects / self.load.bytes
+
+    def restored_bytes(self, year: int) -> float:
+        """Return the bytes to restore after a loss in a year. A given size grows like the load."""
         today = self.load.restore_bytes if self.limits.restore_bytes is None else self.limits.restore_bytes
-        return year.bytes_kept if today is None else today * self._grown(year.year)
+        return fullest_by_year(self.kept_by_day)[year - 1] if today is None else today * self.grown(year)
 
     @property
     def terabyte_years(self) -> float:
-        """Return 10^12 bytes retained for a year each, over all years of the plan."""
-        retention, years = self.retention_years, self.course.years
-
-        def area(age: float) -> float:  # years that a constant arrival of one a year is kept, up to this age
-            return age**2 / 2 if age <= retention else retention * (age - retention / 2)
-
-        arrived = ((year, self._arrived(year)) for year in range(1, years + 1))
-        return sum(bytes_ * (area(years - year + 1) - area(years - year)) for year, bytes_ in arrived) / 1e12
+        """Return 10^12 bytes kept for a year each, over all years of the plan."""
+        return terabyte_years(self.kept_by_day)
 
     @property
     def trials(self) -> tuple[WhatIf, ...]:
         """Return the answers for fewer and more units, including the two around the limit."""
-        last = int(self.units_max.value)
+        last = self.units_certain
         remarks = {last: "the last that fits", last + 1: "no longer fits", self.load.units: "asked for"}
         steps = {math.ceil(self.load.units * share) for share in (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4)}
         return tuple(
@@ -239,39 +290,75 @@ class Archiving:
     def _what_if(self, units: int, remark: str) -> WhatIf:
         seconds = self.seconds_for(units)
         platforms = replace(self, load=replace(self.load, units=units)).last_year.platforms
-        return WhatIf(units, seconds, self.fits(seconds.value), platforms, remark)
+        return WhatIf(units, seconds, self.is_certain_to_fit(seconds), platforms, remark)
 
-    def _grown(self, year: int) -> float:
+    def grown(self, year: int) -> float:
+        """Return the load of a year relative to the first."""
         return (1 + self.course.growth_share) ** (year - 1)
 
-    def _arrived(self, year: int) -> float:
-        """Return the bytes archived in a year."""
-        return self.load.bytes * self.load.mean_share * self.load.periods_per_year * self._grown(year)
 
-    def _year(self, year: int) -> Year:
-        arrived = self._arrived(year)
-        # Add up the part of each year that arrived within the retention period before the end of this year.
-        kept = sum(
-            self._arrived(each) * min(1.0, max(0.0, self.retention_years - (year - each)))
-            for each in range(1, year + 1)
-        )
-        per_byte = self.load.objects / self.load.bytes
-        seconds = self.seconds.times(self._grown(year))
-        found = Year(year, arrived * per_byte, arrived, kept * per_byte, kept, seconds, ())
-        return replace(found, needs=tuple(self._needs(found)))
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """The platforms that loads need on the same platforms, which have the limits of the first load.
+
+    The rule for several loads: a platform is busy with them one after another, and all windows coincide. So the shares
+    of the window add up, and so do the bytes of each day. All restores happen at the same time.
+    """
+
+    loads: tuple[Archiving, ...]
+
+    @property
+    def years(self) -> tuple[Year, ...]:
+        kept = [each.kept_by_day for each in self.loads]
+        arrived = [total_by_year(each.arrived_by_day) for each in self.loads]
+        per_byte = [each.objects_per_byte for each in self.loads]
+        ones = [1.0] * len(self.loads)
+        bytes_kept = _fullest(kept, ones)
+        objects_kept = _fullest(kept, per_byte)
+        bytes_stored = _fullest(kept, [each.stored_per_byte for each in self.loads])
+        found = []
+        for place in range(self.loads[0].course.years):
+            archived = [of_load[place] for of_load in arrived]
+            year = Year(
+                place + 1,
+                sum(bytes_ * each for bytes_, each in zip(archived, per_byte, strict=True)),
+                sum(archived),
+                objects_kept[place],
+                bytes_kept[place],
+                bytes_stored[place],
+                combined(
+                    sum, [each.seconds.times(each.grown(place + 1) / each.load.window_seconds) for each in self.loads]
+                ),
+                (),
+            )
+            found.append(replace(year, needs=tuple(self._needs(year))))
+        return tuple(found)
 
     def _needs(self, year: Year) -> Iterator[Need]:
-        free = 1 - self.course.headroom_share
-        yield Need("archive rate", year.archive_seconds.times(1 / (self.load.window_seconds * free)))
-        if self.limits.usable_bytes is not None:
-            yield Need(
-                "capacity", _exactly(year.bytes_kept * self.limits.redundancy / (self.limits.usable_bytes * free))
-            )
-        if self.limits.objects_max is not None:
-            yield Need("objects", _exactly(year.objects_kept / self.limits.objects_max))
-        if self.limits.restore_seconds is not None and self.restore is not None:
-            restored = self.restored_bytes(year)
-            yield Need("restore time", self.restore.seconds_per_byte.times(restored / self.limits.restore_seconds))
+        limits, free = self.loads[0].limits, 1 - self.loads[0].course.headroom_share
+        yield Need("archive rate", year.window_share.times(1 / free))
+        if limits.usable_bytes is not None:
+            yield Need("capacity", _exactly(year.bytes_stored / (limits.usable_bytes * free)))
+        if limits.objects_max is not None:
+            yield Need("objects", _exactly(year.objects_kept / limits.objects_max))
+        restores = [
+            each.restore.seconds_per_byte.times(each.restored_bytes(year.year) / each.limits.restore_seconds)
+            for each in self.loads
+            if each.limits.restore_seconds is not None and each.restore is not None
+        ]
+        if restores:
+            yield Need("restore time", combined(sum, restores))
+
+
+def _fullest(kept: Sequence[Days], factors: Sequence[float]) -> list[float]:
+    """Return the fullest day of each year over all loads, each multiplied by its factor."""
+    first, *others = (days * factor for days, factor in zip(kept, factors, strict=True))
+    return fullest_by_year(sum(others, first))
+
+
+def _slow(found: Range) -> float:
+    """Return the slow end of a range of seconds or platforms, or the value if the range is unknown."""
+    return found.value if found.high is None else found.high
 
 
 def _exactly(value: float) -> Range:

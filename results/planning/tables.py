@@ -14,6 +14,7 @@ from archiver.values.sizes import format_bytes, format_duration, format_size
 from results.document.table import NOT_MEASURED, Cell, Column, Table, TableSpec, columns_of
 from results.measures.ranges import Range
 from results.planning.answer import PlanAnswer
+from results.planning.kept import DAYS_PER_YEAR
 from results.planning.loads import (
     DAY_SECONDS,
     HOUR_SECONDS,
@@ -27,7 +28,7 @@ from results.planning.loads import (
 from results.planning.plan import CapacityPlan, Retrieval, make_plan
 from results.planning.rate_surface import PlannedRate, RateCell, RateSurface
 from results.planning.sensitivity import Outcome, sensitivities
-from results.planning.sizing import DAYS_PER_YEAR, Archiving, Restore
+from results.planning.sizing import Archiving, Restore, Year
 from results.prices.cost import bill_table, range_columns, unit_price_table
 from results.prices.disclosure import disclosure_table
 
@@ -35,7 +36,7 @@ _NAMES = {"mail": "mail", "video": "video", "retrieve": "retrieval", "size": "mi
 _VALUES = tuple(Column(name, words=True) for name in ("value", "from", "to"))  # each row has its own unit
 SENSITIVITY = "plan-sensitivity"
 _SENSITIVITIES_SHOWN = 3
-_EXAMPLE_COURSE = LoadCourse(years=1)
+_EXAMPLE_COURSE = LoadCourse(years=1, headroom_share=0.0)  # as the paper computes
 _Row = tuple[Cell, ...]
 
 
@@ -82,6 +83,7 @@ def years_table(archiving: Archiving) -> Table:
     """Return the archived data, the kept data and the required platforms in every year."""
     course = archiving.course
     unit, unit_seconds = archiving.load.time_unit
+    hours = archiving.load.window_seconds / unit_seconds
     reasons = [need.reason for need in archiving.last_year.needs]
     return TableSpec(
         name="plan-years",
@@ -90,22 +92,20 @@ def years_table(archiving: Archiving) -> Table:
             Column("year", of=lambda year: year.year, label=True),
             Column("archived", "objects", lambda year: year.objects),
             Column("archived", "TB", lambda year: year.bytes_archived / 1e12, 3),
-            Column("kept at its end", "TB", lambda year: year.bytes_kept / 1e12, 3),
-            Column(
-                f"to archive {archiving.load.a_period}", unit, lambda year: year.archive_seconds.value / unit_seconds, 2
-            ),
+            Column("kept at most", "TB", lambda year: year.bytes_kept / 1e12, 3),
+            Column(f"to archive {archiving.load.a_period}", unit, lambda year: year.window_share.value * hours, 2),
             *(_need_column(place, reason) for place, reason in enumerate(reasons)),
             Column("platforms", of=lambda year: year.platforms.value),
             Column("decided by", of=lambda year: year.decided_by.reason, words=True),
         ),
         caption=f"{DAYS_PER_YEAR} days a year, {course.growth_share:.0%} more each year; "
-        f"{archiving.removal}. TB are 10^12 bytes. Columns *by ...* are platforms before rounding: "
-        f"{_headroom(course)} is kept free.",
+        f"{archiving.removal}. TB are 10^12 bytes. Columns *by ...* are platforms before rounding, "
+        f"at the slow end of the range: {_headroom(course)} is kept free. *kept at most*: on the year's fullest day.",
     ).table(archiving.years)
 
 
 def _need_column(place: int, reason: str) -> Column:
-    return Column(f"by {reason}", "platforms", lambda year: year.needs[place].exact.value, 2)
+    return Column(f"by {reason}", "platforms", lambda year: year.needs[place].deciding, 2)
 
 
 def _headroom(course: LoadCourse) -> str:
@@ -160,8 +160,9 @@ def what_if_table(archiving: Archiving) -> Table:
             Column("platforms", of=lambda trial: trial.platforms.value),
             Column("remark", of=lambda trial: trial.remark, words=True),
         ),
-        caption=f"Times and *fits*: one platform in year 1, within {format_duration(load.window_seconds)}. Platforms: "
-        f"in year {archiving.course.years}; {_headroom(archiving.course)} is kept free.",
+        caption=f"Times and *fits*: one platform in year 1, within {format_duration(load.window_seconds)}, "
+        f"at the slow end of the range. Platforms: in year {archiving.course.years}. "
+        f"{_headroom(archiving.course)} is kept free.",
     ).table(archiving.trials)
 
 
@@ -346,16 +347,16 @@ def _archiving_rows(archiving: Archiving) -> Iterator[_Row]:
             Cell(""),
             Cell(f"against {archiving.megabytes_per_second.value:,.1f} MB/s"),
         )
-    ends = (seconds.value, seconds.low, seconds.high)
+    free = f"{archiving.course.headroom_share:.0%} of it is kept free"
     yield (
         Cell(f"fits in {format_duration(load.window_seconds)}"),
-        *(Cell(NOT_MEASURED) if end is None else Cell("yes" if archiving.fits(end) else "no") for end in ends),
-        Cell(f"uses {seconds.value / load.window_seconds:.0%} of the window"),
+        *_verdicts(archiving.is_certain_to_fit(seconds), seconds, archiving.fits),
+        Cell(f"one platform; uses {seconds.value / load.window_seconds:.0%} of the window, {free}"),
     )
     yield (
         Cell(f"{load.units_name} at most"),
-        *_counts(archiving.units_max),
-        Cell(f"one platform, without headroom{_failed(_cells_of(archiving))}"),
+        *_counts(replace(archiving.units_max, value=archiving.units_certain)),
+        Cell(f"one platform; {archiving.course.headroom_share:.0%} kept free{_failed(_cells_of(archiving))}"),
     )
     if archiving.restore is not None:
         yield _restore_row(archiving, archiving.restore)
@@ -369,14 +370,14 @@ def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
     yield (
         Cell("platforms needed"),
         *_counts(last.platforms),
-        Cell(f"in year {last.year}; decided by {last.decided_by.reason}{_failed(every_cell)}"),
+        Cell(f"in year {last.year}; decided by {last.decided_by.reason}{_slow_end(last)}{_failed(every_cell)}"),
     )
     free = f"{course.headroom_share:.0%} kept free"
     because = {
         "archive rate": f"{archiving.load.a_period} within {format_duration(archiving.load.window_seconds)}, {free}",
         "capacity": f"{format_bytes(last.bytes_kept)}{_redundancy(limits)} on {_usable(limits)} each, {free}",
         "objects": f"{last.objects_kept:,.0f} objects kept, {limits.objects_max or 0:,} on each at most",
-        "restore time": f"{format_bytes(archiving.restored_bytes(last))} restored within "
+        "restore time": f"{format_bytes(archiving.restored_bytes(last.year))} restored within "
         f"{format_duration(limits.restore_seconds or 0)}",
     }
     for need in last.needs:
@@ -388,9 +389,9 @@ def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
     for name, kept, because_kept in (
         ("archived in the first year", archiving.years[0].bytes_archived, f"{DAYS_PER_YEAR} days"),
         (
-            f"kept after {course.years} years",
+            f"kept at most in year {course.years}",
             last.bytes_kept,
-            f"{course.growth_share:.0%} growth a year; {archiving.removal}",
+            f"on its fullest day; {course.growth_share:.0%} growth a year; {archiving.removal}",
         ),
     ):
         yield Cell(name), Cell(format_bytes(kept)), Cell(""), Cell(""), Cell(because_kept)
@@ -398,12 +399,18 @@ def _sizing_rows(archiving: Archiving) -> Iterator[_Row]:
 
 def _restore_row(archiving: Archiving, restore: Restore) -> _Row:
     last = archiving.last_year
-    restored = archiving.restored_bytes(last)
+    restored = archiving.restored_bytes(last.year)
     name = f"to restore {format_bytes(restored)} in year {last.year}"
     platforms = "one platform" if last.platforms.value == 1 else f"{last.platforms.value:,.0f} platforms"
     clients = f"{restore.clients:,} client{'' if restore.clients == 1 else 's'}"
     seconds = restore.seconds_per_byte.times(restored / last.platforms.value)
     return Cell(name), *_times(seconds), Cell(f"{platforms}, {clients} each: {_rates_sentence(restore.rates)}")
+
+
+def _slow_end(year: Year) -> str:
+    """Return a note, to append, if the ends of the range need different numbers of platforms."""
+    found = year.platforms
+    return "" if found.low == found.high else ", at the slow end of the range"
 
 
 def _redundancy(limits: PlatformLimits) -> str:
@@ -489,6 +496,12 @@ def readable_time(seconds: float) -> str:
 def _milliseconds(found: Range | None) -> tuple[Cell, ...]:
     ends = (None, None, None) if found is None else _ends(found)
     return tuple(Cell(NOT_MEASURED if end is None else f"{end:,.1f} ms") for end in ends)
+
+
+def _verdicts(is_certain: bool, found: Range, fits: Callable[[float], bool]) -> tuple[Cell, ...]:
+    """Return yes or no: the verdict, then that of each end of the range."""
+    ends = (None if end is None else fits(end) for end in (found.low, found.high))
+    return tuple(Cell(NOT_MEASURED if fit is None else "yes" if fit else "no") for fit in (is_certain, *ends))
 
 
 def _counts(found: Range) -> tuple[Cell, ...]:

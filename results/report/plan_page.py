@@ -85,22 +85,22 @@ def _findings(plan: CapacityPlan) -> Iterator[KeyFinding]:
 
 def _archiving_findings(archiving: Archiving) -> Iterator[KeyFinding]:
     last, load = archiving.last_year, archiving.load
-    needs = ", ".join(f"{need.reason} {need.exact.value:,.2f}" for need in last.needs)
+    needs = ", ".join(f"{need.reason} {need.deciding:,.2f}" for need in last.needs)
     yield KeyFinding(
         "plain", "platforms", f"{_span(last.platforms, _count)} in year {last.year}; before rounding: {needs}"
     )
     seconds = archiving.seconds
     yield KeyFinding(
-        "good" if archiving.fits(seconds.value) else "plain",
+        "good" if archiving.is_certain_to_fit(seconds) else "plain",
         f"to archive {load.a_period}",
         f"{_span(seconds, readable_time)} on one platform, {seconds.value / load.window_seconds:.0%} of the window",
     )
-    stored = format_bytes(archiving.stored_bytes(last))
+    stored = format_bytes(last.bytes_stored_per_platform)
     yield KeyFinding(
-        "plain", "kept", f"{format_bytes(last.bytes_kept)} after {last.year} years; {stored} on each platform"
+        "plain", "kept", f"{format_bytes(last.bytes_kept)} at most in year {last.year}; {stored} on each platform"
     )
     if archiving.restore is not None:
-        restored = archiving.restored_bytes(last)
+        restored = archiving.restored_bytes(last.year)
         seconds = archiving.restore.seconds_per_byte.times(restored / last.platforms.value)
         yield KeyFinding(
             "plain", f"to restore {format_bytes(restored)}", f"{_span(seconds, readable_time)} on all platforms"

@@ -131,7 +131,7 @@ def course_options(command: _Command) -> _Command:
                      "fits."),
         click.option("--restore", "restore", type=SIZE,
                      help="Amount to restore within --restore-within, at today's load  [default: everything that "
-                     "is kept; for backups, a full backup]"),
+                     "is kept; for backups, a full backup and its increments]"),
         click.option("--restore-within", type=DURATION,
                      help="Time in which all platforms together must restore that amount."),
         click.option("--objects-max", type=POSITIVE, help="Objects that one platform (all its buckets) can hold."),
@@ -313,8 +313,8 @@ def size(**given: Any) -> None:
 def backup(**given: Any) -> None:
     """Plan a store of backups.
 
-    A full backup is archived every --full-every, and on the days between what changed. --retention says how long each
-    backup is kept.
+    A full backup is archived every --full-every, and on the days between what changed. A chain of a full backup and its
+    increments is kept until --retention has passed since the next full backup.
 
     \b
     Example:

@@ -127,7 +127,7 @@ def test_yearly_bytes_follow_growth_and_retention() -> None:
     first = 900_000 * 20 * KIB * 365
     assert [year.bytes_archived for year in years] == pytest.approx([first, first * 1.1, first * 1.21])
     assert [year.bytes_kept for year in years] == pytest.approx([first, first * 2.1, first * 3.31])
-    assert years[2].archive_seconds.value == pytest.approx(years[0].archive_seconds.value * 1.21)
+    assert years[2].window_share.value == pytest.approx(years[0].window_share.value * 1.21)
 
 
 def test_data_archived_in_year_counts_half_of_it() -> None:
@@ -138,16 +138,19 @@ def test_data_archived_in_year_counts_half_of_it() -> None:
 
 @pytest.mark.parametrize(
     ("window", "headroom", "platforms"),
-    [(3200.0, 0.0, 1), (3200.0, 0.2, 2), (1000.0, 0.0, 4), (1000.0, 0.5, 7), (1e6, 0.9, 1)],
+    [(3300.0, 0.0, 1), (3300.0, 0.2, 2), (1000.0, 0.0, 4), (1000.0, 0.5, 7), (1e6, 0.9, 1)],
 )
 def test_platform_count_includes_headroom(window: float, headroom: float, platforms: int) -> None:
-    found = archiving(mail(course=LoadCourse(1, 0, headroom), window_seconds=window))  # 3,095 s of work
+    found = archiving(
+        mail(course=LoadCourse(1, 0, headroom), window_seconds=window)
+    )  # 3,095 s of work, 3,275 s at the slow end
     assert found.last_year.platforms.value == platforms
 
 
 def test_load_that_fills_platforms_exactly_needs_no_extra_platform() -> None:
     found = archiving(mail(course=LoadCourse(1, 0, 0.0)))
-    window = found.seconds.value / 3
+    assert found.seconds.high is not None
+    window = found.seconds.high / 3
     exact = archiving(mail(course=LoadCourse(1, 0, 0.0), window_seconds=window))
     assert exact.last_year.platforms.value == 3
 
@@ -156,8 +159,9 @@ def test_what_if_names_last_load_that_fits() -> None:
     found = archiving(mail())
     trials = {trial.units: trial for trial in found.trials}
     (last,) = (units for units, trial in trials.items() if trial.remark == "the last that fits")
-    assert last == found.units_max.value
+    assert last == found.units_max.low
     assert trials[last].fits
+    assert trials[last].archive_seconds.high == pytest.approx(0.8 * 8 * HOUR, rel=1e-4)  # 20% is kept free
     assert not trials[last + 1].fits
     assert trials[last + 1].remark == "no longer fits"
     assert trials[30_000].remark == "asked for"

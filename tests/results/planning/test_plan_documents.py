@@ -66,7 +66,7 @@ def test_an_answer_names_the_conditions_that_its_cells_fail(make_result: MakeRes
     plan = video(measured_surface(make_run([phase_record(1, cell, 1.0, 1.45)])), 280_000)
     failed = "limited by the client, grade C"
     answers, *_ = plan_tables(plan)
-    assert row_of(answers, "cameras at most")[4] == f"one platform, without headroom; {failed}"
+    assert row_of(answers, "cameras at most")[4] == f"one platform; 20% kept free; {failed}"
     assert row_of(answers, "to archive an hour")[4].endswith(f"500.0 (1MiB x 100; {failed})")
     assert row_of(answers, "platforms needed")[4].endswith(f"decided by archive rate; {failed}")
     (basis,) = plan_document(plan)["basis"]
@@ -114,8 +114,20 @@ def test_json_document_has_answers_with_low_and_high() -> None:
     json.dumps(document, allow_nan=False)
 
 
-def test_load_with_range_across_window_fits_only_at_value_and_low() -> None:
-    assert plan_document(mail(window_seconds=3100))["fits"] == {"value": True, "low": True, "high": False}
+def test_slow_end_of_range_decides_whether_load_fits() -> None:
+    """A day takes 3,095 s (2,914 to 3,275); of the window 20% are kept free."""
+    found = mail(window_seconds=3100 / 0.8)
+    assert plan_document(found)["fits"] == {"value": False, "low": True, "high": False}
+    assert row_of(plan_tables(found)[0], "fits in")[1:4] == ["no", "yes", "no"]
+    assert plan_document(mail(window_seconds=3100))["fits"] == {"value": False, "low": False, "high": False}
+    assert plan_document(mail(window_seconds=3300 / 0.8))["fits"] == {"value": True, "low": True, "high": True}
+
+
+def test_slow_end_of_range_decides_number_of_platforms() -> None:
+    document = plan_document(mail(window_seconds=3100 / 0.8))  # 1.77 times the load of today in year 7
+    assert document["years"][0]["platforms"] == {"value": 2, "low": 1, "high": 2}
+    platforms = row_of(plan_tables(mail(window_seconds=3100 / 0.8))[0], "platforms needed")
+    assert platforms[4] == "in year 7; decided by archive rate"
 
 
 def test_values_unknown_without_repetition_are_null(make_result: MakeResult, make_run: MakeRun) -> None:
@@ -149,7 +161,7 @@ def test_plan_folder_is_byte_identical_every_time(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert json.loads(first[1].read_text()) == plan_document(found, what_if=True)
-    assert "last that fits: 279,205" in (tmp_path / "first/what-if.svg").read_text()
+    assert "last that fits: 211,027" in (tmp_path / "first/what-if.svg").read_text()
     assert "box \\| of <disks>" in first[0].read_text()
 
 

@@ -200,7 +200,7 @@ def test_plan_options_change_the_number_of_platforms() -> None:
     found = answers(*MAIL, *asked, "--objects-max", "100000000", "--restore-within", "30d", "--restore", "1TB", *DR550)
     assert found["question"]["retention_years"] == 2.0
     assert found["question"]["redundancy"] == 1.25
-    assert found["bytes_kept_at_end_of_retention"] == pytest.approx(2 * 900_000 * (20 << 10) * 365)
+    assert found["bytes_kept_max"] == pytest.approx(2 * 900_000 * (20 << 10) * 365)
     needs = {need["reason"]: need["exact"]["value"] for need in found["years"][-1]["needs"]}
     assert needs["capacity"] == pytest.approx(13.455e12 * 1.25 / 8e12, rel=1e-3)
     assert needs["objects"] == pytest.approx(6.57)
@@ -211,8 +211,9 @@ def test_plan_options_change_the_number_of_platforms() -> None:
 def test_a_backup_is_planned_from_the_papers_rates() -> None:
     found = answers("backup", "--full", "100GB", "--window", "24h", "--retention", "90d", "--usable", "1TB", *DR550)
     assert found["archive_seconds"]["value"] == pytest.approx(100e9 / 5.18 / (1 << 20))
-    assert found["bytes_kept_at_end_of_retention"] == pytest.approx(90 * 100e9 * (1 + 6 * 0.03) / 7, rel=1e-4)
-    assert (found["decided_by"], found["platforms"]["value"]) == ("capacity", 2)
+    # A chain has 118 GB and is kept for 97 days. On the sixth day the 13 previous chains are kept as well.
+    assert found["bytes_kept_max"] == pytest.approx(13 * 118e9 + 115e9)
+    assert (found["decided_by"], found["platforms"]["value"]) == ("capacity", 3)
 
 
 @pytest.mark.parametrize("text", ["0.28MB", "0.28", "Mb/s", "1Mb/s", "1Mib/s", "1parsec/s", "-1MB/s", "1 MB per s"])
